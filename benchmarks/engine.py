@@ -33,15 +33,15 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from datamarket_gym import create
-from datamarket_gym.core.errors import AbsentPeerError, ProgramError
-from datamarket_gym.learners import TrainingRows, ValidationRows
-from datamarket_gym.learners.logistic import LogisticScorer
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.peers.peer import VALUATORS, Peer
-from datamarket_gym.semivalues import Shapley, semivalues_from_table
-from datamarket_gym.units.submission import Submission
-from datamarket_gym.world.data import find
-from datamarket_gym.world.tasks.synthetic import Synthetic
+from datamarket_gym.benchmark.baselines.program import VALUATORS, Baseline
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import MissingBaselineError, ProgramError
+from datamarket_gym.games import Shapley, semivalues_from_table
+from datamarket_gym.market.datasets import find
+from datamarket_gym.market.tasks.synthetic import Synthetic
+from datamarket_gym.utilities import TrainingRows, ValidationRows
+from datamarket_gym.utilities.logistic import LogisticScorer
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 Row = dict[str, Any]
 
@@ -200,9 +200,9 @@ def peer_rows(units: int = 5_000, validation: int = 500) -> Iterator[Row]:
             if theirs != way:
                 continue
             try:
-                peer = Peer(valuator)
+                peer = Baseline(valuator)
                 paid = peer.pay(submission, oracle)
-            except (AbsentPeerError, ProgramError) as error:
+            except (MissingBaselineError, ProgramError) as error:
                 yield {"workload": name, "who": library, "note": str(error).splitlines()[-1]}
                 continue
             yield {

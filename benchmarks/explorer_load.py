@@ -422,7 +422,7 @@ def main() -> None:
     words = missed(rows)
     print("\n".join(f"missed: {each}" for each in words) or "every bar was reached")
     if chosen.save:
-        from datamarket_gym.core.machine import machine
+        from datamarket_gym.execution.parallel import machine
 
         people = f"--people {chosen.people} --seconds {chosen.seconds:g}"
         saved = {

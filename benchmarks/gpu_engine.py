@@ -6,7 +6,7 @@ Needs the core dependencies and torch (and Triton for the fused kernels)::
 
 Every workload is timed from rows to counts, after one untimed run (Triton compiles then), and a sample of
 its coalitions is solved again by Newton's method in NumPy to the last digit; "wrong" must be 0.
-Whether the fused kernels compute what they should is tested in tests/learners/test_logistic_triton.py.
+Whether the fused kernels compute what they should is tested in tests/utilities/test_logistic_triton.py.
 ``--data`` names a file with arrays text, text_label, images, images_label (rows to draw games from);
 without it embeddings are simulated.
 """
@@ -29,19 +29,16 @@ import torch
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 sys.path.insert(0, str(SOURCE))
 # The learners' package imports all learners; this script needs two modules without their needs.
-_learners = types.ModuleType("datamarket_gym.learners")
+_learners = types.ModuleType("datamarket_gym.utilities")
 _learners.__path__ = [str(SOURCE / "datamarket_gym" / "learners")]
-sys.modules["datamarket_gym.learners"] = _learners
+sys.modules["datamarket_gym.utilities"] = _learners
 
-from datamarket_gym.learners.base import TrainingRows, ValidationRows  # noqa: E402
-from datamarket_gym.learners.logistic import (  # noqa: E402
-    StackedLogisticScorer,
-    calculus,
-    descent,
-    exact,
-    triton_launch,
-)
-from datamarket_gym.learners.logistic.layout import slots  # noqa: E402
+from datamarket_gym.utilities.base import TrainingRows, ValidationRows  # noqa: E402
+from datamarket_gym.utilities.logistic import StackedLogisticScorer, descent  # noqa: E402
+from datamarket_gym.utilities.logistic import _triton as triton_launch  # noqa: E402
+from datamarket_gym.utilities.logistic import certainty as exact  # noqa: E402
+from datamarket_gym.utilities.logistic import descent as calculus  # noqa: E402
+from datamarket_gym.utilities.logistic.layout import slots  # noqa: E402
 
 Game = tuple[TrainingRows, ValidationRows]
 
@@ -116,7 +113,9 @@ def tiles(device: str) -> None:
         triton_launch.FEW = few if tile else 0
         triton_launch.TILE = tile or triton_launch.TILE
         try:
-            times = [timed(lambda: calculus.gradient(weights, data, place), device)[1] for _ in range(6)]
+            times = [
+                timed(lambda: calculus.loss_gradient(weights, data, place), device)[1] for _ in range(6)
+            ]
             print(
                 f"gradient of 204,750 coalitions, tile {tile}: {1e3 * min(times[1:]):.2f} ms", flush=True
             )
@@ -124,7 +123,7 @@ def tiles(device: str) -> None:
             print(f"tile {tile}: {type(error).__name__} {str(error)[:200]}")
     triton_launch.FEW, triton_launch.TILE = few, TILE
     point = weights.flatten(2)
-    slope = calculus.gradient(weights, data, place).flatten(2)
+    slope = calculus.loss_gradient(weights, data, place).flatten(2)
     warps, live = triton_launch.WARPS, place.live.flatten(2)
     for triton_launch.WARPS in (1, 2, 4):
         state = descent.begin(point.clone(), slope.clone(), 1e-3 * slope, live)

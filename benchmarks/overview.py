@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym import ProviderMarket, Utility, create, mechanism
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.judge.checked import CheckedAttack
-from datamarket_gym.judge.guarantees.deterrence import Checks
-from datamarket_gym.judge.metrics import clearly_paid
-from datamarket_gym.judge.redteam import Target, best_response
+from datamarket_gym import ProviderMarket, Utility, create, get_mechanism
+from datamarket_gym.analysis.metrics import clearly_paid
+from datamarket_gym.analysis.redteam import Target, best_response
+from datamarket_gym.analysis.spot_checks import CheckedAttack
+from datamarket_gym.analysis.theorems.deterrence import Checks
+from datamarket_gym.errors import DataMarketError
 
 CHECKS = Checks(3, 0.8)
 MECHANISMS = {  # title: mechanism, utility, U(empty), spot checks
@@ -65,7 +65,7 @@ def play(task: str, seed: int, trials: int) -> list[dict[str, object]]:
     market = ProviderMarket.from_task(task, seed)
     state, scale, rows = market.state, spread(market), []
     for title, (name, learner, empty, checks) in MECHANISMS.items():
-        m, oracle = mechanism(name).seeded(seed), market.utility_oracle(Utility(learner, empty))
+        m, oracle = get_mechanism(name).seeded(seed), market.utility_oracle(Utility(learner, empty))
         honest = m.pay(state.honest.submission, oracle, state.honest.truth)
         own = honest.total(["provider_0"])
         if not clearly_paid(own, honest.grand_value, len(state.providers)):

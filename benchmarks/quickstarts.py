@@ -1,10 +1,10 @@
-"""The code of docs/quickstarts.md run in all three libraries: lines, values and time, and the page's table of these.
+"""The code of docs/quickstarts.md run in all three libraries: lines, values, time, and the page's table.
 
     python benchmarks/quickstarts.py [--write]
 
-Each block runs in the Python of its library (``datamarket baselines install pydvl shapiq``), in one process and one thread,
+Each block runs in the Python of its library (``datamarket baselines install pydvl shapiq``), one process, one thread,
 its body twice. Times are CPU seconds of the faster time: the first pays for what is compiled and imported late.
-`--write` puts the table into the page. tests/peers/test_quickstarts.py runs the same blocks and compares their values.
+`--write` puts the table into the page. tests/baselines/test_quickstarts.py compares the values.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.files import write_text
-from datamarket_gym.peers.environments import installed, python_of
+from datamarket_gym.benchmark.baselines.environments import installed, python_of
+from datamarket_gym.execution.arrays import Values
+from datamarket_gym.execution.files import write_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "quickstarts.md"
 LIBRARIES = {"datamarket_gym": "DataMarket-Gym", "pydvl": "pyDVL", "shapiq": "shapiq"}

@@ -103,8 +103,8 @@ def lists(matrix: np.ndarray) -> pa.FixedSizeListArray:
 
 def search(market: Market) -> Work:
     """Prepare the search for the nearest earlier unit of each at cosine .95 and more."""
-    from datamarket_gym.core.narrow import Narrow
-    from datamarket_gym.evidence.nearest import nearest_rows
+    from datamarket_gym.evidence.similarity_search import nearest_rows
+    from datamarket_gym.execution.arrays import LowPrecisionRows as Narrow
 
     features = Narrow([market.draw("float32")[0]])
     return lambda: nearest_rows(features, THETA)
@@ -112,9 +112,9 @@ def search(market: Market) -> Work:
 
 def pairs(market: Market) -> Work:
     """Prepare the search for all pairs at cosine .95 and more."""
-    from datamarket_gym.core.narrow import Narrow
-    from datamarket_gym.evidence.distinct import DistinctRows
-    from datamarket_gym.evidence.pairs import similar_pairs
+    from datamarket_gym.evidence.similarity_bounds import DistinctRows
+    from datamarket_gym.evidence.spanning_forest import similar_pairs
+    from datamarket_gym.execution.arrays import LowPrecisionRows as Narrow
 
     features = Narrow([market.draw("float32")[0]])
     return lambda: similar_pairs(DistinctRows(features), THETA)
@@ -125,9 +125,9 @@ def scores(learner: str) -> Callable[[Market], Work]:
 
     def prepare(market: Market) -> Work:
         from datamarket_gym import create
-        from datamarket_gym.core.narrow import Narrow
-        from datamarket_gym.learners import TrainingRows, ValidationRows
-        from datamarket_gym.semivalues import Shapley
+        from datamarket_gym.execution.arrays import LowPrecisionRows as Narrow
+        from datamarket_gym.games import Shapley
+        from datamarket_gym.utilities import TrainingRows, ValidationRows
 
         vectors, label, held, held_label = market.draw("float32")
         rows = TrainingRows(Narrow([vectors]), label, np.arange(len(label)), len(label), CLASSES)
@@ -144,7 +144,7 @@ def scores(learner: str) -> Callable[[Market], Work]:
 
 def one_pass(market: Market) -> Work:
     """Prepare one float32 product with the selection of the nearest units, on one core."""
-    from datamarket_gym.core.threads import one_thread
+    from datamarket_gym.execution.parallel import one_thread
 
     vectors, _, held, _ = (np.asarray(part, dtype=np.float32) for part in market.draw("float32"))
     squares = np.einsum("ij,ij->i", vectors, vectors)
@@ -175,7 +175,7 @@ SIZE_ALONE = ("search", "pairs", "reading")
 
 def measure_here(name: str, chosen: argparse.Namespace) -> Row:
     """Measure one figure in this process."""
-    from datamarket_gym.core.compute import Compute, computing
+    from datamarket_gym.execution.parallel import Compute, computing
 
     market = Market(chosen.units[0], chosen.validation[0])
     compute = Compute(chosen.device, chosen.memory)
@@ -199,7 +199,7 @@ def measure_here(name: str, chosen: argparse.Namespace) -> Row:
 def read(folder: Path) -> Row:
     """Measure reading, checking and hashing all units."""
     from datamarket_gym.payout.inputs import read_inputs
-    from datamarket_gym.payout.spec import checked_spec
+    from datamarket_gym.payout.settings import checked_spec
 
     spec = checked_spec({"amount": "1.00"})
     return measured(lambda: read_inputs(folder / UNITS, folder / VALIDATION, spec).submission.keys)
@@ -207,9 +207,9 @@ def read(folder: Path) -> Row:
 
 def pay_market(folder: Path, chosen: argparse.Namespace) -> Row:
     """Measure a whole payout run as ``datamarket pay`` does it, the red team and the report included."""
-    from datamarket_gym.payout.run import pay
-    from datamarket_gym.payout.spec import checked_spec
-    from datamarket_gym.payout.stages import Places
+    from datamarket_gym.payout.run import pay as pay
+    from datamarket_gym.payout.settings import checked_spec
+    from datamarket_gym.payout.stages import Places as Places
 
     settings = {"amount": "10000.00", "learner": chosen.utility, "theta": str(THETA)}
     spec = checked_spec({**settings, "audit": not chosen.no_audit})

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from datamarket_gym import Attack, Metrics, ProviderMarket, create, mechanism, register
-from datamarket_gym.conformance import check_attack
-from datamarket_gym.world.attacks import Block, Own
+from datamarket_gym import Attack, Metrics, ProviderMarket, create, get_mechanism, register
+from datamarket_gym.market.attacks import Block, Own
+from datamarket_gym.testing import validate_attack
 
 
 @register("attack", "echo")
@@ -21,9 +21,9 @@ class Echo(Attack):
         return [Block(0, own.rows), *echoes]
 
 
-check_attack(Echo())  # raises ConformanceError with the first promise that it breaks
+validate_attack(Echo())  # raises ConformanceError with the first promise that it breaks
 market = ProviderMarket.from_task("synthetic(n_providers=4, per_provider=20)", learner="knn")
 attacked, oracle = create("attack", "echo@3").apply(0, market.state), market.utility_oracle()
 for name in ("shapley", "recommended"):
-    honest, paid = (mechanism(name).pay(p.submission, oracle) for p in (market.honest, attacked))
+    honest, paid = (get_mechanism(name).pay(p.submission, oracle) for p in (market.honest, attacked))
     print(f"{name}: {Metrics.evaluate(paid, attacked, honest).gain:.2f} times honest pay")  # noqa: T201

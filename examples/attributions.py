@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.world.data import data_file
+from datamarket_gym.market.datasets import data_file
 from news_archive import answer, scene, show, type_in, typed
 
 HERE = Path(__file__).parent

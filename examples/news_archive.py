@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datamarket_gym.cli import main as datamarket
-from datamarket_gym.world.data import data_file, load_corpus
+from datamarket_gym.market.datasets import data_file, load_corpus
 
 BOOK = "book.sqlite"  # the intake log and the accounts, in one file
 CLERK = "R. Okafor"

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.world.data import data_file
+from datamarket_gym.market.datasets import data_file
 
 SETTINGS = """\
 amount = "10000.00"

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.world.data import data_file, load_corpus
+from datamarket_gym.market.datasets import data_file, load_corpus
 from news_archive import SECTIONS, Articles, reworded, scene, show, type_in
 
 AMOUNT = 6_000

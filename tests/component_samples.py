@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from datamarket_gym import ImportedScores, ScoreTable
-from datamarket_gym.conformance.valuation import example_rows
-from datamarket_gym.core.registry import components
 from datamarket_gym.games.closed_form import (
     AdditiveGame,
     RandomMonotoneGame,
@@ -16,8 +14,10 @@ from datamarket_gym.games.closed_form import (
     UnanimityGame,
     WeightedMajorityGame,
 )
+from datamarket_gym.registry import components
+from datamarket_gym.testing.utilities import example_rows
 
-PROGRAM = shlex.join([sys.executable, str(Path(__file__).parent / "peers" / "pays_by_units.py")])
+PROGRAM = shlex.join([sys.executable, str(Path(__file__).parent / "baselines" / "pays_by_units.py")])
 WRITTEN = {
     ("evidence", "cosine"): "cosine@0.95",
     ("evidence", "linkage"): "linkage@batch",

@@ -6,9 +6,9 @@ import pytest
 
 import dask_cluster
 import postgres_server
-from datamarket_gym.units import Submission
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks import Synthetic
+from datamarket_gym.data import Submission
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.tasks import Synthetic
 
 # The real data sets, where they lie beside the project, as the Makefile has it.
 BESIDE = Path(__file__).parents[2] / "shared" / "data"

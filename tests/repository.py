@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from datamarket_gym.lab.results import read_all
-from datamarket_gym.world.data import find
+from datamarket_gym.experiments.results import read_all
+from datamarket_gym.market.datasets import find
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,15 +6,17 @@ import sqlite3
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.book.store import open_book
-from datamarket_gym.payout.verify import verify_book
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.ledger.store import open_ledger
+from datamarket_gym.payout.verify import verify_ledger
 
 
 def found(where):
     """In words, what is wrong; empty where nothing is. Anything but an error of ours is a bug, and goes through."""
     try:
-        return "; ".join(f"{c.what}: {c.detail}" for c in verify_book(open_book(where)) if not c.good)
+        return "; ".join(
+            f"{c.what}: {c.detail}" for c in verify_ledger(open_ledger(where)) if not c.good
+        )
     except DataMarketError as error:
         return str(error)
 

@@ -1,4 +1,4 @@
-"""The house: who may import whom, what rooms there are, and how quickly the door opens."""
+"""The layout: who may import whom, what packages there are, and how quickly the package is imported."""
 
 import ast
 import re
@@ -13,12 +13,9 @@ import datamarket_gym
 
 ROOT = Path(datamarket_gym.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
-HOUSE = runpy.run_path(str(REPOSITORY / "tools" / "house.py"))
-MODULES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT / "peers" / "scripts")
-
-
-def room(path):
-    return path.relative_to(ROOT).parts[0]
+PACKAGES = runpy.run_path(str(REPOSITORY / "tools" / "packages.py"))
+ORDER = list(PACKAGES["ORDER"])
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path.parent.name != "scripts")
 
 
 def imports(tree):
@@ -32,26 +29,28 @@ def imports(tree):
             raise AssertionError("relative imports hide where a module comes from")
         else:
             continue
-        yield from (name.split(".")[1] for name in names if name.startswith("datamarket_gym."))
+        for name in names:
+            if name.startswith("datamarket_gym."):
+                parts = name.split(".")[1:]
+                yield "/".join(parts[:2]) if "/".join(parts[:2]) in ORDER else parts[0]
 
 
-def upward(source, at, order):
-    """What a module of the room ``at`` imports from rooms on its right."""
-    known = [*order, "__version__"]
+def upward(source, place):
+    """What a module at a ``place`` of the order imports from places on its right."""
     for used in imports(ast.parse(source)):
-        assert used in known, f"from datamarket_gym import {used} hides its room; name the module"
-        if used in order and order.index(used) > order.index(at):
+        assert used in [*ORDER, "__version__"], f"from datamarket_gym import {used}: name the module"
+        if used in ORDER and ORDER.index(used) > ORDER.index(place):
             yield used
 
 
 def test_nothing_on_the_left_imports_from_the_right():
-    order = list(HOUSE["ROOMS"])
+    place_of = PACKAGES["place_of"]
     inside = [path for path in MODULES if path != ROOT / "__init__.py"]
-    assert {room(path) for path in inside} == set(order)
+    assert {place_of(path) for path in inside} == set(ORDER)
     wrong = [
         (str(path.relative_to(ROOT)), used)
         for path in inside
-        for used in upward(path.read_text(), room(path), order)
+        for used in upward(path.read_text(), place_of(path))
     ]
     assert wrong == []
 
@@ -67,17 +66,17 @@ def test_nothing_on_the_left_imports_from_the_right():
     ],
 )
 def test_no_import_escapes_the_test(hidden):
-    assert list(upward(hidden, "core", HOUSE["ROOMS"])) == ["cli"]
+    assert list(upward(hidden, "data")) == ["cli"]
 
 
 def test_public_names_are_not_a_way_around():
-    with pytest.raises(AssertionError, match="hides its room"):
-        list(upward("from datamarket_gym import Metrics", "core", HOUSE["ROOMS"]))
+    with pytest.raises(AssertionError, match="name the module"):
+        list(upward("from datamarket_gym import Metrics", "data"))
 
 
 def test_the_picture_shows_what_is_there():
     page = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert HOUSE["picture"]() in page, "run python tools/house.py"
+    assert PACKAGES["picture"]() in page, "run python tools/packages.py"
 
 
 def test_every_row_of_the_paper_has_a_place():
@@ -85,24 +84,6 @@ def test_every_row_of_the_paper_has_a_place():
     rows = re.findall(r"^\| .* \| `(\S+)`.* \|$", page, re.M)
     assert len(rows) > 10
     assert [row for row in rows if not (ROOT / row).exists()] == []
-
-
-def test_modules_are_short():
-    long = {
-        str(path.relative_to(ROOT)): n
-        for path in MODULES
-        if (n := len(path.read_text().splitlines())) > 1000
-    }
-    assert long == {}
-
-
-def test_no_two_classes_share_a_name():
-    where = {}
-    for path in MODULES:
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
 
 
 def test_the_environment_is_read_and_never_written():

@@ -11,23 +11,21 @@ import pytest
 
 import datamarket_gym
 from component_samples import GAMES, made
-from datamarket_gym.conformance import CHECKERS, ConformanceError, check_attack, check_evidence
-from datamarket_gym.core import registry
-from datamarket_gym.core.errors import DataMarketError, UnknownNameError
-from datamarket_gym.core.registry import HOMES, components, create, register, written
+from datamarket_gym import registry
+from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.evidence import Edges, EvidenceLayer
-from datamarket_gym.games.closed_form import (
-    ClosedFormGame,
-)
-from datamarket_gym.learners.base import Learner
-from datamarket_gym.learners.similarity import Similarity
-from datamarket_gym.pipeline import Allocation, Representative
-from datamarket_gym.semivalues import Estimator, Semivalue
-from datamarket_gym.world.attacks import Attack, Block
-from datamarket_gym.world.data import DOMAINS, domain, find
-from datamarket_gym.world.encoders import Encoder
-from datamarket_gym.world.tasks import Task
-from datamarket_gym.world.tasks.partitions import Partition
+from datamarket_gym.games import Estimator, Semivalue
+from datamarket_gym.games.closed_form import ClosedFormGame
+from datamarket_gym.market.attacks import Attack, Block
+from datamarket_gym.market.datasets import DOMAINS, domain, find
+from datamarket_gym.market.encoders import Encoder
+from datamarket_gym.market.tasks import Task
+from datamarket_gym.market.tasks.partitions import Partition
+from datamarket_gym.mechanism import Allocation, Representative
+from datamarket_gym.registry import HOMES, components, create, register, written
+from datamarket_gym.testing import CHECKERS, ConformanceError, validate_attack, validate_evidence
+from datamarket_gym.utilities.base import UtilityFunction
+from datamarket_gym.utilities.similarity import Similarity
 
 
 def skip_without_files(kind, name):
@@ -72,7 +70,7 @@ BASES = {
     Estimator: "estimator",
     Encoder: "encoder",
     EvidenceLayer: "evidence",
-    Learner: "learner",
+    UtilityFunction: "learner",
     Partition: "partition",
     Representative: "representative",
     Semivalue: "semivalue",
@@ -108,7 +106,7 @@ def test_an_unregistered_plug_point_would_be_found():
         def blocks(self, own):
             return [Block(0, own.rows)]
 
-    Forgotten.__module__ = "datamarket_gym.world.attacks.forgotten"
+    Forgotten.__module__ = "datamarket_gym.market.attacks.forgotten"
     try:
         assert Forgotten in list(unregistered())
     finally:
@@ -140,9 +138,9 @@ def test_checkers_catch_broken_promises():
 
     try:
         with pytest.raises(ConformanceError):
-            check_attack(Vandal())
+            validate_attack(Vandal())
         with pytest.raises(ConformanceError, match="the clusters depend on"):
-            check_evidence(ByName())
+            validate_evidence(ByName())
     finally:
         registry._components["attack"].pop("vandal")
         registry._components["evidence"].pop("by_name")
@@ -181,8 +179,8 @@ def test_what_an_attack_does_to_any_column_is_looked_at(how, says, monkeypatch):
             return how(own)
 
     with pytest.raises(ConformanceError, match=says):
-        check_attack(Odd())
-    check_attack(create("attack", "honest"))  # what it wrote over is not what others are tried on
+        validate_attack(Odd())
+    validate_attack(create("attack", "honest"))  # what it wrote over is not what others are tried on
 
 
 def test_names_are_taken_once_and_kinds_are_known():

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from component_samples import WRITTEN, with_scores
-from datamarket_gym import ImportedScores, Utility, UtilityOracle, create, mechanism
-from datamarket_gym.core.registry import components
-from datamarket_gym.judge.metrics import provider_totals
-from datamarket_gym.learners.base import LEARNERS
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks.base import Dataset
+from datamarket_gym import ImportedScores, Utility, UtilityOracle, create, get_mechanism
+from datamarket_gym.analysis.metrics import provider_totals
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.tasks.base import Dataset
+from datamarket_gym.registry import components
+from datamarket_gym.utilities.base import LEARNERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -41,7 +41,7 @@ def test_splits_and_exact_copies_gain_exactly_nothing(utility, place, attack):
         Dataset("d", FEATURES, label, HELD, held), np.split(np.arange(20), 4), seed=3
     )
     oracle = UtilityOracle(HELD, held, Utility.paying(utility), learner=_told(learner, label))
-    payer = mechanism("recommended", samples=8)
+    payer = get_mechanism("recommended", samples=8)
     before = provider_totals(payer.pay(market.honest.submission, oracle), market.honest)
     attacked = create("attack", attack).apply(0, market.state)
     after = provider_totals(payer.pay(attacked.submission, oracle), attacked)

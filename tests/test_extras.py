@@ -58,7 +58,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv, pyarrow.parquet
 from datamarket_gym import ProviderMarket, Synthetic, Utility, mechanism, read_submission
-from datamarket_gym.judge.redteam import audit
+from datamarket_gym.analysis.redteam import audit
 
 table = pa.table({"id": ["a", "b", "c"], "identity": ["x", "x", "y"], "label": [0, 1, 1],
                   "features_0": [0.0, 1.0, 2.0], "features_1": [1.0, 0.5, 0.0]})
@@ -116,11 +116,11 @@ def test_importing_what_needs_an_extra_raises_import_error_with_the_command(tmp_
         "from datamarket_gym.payout import pay": "payout",
         "from datamarket_gym.payout import open_book": "payout",
         "from datamarket_gym.payout import statement_html": "payout",
-        "from datamarket_gym.web.serve import explore": "explorer",
-        "from datamarket_gym.core.compute import device_named; device_named('cuda')": "torch",
+        "from datamarket_gym.explorer.server import explore": "explorer",
+        "from datamarket_gym.execution.parallel import device_named; device_named('cuda')": "torch",
     }
     code = f"""
-from datamarket_gym.core.errors import MissingExtraError
+from datamarket_gym.errors import MissingExtraError
 for line, extra in {imports}.items():
     try:
         exec(line)

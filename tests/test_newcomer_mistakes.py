@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.svm import SVC
 
 import datamarket_gym as dg
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError
 
 RNG = np.random.default_rng(0)
 X, X_VAL = RNG.normal(size=(12, 3)), RNG.normal(size=(8, 3))

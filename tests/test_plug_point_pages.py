@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from datamarket_gym import conformance
-from datamarket_gym.core import registry
+from datamarket_gym import registry
+from datamarket_gym import testing as conformance
 
 DOCS = Path(__file__).parents[1] / "docs"
 KINDS = sorted(conformance.CHECKERS)
@@ -62,7 +62,7 @@ def test_the_example_registers_checks_and_uses_its_component(page, as_before, mo
 
 def test_a_component_of_a_page_reaches_the_workers(as_before):
     """Pickled from ``__main__``, as a reader's script would be, a page's component reaches the workers."""
-    from datamarket_gym.core.executors import Processes, in_order
+    from datamarket_gym.execution.parallel import Processes, in_order
 
     (code,) = blocks("evidence")
     exec(compile(code, "evidence.md", "exec"), {"__name__": "__main__"})

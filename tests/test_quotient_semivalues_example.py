@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from datamarket_gym import Metrics, ProviderMarket, Synthetic, Utility, create, mechanism
+from datamarket_gym import Metrics, ProviderMarket, Synthetic, Utility, create, get_mechanism
 from repository import ROOT
 
 FILE = ROOT / "examples" / "quotient_semivalues.py"
@@ -108,13 +108,13 @@ CASES += [
 ]  # the units of the others are too many to enumerate
 
 
-@pytest.mark.filterwarnings("ignore::datamarket_gym.core.errors.CollapsedMarketWarning")
+@pytest.mark.filterwarnings("ignore::datamarket_gym.errors.CollapsedMarketWarning")
 @pytest.mark.parametrize(
     ("market", "name", "fields", "evidence", "settings"), CASES, indirect=["market"], scope="module"
 )
 def test_the_example_pays_what_the_library_pays(paper, market, name, fields, evidence, settings):
     honest, attacked, oracle, utility = market
-    rule = mechanism(name, estimator="exact", **fields)
+    rule = get_mechanism(name, estimator="exact", **fields)
     settings = settings | {"evidence": evidence and evidence(paper)}
     settings |= {
         key: getattr(paper, settings[key]) for key in ("representative", "shares") if key in settings

@@ -90,7 +90,7 @@ def test_templates_of_issues_ask_with_ids_of_their_own(name):
 
 
 def test_a_new_attack_takes_less_than_thirty_lines_with_its_checker(capsys):
-    from datamarket_gym.core import registry
+    from datamarket_gym import registry
 
     source = (ROOT / "examples/attack_in_thirty_lines.py").read_text(encoding="utf-8")
     assert len(source.splitlines()) < 30

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 import datamarket_gym
-from datamarket_gym import ProviderMarket, Submission, Synthetic, create, mechanism
-from datamarket_gym.core import frames
-from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
-from datamarket_gym.core.screen import ROWS
-from datamarket_gym.learners.oracle import Utility
+from datamarket_gym import ProviderMarket, Submission, Synthetic, create, get_mechanism
+from datamarket_gym import result_table as frames
+from datamarket_gym.display import ROWS
+from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameError
+from datamarket_gym.utilities.oracle import Utility
 
 KNN = Utility("knn@3", "chance")
 
@@ -28,7 +28,7 @@ def big():
 
 @pytest.fixture(scope="module")
 def things(big):
-    paid = mechanism("shapley", estimator="permutation", samples=4).pay(
+    paid = get_mechanism("shapley", estimator="permutation", samples=4).pay(
         big.honest.submission, big.utility_oracle(KNN)
     )
     return {"payments": paid, "submission": big.honest.submission, "market": big}
@@ -46,8 +46,8 @@ def test_the_base_class_of_every_plug_point_is_exported():
         "partition": "Partition", "representative": "Representative", "semivalue": "Semivalue",
         "similarity": "Similarity", "task": "Task",
     }  # fmt: skip
-    from datamarket_gym.conformance import CHECKERS
-    from datamarket_gym.core.registry import _kinds, components
+    from datamarket_gym.registry import _kinds, components
+    from datamarket_gym.testing import CHECKERS
 
     assert set(bases) == set(CHECKERS)
     for kind, name in bases.items():

@@ -1,6 +1,6 @@
 """The theorems about mechanisms, as properties of this code: the paper's, and that spot checks deter.
 
-More about checks (random payees, simulated draws, what the theorem needs) is in tests/judge/test_deterrence.py and
+More about checks (random payees, simulated draws, what the theorem needs) is in tests/analysis/test_deterrence.py and
 test_checked_bound.py, about coverage in tests/learners.
 """
 
@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.core.registry import create
+from datamarket_gym.analysis.metrics import Metrics
+from datamarket_gym.analysis.spot_checks import expected
+from datamarket_gym.analysis.theorems import Checks, deterrence_gap
+from datamarket_gym.data import GroundTruth, Submission
+from datamarket_gym.games import full_table, semivalues_from_table
 from datamarket_gym.games.closed_form import SplitGame, UnanimityGame
-from datamarket_gym.judge.checked import expected
-from datamarket_gym.judge.guarantees import Checks, deterrence_gap
-from datamarket_gym.judge.metrics import Metrics
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.pipeline import mechanism
-from datamarket_gym.semivalues import full_table, semivalues_from_table
-from datamarket_gym.units import GroundTruth, Submission
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks import Synthetic
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.tasks import Synthetic
+from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.registry import create
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 LEARNERS = ("knn(k=1)", "knn(k=3)", "knn(k=2, vote=majority)", "ridge")
 SEMIVALUES = ("shapley", "banzhaf", "beta", "beta(alpha=4, beta=1)", "loo")
@@ -54,7 +54,7 @@ def test_theorem_2_quotient_stable_manipulations_gain_exactly_nothing(
 ):
     """Latent-oracle clusters with collapse are quotient-stable, and hold one provider each."""
     market = tiny_market(seed, learner, empty)
-    m = mechanism(
+    m = get_mechanism(
         "quotient_shapley/oracle_latent",
         representative="collapse",
         semivalue=semivalue,
@@ -77,7 +77,7 @@ def test_units_make_any_repartition_of_identities_worth_exactly_nothing(
 ):
     """Rename, reorder and re-partition at will: the latent provider's total keeps every bit."""
     market = tiny_market(seed, "knn(k=3, vote=majority)")
-    m = mechanism(
+    m = get_mechanism(
         f"quotient_shapley/{evidence}",
         granularity="unit",
         representative="collapse",
@@ -105,7 +105,7 @@ def test_exact_duplicates_are_worth_nothing_at_unit_granularity(learner):
         market = tiny_market(seed, learner, "chance")
         for attack in ("exact_dup_2x_sybils", "sybil_split_k@3", "copycat"):
             profile = create("attack", attack).apply(seed, market.state)
-            m = mechanism(
+            m = get_mechanism(
                 "quotient_shapley/exact_hash",
                 granularity="unit",
                 representative="collapse",
@@ -127,7 +127,7 @@ def test_equal_share_under_a_false_merge_is_not_neutral():
     """The control: where a condition of Theorem 2 fails, the gain is not zero."""
     market = tiny_market(5)
     profile = create("attack", "sybil_split_k@3").apply(0, market.state)
-    m = mechanism("quotient_shapley/pool")
+    m = get_mechanism("quotient_shapley/pool")
     assert gain(m, profile, market, market.utility_oracle()) > 0.01
 
 
@@ -142,7 +142,7 @@ def test_mechanisms_without_an_oracle_cannot_peek():
         "quotient_shapley/cosine@0.95",
         "quotient_banzhaf/exact_hash",
     ):
-        m = mechanism(name)
+        m = get_mechanism(name)
         paid = [
             m.pay(market.honest.submission, market.utility_oracle(Utility("knn")), t).as_dict()
             for t in (None, truth, nonsense)
@@ -159,7 +159,7 @@ def test_players_with_identical_content_are_paid_alike():
     label[11] = label[0]
     submission = Submission(id=np.arange(12), identity=np.arange(12), features=features, label=label)
     oracle = UtilityOracle(rng.normal(size=(20, 3)), np.arange(20) % 2, Utility("ridge"))
-    m = mechanism("shapley", granularity="unit", estimator="permutation", samples=4)
+    m = get_mechanism("shapley", granularity="unit", estimator="permutation", samples=4)
     paid = m.pay(submission, oracle).as_dict()
     assert paid["0"] == paid["11"]
 
@@ -178,7 +178,7 @@ def test_under_coverage_checks_leave_no_more_than_the_gap_of_what_is_paid(
     seed, attack, checks, provider
 ):
     """E[payment] - honest payment <= T (1 - q)^m for given ties, over all names: nothing, where checks are perfect."""
-    market, m = tiny_market(seed), mechanism("recommended/lineage@none", leak_check="off")
+    market, m = tiny_market(seed), get_mechanism("recommended/lineage@none", leak_check="off")
     oracle, name = market.utility_oracle(Utility.paying()), f"provider_{provider}"
     honest = m.pay(market.honest.submission, oracle).total([name])
     profile = create("attack", attack).apply(provider, market.state)
@@ -192,7 +192,7 @@ def test_without_checks_or_without_coverage_manipulation_pays():
     """The controls: theft gains where nobody looks, and curation where accuracy is paid, whoever looks."""
     theft, curation = [], []
     for seed in range(4):
-        market, m = tiny_market(seed), mechanism("recommended/lineage@none", leak_check="off")
+        market, m = tiny_market(seed), get_mechanism("recommended/lineage@none", leak_check="off")
         for attack, utility, checks, gains in (
             ("copycat(sigma=0.7)", Utility.paying(), Checks(0), theft),
             ("strategic_curation@0.6", Utility.paying("knn@3"), Checks(9, 1.0), curation),

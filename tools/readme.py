@@ -79,7 +79,8 @@ def figure() -> None:
     import matplotlib.pyplot as plt
     from sklearn.decomposition import PCA
 
-    from datamarket_gym import ProviderMarket, Utility, create, mechanism
+    from datamarket_gym import ProviderMarket, Utility, create
+    from datamarket_gym import get_mechanism as mechanism
 
     market = ProviderMarket.from_task(
         "digits(n_providers=4, per_provider=20, validation=200)", 0, "logistic"

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from datamarket_gym import UtilityOracle, mechanism, read_submission
+from datamarket_gym import UtilityOracle, get_mechanism, read_submission
 from datamarket_gym.cli.app import app
 
 PACKAGE = "datamarket_gym."
@@ -86,7 +86,7 @@ def main() -> None:
         submission, rows = read_submission(units), pq.read_table(held).to_pydict()
         oracle = UtilityOracle(np.array(rows["features"]), np.array(rows["label"]), "coverage")
         with redirect_stdout(StringIO()):
-            library = modules_of(lambda: mechanism("recommended").pay(submission, oracle))
+            library = modules_of(lambda: get_mechanism("recommended").pay(submission, oracle))
             command_line = modules_of(pay)
     for title, modules in (("datamarket pay", command_line), ("Mechanism.pay", library)):
         print(f"{title}: {len(modules)} modules")

@@ -22,63 +22,63 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from datamarket_gym.core.errors import CollapsedMarketWarning as CollapsedMarketWarning
-    from datamarket_gym.core.errors import DataMarketError as DataMarketError
-    from datamarket_gym.core.errors import FitFailedWarning as FitFailedWarning
-    from datamarket_gym.core.errors import InputTypeError as InputTypeError
-    from datamarket_gym.core.errors import LeakedRowsWarning as LeakedRowsWarning
-    from datamarket_gym.core.errors import LongValuationWarning as LongValuationWarning
-    from datamarket_gym.core.errors import NegativeValueWarning as NegativeValueWarning
-    from datamarket_gym.core.errors import UndatedMarketWarning as UndatedMarketWarning
-    from datamarket_gym.core.frames import ResultTable as ResultTable
-    from datamarket_gym.core.registry import register as register
+    from datamarket_gym.analysis.evaluation import Evaluation as Evaluation
+    from datamarket_gym.analysis.evaluation import evaluate as evaluate
+    from datamarket_gym.analysis.metrics import Metrics as Metrics
+    from datamarket_gym.data import AcquiredData as AcquiredData
+    from datamarket_gym.data import GroundTruth as GroundTruth
+    from datamarket_gym.data import Submission as Submission
+    from datamarket_gym.data import SubmittedProfile as SubmittedProfile
+    from datamarket_gym.data import read_submission as read_submission
+    from datamarket_gym.errors import CollapsedMarketWarning as CollapsedMarketWarning
+    from datamarket_gym.errors import DataMarketError as DataMarketError
+    from datamarket_gym.errors import FitFailedWarning as FitFailedWarning
+    from datamarket_gym.errors import InputTypeError as InputTypeError
+    from datamarket_gym.errors import LeakedRowsWarning as LeakedRowsWarning
+    from datamarket_gym.errors import LongValuationWarning as LongValuationWarning
+    from datamarket_gym.errors import NegativeValueWarning as NegativeValueWarning
+    from datamarket_gym.errors import UndatedMarketWarning as UndatedMarketWarning
     from datamarket_gym.evidence import Clusters as Clusters
     from datamarket_gym.evidence import EvidenceGraph as EvidenceGraph
     from datamarket_gym.evidence import EvidenceLayer as EvidenceLayer
     from datamarket_gym.evidence import predict_theta as predict_theta
+    from datamarket_gym.experiments import ExperimentSpec
     from datamarket_gym.games.game import Game as Game
-    from datamarket_gym.games.semivalue import Estimator as Estimator
-    from datamarket_gym.games.semivalue import Semivalue as Semivalue
-    from datamarket_gym.judge.evaluation import Evaluation as Evaluation
-    from datamarket_gym.judge.evaluation import evaluate as evaluate
-    from datamarket_gym.judge.metrics import Metrics as Metrics
-    from datamarket_gym.lab import ExperimentSpec
-    from datamarket_gym.learners.base import Learner as Learner
-    from datamarket_gym.learners.base import Scorer as Scorer
-    from datamarket_gym.learners.function import UtilityRows as UtilityRows
-    from datamarket_gym.learners.function import utility as utility
-    from datamarket_gym.learners.oracle import ReferenceRows as ReferenceRows
-    from datamarket_gym.learners.oracle import Utility as Utility
-    from datamarket_gym.learners.oracle import UtilityOracle as UtilityOracle
-    from datamarket_gym.learners.score_table import ScoreTable as ScoreTable
-    from datamarket_gym.learners.scores import ImportedScores as ImportedScores
-    from datamarket_gym.learners.similarity import Similarity as Similarity
-    from datamarket_gym.pipeline import Allocation as Allocation
-    from datamarket_gym.pipeline import Allocator as Allocator
-    from datamarket_gym.pipeline import Mechanism as Mechanism
-    from datamarket_gym.pipeline import PaidTotals as PaidTotals
-    from datamarket_gym.pipeline import Payer as Payer
-    from datamarket_gym.pipeline import Payments as Payments
-    from datamarket_gym.pipeline import QuotientGame as QuotientGame
-    from datamarket_gym.pipeline import Representative as Representative
-    from datamarket_gym.pipeline import Valuator as Valuator
-    from datamarket_gym.pipeline import canonical_training_set as canonical_training_set
-    from datamarket_gym.pipeline import mechanism as mechanism
-    from datamarket_gym.pipeline import prior_of as prior_of
-    from datamarket_gym.pipeline.pay import pay as pay
-    from datamarket_gym.pipeline.valuation import Valuation as Valuation
-    from datamarket_gym.pipeline.valuation import value as value
-    from datamarket_gym.units import GroundTruth as GroundTruth
-    from datamarket_gym.units import PriorArt as PriorArt
-    from datamarket_gym.units import Submission as Submission
-    from datamarket_gym.units import SubmittedProfile as SubmittedProfile
-    from datamarket_gym.units import read_submission as read_submission
-    from datamarket_gym.world.attacks import Attack as Attack
-    from datamarket_gym.world.encoders import Encoder as Encoder
-    from datamarket_gym.world.market import ProviderMarket as ProviderMarket
-    from datamarket_gym.world.tasks import Synthetic as Synthetic
-    from datamarket_gym.world.tasks import Task as Task
-    from datamarket_gym.world.tasks.partitions import Partition as Partition
+    from datamarket_gym.games.semivalues import Estimator as Estimator
+    from datamarket_gym.games.semivalues import Semivalue as Semivalue
+    from datamarket_gym.market.attacks import Attack as Attack
+    from datamarket_gym.market.encoders import Encoder as Encoder
+    from datamarket_gym.market.market import ProviderMarket as ProviderMarket
+    from datamarket_gym.market.tasks import Synthetic as Synthetic
+    from datamarket_gym.market.tasks import Task as Task
+    from datamarket_gym.market.tasks.partitions import Partition as Partition
+    from datamarket_gym.mechanism import Allocation as Allocation
+    from datamarket_gym.mechanism import Allocator as Allocator
+    from datamarket_gym.mechanism import Mechanism as Mechanism
+    from datamarket_gym.mechanism import PaidTotals as PaidTotals
+    from datamarket_gym.mechanism import Payer as Payer
+    from datamarket_gym.mechanism import Payments as Payments
+    from datamarket_gym.mechanism import QuotientGame as QuotientGame
+    from datamarket_gym.mechanism import Representative as Representative
+    from datamarket_gym.mechanism import Valuator as Valuator
+    from datamarket_gym.mechanism import acquired_from as acquired_from
+    from datamarket_gym.mechanism import canonical_training_set as canonical_training_set
+    from datamarket_gym.mechanism import get_mechanism as get_mechanism
+    from datamarket_gym.mechanism.pay import pay as pay
+    from datamarket_gym.mechanism.valuation import Valuation as Valuation
+    from datamarket_gym.mechanism.valuation import value as value
+    from datamarket_gym.registry import register as register
+    from datamarket_gym.result_table import ResultTable as ResultTable
+    from datamarket_gym.utilities.base import Scorer as Scorer
+    from datamarket_gym.utilities.base import UtilityFunction as UtilityFunction
+    from datamarket_gym.utilities.custom import UtilityRows as UtilityRows
+    from datamarket_gym.utilities.custom import utility as utility
+    from datamarket_gym.utilities.imported_scores import ImportedScores as ImportedScores
+    from datamarket_gym.utilities.imported_scores import ScoreTable as ScoreTable
+    from datamarket_gym.utilities.oracle import ReferenceRows as ReferenceRows
+    from datamarket_gym.utilities.oracle import Utility as Utility
+    from datamarket_gym.utilities.oracle import UtilityOracle as UtilityOracle
+    from datamarket_gym.utilities.similarity import Similarity as Similarity
 
     @overload
     def create(kind: Literal["attack"], spec: str | Mapping[str, Any] | Attack) -> Attack: ...
@@ -101,7 +101,9 @@ if TYPE_CHECKING:
     @overload
     def create(kind: Literal["mechanism"], spec: str | Mapping[str, Any] | Payer) -> Payer: ...
     @overload
-    def create(kind: Literal["learner"], spec: str | Mapping[str, Any] | Learner) -> Learner: ...
+    def create(
+        kind: Literal["learner"], spec: str | Mapping[str, Any] | UtilityFunction
+    ) -> UtilityFunction: ...
     @overload
     def create(
         kind: Literal["similarity"], spec: str | Mapping[str, Any] | Similarity
@@ -122,63 +124,63 @@ if TYPE_CHECKING:
 
 
 _EXPORTS = {
-    "Allocation": "pipeline",
-    "Allocator": "pipeline",
-    "Attack": "world.attacks",
+    "Allocation": "mechanism",
+    "Allocator": "mechanism",
+    "Attack": "market.attacks",
     "Clusters": "evidence",
-    "CollapsedMarketWarning": "core.errors",
-    "DataMarketError": "core.errors",
-    "Encoder": "world.encoders",
-    "Estimator": "games.semivalue",
-    "Evaluation": "judge.evaluation",
+    "CollapsedMarketWarning": "errors",
+    "DataMarketError": "errors",
+    "Encoder": "market.encoders",
+    "Estimator": "games.semivalues",
+    "Evaluation": "analysis.evaluation",
     "EvidenceGraph": "evidence",
     "EvidenceLayer": "evidence",
-    "FitFailedWarning": "core.errors",
+    "FitFailedWarning": "errors",
     "Game": "games.game",
-    "GroundTruth": "units",
-    "ImportedScores": "learners.scores",
-    "InputTypeError": "core.errors",
-    "LeakedRowsWarning": "core.errors",
-    "LongValuationWarning": "core.errors",
-    "Learner": "learners.base",
-    "Mechanism": "pipeline",
-    "Metrics": "judge.metrics",
-    "NegativeValueWarning": "core.errors",
-    "Partition": "world.tasks.partitions",
-    "PaidTotals": "pipeline",
-    "Payer": "pipeline",
-    "Payments": "pipeline",
-    "PriorArt": "units",
-    "ProviderMarket": "world.market",
-    "QuotientGame": "pipeline",
-    "ReferenceRows": "learners.oracle",
-    "Representative": "pipeline",
-    "ResultTable": "core.frames",
-    "ScoreTable": "learners.score_table",
-    "Scorer": "learners.base",
-    "Semivalue": "games.semivalue",
-    "Similarity": "learners.similarity",
-    "Submission": "units",
-    "SubmittedProfile": "units",
-    "Synthetic": "world.tasks",
-    "Task": "world.tasks",
-    "UndatedMarketWarning": "core.errors",
-    "Utility": "learners.oracle",
-    "UtilityOracle": "learners.oracle",
-    "UtilityRows": "learners.function",
-    "Valuation": "pipeline.valuation",
-    "Valuator": "pipeline",
-    "canonical_training_set": "pipeline",
-    "create": "core.registry",
-    "evaluate": "judge.evaluation",
-    "mechanism": "pipeline",
-    "pay": "pipeline.pay",
+    "GroundTruth": "data",
+    "ImportedScores": "utilities.imported_scores",
+    "InputTypeError": "errors",
+    "LeakedRowsWarning": "errors",
+    "LongValuationWarning": "errors",
+    "UtilityFunction": "utilities.base",
+    "Mechanism": "mechanism",
+    "Metrics": "analysis.metrics",
+    "NegativeValueWarning": "errors",
+    "Partition": "market.tasks.partitions",
+    "PaidTotals": "mechanism",
+    "Payer": "mechanism",
+    "Payments": "mechanism",
+    "AcquiredData": "data",
+    "ProviderMarket": "market.market",
+    "QuotientGame": "mechanism",
+    "ReferenceRows": "utilities.oracle",
+    "Representative": "mechanism",
+    "ResultTable": "result_table",
+    "ScoreTable": "utilities.imported_scores",
+    "Scorer": "utilities.base",
+    "Semivalue": "games.semivalues",
+    "Similarity": "utilities.similarity",
+    "Submission": "data",
+    "SubmittedProfile": "data",
+    "Synthetic": "market.tasks",
+    "Task": "market.tasks",
+    "UndatedMarketWarning": "errors",
+    "Utility": "utilities.oracle",
+    "UtilityOracle": "utilities.oracle",
+    "UtilityRows": "utilities.custom",
+    "Valuation": "mechanism.valuation",
+    "Valuator": "mechanism",
+    "canonical_training_set": "mechanism",
+    "create": "registry",
+    "evaluate": "analysis.evaluation",
+    "get_mechanism": "mechanism",
+    "pay": "mechanism.pay",
     "predict_theta": "evidence",
-    "prior_of": "pipeline",
-    "read_submission": "units",
-    "register": "core.registry",
-    "utility": "learners.function",
-    "value": "pipeline.valuation",
+    "acquired_from": "mechanism",
+    "read_submission": "data",
+    "register": "registry",
+    "utility": "utilities.custom",
+    "value": "mechanism.valuation",
 }
 
 __all__ = ["__version__", *_EXPORTS]

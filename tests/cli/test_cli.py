@@ -35,7 +35,7 @@ def test_a_command_that_is_none_is_told_which_may_be_meant():
 
 
 def test_list_names_every_plug_point():
-    from datamarket_gym.core.registry import HOMES, components
+    from datamarket_gym.registry import HOMES, components
 
     shown = datamarket("list").stdout
     for kind in HOMES:

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.cli.demo import _gain_table, _sentence, schemes
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks import Synthetic
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.tasks import Synthetic
 
 LONG = "a-rather-long-seller-name-of-the-marketplace-{}@example.com"
 

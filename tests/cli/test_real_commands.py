@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.conformance.promise import samples
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.world.data import load_embeddings
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.market.datasets import load_embeddings
+from datamarket_gym.testing.base import samples
 
 FEATURES = np.random.default_rng(0).normal(size=(40, 24))
 TEXTS = samples("text", FEATURES).tolist()

@@ -6,7 +6,7 @@ import shutil
 import page_runs
 import pytest
 
-from datamarket_gym.core import registry
+from datamarket_gym import registry
 from repository import ROOT, tool_named
 
 links, tool = tool_named("docs_links"), tool_named("docs_blocks")

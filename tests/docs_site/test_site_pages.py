@@ -84,8 +84,8 @@ def test_a_number_and_its_error_stay_on_one_line():
 def test_links_out_of_the_docs_lead_to_pages_of_the_site(tmp_path):
     shown = set()
     text = links.rewritten(ROOT / "docs" / "scale.md", shown.add)
-    assert "](source/src/datamarket_gym/core/narrow.py.md)" in text
-    assert ROOT / "src/datamarket_gym/core/narrow.py" in shown
+    assert "](source/src/datamarket_gym/execution/arrays.py.md)" in text
+    assert ROOT / "src/datamarket_gym/execution/arrays.py" in shown
     readme = links.rewritten(ROOT / "README.md", shown.add)
     assert "](tutorials/researcher.md)" in readme
     assert "](contributing.md)" in readme

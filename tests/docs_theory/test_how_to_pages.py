@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from datamarket_gym.core import registry
+from datamarket_gym import registry
 from repository import ROOT
 
 DOCS = Path(ROOT, "docs")

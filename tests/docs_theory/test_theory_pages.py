@@ -67,6 +67,6 @@ def test_every_page_is_in_the_index():
 
 def test_names_that_are_not_there_are_noticed():
     with pytest.raises(AttributeError):
-        found("datamarket_gym.judge.guarantees.no_such_bound")
+        found("datamarket_gym.analysis.theorems.no_such_bound")
     with pytest.raises(AttributeError):
         found("datamarket_gym.no_such_room.bound")

@@ -6,13 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError, UnknownNameError
-from datamarket_gym.core.registry import create
+from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.evidence import predict_theta
-from datamarket_gym.evidence.threshold.drawing import draw
-from datamarket_gym.evidence.threshold.floors import highest_between, merges, same_class_similarities
-from datamarket_gym.lab.predicted import admissibility_of
-from datamarket_gym.world.data import DOMAINS, Embeddings, find
+from datamarket_gym.evidence.admissible_interval import (
+    draw,
+    highest_between,
+    merges,
+    same_class_similarities,
+)
+from datamarket_gym.experiments.thresholds import admissibility_of
+from datamarket_gym.market.datasets import DOMAINS, Embeddings, find
+from datamarket_gym.registry import create
 
 RNG = np.random.default_rng(0)
 LABEL = np.repeat(np.arange(4), 100)
@@ -39,7 +43,7 @@ def test_the_spanning_forest_gives_every_graph_at_once(n, seed):
 
 
 def test_highest_similarities_between_providers_in_blocks(monkeypatch):
-    monkeypatch.setattr("datamarket_gym.evidence.threshold.floors._BLOCK", 7)
+    monkeypatch.setattr("datamarket_gym.evidence.admissible_interval._BLOCK", 7)
     unit = (POOL / np.linalg.norm(POOL, axis=1, keepdims=True)).astype(np.float32)
     rows = np.array_split(RNG.permutation(60), [3, 20, 41])
     found = highest_between(unit, rows)
@@ -107,7 +111,7 @@ def test_any_attack_that_copies_can_be_the_variant_family():
 
 
 def test_content_attacks_can_be_the_variant_family():
-    from datamarket_gym.conformance.promise import samples
+    from datamarket_gym.testing.base import samples
 
     texts = samples("text", POOL[:60])
     pool = Embeddings(create("encoder", "ngrams").encode(texts.tolist()), LABEL[:60])

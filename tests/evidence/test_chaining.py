@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datamarket_gym.data import Submission
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence import pairs as searched
+from datamarket_gym.evidence import spanning_forest as searched
 from datamarket_gym.evidence.chaining import _cover, _Tree, find_chains
 from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
-from datamarket_gym.units import Submission
 
 
 def market(rows):

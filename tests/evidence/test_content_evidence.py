@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.conformance.promise import small_market
-from datamarket_gym.core.errors import ParameterError, SubmissionError
-from datamarket_gym.core.registry import create
+from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence.layers.minhash import (
     MISSED,
@@ -17,6 +15,8 @@ from datamarket_gym.evidence.layers.minhash import (
     similar_sets,
 )
 from datamarket_gym.evidence.layers.perceptual import image_hashes, near_hashes
+from datamarket_gym.registry import create
+from datamarket_gym.testing.base import small_market
 
 pytest.importorskip("rensa")
 pytest.importorskip("imagehash")

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core.arrays import directions
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence.every_theta import forest_of
+from datamarket_gym.evidence.admissible_interval import forest_of
 from datamarket_gym.evidence.graph import components
-from datamarket_gym.evidence.threshold.near_copies import nearest_others
-from datamarket_gym.units.submission import Submission
+from datamarket_gym.evidence.threshold import nearest_others
+from datamarket_gym.execution.arrays import directions
 
 
 def rows(n=160, d=5, seed=0):

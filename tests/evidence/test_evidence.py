@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
-from datamarket_gym.core.registry import create, written
+from datamarket_gym.data import Submission
+from datamarket_gym.errors import OracleRequiredError, ParameterError, SubmissionError
 from datamarket_gym.evidence import EvidenceGraph, EvidenceLayer
-from datamarket_gym.units import Submission
+from datamarket_gym.registry import create, written
 
 
 def clusters(submission, layer, granularity="unit", **more):

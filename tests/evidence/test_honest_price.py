@@ -3,16 +3,24 @@
 import numpy as np
 import pytest
 
-from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
-from datamarket_gym.core.arrays import directions
-from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.evidence.threshold import price as module
-from datamarket_gym.evidence.threshold.choice import FEWEST, LEAST, LabelledVectors, choose_threshold
-from datamarket_gym.evidence.threshold.near_copies import stranger_level
-from datamarket_gym.evidence.threshold.price import DEALS, GRID, LIMIT, PROVIDERS, honest_price
-from datamarket_gym.learners.knn import NearestNeighbourGame
-from datamarket_gym.pipeline.threshold import honest_rows
+from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism
+from datamarket_gym.data.content_keys import keyed_generator
+from datamarket_gym.evidence import threshold as module
+from datamarket_gym.evidence.threshold import (
+    DEALS,
+    FEWEST,
+    GRID,
+    LEAST,
+    LIMIT,
+    PROVIDERS,
+    LabelledVectors,
+    choose_threshold,
+    false_match_cost,
+    stranger_level,
+)
+from datamarket_gym.execution.arrays import directions, highest_cosines
+from datamarket_gym.mechanism.preparation import honest_rows
+from datamarket_gym.utilities.knn import NearestNeighbourGame
 
 RNG = np.random.default_rng(11)
 LABEL = np.arange(300) % 3
@@ -21,7 +29,7 @@ KNN = Utility("knn@5", "chance")
 
 
 def shares(submission, oracle, theta):
-    paid = mechanism(f"recommended/lineage@{theta}").pay(submission, oracle)
+    paid = get_mechanism(f"recommended/lineage@{theta}").pay(submission, oracle)
     floored = paid.totals.clip(0.0)
     return floored / floored.sum()
 
@@ -42,7 +50,7 @@ def test_the_price_of_a_deal_is_what_the_mechanism_moves(theta):
 
 
 def test_the_threshold_is_the_lowest_that_is_cheap_with_all_above_it():
-    found = honest_price(VECTORS, LABEL)
+    found = false_match_cost(VECTORS, LABEL)
     upper = np.array(found.prices) + 3 * np.array(found.errors)
     assert found.thetas == GRID[: len(upper)].tolist()
     assert found.theta == found.thetas[-2]
@@ -53,7 +61,7 @@ def test_the_threshold_is_the_lowest_that_is_cheap_with_all_above_it():
 
 
 def test_the_price_is_a_mean_over_deals_of_rows_drawn_by_content_alone():
-    found = honest_price(VECTORS, LABEL)
+    found = false_match_cost(VECTORS, LABEL)
     chosen = keyed_generator("honest price")
     deals = [module._Deal(VECTORS, LABEL, chosen.permutation(300), 240) for _ in range(DEALS)]
     drawn = [deal.price(found.theta) for deal in deals]
@@ -73,7 +81,7 @@ def test_three_standard_errors_over_the_deals_count(monkeypatch):
             return self.dear * (0.0118 if theta >= 0.8 else 0.0119)
 
     monkeypatch.setattr(module, "_Deal", Half)
-    found = honest_price(VECTORS, LABEL)
+    found = false_match_cost(VECTORS, LABEL)
     assert found.thetas[0] == 1.0
     assert found.theta == 0.8
     assert found.prices[-1] == pytest.approx(0.0119 / 2)
@@ -85,13 +93,13 @@ def test_a_dip_below_a_dear_threshold_is_not_taken(monkeypatch):
         return 0.02 if theta == 0.8 else 0.0
 
     monkeypatch.setattr(module._Deal, "price", priced)
-    assert honest_price(VECTORS, LABEL).theta == 0.81
+    assert false_match_cost(VECTORS, LABEL).theta == 0.81
 
 
 def test_where_ties_are_rare_the_grid_ends_at_one_half():
     rng = np.random.default_rng(0)
     label = np.arange(200) % 2
-    found = honest_price(rng.normal(size=(200, 400)) + 8 * np.eye(2, 400)[label], label)
+    found = false_match_cost(rng.normal(size=(200, 400)) + 8 * np.eye(2, 400)[label], label)
     assert found.theta == GRID[-1] == 0.5
 
 

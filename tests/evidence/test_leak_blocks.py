@@ -3,10 +3,9 @@
 import numpy as np
 
 from datamarket_gym import Submission
-from datamarket_gym.core.arrays import directions
-from datamarket_gym.core.narrow import Narrow
-from datamarket_gym.evidence import leak
-from datamarket_gym.evidence.leak import HeldRows, find_leaks
+from datamarket_gym.evidence import leakage as leak
+from datamarket_gym.evidence.leakage import HeldRows, find_leaks
+from datamarket_gym.execution.arrays import LowPrecisionRows, directions
 
 
 def units_of(features):
@@ -53,8 +52,8 @@ def test_units_that_lie_in_a_shorter_kind_of_number_are_found_too():
     features[5] = held[3]
     short = features.astype(np.float16)
     plain = find_leaks(units_of(short.astype(np.float64)), HeldRows(held))
-    unit, row, _ = leak._identical(Narrow([short]), held)
+    unit, row, _ = leak._identical(LowPrecisionRows([short]), held)
     assert unit.tolist() == [5, *range(10, 40)]  # nearly the same is the same in half the digits
     assert row.tolist() == [3] + [7] * 30
-    near = leak._near(Narrow([short]), directions(held), leak.near_copy_level(held))
+    near = leak._near(LowPrecisionRows([short]), directions(held), leak.near_copy_level(held))
     assert near[0].tolist() == plain.unit.tolist()

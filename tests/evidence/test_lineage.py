@@ -5,17 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, mechanism
-from datamarket_gym.core.arrays import directions
-from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.evidence import decided, nearest, nearest_earlier, seniority_ranks
-from datamarket_gym.evidence import settled as module
-from datamarket_gym.evidence.cells import Plan
-from datamarket_gym.evidence.graph import LAYERS, Edges
-from datamarket_gym.evidence.order import lot_of
-from datamarket_gym.evidence.settled import nearest_settled
-from datamarket_gym.pipeline.represent import Capped
+from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, get_mechanism
+from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.evidence import nearest_earlier, seniority_ranks
+from datamarket_gym.evidence import similarity_search as decided
+from datamarket_gym.evidence import similarity_search as module
+from datamarket_gym.evidence import similarity_search as nearest
+from datamarket_gym.evidence.graph import LAYERS, Edges, tie_break_key
+from datamarket_gym.evidence.similarity_bounds import Plan
+from datamarket_gym.evidence.similarity_search import nearest_settled
+from datamarket_gym.execution.arrays import directions
+from datamarket_gym.mechanism.representatives import Capped
 
 
 def cloud(n, seed, *, spread=0.4, dims=6, ties=True, name="u"):
@@ -125,7 +126,7 @@ def test_nobody_who_comes_later_is_paid_for_the_past(seed, times):
         times=times,
     )
     past, oracle = market.honest.submission, market.utility_oracle()
-    m = mechanism("recommended/lineage@0.85", beacon="a round")
+    m = get_mechanism("recommended/lineage@0.85", beacon="a round")
     rng = np.random.default_rng(seed)
     a, b = past.features[rng.integers(len(past), size=(2, 90))]
     weight = rng.choice([0.3, 0.5, 1.0], size=(90, 1))  # bridges, and exact copies
@@ -222,7 +223,11 @@ def test_equal_times_are_settled_by_lot_not_by_hash():
         assert sorted(ranks.tolist()) == list(range(n))
         assert abs(np.corrcoef(ranks, by_hash)[0, 1]) < 0.2  # what an attacker can grind says nothing
     assert abs(np.corrcoef(orders[0], orders[1])[0, 1]) < 0.2
-    assert lot_of(b"key", "beacon") == lot_of(b"key", "beacon") != lot_of(b"key", "Beacon")
+    assert (
+        tie_break_key(b"key", "beacon")
+        == tie_break_key(b"key", "beacon")
+        != tie_break_key(b"key", "Beacon")
+    )
 
 
 def test_grinding_hashes_wins_half_of_the_lots():
@@ -242,7 +247,7 @@ def test_grinding_hashes_wins_half_of_the_lots():
     )  # fmt: skip
     undated = Submission.concat([honest, stolen])
     undated = undated.take(np.arange(len(undated)), {"time": np.zeros(len(undated))})
-    paid = mechanism("recommended", evidence="lineage@0.999").pay(undated, market.utility_oracle())
+    paid = get_mechanism("recommended", evidence="lineage@0.999").pay(undated, market.utility_oracle())
     canonical = paid.canonical
     thief = undated.identity[canonical.claim_unit] == "provider_0"
     copied = np.isin(canonical.claim_unit, np.arange(len(honest), len(undated)))

@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.data import Submission
+from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence.layers.linkage import (
-    Linkage,
-    confirmations,
-    read_pairs,
-    splink_pairs,
-)
-from datamarket_gym.units import Submission
+from datamarket_gym.evidence.layers.linkage import Linkage, confirmations, read_pairs, splink_pairs
 
 
 def submission(**metadata):

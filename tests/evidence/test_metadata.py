@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, mechanism
-from datamarket_gym.core.errors import ParameterError, SubmissionError
-from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.pipeline.prior import find_acquired_units, prior_of
-from datamarket_gym.units.io import read_submission, write_submission
+from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, get_mechanism
+from datamarket_gym.data.io import read_submission, write_submission
+from datamarket_gym.errors import ParameterError, SubmissionError
+from datamarket_gym.evidence.graph import seniority_ranks
+from datamarket_gym.mechanism.preparation import acquired_from, find_acquired_units
 
 
 def units(marks, **columns):
@@ -141,7 +141,7 @@ def test_units_of_earlier_periods_are_recognised_by_the_mark():
     marks = np.array([str(i) for i in range(12)], dtype=object)
     first = Submission(**first._columns(), metadata={"mark": marks})
     second = Submission(**second._columns(), metadata={"mark": np.where(np.arange(12) < 2, marks, None)})
-    chosen = mechanism("quotient_shapley/metadata@mark", granularity="unit")
+    chosen = get_mechanism("quotient_shapley/metadata@mark", granularity="unit")
     oracle = market.utility_oracle()
-    known = find_acquired_units(chosen, second, oracle.given(prior_of(chosen.pay(first, oracle))))
+    known = find_acquired_units(chosen, second, oracle.given(acquired_from(chosen.pay(first, oracle))))
     assert known.unit.tolist() == [0, 1]

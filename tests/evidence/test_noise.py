@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.registry import create
+from datamarket_gym.errors import ParameterError
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks import Synthetic
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.tasks import Synthetic
+from datamarket_gym.registry import create
 
 
 @pytest.fixture(scope="module")

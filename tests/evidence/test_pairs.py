@@ -5,17 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.core.arrays import directions
-from datamarket_gym.core.compute import Compute, compute, computing
-from datamarket_gym.core.narrow import Narrow
+from datamarket_gym.data import Submission
 from datamarket_gym.evidence import EvidenceGraph
-from datamarket_gym.evidence import pairs as searched
-from datamarket_gym.evidence.distinct import DistinctRows
-from datamarket_gym.evidence.forest import SPANNING, Pairs, Stream, spanning
+from datamarket_gym.evidence import spanning_forest as searched
 from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.evidence.layers.content import COSINE
-from datamarket_gym.evidence.pairs import similar_pairs
-from datamarket_gym.units import Submission
+from datamarket_gym.evidence.similarity_bounds import DistinctRows
+from datamarket_gym.evidence.spanning_forest import SPANNING, Pairs, Stream, similar_pairs, spanning
+from datamarket_gym.execution.arrays import LowPrecisionRows, directions
+from datamarket_gym.execution.parallel import Compute, compute, computing
 
 
 def brute(rows, theta, node=None):
@@ -53,7 +51,7 @@ def small(monkeypatch):
     """Blocks and prefixes of a market of a million, on a small one."""
     monkeypatch.setattr(searched, "_ROWS", 64)
     monkeypatch.setattr(searched, "_COLUMNS", 48)
-    monkeypatch.setattr("datamarket_gym.evidence.prefix._LEAST_ROWS", 0)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._LEAST_ROWS", 0)
 
 
 @pytest.mark.parametrize("kind", ["even", "groups", "alike", "circle"])
@@ -203,7 +201,7 @@ def test_memory_does_not_grow_with_the_pairs_of_near_copies():
 
 def test_rows_are_read_a_block_at_a_time_in_whatever_kind_of_number():
     rows = drawn("groups", 300).astype(np.float16)
-    narrow = similar_pairs(DistinctRows(Narrow([rows[:100], rows[100:]])), 0.9)
+    narrow = similar_pairs(DistinctRows(LowPrecisionRows([rows[:100], rows[100:]])), 0.9)
     plain = similar_pairs(DistinctRows(rows.astype(np.float64)), 0.9)
     assert narrow.seen > 0
     assert narrow.left.tolist() == plain.left.tolist()

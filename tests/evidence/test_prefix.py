@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core.arrays import directions
-from datamarket_gym.evidence.prefix import prefix_of
+from datamarket_gym.evidence.similarity_bounds import prefix_of
+from datamarket_gym.execution.arrays import directions
 
 
 def drawn(kind, n=5000, d=96, seed=0):

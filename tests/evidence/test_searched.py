@@ -8,17 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.core import arrays
-from datamarket_gym.core.compute import Compute, computing
-from datamarket_gym.core.narrow import Mapped, Narrow
-from datamarket_gym.evidence import nearest, searched, settled
-from datamarket_gym.evidence.cells import Cells, Plan
-from datamarket_gym.evidence.decided import Nearest
-from datamarket_gym.evidence.distinct import DistinctRows
-from datamarket_gym.evidence.on_device import Device, nearest_by, off_in_half
-from datamarket_gym.evidence.prefix import Axes, prefix_of
-from datamarket_gym.evidence.searched import Search
-from datamarket_gym.evidence.settled import nearest_settled
+from datamarket_gym.evidence import similarity_search as nearest
+from datamarket_gym.evidence import similarity_search as searched
+from datamarket_gym.evidence import similarity_search as settled
+from datamarket_gym.evidence.similarity_bounds import Axes, Cells, DistinctRows, Plan, prefix_of
+from datamarket_gym.evidence.similarity_search import (
+    Device,
+    Nearest,
+    Search,
+    nearest_by,
+    nearest_settled,
+    off_in_half,
+)
+from datamarket_gym.execution import arrays
+from datamarket_gym.execution.arrays import LowPrecisionRows, Mapped
+from datamarket_gym.execution.parallel import Compute, computing
 
 PLANS = [
     Plan(height=64, width=2048, cells=1, groups=5, levels=()),
@@ -120,8 +124,8 @@ def test_two_thousand_rows_that_are_all_but_one(noise):
 
 def test_pairs_in_question_are_decided_as_they_come_where_they_are_many(monkeypatch):
     """Memory holds so many pairs and no more; the answer is the same."""
-    monkeypatch.setattr("datamarket_gym.evidence.decided._HELD", 50)
-    monkeypatch.setattr("datamarket_gym.evidence.decided._PAIRS", 20)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._HELD", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._PAIRS", 20)
     rows = market("near copies", np.random.default_rng(5), 300, 9)
     held, offer = [], Nearest.offer
 
@@ -190,7 +194,7 @@ def test_a_device_that_multiplies_all_pairs_answers_the_same(kind, seed, n, leas
     distinct = DistinctRows(rows)
     everyone = np.arange(len(distinct))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("datamarket_gym.evidence.on_device._HELD", held)
+        patched.setattr("datamarket_gym.evidence.similarity_search._HELD_ON_DEVICE", held)
         found = nearest_by(Device(np, "cpu", height=40, width=70), distinct, everyone, everyone, least)
     for one, other in zip(in_full(rows, least), found, strict=True):
         assert np.array_equal(one, other)
@@ -263,7 +267,7 @@ def test_memory_is_one_copy_in_single_precision_and_little_else():
     width, sizes, peaks = 256, (10_000, 18_000), []
     for n in sizes:
         rng = np.random.default_rng(n)
-        vectors = Narrow([rng.normal(size=(n, width)).astype(np.float16)])
+        vectors = LowPrecisionRows([rng.normal(size=(n, width)).astype(np.float16)])
         with computing(Compute(threads=1)):
             tracemalloc.start()
             found = nearest.nearest_rows(vectors, 0.9)
@@ -276,10 +280,10 @@ def test_memory_is_one_copy_in_single_precision_and_little_else():
 
 def test_no_one_seller_is_the_sample_that_axes_are_made_from(monkeypatch):
     """One unit in a hundred, each at a place that an even sample would take, all in directions nobody else has."""
-    monkeypatch.setattr("datamarket_gym.evidence.cells._SAMPLE", 50)
-    monkeypatch.setattr("datamarket_gym.evidence.prefix._SAMPLE", 50)
-    monkeypatch.setattr("datamarket_gym.evidence.settled._ASKED", 50)
-    monkeypatch.setattr("datamarket_gym.evidence.settled._WORTH", 1)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE_CELLS", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._ASKED_SETTLED", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._WORTH", 1)
     rng = np.random.default_rng(2)
     rows, old = rng.normal(size=(2, 5000, 130)) * np.r_[np.ones(12), np.full(118, 0.01)]
     for units in (rows, old):

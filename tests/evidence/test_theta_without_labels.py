@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.evidence.threshold import predict_theta
-from datamarket_gym.world.data.embeddings import Embeddings
+from datamarket_gym.evidence.admissible_interval import predict_theta
+from datamarket_gym.market.datasets import Embeddings
 
 RNG = np.random.default_rng(2)
 LABEL = np.arange(240) % 3

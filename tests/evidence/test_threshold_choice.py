@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from datamarket_gym import Submission, Utility, UtilityOracle, mechanism
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.evidence.threshold.choice import Threshold
-from datamarket_gym.evidence.threshold.price import GRID, HonestPrice
+from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.evidence.threshold import GRID, FalseMatchCost, Threshold
 
 
 def price(theta):
     """A price that admits thresholds from one on."""
-    return HonestPrice(rows=200, units=160, thetas=[1.0], prices=[0.0], errors=[0.0], theta=theta)
+    return FalseMatchCost(rows=200, units=160, thetas=[1.0], prices=[0.0], errors=[0.0], theta=theta)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,7 @@ def test_validation_embeddings_of_another_width_are_refused_by_the_column(leak_c
     utility = UtilityOracle(rows, label, Utility("knn@3"), embedding=rng.normal(size=(60, 16)))
     submitted = units(rng.normal(size=(30, 8)), rng.normal(size=(30, 12)))
     with pytest.raises(SubmissionError, match=r"'embedding' has 12 numbers .* validation rows have 16"):
-        mechanism("recommended", leak_check=leak_check).pay(submitted, utility)
+        get_mechanism("recommended", leak_check=leak_check).pay(submitted, utility)
 
 
 @pytest.mark.parametrize("leak_check", ["drop", "off"])
@@ -76,4 +75,4 @@ def test_validation_features_of_another_width_are_refused_by_the_column(leak_che
     rng = np.random.default_rng(0)
     utility = UtilityOracle(rng.normal(size=(60, 8)), np.arange(60) % 2, Utility("knn@3"))
     with pytest.raises(SubmissionError, match=r"'features' has 5 numbers .* validation rows have 8"):
-        mechanism("recommended", leak_check=leak_check).pay(units(rng.normal(size=(30, 5))), utility)
+        get_mechanism("recommended", leak_check=leak_check).pay(units(rng.normal(size=(30, 5))), utility)

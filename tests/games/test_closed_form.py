@@ -3,8 +3,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import ParameterError, TooManyPlayersError
-from datamarket_gym.core.registry import describe
+from datamarket_gym.errors import ParameterError, TooManyPlayersError
+from datamarket_gym.games import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.games.closed_form import (
     AdditiveGame,
     RandomMonotoneGame,
@@ -12,7 +12,7 @@ from datamarket_gym.games.closed_form import (
     UnanimityGame,
     WeightedMajorityGame,
 )
-from datamarket_gym.semivalues import Banzhaf, Beta, LeaveOneOut, Shapley
+from datamarket_gym.registry import describe
 
 SEMIVALUES = [Shapley(), Banzhaf(), Beta(3.0, 0.5), LeaveOneOut()]
 

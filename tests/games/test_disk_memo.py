@@ -4,15 +4,15 @@ import sqlite3
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.games.memo import DiskMemo
-from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import mechanism
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.games.game import DiskCache
+from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.utilities.oracle import Utility
 
 
 def test_fits_are_kept_between_oracles_and_told_apart_by_utility(market, tmp_path):
     path = tmp_path / "memo.sqlite"
-    m = mechanism("shapley")
+    m = get_mechanism("shapley")
     first = market.utility_oracle(Utility("knn(k=3, vote=majority)"), memo=path)
     paid = m.pay(market.honest.submission, first)
     again = market.utility_oracle(Utility("knn(k=3, vote=majority)"), memo=path)
@@ -29,7 +29,7 @@ def test_fits_are_kept_between_oracles_and_told_apart_by_utility(market, tmp_pat
 
 
 def fill(path, start):
-    memo = DiskMemo(path, "u")
+    memo = DiskCache(path, "u")
     for i in range(start, start + 400, 20):
         numbers = np.arange(i, i + 20, dtype=np.uint64)
         memo.store(np.stack([numbers * 2**40, numbers], axis=1), numbers / 7)
@@ -44,7 +44,7 @@ def test_processes_share_a_file_without_corruption(tmp_path):
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
-    memo = DiskMemo(path, "u")
+    memo = DiskCache(path, "u")
     assert len(memo) == 800  # the ranges overlap
     numbers = np.arange(800, dtype=np.uint64)
     values, known = memo.lookup(np.stack([numbers * 2**40, numbers], axis=1))
@@ -57,4 +57,4 @@ def test_a_file_that_is_no_memo_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("not a database, but long enough to be taken for one" * 20)
     with pytest.raises(DataMarketError, match="cannot be used"):
-        DiskMemo(path, "u")
+        DiskCache(path, "u")

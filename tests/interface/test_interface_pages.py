@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from datamarket_gym.payout.overrides import read_overrides
-from datamarket_gym.payout.spec import payout_spec
+from datamarket_gym.payout.settings import payout_spec
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli import embed as embedding
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.world.data import DOMAINS, find
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.market.datasets import DOMAINS, find
 
 ROOT = Path(__file__).parents[2]
 SUITES = ("real-data", "holdout", "predict-theta", "content", "checks")
@@ -27,7 +27,7 @@ def run(*words):
 
 def needed(suite):
     """The domains that the experiments of a suite name."""
-    specs = Path(ROOT / "src/datamarket_gym/lab/specs").glob("*.toml")
+    specs = Path(ROOT / "src/datamarket_gym/experiments/specs").glob("*.toml")
     texts = [spec.read_text() for spec in specs if tomllib.loads(spec.read_text()).get("suite") == suite]
     assert texts
     return {name for name in DOMAINS if any(re.search(rf'"{name}\b', text) for text in texts)}

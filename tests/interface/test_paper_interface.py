@@ -14,13 +14,13 @@ from datamarket_gym import (
     Synthetic,
     Valuator,
     create,
-    mechanism,
+    get_mechanism,
 )
-from datamarket_gym.core.errors import OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.errors import OracleRequiredError, ParameterError, SubmissionError
 from datamarket_gym.evidence import Clusters
+from datamarket_gym.games import Banzhaf, Shapley, estimate
 from datamarket_gym.games.closed_form import RandomMonotoneGame
-from datamarket_gym.pipeline import Payments, Provenance
-from datamarket_gym.semivalues import Banzhaf, Shapley, estimate
+from datamarket_gym.mechanism import Payments, Provenance
 
 DRAW = Synthetic(n_providers=5, per_provider=12, validation=60).draw(1)
 
@@ -66,7 +66,7 @@ def test_the_parameters_have_the_paper_s_names_and_order(line, names):
 @pytest.mark.parametrize("policy", ["equal_submitted", "count_canonical", "count_raw"])
 def test_a_mechanism_pays_what_the_lines_pay(market, semivalue, policy):
     profile, payments = paid_as_printed(market, "near_duplicate_2x_sybils", policy, semivalue)
-    m = mechanism(
+    m = get_mechanism(
         f"quotient_{semivalue}/cosine@0.95",
         granularity="unit",
         representative="collapse",
@@ -115,7 +115,7 @@ def test_exact_n_limit_says_up_to_how_many_players_are_enumerated(limit, players
 
 
 def test_exact_n_limit_is_part_of_a_mechanism_s_spec(market):
-    m = mechanism("shapley", estimator="auto(exact_n_limit=4)", samples=64)
+    m = get_mechanism("shapley", estimator="auto(exact_n_limit=4)", samples=64)
     assert m.estimator == create("estimator", "auto@4")
     oracle = ProviderMarket(DRAW.dataset, DRAW.provider_partition, "ridge").utility_oracle()
     assert m.pay(market.honest.submission, oracle).scores.method == "permutation"

@@ -5,18 +5,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from datamarket_gym import create, mechanism
-from datamarket_gym.conformance import (
+from datamarket_gym import create, get_mechanism
+from datamarket_gym.mechanism import floored
+from datamarket_gym.testing import (
     ConformanceError,
     budget_balanced,
     budget_gap,
-    check_budget_balance,
-    check_individual_rationality,
     individually_rational,
+    validate_budget_balance,
+    validate_individual_rationality,
 )
-from datamarket_gym.conformance.promise import small_market
-from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import floored
+from datamarket_gym.testing.base import small_market
+from datamarket_gym.utilities.oracle import Utility
 
 
 def test_any_payments_can_be_asked():
@@ -42,7 +42,7 @@ def poisoned(m):
 
 
 def test_a_floor_makes_payments_rational_and_rescaling_keeps_the_budget():
-    paid = poisoned(mechanism("shapley"))
+    paid = poisoned(get_mechanism("shapley"))
     assert (budget_balanced(paid), individually_rational(paid)) == (True, False)
     assert (budget_balanced(floored(paid)), individually_rational(floored(paid))) == (False, True)
     both = floored(paid, rescale=True)
@@ -60,22 +60,22 @@ def test_a_floor_makes_payments_rational_and_rescaling_keeps_the_budget():
     ],
 )
 def test_efficient_mechanisms_spend_the_value_created(name, changes):
-    check_budget_balance(mechanism(name, **changes))
+    validate_budget_balance(get_mechanism(name, **changes))
 
 
 def test_what_a_mechanism_breaks_is_said_with_the_amounts():
     with pytest.raises(ConformanceError, match=r"payments sum to .* all data are worth"):
-        check_budget_balance(mechanism("banzhaf"))
+        validate_budget_balance(get_mechanism("banzhaf"))
     with pytest.raises(ConformanceError, match="after label_poisoning an identity is paid -0"):
-        check_individual_rationality(mechanism("shapley"))
-    check_individual_rationality(mechanism("uniform"))
+        validate_individual_rationality(get_mechanism("shapley"))
+    validate_individual_rationality(get_mechanism("uniform"))
 
 
 class EqualShares:
     """A mechanism of one's own: it takes no truth, and answers with a mapping."""
 
     def pay(self, submission, utility):
-        value = mechanism("uniform").pay(submission, utility).grand_value
+        value = get_mechanism("uniform").pay(submission, utility).grand_value
         return {name: value / len(submission.identities) for name in submission.identities.tolist()}
 
 
@@ -85,9 +85,9 @@ class Fines(EqualShares):
 
 
 def test_mechanisms_of_ones_own_are_checked_too():
-    check_budget_balance(EqualShares())
-    check_individual_rationality(EqualShares())
+    validate_budget_balance(EqualShares())
+    validate_individual_rationality(EqualShares())
     with pytest.raises(ConformanceError, match="sum to"):
-        check_budget_balance(Fines())
+        validate_budget_balance(Fines())
     with pytest.raises(ConformanceError, match="less than by staying away"):
-        check_individual_rationality(Fines())
+        validate_individual_rationality(Fines())

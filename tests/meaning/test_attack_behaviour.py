@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core.registry import create
-from datamarket_gym.world.attacks.attack import Own
-from datamarket_gym.world.attacks.variants import leaked_rewards
-from datamarket_gym.world.market import MarketState, ProviderMarket
-from datamarket_gym.world.tasks.base import Dataset
+from datamarket_gym.market.attacks.base import Own
+from datamarket_gym.market.attacks.generated import leaked_rewards
+from datamarket_gym.market.market import MarketState, ProviderMarket
+from datamarket_gym.market.tasks.base import Dataset
+from datamarket_gym.registry import create
 
 # Fifteen units of the attacker on a line: five that harm (label 1 where the leak says 0), five that no
 # leaked row is near, five that help. The victim's own unit is at the far end.

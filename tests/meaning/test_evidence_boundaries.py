@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.data import Submission
+from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence.layers.linkage import agreeing, read_pairs
 from datamarket_gym.evidence.layers.perceptual import near_hashes
-from datamarket_gym.evidence.pairs import similar_pairs
-from datamarket_gym.units import Submission
+from datamarket_gym.evidence.spanning_forest import similar_pairs
 
 
 def tied(features, layer, label=None):

@@ -6,16 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from datamarket_gym.core.registry import create
-from datamarket_gym.judge.metrics import Metrics, provider_totals
-from datamarket_gym.judge.redteam.grid import NOISE, attack_grid
-from datamarket_gym.judge.redteam.own_market import spread
-from datamarket_gym.lab.cells import compute
-from datamarket_gym.lab.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
-from datamarket_gym.lab.summary import summarise
-from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import mechanism
-from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.analysis.metrics import Metrics, provider_totals
+from datamarket_gym.analysis.redteam.attack_grid import NOISE, attack_grid, spread
+from datamarket_gym.experiments.cells import compute
+from datamarket_gym.experiments.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
+from datamarket_gym.experiments.summary import summarise
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.registry import create
+from datamarket_gym.utilities.oracle import Utility
 
 TASK = "synthetic(n_providers=4, per_provider=8, validation=40)"
 KNN = UtilityEntry(learner="knn@3")
@@ -43,7 +42,7 @@ def test_fairness_loss_is_measured_against_perfect_evidence_and_equal_shares(all
     oracle = market.utility_oracle(Utility("knn@3"))
     profile = create("attack", "copycat(fraction=0.5)").apply(0, market.state)
     paid, ideal, other = (
-        mechanism(name, granularity="unit", allocation=rule).pay(
+        get_mechanism(name, granularity="unit", allocation=rule).pay(
             profile.submission, oracle, profile.truth
         )
         for name, rule in (
@@ -56,7 +55,7 @@ def test_fairness_loss_is_measured_against_perfect_evidence_and_equal_shares(all
     distance = sum(abs(totals[name] - wanted[name]) for name in totals) / paid.grand_value
     assert row["oracle_l1"] == pytest.approx(distance)
     assert provider_totals(other, profile) != pytest.approx(wanted)  # the rule makes a difference here
-    honest = mechanism("quotient_shapley/exact_hash", granularity="unit", allocation=allocation).pay(
+    honest = get_mechanism("quotient_shapley/exact_hash", granularity="unit", allocation=allocation).pay(
         market.honest.submission, oracle, market.honest.truth
     )
     assert row["gain"] == pytest.approx(Metrics.evaluate(paid, profile, honest).gain)

@@ -5,11 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.registry import create
-from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import Estimate, Semivalue
-from datamarket_gym.judge.guarantees.bounds import (
+from datamarket_gym.analysis.theorems.bounds import (
     Eta,
     empirical_bernstein,
     eta_of,
@@ -20,12 +16,16 @@ from datamarket_gym.judge.guarantees.bounds import (
     sample_size_mean_absolute,
     theorem_bound,
 )
-from datamarket_gym.judge.guarantees.certificate import Condition, Terms, claim_of
-from datamarket_gym.judge.guarantees.fairness import Fairness, game_distance
-from datamarket_gym.judge.guarantees.leakage import Comparison, decompose
-from datamarket_gym.judge.guarantees.splits import best_split, profitable_splits, split_gain
-from datamarket_gym.judge.guarantees.stability import neutrality
-from datamarket_gym.pipeline import mechanism
+from datamarket_gym.analysis.theorems.certificate import Condition, Terms, claim_of
+from datamarket_gym.analysis.theorems.fairness import Fairness, game_distance
+from datamarket_gym.analysis.theorems.leakage import Comparison, decompose
+from datamarket_gym.analysis.theorems.split_gain import best_split, profitable_splits, split_gain
+from datamarket_gym.analysis.theorems.stability import neutrality
+from datamarket_gym.errors import ParameterError
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.semivalues import Estimate, Semivalue
+from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.registry import create
 
 
 def terms(**changes):
@@ -191,7 +191,7 @@ def test_the_fairness_loss_reaches_two_delta():
     """One game is higher by Delta where player 0 is in, lower by Delta where it is not."""
     delta, fair = 0.25, np.array([0.0, 1.0, 1.0, 2.0])
     other = fair + delta * np.array([0.0, 1.0, -1.0, 1.0])
-    found = game_distance(TableGame(fair), TableGame(other), mechanism("shapley", semivalue="loo"))
+    found = game_distance(TableGame(fair), TableGame(other), get_mechanism("shapley", semivalue="loo"))
     assert found.exact
     assert found.coalitions == 4
     assert found.distance == delta
@@ -202,8 +202,8 @@ def test_the_fairness_loss_reaches_two_delta():
 
 def test_delta_is_enumerated_up_to_the_stated_number_of_players():
     games = TableGame(np.zeros(8)), TableGame(np.r_[np.zeros(7), 1.0])
-    assert game_distance(*games, mechanism("shapley"), exact_players=3).exact
-    sampled = game_distance(*games, mechanism("shapley"), exact_players=2, samples=1)
+    assert game_distance(*games, get_mechanism("shapley"), exact_players=3).exact
+    sampled = game_distance(*games, get_mechanism("shapley"), exact_players=2, samples=1)
     assert not sampled.exact
     assert sampled.distance == 1.0  # all players together are always asked
 
@@ -215,7 +215,7 @@ def test_sizes_of_sampled_coalitions_are_uniform_and_none_is_empty():
             return super().values(coalitions)
 
     game = Asked(np.zeros(16))
-    game_distance(game, TableGame(np.zeros(16)), mechanism("shapley"), exact_players=0, samples=400)
+    game_distance(game, TableGame(np.zeros(16)), get_mechanism("shapley"), exact_players=0, samples=400)
     counts = np.bincount(game.sizes, minlength=5)
     assert counts[0] == 0
     assert counts.sum() == 400
@@ -265,13 +265,15 @@ def test_further_names_are_profitable_only_above_their_cost():
 def test_delta_and_loss_are_distances_whichever_game_is_higher():
     low, high = np.zeros(4), np.array([0.0, 0.25, 0.25, 0.5])
     for pair in ((low, high), (high, low)):
-        found = game_distance(*map(TableGame, pair), mechanism("shapley"))
+        found = game_distance(*map(TableGame, pair), get_mechanism("shapley"))
         assert (found.distance, found.loss) == (0.5, 0.25)
-        sampled = game_distance(*map(TableGame, pair), mechanism("shapley"), exact_players=0, samples=9)
+        sampled = game_distance(
+            *map(TableGame, pair), get_mechanism("shapley"), exact_players=0, samples=9
+        )
         assert sampled.distance == 0.5
         assert sampled.coalitions == 9
     with pytest.raises(ParameterError, match="samples"):
-        game_distance(TableGame(low), TableGame(high), mechanism("shapley"), samples=0)
+        game_distance(TableGame(low), TableGame(high), get_mechanism("shapley"), samples=0)
 
 
 def test_errors_name_the_parameter_that_is_wrong():

@@ -6,20 +6,16 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.registry import create
-from datamarket_gym.judge.guarantees.bounds import (
-    hoeffding,
-    normalized_bound,
-)
-from datamarket_gym.judge.guarantees.certificate import Certificate, Terms
-from datamarket_gym.judge.guarantees.certify import certify, raw_scores
-from datamarket_gym.judge.guarantees.paid import Paid, require_from_submission
-from datamarket_gym.judge.guarantees.stability import quotient_stability
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
-from datamarket_gym.pipeline import mechanism
-from datamarket_gym.units.submission import Submission
-from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
+from datamarket_gym.analysis.theorems.bounds import hoeffding, normalized_bound
+from datamarket_gym.analysis.theorems.certificate import Certificate, Terms, certify, raw_scores
+from datamarket_gym.analysis.theorems.paid_profile import Paid, require_from_submission
+from datamarket_gym.analysis.theorems.stability import quotient_stability
+from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.registry import create
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 KNN = Utility("knn@3", "chance")
 
@@ -41,7 +37,7 @@ def certified(market, m, attack, **options):
 
 def test_a_stable_split_that_is_not_neutral_cannot_be_called_exact(market):
     """Under equal shares in a pool three names collect three parts: the clusters are the same, the pay is not."""
-    found = certified(market, mechanism("quotient_shapley/pool"), "sybil_split_k@3")
+    found = certified(market, get_mechanism("quotient_shapley/pool"), "sybil_split_k@3")
     assert found.held("quotient_stable")
     assert found.held("exact_scores")
     written = found.model_dump(mode="json")
@@ -51,7 +47,10 @@ def test_a_stable_split_that_is_not_neutral_cannot_be_called_exact(market):
 
 def test_a_certificates_bound_is_made_of_its_error_bars(market):
     """Four honest players and six manipulated ones, whose scores are all within eta with probability 0.95."""
-    m, oracle = mechanism("shapley", estimator="permutation", samples=4000), market.utility_oracle(KNN)
+    m, oracle = (
+        get_mechanism("shapley", estimator="permutation", samples=4000),
+        market.utility_oracle(KNN),
+    )
     profile = create("attack", "sybil_split_k@3").apply(0, market.state)
     honest, attacked = Paid.by(m, market.honest, oracle), Paid.by(m, profile, oracle)
     found = certify(honest, attacked, m, delta=0.1, comparisons=2)
@@ -64,7 +63,7 @@ def test_a_certificates_bound_is_made_of_its_error_bars(market):
 
 def test_units_that_moved_to_another_cluster_are_no_quotient_stable_manipulation(market):
     """Two units of the provider swap their ids: every content is still there, but not where it was."""
-    m, oracle = mechanism("quotient_shapley/none", granularity="unit"), market.utility_oracle(KNN)
+    m, oracle = get_mechanism("quotient_shapley/none", granularity="unit"), market.utility_oracle(KNN)
     honest = market.honest
     mine = np.flatnonzero(honest.truth.owner == "provider_0")[:2]
     ids = honest.submission.id.copy()
@@ -80,7 +79,7 @@ def test_units_that_moved_to_another_cluster_are_no_quotient_stable_manipulation
 
 
 def test_shares_off_by_more_than_rounding_are_not_certified(market):
-    m, oracle = mechanism("quotient_shapley/pool"), market.utility_oracle(KNN)
+    m, oracle = get_mechanism("quotient_shapley/pool"), market.utility_oracle(KNN)
     paid = Paid.by(m, market.honest, oracle)
     require_from_submission(paid, m)
     for off, refused in ((1e-13, False), (1e-9, True)):
@@ -96,7 +95,7 @@ def test_shares_off_by_more_than_rounding_are_not_certified(market):
 
 
 def test_an_obeyed_bound_allows_for_rounding_and_a_loss_counts_as_well(market):
-    found = certified(market, mechanism("shapley"), "sybil_split_k@3")
+    found = certified(market, get_mechanism("shapley"), "sybil_split_k@3")
     assert found.claim == "certain"
     for gain, fine in ((0.375, True), (0.376, False), (-0.375, True), (-0.376, False)):
         changes = {"honest_payment": 1.0, "attacked_payment": 1.0 + gain, "rounding": 0.125,
@@ -106,7 +105,7 @@ def test_an_obeyed_bound_allows_for_rounding_and_a_loss_counts_as_well(market):
 
 def test_words_and_summary_state_the_numbers_of_the_bound(market):
     found = certified(
-        market, mechanism("shapley", estimator="permutation", samples=64), "sybil_split_k@3"
+        market, get_mechanism("shapley", estimator="permutation", samples=64), "sybil_split_k@3"
     )
     shown = found.model_copy(
         update={
@@ -138,14 +137,14 @@ def test_words_and_summary_state_the_numbers_of_the_bound(market):
 
 def test_rounding_of_amounts_is_allowed_for_and_no_more(market):
     """An amount is off by at most half a step of the grid: far below anything that is paid."""
-    found = certified(market, mechanism("shapley"), "sybil_split_k@3")
+    found = certified(market, get_mechanism("shapley"), "sybil_split_k@3")
     assert 0 < found.rounding < 1e-12
 
 
 def test_normalised_scores_are_taken_back_to_what_they_were(market):
     oracle = market.utility_oracle(KNN)
     raw, scaled = (
-        mechanism("quotient_banzhaf/none", normalize=normalize) for normalize in (False, True)
+        get_mechanism("quotient_banzhaf/none", normalize=normalize) for normalize in (False, True)
     )
     before = Paid.by(raw, market.honest, oracle).payments.scores
     paid = Paid.by(scaled, market.honest, oracle)
@@ -162,7 +161,7 @@ def test_normalised_scores_are_taken_back_to_what_they_were(market):
 def test_the_bound_of_normalised_pay_is_the_lemma_at_what_raw_scores_would_have_paid(market):
     oracle = market.utility_oracle(KNN)
     raw, scaled = (
-        mechanism("quotient_banzhaf/none", normalize=normalize) for normalize in (False, True)
+        get_mechanism("quotient_banzhaf/none", normalize=normalize) for normalize in (False, True)
     )
     profile = create("attack", "sybil_split_k@3").apply(0, market.state)
     found = certify(Paid.by(scaled, market.honest, oracle), Paid.by(scaled, profile, oracle), scaled)
@@ -182,7 +181,7 @@ def test_shares_moved_from_one_cluster_to_another_are_not_certified(market):
         ::-1
     ]  # names and clusters are then numbered in opposite orders
     profile = type(honest)(honest.submission.take(rows), honest.truth)
-    m = mechanism("quotient_shapley/none", granularity="unit")
+    m = get_mechanism("quotient_shapley/none", granularity="unit")
     paid = Paid.by(m, profile, market.utility_oracle(KNN))
     require_from_submission(paid, m)
     shares = paid.payments.shares
@@ -199,7 +198,7 @@ def test_shares_moved_from_one_cluster_to_another_are_not_certified(market):
 
 @pytest.mark.parametrize(("fewer", "where"), [("attacked", "honest"), ("honest", "attacked")])
 def test_a_unit_that_only_one_profile_has_is_named_with_its_profile(market, fewer, where):
-    m, oracle = mechanism("shapley"), market.utility_oracle(KNN)
+    m, oracle = get_mechanism("shapley"), market.utility_oracle(KNN)
     attacked = create("attack", "sybil_split_k").apply(0, market.state)
     profiles = {"honest": market.honest, "attacked": attacked}
     short = profiles[fewer]
@@ -219,7 +218,7 @@ def test_identical_players_are_paired_by_the_units_they_share():
         id=ids, identity=ids, features=np.repeat([[0.0], [1.0]], 3, axis=0), label=[0, 0, 0, 1, 1, 1]
     )
     truth = GroundTruth(ids, ids, ids, {name: name for name in ids.tolist()})
-    m = mechanism("quotient_shapley/none", granularity="unit")
+    m = get_mechanism("quotient_shapley/none", granularity="unit")
     oracle = UtilityOracle(np.array([[0.0], [1.0]]), np.array([0, 1]), KNN)
     forward, backward = (
         Paid.by(m, SubmittedProfile(units.take(rows), truth, "a", "reverse"), oracle)
@@ -238,7 +237,7 @@ def test_copies_that_changed_places_with_other_content_have_moved():
     )
     swapped = units.take(np.arange(6), {"id": np.array(list("fbcdea"))})
     truth = GroundTruth(ids, ids, ids, {name: name for name in ids.tolist()})
-    m = mechanism("quotient_shapley/none", granularity="unit")
+    m = get_mechanism("quotient_shapley/none", granularity="unit")
     oracle = UtilityOracle(np.array([[0.0], [1.0]]), np.array([0, 1]), KNN)
     before, after = (
         Paid.by(m, SubmittedProfile(side, truth, "a", "swap"), oracle) for side in (units, swapped)

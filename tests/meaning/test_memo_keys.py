@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.games.game import CoalitionMemo, Game
-from datamarket_gym.games.memo import DiskMemo
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.games.game import CoalitionCache, DiskCache, Game
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 FEATURES = np.arange(12.0).reshape(6, 2)
 LABEL = np.array([0, 1, 0, 1, 0, 1])
@@ -38,7 +37,7 @@ def test_a_value_is_kept_for_one_utility_alone(tmp_path):
 
 @pytest.fixture(params=["memory", "file"])
 def memo(request, tmp_path):
-    return CoalitionMemo() if request.param == "memory" else DiskMemo(tmp_path / "memo.sqlite", "u")
+    return CoalitionCache() if request.param == "memory" else DiskCache(tmp_path / "memo.sqlite", "u")
 
 
 def test_sets_that_agree_in_half_of_their_bits_are_told_apart(memo):

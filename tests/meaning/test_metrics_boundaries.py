@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datamarket_gym.judge.metrics import Metrics, mixed_component_fraction, provider_totals
-from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import mechanism
-from datamarket_gym.world.market import ProviderMarket
+from datamarket_gym.analysis.metrics import Metrics, mixed_component_fraction, provider_totals
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.utilities.oracle import Utility
 
 
 @pytest.fixture(scope="module")
 def paid(market):
     oracle = market.utility_oracle(Utility("knn@3"))
-    return mechanism("shapley").pay(market.honest.submission, oracle)
+    return get_mechanism("shapley").pay(market.honest.submission, oracle)
 
 
 def after(paid, totals):
@@ -62,7 +62,7 @@ def test_payments_that_differ_by_rounding_have_no_order(market, paid):
 def test_ranks_of_two_providers_can_be_compared(market):
     two = ProviderMarket(market.dataset, market.provider_partition[:2])
     oracle = two.utility_oracle(Utility("knn@3"))
-    paid = mechanism("shapley").pay(two.honest.submission, oracle)
+    paid = get_mechanism("shapley").pay(two.honest.submission, oracle)
     report = Metrics.evaluate(after(paid, [1.0, 2.0]), two.honest, after(paid, [2.0, 1.0]))
     assert report.rank_stability == -1.0
 

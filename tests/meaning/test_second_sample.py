@@ -8,24 +8,23 @@ import numpy as np
 import pytest
 
 from datamarket_gym import create
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.games import Game
-from datamarket_gym.judge.guarantees import Paid, certify, hoeffding
-from datamarket_gym.judge.guarantees.certify import _rounding, raw_scores
-from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.payout.money import Currency
-from datamarket_gym.pipeline import (
+from datamarket_gym.analysis.theorems import Paid, certify, hoeffding
+from datamarket_gym.analysis.theorems.certificate import _rounding, raw_scores
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.runs import read_record, write_record
+from datamarket_gym.games import Exact, Game, Permutation, estimate
+from datamarket_gym.games.sampling import Moments
+from datamarket_gym.mechanism import (
     QuotientGame,
     Valuator,
     floored,
+    get_mechanism,
     match_units,
-    mechanism,
     represent_clusters,
 )
-from datamarket_gym.pipeline.records import read_record, write_record
-from datamarket_gym.pipeline.score import Scores
-from datamarket_gym.semivalues import Exact, Permutation, estimate
-from datamarket_gym.semivalues.sampling import Moments
+from datamarket_gym.mechanism.quotient_game import Scores
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.utilities.oracle import Utility
 
 KNN = Utility("knn@3", empty="chance")
 
@@ -73,17 +72,17 @@ DEFAULTS = ((estimate, "samples"), (Valuator.fit, "budget"))
 
 def test_one_default_of_samples():
     defaults = [inspect.signature(f).parameters[name].default for f, name in DEFAULTS]
-    assert [*defaults, mechanism("shapley").samples] == [256, 256, 256]
+    assert [*defaults, get_mechanism("shapley").samples] == [256, 256, 256]
 
 
 def test_seconds_are_those_of_the_payment(market):
     started = time.perf_counter()
-    paid = mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
+    paid = get_mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
     assert 0 < paid.seconds <= time.perf_counter() - started
 
 
 def test_a_floor_spends_more_unless_it_is_asked_to_take_that_back(market):
-    paid = mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
+    paid = get_mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
     values = np.array([-1.0, 2.0, 3.0, 4.0])
     owed = replace(paid, scores=replace(paid.scores, values=values))
     assert floored(owed).scores.values.tolist() == [0.0, 2.0, 3.0, 4.0]
@@ -92,7 +91,7 @@ def test_a_floor_spends_more_unless_it_is_asked_to_take_that_back(market):
 
 def test_a_record_is_never_unpickled(market, tmp_path):
     path = tmp_path / "scores.npz"
-    paid = mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
+    paid = get_mechanism("shapley").pay(market.honest.submission, market.utility_oracle(KNN))
     write_record(path, paid.scores)
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
@@ -103,23 +102,23 @@ def test_a_record_is_never_unpickled(market, tmp_path):
 
 def test_one_unit_stands_for_a_cluster_unless_more_are_asked_for(market):
     submission = market.honest.submission
-    pooled = mechanism("uniform", representative="capped")
+    pooled = get_mechanism("uniform", representative="capped")
     assert len(represent_clusters(match_units(pooled, submission), pooled.representative).label) == 1
 
 
 def test_players_are_numbered_by_their_content(market):
-    submission, shapley = market.honest.submission, mechanism("shapley")
+    submission, shapley = market.honest.submission, get_mechanism("shapley")
     clusters = match_units(shapley, submission)
     game = QuotientGame(represent_clusters(clusters, shapley.representative), market.utility_oracle(KNN))
     assert (game.keys[:-1] <= game.keys[1:]).all()
 
 
 def test_errors_are_taken_back_from_normalising_as_scores_are(market):
-    sampled = mechanism("shapley", estimator="permutation", normalize=True, samples=8)
+    sampled = get_mechanism("shapley", estimator="permutation", normalize=True, samples=8)
     oracle, honest = market.utility_oracle(KNN), market.honest
     raw = raw_scores(Paid.by(sampled, honest, oracle), sampled)
     plain = sampled.model_copy(update={"normalize": False}).pay(honest.submission, oracle).scores
-    banzhaf = mechanism("banzhaf", estimator="subset", normalize=True, samples=8)
+    banzhaf = get_mechanism("banzhaf", estimator="subset", normalize=True, samples=8)
     rescaled = raw_scores(Paid.by(banzhaf, honest, oracle), banzhaf)
     apart = banzhaf.model_copy(update={"normalize": False}).pay(honest.submission, oracle).scores
     assert raw.standard_errors == pytest.approx(plain.standard_errors)
@@ -133,7 +132,7 @@ def test_a_range_below_one_has_a_bar_in_proportion():
 
 def test_rounding_counts_both_runs(market):
     """Twice the scores on one side are twice the rounding on that side, and none of the other's."""
-    oracle, shapley = market.utility_oracle(KNN), mechanism("shapley")
+    oracle, shapley = market.utility_oracle(KNN), get_mechanism("shapley")
     honest = Paid.by(shapley, market.honest, oracle)
     attacked = Paid.by(shapley, create("attack", "sybil_split_k@3").apply(0, market.state), oracle)
     alone = certify(honest, attacked, shapley).rounding
@@ -143,7 +142,7 @@ def test_rounding_counts_both_runs(market):
 
 
 def test_a_truth_of_other_units_is_refused(market):
-    oracle, shapley = market.utility_oracle(KNN), mechanism("shapley")
+    oracle, shapley = market.utility_oracle(KNN), get_mechanism("shapley")
     paid = Paid.by(shapley, market.honest, oracle)
     truth = replace(market.honest.truth, id=np.char.add(market.honest.truth.id.astype(str), "?"))
     with pytest.raises(DataMarketError):

@@ -3,16 +3,19 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.core import highest
-from datamarket_gym.core.arrays import directions
-from datamarket_gym.core.content import keyed_generator
-from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.core.registry import create
+from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.evidence import predict_theta
-from datamarket_gym.evidence.threshold.admissibility import Admissibility, chaining_floors
-from datamarket_gym.evidence.threshold.crowding import floor_of
-from datamarket_gym.evidence.threshold.floors import Merges, variant_similarities
-from datamarket_gym.world.data import Embeddings
+from datamarket_gym.evidence.admissible_interval import (
+    Admissibility,
+    Merges,
+    chaining_floors,
+    variant_similarities,
+)
+from datamarket_gym.evidence.threshold import floor_of
+from datamarket_gym.execution import arrays as highest
+from datamarket_gym.execution.arrays import directions, highest_cosines
+from datamarket_gym.market.datasets import Embeddings
+from datamarket_gym.registry import create
 
 RNG = np.random.default_rng(4)
 LABEL = np.repeat([0, 1], 150)

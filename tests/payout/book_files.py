@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from datamarket_gym.payout.book.accounts import FORMAT, Accounts
-from datamarket_gym.payout.book.store import Page, open_book
+from datamarket_gym.payout.ledger.balances import FORMAT, Accounts
+from datamarket_gym.payout.ledger.store import Transaction, open_ledger
 
 
 class HandBook:
@@ -18,7 +18,7 @@ class HandBook:
         self.at = datetime.fromisoformat(text).replace(hour=12, tzinfo=UTC)
 
     def add(self, kind, **fields):
-        return Page(self.accounts, self.at).add(kind, **{"by": "R. Okafor", **fields})
+        return Transaction(self.accounts, self.at).add(kind, **{"by": "R. Okafor", **fields})
 
     def draft(self, run, currency, lines, opening=None, period=""):
         """A draft that pays ``lines`` (identity: paid, balance)."""
@@ -56,7 +56,7 @@ def add_approval(add, accounts, run):
 
 def file_book(folder):
     """A book in a file with one approved run (alice 60.00, bob 40.00, carol nothing) and one draft."""
-    book = open_book(folder / "book.sqlite", new=True)
+    book = open_ledger(folder / "book.sqlite", new=True)
     with book.page() as page:
         lines = {"alice": (6000, 0), "bob": (4000, 0), "carol": (0, 0)}
         add_draft(page.add, "a" * 64, "EUR", lines, period="June 2026")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks
-from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results
 
 

@@ -4,8 +4,8 @@ import csv
 
 from payout_files import run
 
-from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 
 

@@ -20,13 +20,13 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 from checks_files import answered, paid
 from payout_files import copied, events
 
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.checks.answers import record_answers
 from datamarket_gym.payout.checks.draw import draw_checks
+from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.report.state import NAME as REPORT
-from datamarket_gym.payout.report.state import drafted, read_report
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.report.status import NAME as REPORT
+from datamarket_gym.payout.report.status import drafted, read_report
 from datamarket_gym.payout.verify import verify
 from killed_children import child
 

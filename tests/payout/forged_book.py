@@ -4,16 +4,15 @@ import json
 import sqlite3
 from contextlib import closing
 
-from datamarket_gym.core.files import read_json, sha256, write_json
-from datamarket_gym.payout.book.entry import START, link
-from datamarket_gym.payout.book.place import book_of
-from datamarket_gym.payout.book.receipts import FILE
-from datamarket_gym.payout.book.seal import Seal
+from datamarket_gym.execution.files import read_json, sha256, write_json
+from datamarket_gym.payout.ledger.entries import START, link
+from datamarket_gym.payout.ledger.integrity import ledger_of
+from datamarket_gym.payout.ledger.store import FILE, LedgerChecksum
 
 
 def told(folder, *statements):
     """Run statements on the book of a run, as a stranger with an SQLite shell does."""
-    with closing(sqlite3.connect(book_of(folder).path)) as connection:
+    with closing(sqlite3.connect(ledger_of(folder).path)) as connection:
         for statement in statements:
             connection.execute(statement)
         connection.commit()
@@ -21,7 +20,7 @@ def told(folder, *statements):
 
 def without_rules(folder, *statements):
     """The same, with the triggers taken out before and put back afterwards."""
-    with closing(sqlite3.connect(book_of(folder).path)) as connection:
+    with closing(sqlite3.connect(ledger_of(folder).path)) as connection:
         rules = connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
         ).fetchall()
@@ -35,17 +34,17 @@ def without_rules(folder, *statements):
 
 def sealed_again(folder):
     """Seal the file of a book as it is now, with the head that it says."""
-    book = book_of(folder)
+    book = ledger_of(folder)
     with closing(sqlite3.connect(book.path)) as connection:
         ((number, head),) = connection.execute("SELECT number, hash FROM book_head").fetchall()
     said = {"sha256": sha256(book.path), "head": {"number": number, "hash": head}}
-    write_json(Seal(book.path).path, said)
+    write_json(LedgerChecksum(book.path).path, said)
     write_json(folder / FILE, {**read_json(folder / FILE), "number": number, "head": head})
 
 
 def rewritten(folder, change):
     """Write a book anew: ``change`` gets all entries as dicts and gives others; chain, head, seal and note fit them."""
-    book, previous, rows = book_of(folder), START, []
+    book, previous, rows = ledger_of(folder), START, []
     for number, fields in enumerate(change([json.loads(entry.body) for entry in book.read()]), 1):
         body = json.dumps({**fields, "number": number}, sort_keys=True, separators=(",", ":"))
         previous = link(previous, body)

@@ -19,8 +19,8 @@ import scipy.stats  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 from payout_files import outputs, spec, write
 
-import datamarket_gym.payout.run as run_module
-from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout import run as run_module
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from killed_children import child, killed_at_rename
 
 
@@ -43,7 +43,7 @@ def main():
     def finish(out):
         assert os.waitpid(child(work(out)), 0)[1] == 0, out
         seen["different"] += [name for name, content in outputs(out).items() if content != calm[name]]
-        record, book = run_of(out), book_of(out)
+        record, book = run_of(out), ledger_of(out)
         seen["different"] += [what for what, good, _ in book.examined() if not good]
         kinds = [entry.kind for entry in book.read()]
         seen["states"].append([record.state, record.lines == lines, kinds])

@@ -7,9 +7,8 @@ from payout_files import rows, spec, table, units, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.payout.book.store import open_book
-from datamarket_gym.payout.intake.batch import read_batch
-from datamarket_gym.payout.intake.log import received
+from datamarket_gym.payout.intake.log import read_batch, received
+from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 
@@ -24,7 +23,7 @@ def of(columns, *names):
 
 def log(where, submitted=None, order=EVERYBODY, folder=None, **changes):
     """Enter what each identity has, in an order; the numbers of the entries by name."""
-    submitted, chosen, book = submitted or units(), spec(**changes), open_book(where, new=True)
+    submitted, chosen, book = submitted or units(), spec(**changes), open_ledger(where, new=True)
     numbers = {}
     for who in order:
         path = (folder or where.parent) / "batch.parquet"
@@ -36,7 +35,7 @@ def log(where, submitted=None, order=EVERYBODY, folder=None, **changes):
 
 def grown(where):
     """Enter one more batch, of units that are in no run; the number of its entry."""
-    before = open_book(where).accounts().number
+    before = open_ledger(where).accounts().number
     (number,) = log(where, units(seed=5), ("seller 1",)).values()
     assert number == before + 1
     return number

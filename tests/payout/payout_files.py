@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book import runs
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout.ledger import runs
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import checked_spec
+from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stages import Places
 
 DIMENSIONS = 6
@@ -103,8 +103,8 @@ def copied(folder, place):
 
 def approve(folder, by="tester"):
     """Approve a run whatever its warnings, and those of the book, say; its state."""
-    accounts = book_of(folder).accounts()
-    found = book_warnings(accounts, run_of(folder, accounts))
+    accounts = ledger_of(folder).accounts()
+    found = ledger_warnings(accounts, run_of(folder, accounts))
     despite = [*warned(folder), *(warning.name for warning in found)]
     return runs.approve(folder, sha256(folder / "manifest.json"), by, despite)
 

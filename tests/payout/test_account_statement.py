@@ -8,11 +8,14 @@ import random
 import pytest
 from book_files import HandBook
 
-from datamarket_gym.core.errors import ParameterError, UnknownNameError
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.statement import Owed, account_statement
-from datamarket_gym.payout.book.statement_page import statement_html
-from datamarket_gym.payout.book.statement_table import statement_csv
+from datamarket_gym.errors import ParameterError, UnknownNameError
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.statements import (
+    Owed,
+    account_statement,
+    statement_csv,
+    statement_html,
+)
 from datamarket_gym.payout.names import from_csv
 
 
@@ -133,7 +136,7 @@ def test_any_two_days_cut_the_account_into_parts_that_fit(book):
 
 def test_accounts_that_say_something_else_are_an_error(book):
     book.accounts.payable["alice", "EUR"] += 1
-    with pytest.raises(BookError, match="does not add up"):
+    with pytest.raises(LedgerError, match="does not add up"):
         account_statement(book.accounts, "alice")
 
 

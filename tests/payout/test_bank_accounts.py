@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from bank_files import DEBTOR, iban, write_accounts
 
-from datamarket_gym.core.errors import ParameterError, SubmissionError
-from datamarket_gym.payout.bank.account import BankAccount
-from datamarket_gym.payout.bank.accounts_file import doubts, read_accounts, require_payable
+from datamarket_gym.errors import ParameterError, SubmissionError
+from datamarket_gym.payout.bank.accounts import BankAccount, doubts, read_accounts, require_payable
 from datamarket_gym.payout.bank.export import debtor_account
 from datamarket_gym.payout.names import csv_safe
 

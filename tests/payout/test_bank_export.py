@@ -11,12 +11,13 @@ from bank_files import DEBTOR, approve, iban, read_message, write_accounts
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.payout.bank import export as export_module
 from datamarket_gym.payout.bank.export import debtor_account, export_payments
-from datamarket_gym.payout.book import batches, money
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.payout.ledger import transactions as batches
+from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.store import open_ledger
 
 JUNE, JULY = "a1" * 32, "b2" * 32
 MARKET = debtor_account("Market GmbH", DEBTOR)
@@ -24,7 +25,7 @@ MARKET = debtor_account("Market GmbH", DEBTOR)
 
 @pytest.fixture
 def book(tmp_path):
-    book = open_book(tmp_path / "book.sqlite", new=True)
+    book = open_ledger(tmp_path / "book.sqlite", new=True)
     approve(book, JUNE, {"ann": 1250, "bob": 99})
     return book
 
@@ -65,7 +66,7 @@ def test_asked_again_it_is_the_same_file_and_the_book_is_not_touched(book, accou
 def test_the_next_batch_has_another_id_and_pays_what_came_since(book, accounts, tmp_path):
     june = export_payments(book, accounts, MARKET, tmp_path / "june.xml").batch
     batches.confirm(book, june.id, "T-1")
-    with pytest.raises(BookError, match="nobody is owed anything"):
+    with pytest.raises(LedgerError, match="nobody is owed anything"):
         export_payments(book, accounts, MARKET, tmp_path / "none.xml")
     assert not (tmp_path / "none.xml").exists()
     approve(book, JULY, {"ann": 5, "cem": 7}, period="July 2026")
@@ -167,7 +168,7 @@ def test_held_payees_need_no_account(book, tmp_path):
 def test_who_is_held_after_the_order_is_not_paid_by_it(book, accounts, tmp_path):
     batch = export_payments(book, accounts, MARKET, tmp_path / "a.xml").batch
     money.hold(book, "bob", "stolen units")
-    with pytest.raises(BookError, match=f"'bob', who is held since: stolen units.*{batch.id}"):
+    with pytest.raises(LedgerError, match=f"'bob', who is held since: stolen units.*{batch.id}"):
         export_payments(book, accounts, MARKET, tmp_path / "b.xml")
     batches.cancel(book, batch.id, "bob is held")
     export_payments(book, accounts, MARKET, tmp_path / "c.xml")
@@ -220,7 +221,7 @@ def test_a_draft_is_not_paid(book, accounts, tmp_path):
     content = book.accounts().entries[1].content | {"manifest": "n"}
     with book.page() as page:
         page.add("draft", run=JULY, currency="EUR", amount=1349, content=content)
-    with pytest.raises(BookError, match="the run is a draft; approve it"):
+    with pytest.raises(LedgerError, match="the run is a draft; approve it"):
         export_payments(book, accounts, MARKET, tmp_path / "a.xml", run=JULY)
 
 
@@ -240,7 +241,7 @@ def test_another_file_is_never_written_over(book, accounts, tmp_path):
 
 def test_two_currencies_are_two_files(book, accounts, tmp_path):
     approve(book, JULY, {"ann": 300}, currency="JPY")
-    with pytest.raises(BookError, match=r"EUR, JPY.*--currency"):
+    with pytest.raises(LedgerError, match=r"EUR, JPY.*--currency"):
         export_payments(book, accounts, MARKET, tmp_path / "a.xml")
     done = export_payments(book, accounts, MARKET, tmp_path / "jpy.xml", currency="JPY")
     header, transfers = read_message(tmp_path / "jpy.xml")

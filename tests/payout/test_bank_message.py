@@ -11,12 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from datamarket_gym.core.errors import DataMarketError, MissingExtraError
+from datamarket_gym.errors import DataMarketError, MissingExtraError
 from datamarket_gym.payout.bank import pain001
-from datamarket_gym.payout.bank.account import BankAccount
-from datamarket_gym.payout.bank.order import payment_order
+from datamarket_gym.payout.bank.accounts import BankAccount
+from datamarket_gym.payout.bank.order import payment_order, write_plain
 from datamarket_gym.payout.bank.pain001 import require_valid, write_message
-from datamarket_gym.payout.bank.plain_csv import write_plain
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 

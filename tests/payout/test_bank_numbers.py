@@ -5,8 +5,15 @@ from bank_files import DEBTOR, iban
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datamarket_gym.payout.bank.latin import cut, latin
-from datamarket_gym.payout.bank.numbers import LENGTHS, SEPA, plain, wrong_with_bic, wrong_with_iban
+from datamarket_gym.payout.bank.accounts import (
+    LENGTHS,
+    SEPA,
+    cut,
+    latin,
+    plain,
+    wrong_with_bic,
+    wrong_with_iban,
+)
 
 # Examples of SWIFT's registry.
 GOOD = [

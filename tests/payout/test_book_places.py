@@ -5,15 +5,15 @@ from book_files import HandBook, file_book
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import UnknownNameError
-from datamarket_gym.payout.book import money
-from datamarket_gym.payout.book.place import book_at, run_folder
+from datamarket_gym.errors import UnknownNameError
+from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder
 
 
 def test_a_folder_that_holds_a_book_is_the_book(tmp_path):
     book = file_book(tmp_path)
     assert run_folder(str(tmp_path)) is None
-    assert book_at(str(tmp_path)).accounts().head == book.accounts().head
+    assert ledger_at(str(tmp_path)).accounts().head == book.accounts().head
 
 
 @pytest.mark.parametrize(

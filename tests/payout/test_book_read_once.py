@@ -6,9 +6,10 @@ import pytest
 from book_files import file_book
 from payout_files import run
 
-from datamarket_gym.payout.book import entry, store
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of
+from datamarket_gym.payout.ledger import entries as entry
+from datamarket_gym.payout.ledger import store
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import ledger_of
 from datamarket_gym.payout.verify import verify
 
 
@@ -33,7 +34,7 @@ def test_verify_goes_through_the_chain_once(tmp_path, linked):
     store._chain.cache_clear()
     linked.clear()
     assert all(check.good for check in verify(folder))
-    assert len(linked) == book_of(folder).accounts().number
+    assert len(linked) == ledger_of(folder).accounts().number
 
 
 def test_a_page_goes_through_the_chain_once(tmp_path, linked):
@@ -66,7 +67,7 @@ def test_a_change_after_a_first_reading_is_found_by_the_next(tmp_path, change):
         assert connection.execute(change).rowcount == 1
     connection.close()
     for reading in (book.read, book.accounts, book.page().__enter__):
-        with pytest.raises(BookError):
+        with pytest.raises(LedgerError):
             reading()
 
 
@@ -79,7 +80,7 @@ def test_a_page_that_fails_leaves_what_was_read_as_it_was(tmp_path):
         {r: x.state for r, x in before.runs.items()},
     )
     with book.page() as page:
-        with pytest.raises(BookError, match="'bob' is not held"):
+        with pytest.raises(LedgerError, match="'bob' is not held"):
             page.add("release", payee="bob", content={"why": "account known"})
         page.add("fee", payee="alice", currency="EUR", amount=100, content={"why": "transfer"})
         page.add("hold", payee="bob", content={"why": "account unclear"})

@@ -14,8 +14,8 @@ from payout_files import outputs, units, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.ledger.store import open_ledger
 
 
 def typed(*words):
@@ -398,7 +398,7 @@ def test_the_same_on_postgresql(tmp_path, postgres_book, postgres):
     )
     did("verify", june)
     did("verify", postgres_book)
-    assert sum(open_book(postgres_book).accounts().sent.values()) == 100_000
+    assert sum(open_ledger(postgres_book).accounts().sent.values()) == 100_000
     with psycopg.connect(postgres_book) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from payout_files import cents, copied, outputs, run, spec, units, validation, write
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.execution.runs import read_record
+from datamarket_gym.mechanism import Amounts, CanonicalUnits, Mechanism, Scores, pipeline, score_clusters
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout import stages
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import validation_groups
-from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import RECORDS
 from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
-from datamarket_gym.pipeline import Amounts, CanonicalUnits, Mechanism, Scores, pipeline, score_clusters
-from datamarket_gym.pipeline.records import read_record
 
 KINDS = {"ties": Clusters, "represented": CanonicalUnits, "scores": Scores, "amounts": Amounts}
 WIDE = 64  # dimensions in which strangers are far apart, so that a similarity threshold may be used

@@ -9,23 +9,19 @@ import pytest
 from payout_files import copied, events, run, units, validation
 from prior_files import stacked
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.kept import places_of
+from datamarket_gym.data.acquired import AcquiredData
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.runs import read_record
+from datamarket_gym.mechanism.preparation import Known
+from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, OldUnit, overridden_known
+from datamarket_gym.payout.acquisition_prices import acquired_messages, acquired_units
+from datamarket_gym.payout.acquisitions import AcquiredFile, KeptNames, RunUnits, shortest
 from datamarket_gym.payout.manifest import BOUGHT
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.prior.bought import BoughtFile, BoughtUnits, KeptNames, shortest
-from datamarket_gym.payout.prior.keeping import bought_units
-from datamarket_gym.payout.prior.known import OldUnit
-from datamarket_gym.payout.prior.overrides import overridden_known
-from datamarket_gym.payout.prior.runs import PriorRun
-from datamarket_gym.payout.prior.units import PriorUnits
-from datamarket_gym.payout.prior.words import prior_words
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
-from datamarket_gym.pipeline.prior import Known
-from datamarket_gym.pipeline.records import read_record
-from datamarket_gym.units.prior import PriorArt
-from datamarket_gym.units.submission import Submission
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +31,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kept(folder):
-    return read_record(folder / BOUGHT, BoughtUnits)
+    return read_record(folder / BOUGHT, RunUnits)
 
 
 def test_it_holds_all_units_and_whose_they_are(folder, kept):
@@ -66,7 +62,7 @@ def test_leaked_units_are_kept_to_be_known_and_stand_for_nothing(tmp_path):
     }  # fmt: skip
     made = run(tmp_path, stacked(units(), leaked), held)
     assert json.loads((made / "manifest.json").read_text())["leaked"] == 1
-    kept = read_record(made / BOUGHT, BoughtUnits)
+    kept = read_record(made / BOUGHT, RunUnits)
     place = list(kept.unit).index("leaked")
     assert place not in kept.stands
     assert kept.root[place] == place
@@ -76,8 +72,8 @@ def test_leaked_units_are_kept_to_be_known_and_stand_for_nothing(tmp_path):
 def test_what_nobody_is_paid_for_is_not_bought(folder):
     """Who failed a check, or was too small for one, has sold nothing; its copies of others' units are theirs."""
     _, results = finished_results(folder, places_of(folder))
-    kept = bought_units(results, {"seller 0"})
-    whole = bought_units(results, ())
+    kept = acquired_units(results, {"seller 0"})
+    whole = acquired_units(results, ())
     owners, names = list(kept.people), list(kept.unit)
     assert "seller 0" not in {owners[i] for i in kept.owner}
     people = list(whole.people)
@@ -98,17 +94,17 @@ def test_what_two_sold_together_is_bought_while_one_of_them_is_paid(tmp_path):
     twins |= {"id": ["twin"], "identity": ["twin seller"]}
     made = run(tmp_path, stacked(submitted, twins))
     _, results = finished_results(made, places_of(made))
-    assert {"u0", "twin"} <= set(bought_units(results, {"twin seller"}).unit)
-    assert not {"u0", "twin"} & set(bought_units(results, {"twin seller", "seller 0"}).unit)
+    assert {"u0", "twin"} <= set(acquired_units(results, {"twin seller"}).unit)
+    assert not {"u0", "twin"} & set(acquired_units(results, {"twin seller", "seller 0"}).unit)
 
 
 def two_runs():
     """Three units of two earlier runs, of which the second is a copy of the first."""
     ids, everybody = np.array(["p0", "p1", "p2"]), np.full(3, "p")
-    art = PriorArt(Submission(ids, everybody, np.eye(3), np.zeros(3)), np.array([0, 2]))
-    runs = [PriorRun(Path(name), 16 * name, "", name, (), 0, "EUR") for name in ("a", "b")]
+    art = AcquiredData(Submission(ids, everybody, np.eye(3), np.zeros(3)), np.array([0, 2]))
+    runs = [AcquiredRun(Path(name), 16 * name, "", name, (), 0, "EUR") for name in ("a", "b")]
     names, owner = ["fox", "fox again", "owl"], ["ann", "ann", "ben"]
-    return PriorUnits(tuple(runs), art, np.array([0, 2]), names, owner, np.array([0, 0, 2]))
+    return AcquiredUnits(tuple(runs), art, np.array([0, 2]), names, owner, np.array([0, 0, 2]))
 
 
 def test_a_copy_is_known_for_what_its_tree_was_bought_as():
@@ -131,11 +127,11 @@ def test_a_run_does_not_say_of_itself_that_it_was_bought_before():
     accounts = SimpleNamespace(
         runs={name: SimpleNamespace(state="approved", run=name, period=name) for name in ("June", "May")}
     )
-    said = prior_words({"run": "June"}, accounts)
+    said = acquired_messages({"run": "June"}, accounts)
     assert "May" in said
     assert "June" not in said
     del accounts.runs["May"]
-    assert prior_words({"run": "June"}, accounts) == ""
+    assert acquired_messages({"run": "June"}, accounts) == ""
 
 
 def test_every_byte_of_it_is_verified(folder, tmp_path):
@@ -153,7 +149,7 @@ def test_a_long_name_makes_no_other_longer(tmp_path):
     short = (run(tmp_path / "short", columns) / BOUGHT).stat().st_size
     columns["id"][3] = "x" * 50_000
     made = run(tmp_path / "long", columns)
-    assert list(read_record(made / BOUGHT, BoughtUnits).unit) == columns["id"]
+    assert list(read_record(made / BOUGHT, RunUnits).unit) == columns["id"]
     assert (made / BOUGHT).stat().st_size - short < 60_000
     assert events(made) == ["draft"]
 
@@ -174,7 +170,7 @@ def test_numbers_are_kept_in_the_shortest_kind_without_loss(numbers, kind):
 
 
 def test_a_file_is_read_member_by_member(folder, kept):
-    file = BoughtFile(folder / BOUGHT)
+    file = AcquiredFile(folder / BOUGHT)
     assert file.shape("features") == kept.features.shape
     assert file.shape("embedding") is None
     lies = file.matrix("features")
@@ -193,13 +189,13 @@ def test_a_matrix_that_ends_early_is_refused(folder, kept, tmp_path):
     directory = cut.index(b"PK\x05\x06")
     short.write_bytes(cut[: directory + 16] + (end - 1000).to_bytes(4, "little") + cut[directory + 20 :])
     with pytest.raises(DataMarketError, match="ends early"):
-        BoughtFile(short).matrix("features")
+        AcquiredFile(short).matrix("features")
 
 
 def test_a_compressed_matrix_is_read_too(kept, tmp_path):
     with (tmp_path / "bought.npz").open("wb") as file:
         np.savez_compressed(file, features=kept.features)
-    assert (BoughtFile(tmp_path / "bought.npz").matrix("features") == kept.features).all()
+    assert (AcquiredFile(tmp_path / "bought.npz").matrix("features") == kept.features).all()
 
 
 def test_names_come_back_as_they_were():
@@ -215,6 +211,6 @@ def test_embeddings_are_kept_beside_features(tmp_path):
     )
     held = validation()
     held["embedding"] = held["features"] @ np.ones((6, 4))
-    kept = read_record(run(tmp_path, columns, held) / BOUGHT, BoughtUnits)
+    kept = read_record(run(tmp_path, columns, held) / BOUGHT, RunUnits)
     assert kept.embedding.dtype == np.float32
     assert (kept.embedding == columns["embedding"]).all()

@@ -5,8 +5,8 @@ from itertools import permutations
 
 import pytest
 
-from datamarket_gym.core.cents import largest_remainder
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.mechanism.payment_tables import largest_remainder
 from datamarket_gym.payout.money import Currency, divide
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from payout_files import run, units, warned
 
-from datamarket_gym.payout.kept import places_of
-from datamarket_gym.payout.report.chains import chain_rows
+from datamarket_gym.payout.report.sections import chain_rows
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.what_if import finished_results
 

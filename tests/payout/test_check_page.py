@@ -12,14 +12,19 @@ from check_files import draws_of, in_browser
 from payout_files import run as paid
 from payout_files import spec, units, validation
 
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
-from datamarket_gym.payout.checks.contents import curve, visible_text
-from datamarket_gym.payout.checks.neighbours import Ranked, nearest_others
-from datamarket_gym.payout.checks.page import letter, write_checks_page
-from datamarket_gym.payout.checks.record import read_outcomes
-from datamarket_gym.payout.kept import places_of
+from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.payout.checks.outcomes import read_outcomes
+from datamarket_gym.payout.checks.review_page import (
+    Ranked,
+    curve,
+    letter,
+    nearest_others,
+    visible_text,
+    write_checks_page,
+)
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results
 
 SCRIPT = "<script>document.title='owned'</script>"

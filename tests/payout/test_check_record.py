@@ -6,11 +6,11 @@ import signal
 
 import pytest
 
-from datamarket_gym.core.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
-from datamarket_gym.core.files import claimed
-from datamarket_gym.payout.checks import record
+from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
+from datamarket_gym.execution.files import claimed
+from datamarket_gym.payout.checks import outcomes as record
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks
-from datamarket_gym.payout.checks.record import (
+from datamarket_gym.payout.checks.outcomes import (
     NOT_MADE,
     CheckAnswer,
     answers_of,

@@ -10,9 +10,7 @@ import pytest
 from checks_files import drawn, paid
 from payout_files import copied, events, payments, units
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.book.words import detail_of
+from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.checks.draw import (
     DrawnChecks,
     checks_text,
@@ -21,9 +19,10 @@ from datamarket_gym.payout.checks.draw import (
     drawn_by,
     read_checks,
 )
-from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
-from datamarket_gym.payout.checks.plan import CheckPlan, Wishes, make_plan
-from datamarket_gym.payout.checks.standing import StandingChecks
+from datamarket_gym.payout.checks.earlier_draft import EarlierChecks
+from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, Wishes, make_plan, paid_payees
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.statements import detail_of
 from datamarket_gym.payout.manifest import read_manifest
 
 
@@ -173,7 +172,7 @@ def settled_market(now, before, draws, by="ann"):
     looks = {}
     for number, i in enumerate(draws):
         looks.setdefault(old.units[i], []).append(f"{by} {number}" if by else "")
-    standing = StandingChecks({"a": [old.units[i] for i in draws]}, {"a": share}, looks)
+    standing = EarlierChecks({"a": [old.units[i] for i in draws]}, {"a": share}, looks)
     keep = [i for i, amount in enumerate(now) if amount > 0]
     new = CheckedPayee(
         "a", 100, [old.units[i] for i in keep], ["a"] * len(keep), np.array(keep),
@@ -219,10 +218,10 @@ def test_looks_of_an_earlier_draft_count_as_often_as_they_were_made():
     plan = CheckPlan(checks=3, power=0.8)
     new, _ = settled_market([2.0], [1.0], [0])
     for made, left in ((["ann"], 2), (["ann", "ben"], 1), (["ann", "ben", "cleo"], 0), ([""], 3)):
-        standing = StandingChecks({"a": ["a 0"] * 3}, {"a": {"a 0": 1.0}}, {"a 0": made})
+        standing = EarlierChecks({"a": ["a 0"] * 3}, {"a": {"a 0": 1.0}}, {"a 0": made})
         fresh, stand = drawn_by(key(1), plan, [new], standing)
         assert (len(fresh), len(stand)) == (left, 3 - left)
-    standing = StandingChecks({"a": ["a 0"]}, {"a": {"a 0": 1.0}}, {"a 0": [""]})
+    standing = EarlierChecks({"a": ["a 0"]}, {"a": {"a 0": 1.0}}, {"a 0": [""]})
     fresh, stand = drawn_by(key(1), CheckPlan(checks=1, power=0.8), [new], standing)
     assert (len(fresh), len(stand)) == (0, 1)  # who looked need not be known where nobody looks again
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from datamarket_gym.payout.checks.draw import draw_key, drawn_by
-from datamarket_gym.payout.checks.payees import CheckedPayee
-from datamarket_gym.payout.checks.plan import CheckPlan
-from datamarket_gym.payout.checks.standing import StandingChecks
+from datamarket_gym.payout.checks.earlier_draft import EarlierChecks
+from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan
 
 PLAN = CheckPlan(checks=3, power=0.8)
 
@@ -30,7 +29,7 @@ def places(number, amounts, standing=None):
 def standing_of(amounts, drawn):
     old = payee(amounts)
     share = dict(zip(old.units, old.share.tolist(), strict=True))
-    return StandingChecks({"a": [str(place) for place in drawn]}, {"a": share})
+    return EarlierChecks({"a": [str(place) for place in drawn]}, {"a": share})
 
 
 @pytest.mark.parametrize("changed", [0, 1, 2])

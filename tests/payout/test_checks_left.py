@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.judge.guarantees import Checks, deterrence_gap
-from datamarket_gym.payout.checks.payees import CheckedPayee
-from datamarket_gym.payout.checks.plan import CheckPlan, summary
+from datamarket_gym.analysis.theorems import Checks, deterrence_gap
+from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, summary
 
 CHECKS = Checks(3, 0.8)
 PLAN = CheckPlan(checks=3, power=0.8, false_alarms=0.01, carried=["waiting"], least=50)

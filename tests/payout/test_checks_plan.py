@@ -7,13 +7,12 @@ import pytest
 from checks_files import paid
 from payout_files import cents, copied, events
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.book.words import detail_of
+from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
+from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.checks.draw import draw_key, drawn_by
-from datamarket_gym.payout.checks.payees import paid_payees
-from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan
+from datamarket_gym.payout.checks.plan import Wishes, make_plan, paid_payees, read_plan_plan
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.statements import detail_of
 from datamarket_gym.payout.manifest import read_manifest
 
 
@@ -52,7 +51,7 @@ def test_the_runs_own_settings_decide_where_nothing_is_asked(folder):
 def test_the_plan_says_how_many_second_looks_there_will_be(folder):
     found = make_plan(folder, Wishes(checks=6))
     payees = paid_payees(folder, read_manifest(folder))
-    plan, again = read_plan(folder), []
+    plan, again = read_plan_plan(folder), []
     for number in range(300):
         draws, _ = drawn_by(draw_key("m", "p", str(number)), plan, payees)
         again.append(len(draws) - len({d.unit for d in draws}))
@@ -120,7 +119,7 @@ def test_planning_again_replaces_the_plan_and_the_history_keeps_both(folder):
     make_plan(folder, Wishes(announce="block 1"), "A")
     make_plan(folder, Wishes(checks=5, announce="block 2"), "B")
     make_plan(folder, Wishes(checks=5, announce="block 2"), "C")  # the same: nothing to note
-    assert read_plan(folder).checks == 5
+    assert read_plan_plan(folder).checks == 5
     assert json.loads((folder / "checks" / "plan.json").read_text())["announced"] == "block 2"
     told = [(e.by, detail_of(e)) for e in run_of(folder).history if e.kind == "planned"]
     assert [by for by, _ in told] == ["A", "B"]

@@ -6,7 +6,7 @@ import pytest
 from checks_files import answered, drawn, paid
 from payout_files import cents
 
-from datamarket_gym.payout.checks.payees import paid_payees
+from datamarket_gym.payout.checks.plan import paid_payees
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.manifest import read_manifest
 

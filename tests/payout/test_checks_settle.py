@@ -9,16 +9,16 @@ import pytest
 from checks_files import answered, drawn, looker, paid
 from payout_files import approve, cents, copied, events, payments, run, units, validation, warned
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.judge.guarantees.deterred import Deterrence
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.runs import mark_paid
-from datamarket_gym.payout.checks.answers import record_answers
+from datamarket_gym.analysis.theorems.deterrence import Deterrence
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.verify import verify
 
 
@@ -267,7 +267,7 @@ def test_a_superseded_run_is_neither_approved_nor_settled_elsewhere(folder):
     with pytest.raises(DataMarketError, match="only drafts can be answered"):
         answered(folder)
     assert settle(folder, folder.parent / "new").run == folder.parent / "new"
-    accounts = book_of(folder).accounts()
+    accounts = ledger_of(folder).accounts()
     assert not accounts.payable  # nor is anybody owed anything by it
     assert not accounts.balance
 
@@ -343,7 +343,7 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday
     assert settle(folder, new, keep_forfeited=False).checked
     assert bad(new) == []
     assert approve(new) == "approved"
-    after = run(tmp_path / "july", units(seed=4), validation(seed=5), book=book_of(new).path)
+    after = run(tmp_path / "july", units(seed=4), validation(seed=5), book=ledger_of(new).path)
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
     assert cents(after) == cents(plain)
 

@@ -8,12 +8,12 @@ from checks_files import answered, drawn, paid
 from forged_book import rewritten, told
 from payout_files import copied
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.book.runs import mark_paid
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.verify import verify
 
 

@@ -9,10 +9,10 @@ from check_files import draws_of
 from payout_files import run as paid
 from payout_files import units, validation
 
-from datamarket_gym.payout.checks import page as page_module
-from datamarket_gym.payout.checks.page import checks_page, letter
-from datamarket_gym.payout.kept import places_of
+from datamarket_gym.payout.checks import review_page as page_module
+from datamarket_gym.payout.checks.review_page import checks_page, letter
 from datamarket_gym.payout.report.html import embedded, filled, style_sheet, template_text
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results
 
 

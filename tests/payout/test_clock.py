@@ -9,11 +9,11 @@ from payout_files import cents, outputs, run, spec, units, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import FutureTimesWarning, ParameterError, SubmissionError
+from datamarket_gym.errors import FutureTimesWarning, ParameterError, SubmissionError
 from datamarket_gym.payout import run as run_module
-from datamarket_gym.payout.clock import seems, time_warnings
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.spec import checked_spec, payout_spec
+from datamarket_gym.payout.settings import checked_spec, payout_spec
+from datamarket_gym.payout.submission_times import seems, time_warnings
 from datamarket_gym.payout.warnings import read_warnings
 
 DAY = 86_400.0

@@ -7,7 +7,7 @@ from payout_files import cents, copied, run, units
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import RunError
+from datamarket_gym.errors import RunError
 from datamarket_gym.payout.comparison import PaymentChange, compare_runs
 
 HOSTILE = "<b>Ann</b> \u202eoC"

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from datamarket_gym.payout.confusables import cannot_be_seen, prototypes, skeleton
-from datamarket_gym.payout.names import look_alikes, says_nothing, spelled, visible
+from datamarket_gym.payout.names import (
+    cannot_be_seen,
+    find_look_alikes,
+    prototypes,
+    says_nothing,
+    skeleton,
+    spelled,
+    visible,
+)
 
 ROOT = Path(__file__).parents[2]
 TEXT = (files("datamarket_gym.payout") / "unicode" / "confusables.txt").read_text(encoding="ascii")
@@ -28,7 +35,7 @@ MIMICS = [
 
 @pytest.mark.parametrize(("name", "mimic"), MIMICS)
 def test_names_that_look_alike_are_one_group(name, mimic):
-    assert look_alikes(["somebody else", name, mimic]) == [[name, mimic]]
+    assert find_look_alikes(["somebody else", name, mimic]) == [[name, mimic]]
 
 
 def test_every_character_of_the_table_is_found_out():
@@ -42,7 +49,7 @@ def test_every_character_of_the_table_is_found_out():
     missed = [
         hex(point)
         for point, looks in SEEN.items()
-        if point not in blank and look_alikes([f"an{chr(point)}a", f"an{looks}a"]) == []
+        if point not in blank and find_look_alikes([f"an{chr(point)}a", f"an{looks}a"]) == []
     ]
     assert missed == []
 
@@ -76,11 +83,11 @@ def test_prototypes_lead_no_further_than_once_more():
     ],
 )
 def test_names_that_differ_are_no_group_whatever_their_script(names):
-    assert look_alikes(names) == []
+    assert find_look_alikes(names) == []
 
 
 def test_groups_join_over_names_between_them():
-    assert look_alikes(["ALICE", "x", "alice", "a1ice", "\u0430lice"]) == [
+    assert find_look_alikes(["ALICE", "x", "alice", "a1ice", "\u0430lice"]) == [
         ["ALICE", "alice", "a1ice", "\u0430lice"]
     ]
 
@@ -90,7 +97,7 @@ def test_a_hundred_thousand_names_are_compared_in_seconds():
     names[77] = "seller"
     names[99_999] = "s\u0435ller"
     began = time.process_time()
-    assert look_alikes(names) == [["seller", "s\u0435ller"]]
+    assert find_look_alikes(names) == [["seller", "s\u0435ller"]]
     assert time.process_time() - began < 20
 
 

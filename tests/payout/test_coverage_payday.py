@@ -21,18 +21,18 @@ from payout_files import (
 )
 from typer.testing import CliRunner
 
+from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.judge.guarantees.deterrence import Checks, deterrence_gap
-from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.payout.asked import kappas
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import read_manifest, run_id, spec_of
+from datamarket_gym.payout.required_checks import kappas
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import checked_spec, payout_spec
-from datamarket_gym.payout.stages import Payday, Places, compute_results
+from datamarket_gym.payout.settings import checked_spec, payout_spec
+from datamarket_gym.payout.stages import PayoutJob, Places, compute_results
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.utilities.coverage import Coverage
 
 GOLDEN = {  # by the version before coverage: payment, low, high, without evidence
     "seller 0": ("295.80", "177.46", "414.15", "283.10"),
@@ -211,7 +211,9 @@ def test_under_accuracy_kappa_is_larger_and_checks_deter_less(tmp_path):
 def _finished(out, places, chosen):
     from datamarket_gym.payout.stages import FinishedRun
 
-    return compute_results(Payday.read(places, chosen), FinishedRun(out, read_manifest(out)["outputs"]))
+    return compute_results(
+        PayoutJob.read(places, chosen), FinishedRun(out, read_manifest(out)["outputs"])
+    )
 
 
 def test_explain_and_the_console_say_what_is_paid_for(tmp_path):

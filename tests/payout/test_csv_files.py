@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from payout_files import run, units
 
 import datamarket_gym
-from datamarket_gym.payout.bank.plain_csv import write_plain
-from datamarket_gym.payout.book.statement_table import statement_csv
-from datamarket_gym.payout.checks import carried
+from datamarket_gym.payout.bank.order import write_plain
+from datamarket_gym.payout.checks import plan as carried
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, checks_text
+from datamarket_gym.payout.ledger.statements import statement_csv
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_safe, csv_text, from_csv
 from datamarket_gym.payout.quarantine import BadRow, quarantine_csv
-from datamarket_gym.payout.statements.files import _index as index_of_statements
+from datamarket_gym.payout.statements.page import _index as index_of_statements
 
 SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20"  # the last four are those of East Asian keyboards
 SEPARATORS = ";,\t\r\n"
@@ -130,8 +130,8 @@ def test_nothing_writes_csv_but_one_function():
     # Beside it: texts of data sets in our own cache; submissions, which are read back as they were; a column on
     # its way through pyarrow's reader, in memory; what a program is handed, which no spreadsheet opens and which must
     # say names as they are.
-    others = {"world/data/files.py", "units/io.py", "units/columns.py"}
-    others |= {"peers/protocol.py", "peers/scripts/market_files.py"}
+    others = {"market/datasets.py", "data/io.py", "data/columns.py"}
+    others |= {"benchmark/baselines/protocol.py", "benchmark/baselines/scripts/market_files.py"}
     assert writers == others
 
 
@@ -177,12 +177,12 @@ def of_statements(folder, text):
 
 
 WRITERS = {
-    "payout/statements/files.py": (of_statements, 1),
+    "payout/statements/page.py": (of_statements, 1),
     "payout/quarantine.py": (of_quarantine, 3),
     "payout/checks/draw.py": (of_checks, 3),
-    "payout/checks/carried.py": (of_carried, 2),
-    "payout/bank/plain_csv.py": (of_a_bank, 6),
-    "payout/book/statement_table.py": (of_a_statement, 6),
+    "payout/checks/plan.py": (of_carried, 2),
+    "payout/bank/order.py": (of_a_bank, 6),
+    "payout/ledger/statements.py": (of_a_statement, 6),
 }
 """Who writes CSV files, and into how many cells of a row texts of others go; payments.csv is looked at above."""
 

@@ -3,24 +3,20 @@
 import pytest
 from book_files import add_approval, add_draft, file_book
 
-from datamarket_gym.core.errors import ParameterError, UnknownNameError
-from datamarket_gym.payout.book.batches import confirm, order, to_send
-from datamarket_gym.payout.book.disputes import (
-    DisputeError,
-    fitting,
-    open_disputes,
-)
-from datamarket_gym.payout.book.disputing import (
+from datamarket_gym.errors import ParameterError, UnknownNameError
+from datamarket_gym.payout.ledger.dispute_decisions import (
     Effects,
     open_dispute,
     resolve_dispute,
     revoke_dispute,
 )
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.statement import account_statement
-from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.payout.ledger.disputes import DisputeError, fitting, open_disputes
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.statements import account_statement
+from datamarket_gym.payout.ledger.transactions import confirm, order, to_send
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.warnings import DespiteError, require_answered
+from datamarket_gym.payout.warnings import AcceptedWarningError, require_answered
 
 APPROVED, DRAFT = "a" * 64, "d" * 64
 UNITS = {f"u{i}" for i in range(10)}
@@ -60,7 +56,7 @@ def test_numbers_count_from_one_and_the_chain_holds_them(book):
         ({"about": " \n"}, ParameterError, "write 1 to"),
         ({"about": "a\x07b"}, ParameterError, r"U\+0007"),
         ({"hold_against": True}, ParameterError, "--against NAME"),
-        ({"run": "b" * 64}, BookError, "holds no run"),
+        ({"run": "b" * 64}, LedgerError, "holds no run"),
     ],
 )
 def test_what_cannot_be_disputed(book, asked, error, says):
@@ -73,11 +69,11 @@ def test_what_cannot_be_disputed(book, asked, error, says):
 def test_an_open_dispute_stands_before_the_approval_of_its_run_alone(book):
     open_dispute(book, DRAFT, "alice", "u7 is mine", units=["u7"], against="bob")
     accounts = book.accounts()
-    (warning,) = book_warnings(accounts, accounts.runs[DRAFT])
+    (warning,) = ledger_warnings(accounts, accounts.runs[DRAFT])
     assert (warning.name, warning.title) == ("disputes", "1 dispute is open")
     assert warning.items == ("dispute 1 of “alice” against “bob”, about it: u7 is mine",)
     assert open_disputes(accounts, APPROVED) == []
-    with pytest.raises(DespiteError, match="--accept disputes"):
+    with pytest.raises(AcceptedWarningError, match="--accept disputes"):
         require_answered([warning], [])
     require_answered([warning], ["disputes"])
     resolve_dispute(book, 1, "rejected", "u7 is bob's")
@@ -106,7 +102,7 @@ def test_a_decision_that_is_newer_than_a_draft_stands_before_it(book):
     (warning,) = open_disputes(book.accounts(), "e" * 64)
     assert "was revoked after" in warning.items[0]
     assert open_disputes(book.accounts(), DRAFT) == []  # it never had the override, and is right again
-    with pytest.raises(BookError, match="does not stand there"), book.page() as page:
+    with pytest.raises(LedgerError, match="does not stand there"), book.page() as page:
         add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=plain)
 
 
@@ -117,7 +113,7 @@ def test_a_draft_takes_nothing_that_no_dispute_decided(book, forged):
     open_dispute(book, APPROVED, "alice", "u7 is mine")
     resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7", "u9")), units=UNITS)
     plain = book.accounts().disputes.overrides[0].model_dump(mode="json")
-    with pytest.raises(BookError, match="does not stand there"), book.page() as page:
+    with pytest.raises(LedgerError, match="does not stand there"), book.page() as page:
         add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=[{**plain, **forged}])
     with book.page() as page:  # what a run has of it
         add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=[{**plain, "units": ["u9"]}])
@@ -336,9 +332,9 @@ def test_a_run_takes_what_it_has_of_standing_overrides():
 )  # fmt: skip
 def test_the_book_refuses_what_no_dispute_enters(book, kind, content, says):
     open_dispute(book, APPROVED, "alice", "first")
-    with pytest.raises(BookError, match=says), book.page() as page:
+    with pytest.raises(LedgerError, match=says), book.page() as page:
         page.add(kind, run=APPROVED, payee="alice", content=content)
-    with pytest.raises(BookError, match="no payee of run"), book.page() as page:
+    with pytest.raises(LedgerError, match="no payee of run"), book.page() as page:
         page.add(kind, run=APPROVED, payee="dora", content=content)
 
 
@@ -346,7 +342,7 @@ def test_a_decision_is_about_the_run_and_the_payee_of_its_dispute(book):
     open_dispute(book, APPROVED, "alice", "first")
     said = {"number": 1, "outcome": "upheld", "why": "x", "overrides": [], "corrections": []}
     for run, payee in ((DRAFT, "alice"), (APPROVED, "bob")):
-        with pytest.raises(BookError, match="is not about run"), book.page() as page:
+        with pytest.raises(LedgerError, match="is not about run"), book.page() as page:
             page.add("resolved", run=run, payee=payee, content=said)
 
 

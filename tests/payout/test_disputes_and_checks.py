@@ -4,11 +4,11 @@ import pytest
 from checks_files import answered, drawn, paid
 from payout_files import cents
 
-from datamarket_gym.payout.book.disputes import open_disputes
-from datamarket_gym.payout.book.disputing import Effects, open_dispute, resolve_dispute
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.statement import account_statement
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.disputes import open_disputes
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.statements import account_statement
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def folder(tmp_path):
 
 
 def told(folder, payee):
-    return [event.words for event in account_statement(book_of(folder).accounts(), payee).events]
+    return [event.words for event in account_statement(ledger_of(folder).accounts(), payee).events]
 
 
 def test_a_failed_check_is_told_with_what_it_cost(folder, tmp_path):
     drawn(folder)
     answered(folder, false=["seller 1"])
-    open_dispute(book_of(folder), run_of(folder).run, "seller 2", "too little")
+    open_dispute(ledger_of(folder), run_of(folder).run, "seller 2", "too little")
     settled = settle(folder, tmp_path / "second")
     assert not settled.checked
     text = f"{cents(folder)['seller 1'] / 100:.2f}"
@@ -32,7 +32,7 @@ def test_a_failed_check_is_told_with_what_it_cost(folder, tmp_path):
         f"A check was failed: EUR {text} of the draft {run_of(folder).run[:16]} are forfeit"
     )
     assert told(folder, "seller 3") == []
-    (warning,) = open_disputes(book_of(folder).accounts(), run_of(tmp_path / "second").run)
+    (warning,) = open_disputes(ledger_of(folder).accounts(), run_of(tmp_path / "second").run)
     assert "whose place it takes" in warning.items[0]
 
 
@@ -42,8 +42,8 @@ def test_draws_stand_unless_a_dispute_was_decided_meanwhile(folder, tmp_path, de
     drawn(folder, least=least)
     answered(folder)
     if decided:
-        open_dispute(book_of(folder), run_of(folder).run, "thief", "u60 is mine", units=["u60"])
-        resolve_dispute(book_of(folder), 1, "upheld", "it is", Effects(separate_units=("u60",)))
+        open_dispute(ledger_of(folder), run_of(folder).run, "thief", "u60 is mine", units=["u60"])
+        resolve_dispute(ledger_of(folder), 1, "upheld", "it is", Effects(separate_units=("u60",)))
     settled = settle(folder, tmp_path / "second")
     assert settled.carried
     assert settled.checked is not decided

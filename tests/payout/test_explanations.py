@@ -16,18 +16,17 @@ from payout_files import cents, payments, rows, run, spec, units, validation, wr
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import RunError, UnknownNameError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.book.runs import approve
+from datamarket_gym.errors import RunError, UnknownNameError
+from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.kept import places_of
-from datamarket_gym.payout.lots import drawn_clusters, drawn_under
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import approve
 from datamarket_gym.payout.outputs import describe, leaked_units
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.statements.record import Explanation
+from datamarket_gym.payout.statements.record import Explanation, drawn_clusters, drawn_under
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 
 HELD = validation()
@@ -303,8 +302,8 @@ def test_a_run_of_an_older_version_is_told_to_be_paid_again(folder, tmp_path):
 def test_nothing_heavy_is_imported(folder):
     """A second includes the start of the process: the pipeline and its libraries take most of one."""
     heavy = (
-        "scipy", "sklearn", "torch", "plotly", "sqlalchemy", "jinja2", "pandas", "datamarket_gym.pipeline",
-        "datamarket_gym.evidence", "datamarket_gym.world", "datamarket_gym.learners", "datamarket_gym.units",
+        "scipy", "sklearn", "torch", "plotly", "sqlalchemy", "jinja2", "pandas", "datamarket_gym.mechanism",
+        "datamarket_gym.evidence", "datamarket_gym.market", "datamarket_gym.utilities", "datamarket_gym.data",
         "datamarket_gym.cli.pay",
     )  # fmt: skip
     code = (

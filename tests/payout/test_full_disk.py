@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import cents, spec, write
 
-from datamarket_gym.core.errors import DataMarketError, RunError
-from datamarket_gym.core.files import FULL, replacing, room_for, write_text
-from datamarket_gym.core.runs import Format, open_run
+from datamarket_gym.errors import DataMarketError, RunError
+from datamarket_gym.execution.files import FULL, replacing, room_for, write_text
+from datamarket_gym.execution.runs import Format, open_run
 from datamarket_gym.payout.run import pay
 
 TEXT = Format(".txt", lambda path, text: path.write_text(text), lambda path: path.read_text())

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import cents, payments, run, run_by_accuracy, spec, table, units, validation, write
 
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
-from datamarket_gym.payout.names import csv_safe, from_csv, look_alikes, visible
+from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.payout.names import csv_safe, find_look_alikes, from_csv, visible
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 
@@ -88,7 +88,7 @@ def test_nothing_is_written_outside_the_run_but_its_book(tmp_path):
 
 
 def test_names_that_read_alike_are_pointed_out(folder):
-    assert ["seller 0", "seller 0\u200b"] in look_alikes(sorted(payments(folder)))
+    assert ["seller 0", "seller 0\u200b"] in find_look_alikes(sorted(payments(folder)))
     assert visible("a\u200bb\u202e") == "a⟨U+200B⟩b⟨U+202E⟩"
     assert "names look alike" in (folder / "report.html").read_text(encoding="utf-8")
 

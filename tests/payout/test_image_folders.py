@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import spec, table
 
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.images import IMAGES, UNREAD, image_tree, unnamed
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places

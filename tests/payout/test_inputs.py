@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import cents, payments, run, spec, units, validation, write
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import payout_spec
+from datamarket_gym.payout.settings import payout_spec
 from datamarket_gym.payout.stages import Places
 from table_files import LISTS, SPREAD
 from table_files import write as write_as

@@ -13,13 +13,13 @@ from payout_files import (
     outputs,
 )
 
-from datamarket_gym.core.errors import RunError
+from datamarket_gym.errors import RunError
 from datamarket_gym.payout import run as run_module
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.warned import book_warnings
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.verify import verify, verify_book
+from datamarket_gym.payout.verify import verify, verify_ledger
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_log_that_was_changed_after_the_run_is_found_and_named(folder, stateme
     assert refused.exit_code == 1
     assert "intake log" in refused.output
     assert run_of(found).state == "draft"
-    assert [c.what for c in verify_book(book_of(found)) if not c.good] == [
+    assert [c.what for c in verify_ledger(ledger_of(found)) if not c.good] == [
         f"run {run_of(found).run[:16]}"
     ]
 
@@ -123,9 +123,9 @@ def test_one_file_may_be_log_and_book(folder):
     shutil.copy(folder / "log.sqlite", folder / "book.sqlite")
     shutil.copy(folder / "log.sqlite.seal", folder / "book.sqlite.seal")
     found = paid_by_log(folder, where=folder / "book.sqlite")
-    assert book_of(found).accounts().arrived.entries
+    assert ledger_of(found).accounts().arrived.entries
     assert not bad(found, recompute=True)
-    assert book_warnings(book_of(found).accounts(), run_of(found)) == []
+    assert ledger_warnings(ledger_of(found).accounts(), run_of(found)) == []
     assert approve(found) == "approved"
     assert not bad(found, recompute=True)
 

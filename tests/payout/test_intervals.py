@@ -9,10 +9,10 @@ import pytest
 from payout_files import payments, run, spec, units, validation, write
 from scipy import stats
 
-from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intervals import validation_groups
+from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.oracle import UtilityOracle
 
 AMOUNT = 10**12  # cents: so many that rounding to them cannot be seen
 FINE = {"amount": "10000000000.00"}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from payout_files import cents, payments, rows, run, spec, units, validation, write
 
-from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.utilities.oracle import UtilityOracle
 
 COVERED, CARRIED, FLOORED = {}, {"learner": "knn"}, {"learner": "knn", "negative": "zero"}
 

@@ -13,15 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import run, spec, units, validation, write
 
-from datamarket_gym.core.compute import Compute, computing
-from datamarket_gym.core.narrow import WHOLE
-from datamarket_gym.evidence import order
-from datamarket_gym.payout.contents import LEAST, Contents
-from datamarket_gym.payout.kept import places_of
-from datamarket_gym.payout.manifest import BOUGHT
-from datamarket_gym.payout.prior.keeping import write_bought
+from datamarket_gym.evidence import graph as order
+from datamarket_gym.execution.arrays import WHOLE
+from datamarket_gym.execution.parallel import Compute, computing
+from datamarket_gym.payout.acquisition_prices import write_acquired
+from datamarket_gym.payout.manifest import BOUGHT, LEAST, Contents
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results
 
 WIDTH = 256
@@ -119,7 +118,7 @@ def test_tables_are_columns_and_not_rows_of_python(paydays):
         _, results = finished_results(folder, places_of(folder))
         profile = cProfile.Profile()
         profile.enable()
-        write_bought(results, frozenset(), folder.parent / "again")
+        write_acquired(results, frozenset(), folder.parent / "again")
         profile.disable()
         calls.append(pstats.Stats(profile).total_calls)
         assert (folder.parent / "again" / BOUGHT).read_bytes() == (folder / BOUGHT).read_bytes()
@@ -163,7 +162,7 @@ def test_the_crowd_is_asked_once(tmp_path, monkeypatch):
     """What the check of the threshold found of all units is kept for later periods as it is."""
     import importlib
 
-    threshold = importlib.import_module("datamarket_gym.pipeline.threshold")
+    threshold = importlib.import_module("datamarket_gym.mechanism.preparation")
     asked, plain = [], threshold.highest_cosines
 
     def counted(unit, others, *more, rows=None):
@@ -179,7 +178,7 @@ def test_the_crowd_is_asked_once(tmp_path, monkeypatch):
     _, results = finished_results(
         folder, places_of(folder)
     )  # a run that was made before is asked again, and says the same
-    write_bought(results, frozenset(), tmp_path / "again")
+    write_acquired(results, frozenset(), tmp_path / "again")
     assert asked == [64, 0, 64]
     assert (tmp_path / "again" / BOUGHT).read_bytes() == (folder / BOUGHT).read_bytes()
 

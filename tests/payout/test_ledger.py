@@ -8,11 +8,11 @@ import pytest
 from forged_book import told
 from payout_files import approve, cents, events, run, run_by_accuracy, spec, units, validation, write
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import claimed, write_json
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.runs import mark_paid
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import claimed, write_json
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.run import pay
 
 
@@ -46,7 +46,7 @@ def test_a_second_reference_is_an_error_that_shows_the_first(folder):
     mark_paid(folder, "transfer 1")
     before = everything(folder.parent)
     with pytest.raises(
-        BookError, match="with the reference 'transfer 1'; a second payment is not recorded"
+        LedgerError, match="with the reference 'transfer 1'; a second payment is not recorded"
     ):
         mark_paid(folder, "transfer 2")
     assert everything(folder.parent) == before
@@ -68,7 +68,7 @@ def test_two_processes_approving_at_once_leave_one_approval(folder):
         racer.join()
     assert done == ["approved"] * 4
     assert events(folder) == ["draft", "despite", "approval", "approved"]
-    owed = book_of(folder).accounts().payable
+    owed = ledger_of(folder).accounts().payable
     assert sum(owed.values()) == 100_000
 
 
@@ -140,8 +140,8 @@ def test_debts_are_carried_and_settled_once(tmp_path):
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
     assert cents(early) == cents(plain)  # what a draft would carry is nobody's yet
     approve(first)
-    assert book_of(first).accounts().balances("EUR")["seller 2"] == debt
-    with pytest.raises(BookError, match="balances that the run takes up have changed since"):
+    assert ledger_of(first).accounts().balances("EUR")["seller 2"] == debt
+    with pytest.raises(LedgerError, match="balances that the run takes up have changed since"):
         approve(early)
     second = run(tmp_path / "second", units(seed=4), validation(seed=5), book=book)
     assert (
@@ -150,12 +150,12 @@ def test_debts_are_carried_and_settled_once(tmp_path):
     assert cents(second)["seller 2"] < cents(plain)["seller 2"]
     third = run(tmp_path / "third", units(seed=6), validation(seed=7), book=book)
     assert approve(second) == "approved"
-    with pytest.raises(BookError, match="balances that the run takes up have changed since"):
+    with pytest.raises(LedgerError, match="balances that the run takes up have changed since"):
         approve(third)
     assert run_of(third).state == "draft"
     assert events(third) == ["draft"]
     left = {name: value for name, value in cents(second, "balance").items() if value}
-    assert book_of(first).accounts().balances("EUR") == left
+    assert ledger_of(first).accounts().balances("EUR") == left
 
 
 def test_someone_who_left_keeps_the_balance(tmp_path):
@@ -185,11 +185,11 @@ def test_two_runs_do_not_work_in_one_folder_at_once(tmp_path):
 @pytest.mark.parametrize("how", ["emptied", "gone"])
 def test_no_book_is_begun_where_one_was_lost(folder, tmp_path, how):
     approve(folder)
-    book = book_of(folder).path
+    book = ledger_of(folder).path
     book.unlink()
     if how == "emptied":
         book.touch()
-    with pytest.raises(BookError, match="gone or was emptied, and its seal is still there"):
+    with pytest.raises(LedgerError, match="gone or was emptied, and its seal is still there"):
         run(tmp_path / "next", units(seed=4), book=book)
     assert not (tmp_path / "next" / "run").exists()
 
@@ -204,4 +204,4 @@ def test_a_book_that_was_only_begun_is_begun_again(tmp_path):
             first = {"number": 1, "hash": "f" * 64}
             write_json(book.with_name("book.sqlite.seal"), {"before": seal, "after": first})
         assert events(run(tmp_path / place)) == ["draft"]
-        assert all(good for _, good, _ in book_of(tmp_path / place / "run").examined())
+        assert all(good for _, good, _ in ledger_of(tmp_path / place / "run").examined())

@@ -22,18 +22,17 @@ from payout_files import (
     warned,
 )
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book import runs
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.money import end_balance
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.run_record import Line
-from datamarket_gym.payout.book.runs import Draft, Taken, enter, mark_paid
-from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout.ledger import runs
+from datamarket_gym.payout.ledger.entries import LedgerError, Line
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import Draft, Taken, enter, mark_paid
+from datamarket_gym.payout.ledger.store import open_ledger
+from datamarket_gym.payout.ledger.transactions import end_balance
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.payout.warnings import DespiteError, StandingWarning
+from datamarket_gym.payout.warnings import AcceptedWarningError, UnresolvedWarning
 
 SIGNED = '[[join]]\nunits = ["u0", "u1"]\nreason = "checked"\nby = "R. Okafor"\ndate = 2026-05-31\n'
 
@@ -66,7 +65,7 @@ def draft_of(record):
         run=record.run, amount=record.amount, currency=record.currency, manifest=record.manifest,
         places=record.places, checks=record.checks, lines=record.lines, taken=Taken(record.opening),
         overrides=[Override.model_validate(said) for said in record.overrides],
-        warnings=[StandingWarning.from_plain(said) for said in record.warnings],
+        warnings=[UnresolvedWarning.from_plain(said) for said in record.warnings],
         period=record.period, submissions=record.submissions, kept=record.kept,
     )  # fmt: skip
 
@@ -74,10 +73,10 @@ def draft_of(record):
 def refused(folder, change, match):
     """Entries that cannot follow are an error for whoever reads the book, though the chain and the seal fit them."""
     rewritten(folder, change)
-    with pytest.raises(BookError, match=match):
-        book_of(folder).accounts()
+    with pytest.raises(LedgerError, match=match):
+        ledger_of(folder).accounts()
     assert "book" in [check.what for check in verify(folder) if not check.good]
-    with pytest.raises(BookError, match=match):
+    with pytest.raises(LedgerError, match=match):
         mark_paid(folder, "transfer 1")
 
 
@@ -93,7 +92,7 @@ def with_entry(kind, **fields):
 
 
 def test_the_same_run_with_another_manifest_is_not_entered(first):
-    record, book = run_of(first), book_of(first)
+    record, book = run_of(first), ledger_of(first)
     assert enter(book, first, draft_of(record)) == "draft"  # the very same: nothing to do
     assert events(first) == ["draft"]
     with pytest.raises(DataMarketError, match=r"holds the run in .* with another manifest"):
@@ -105,7 +104,7 @@ def test_the_same_run_with_another_manifest_is_not_entered(first):
 
 def test_a_run_is_entered_once_with_its_payments(first):
     record = run_of(first)
-    enter(book_of(first), first, replace(draft_of(record), lines=[Line("stranger", 1, 1, 0)]))
+    enter(ledger_of(first), first, replace(draft_of(record), lines=[Line("stranger", 1, 1, 0)]))
     assert run_of(first) == record
     for column in ("paid", "entitled", "balance"):
         named = "payment" if column == "paid" else column
@@ -113,7 +112,7 @@ def test_a_run_is_entered_once_with_its_payments(first):
 
 
 def test_a_run_whose_payments_do_not_add_up_is_not_entered_at_all(first, tmp_path):
-    record, book = run_of(first), open_book(tmp_path / "another.sqlite", new=True)
+    record, book = run_of(first), open_ledger(tmp_path / "another.sqlite", new=True)
     one, *others = record.lines
     for lines in (
         [*record.lines, one],
@@ -123,7 +122,7 @@ def test_a_run_whose_payments_do_not_add_up_is_not_entered_at_all(first, tmp_pat
         [replace(one, balance=one.balance + 1), *others],
         [replace(one, balance=one.balance + 1, entitled=one.entitled + 1), *others],
     ):
-        with pytest.raises(BookError, match="do not add up"):
+        with pytest.raises(LedgerError, match="do not add up"):
             enter(book, first, replace(draft_of(record), lines=lines))
     assert [entry.kind for entry in book.read()] == ["book"]
     assert enter(book, first, draft_of(record)) == "draft"
@@ -137,7 +136,7 @@ def test_only_the_manifest_that_was_entered_is_approved(first):
 
 
 def test_balances_are_taken_up_from_approved_runs_only(first, tmp_path):
-    book = book_of(first).path
+    book = ledger_of(first).path
     tables = units(seed=4), validation(seed=5)
     before = run(tmp_path / "before", *tables, book=book)
     assert run_of(before).opening == {}
@@ -150,14 +149,14 @@ def test_balances_are_taken_up_from_approved_runs_only(first, tmp_path):
 
 
 def test_balances_are_of_one_currency(first, tmp_path):
-    book = book_of(first).path
+    book = ledger_of(first).path
     approve(first)
     yen = run(
         tmp_path / "yen", units(seed=4), validation(seed=5), book=book, currency="JPY", amount="90000"
     )
     assert run_of(yen).opening == {}
     assert approve(yen) == "approved"
-    accounts = book_of(yen).accounts()
+    accounts = ledger_of(yen).accounts()
     assert accounts.balances("JPY") == {}
     assert accounts.balances("EUR")["seller 2"] == cents(first, "balance")["seller 2"]
 
@@ -166,9 +165,9 @@ def test_what_is_carried_stays_carried(first, tmp_path):
     """The same run in a second folder is the same run: it brings no second balance, and is not paid again."""
     approve(first)
     second = copied(first, tmp_path / "moved")
-    book = book_of(first).path
+    book = ledger_of(first).path
     (second / "book.json").unlink()
-    again = open_book(book)
+    again = open_ledger(book)
     assert enter(again, second, draft_of(run_of(first))) == "approved"
     before = again.read()
     assert approve(second) == "approved"
@@ -179,9 +178,9 @@ def test_the_same_submissions_are_not_approved_again_unseen(first, tmp_path):
     """Under balances that have changed it is another run; whoever approves it is told that it was paid before."""
     approve(first)
     signed = Path(run_of(first).places["overrides"])
-    again = run_by_accuracy(tmp_path / "again", in_debt(), book=book_of(first).path, overrides=signed)
+    again = run_by_accuracy(tmp_path / "again", in_debt(), book=ledger_of(first).path, overrides=signed)
     assert run_of(again).run != run_of(first).run
-    with pytest.raises(DespiteError, match="--accept same_submissions"):
+    with pytest.raises(AcceptedWarningError, match="--accept same_submissions"):
         runs.approve(again, sha256(again / "manifest.json"), "tester", warned(again))
     assert events(again) == ["draft"]
 
@@ -239,8 +238,8 @@ def test_no_state_is_skipped_and_no_money_is_made(first, change, match):
 def test_no_state_is_repeated_or_undone(first, change, match):
     approve(first)
     rewritten(first, change)
-    with pytest.raises(BookError, match=match):
-        book_of(first).accounts()
+    with pytest.raises(LedgerError, match=match):
+        ledger_of(first).accounts()
 
 
 @pytest.mark.parametrize("kind", ["payment", "carried"])
@@ -279,7 +278,7 @@ def test_what_a_run_was_entered_with_is_fixed(first, state, what):
         f"""UPDATE book_entries SET body = replace(body, '"{what}":', '"{what}" :') WHERE number = 2""",
     )
     sealed_again(first)
-    with pytest.raises(BookError, match="entry 2 of the book was changed"):
+    with pytest.raises(LedgerError, match="entry 2 of the book was changed"):
         run_of(first)
     assert [check.what for check in verify(first) if not check.good] == ["book"]
 
@@ -291,7 +290,7 @@ def test_nobody_is_paid_less_than_nothing(first):
     )
     one[1:3], two[1:3] = [-1, one[2] - one[1] - 1], [one[1] + two[1] + 1, one[1] + two[2] + 1]
     redrafted(first, lines=[one, two, *others])
-    with pytest.raises(BookError, match="do not add up"):
+    with pytest.raises(LedgerError, match="do not add up"):
         run_of(first)
 
 
@@ -320,7 +319,7 @@ def test_history_says_who_did_what_when(first):
 
 def test_a_balance_edited_by_hand_is_found_before_the_next_run_takes_it_up(first, tmp_path):
     approve(first)
-    book = book_of(first).path
+    book = ledger_of(first).path
     (entry,) = [e for e in run_of(first).history if e.kind == "carried" and e.payee == "seller 2"]
     without_rules(
         first,
@@ -328,14 +327,14 @@ def test_a_balance_edited_by_hand_is_found_before_the_next_run_takes_it_up(first
         f"WHERE number = {entry.number}",
     )
     assert [check.what for check in verify(first) if not check.good] == ["book"]
-    with pytest.raises(BookError, match=f"entry {entry.number} of the book was changed"):
+    with pytest.raises(LedgerError, match=f"entry {entry.number} of the book was changed"):
         run(tmp_path / "july", units(seed=4), validation(seed=5), book=book)
     assert not (tmp_path / "july" / "run").exists()
 
 
 def brought(place, balances):
     """A book whose balances are these: a run carried them, and what it takes to make them zero was written off."""
-    book = open_book(place, new=True)
+    book = open_ledger(place, new=True)
     carried = {**balances, "nobody": -sum(balances.values())}
     lines = [Line("payee", 1, 1, 0), *(Line(who, 0, left, left) for who, left in carried.items())]
     draft = Draft("0" * 64, 1, "EUR", "0" * 64, {}, 0, lines, Taken(), [], [], "", "0" * 64, 0)
@@ -363,7 +362,7 @@ def test_a_balance_that_was_brought_in_is_neither_lost_nor_made(first, tmp_path)
     assert [check.what for check in verify(found, recompute=True) if not check.good] == []
     assert old["seller 2"] < 0
     assert approve(found) == "approved"
-    assert sum(book_of(found).accounts().balances("EUR").values()) == 500
+    assert sum(ledger_of(found).accounts().balances("EUR").values()) == 500
     assert [check.what for check in verify(found) if not check.good] == []
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.money import Currency, divide, largest_remainder, thousands
 
 weights = st.lists(st.integers(-(2**48), 2**48), min_size=1, max_size=12)

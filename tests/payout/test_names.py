@@ -2,8 +2,8 @@
 
 import pytest
 
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.names import csv_safe, from_csv, look_alikes, require_writable, visible
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.payout.names import csv_safe, find_look_alikes, from_csv, require_writable, visible
 
 
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "'"])
@@ -29,11 +29,11 @@ def test_what_cannot_be_seen_is_spelled_out(hidden):
 
 @pytest.mark.parametrize("other", ["ANNA m", "anna  m", "anna\u200b m", "\uff41nna m", " anna m"])
 def test_names_that_read_the_same_are_one_group(other):
-    assert look_alikes(["anna m", "bert", other]) == [["anna m", other]]
+    assert find_look_alikes(["anna m", "bert", other]) == [["anna m", other]]
 
 
 def test_names_that_differ_are_no_group():
-    assert look_alikes(["anna m", "annam", "anna n", "ánna m"]) == []
+    assert find_look_alikes(["anna m", "annam", "anna n", "ánna m"]) == []
 
 
 @pytest.mark.parametrize("name", ["\ud800", "a\x7f", "a\nb", " ", "\u3000"])

@@ -6,11 +6,11 @@ from logged_files import log, paid_by_log
 from payout_files import DIMENSIONS, outputs, run, units, validation
 from prior_files import again, fresh, july, june, stacked
 
-from datamarket_gym.core import narrow as narrow_module
-from datamarket_gym.core.narrow import Narrow
+from datamarket_gym.execution import arrays as narrow_module
+from datamarket_gym.execution.arrays import LowPrecisionRows
+from datamarket_gym.mechanism import compare
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.pipeline import compare
+from datamarket_gym.payout.settings import checked_spec
 
 
 def halves(columns):
@@ -78,7 +78,7 @@ def test_all_that_is_written_is_the_same_to_the_byte(tmp_path, paid, monkeypatch
         found = read_inputs(
             folder / "units.parquet", folder / "validation.parquet", checked_spec({"amount": "1.00"})
         )
-        assert isinstance(found.submission.features, Narrow)
+        assert isinstance(found.submission.features, LowPrecisionRows)
     narrow = outputs(paid(tmp_path / "narrow" / "same"))
     assert wide.keys() == narrow.keys()
     assert [name for name in wide if wide[name] != narrow[name]] == []

@@ -13,19 +13,19 @@ from test_image_folders import picture
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError, RunError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.payout import need_words as need_words_module
+from datamarket_gym.errors import DataMarketError, RunError
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout import validation_messages as need_words_module
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import NEEDS, read_manifest
-from datamarket_gym.payout.need_words import need_words
-from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.statements import words
-from datamarket_gym.payout.statements.files import write_statements
+from datamarket_gym.payout.statements import messages as words
+from datamarket_gym.payout.statements.page import write_statements
+from datamarket_gym.payout.validation_coverage import Needs
+from datamarket_gym.payout.validation_messages import need_messages
 from datamarket_gym.payout.verify import verify
+from datamarket_gym.utilities.coverage import Coverage
 
 SECRET = "what only the operator knows of number"
 
@@ -212,10 +212,10 @@ def test_other_validation_rows_are_refused(folder, tmp_path):
     table = pq.read_table(folder.parent / "in" / "validation.parquet")
     pq.write_table(table.slice(1), other)
     with pytest.raises(RunError, match="holds other validation rows than those of the run"):
-        need_words(folder, other)
+        need_messages(folder, other)
     moved = tmp_path / "moved.parquet"
     moved.write_bytes((folder.parent / "in" / "validation.parquet").read_bytes())
-    assert need_words(folder, moved) == [f"{SECRET} {i}" for i in range(40)]
+    assert need_messages(folder, moved) == [f"{SECRET} {i}" for i in range(40)]
 
 
 def test_a_run_of_before_is_explained_without(folder, tmp_path):
@@ -241,7 +241,7 @@ def test_needs_that_are_not_known_are_not_passed_over_in_silence(tmp_path):
 
 def test_validation_rows_that_are_not_there_are_asked_for(folder, tmp_path):
     with pytest.raises(RunError, match="is not there; say where they are: --validation"):
-        need_words(folder, tmp_path / "moved.parquet")
+        need_messages(folder, tmp_path / "moved.parquet")
 
 
 def test_a_record_that_was_changed_is_refused(folder, tmp_path):
@@ -295,12 +295,12 @@ def test_pictures_are_called_by_their_files(tmp_path):
         picture(tmp_path / "held" / f"wanted {k}.png", 2)
     places = Places(tmp_path / "units", tmp_path / "held")
     pay(places, spec(encoder="thumbnail", leak_check="off"), tmp_path / "run")
-    assert need_words(tmp_path / "run") == [f"wanted {k}.png" for k in range(4)]
+    assert need_messages(tmp_path / "run") == [f"wanted {k}.png" for k in range(4)]
     shown = typed("explain", tmp_path / "run", "--needs")
     assert "“wanted 0.png”" in shown
     picture(tmp_path / "held" / "wanted 0.png", 3)
     with pytest.raises(RunError, match="holds other validation rows"):
-        need_words(tmp_path / "run")
+        need_messages(tmp_path / "run")
 
 
 def test_of_a_long_text_whole_words_are_shown():

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.needs import Needs
-from datamarket_gym.payout.statements.files import write_statements
+from datamarket_gym.payout.statements.page import write_statements
+from datamarket_gym.payout.validation_coverage import Needs
 
 ROWS = 150
 

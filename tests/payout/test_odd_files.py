@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import payments, spec, table, units, validation, write
 
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 

@@ -12,10 +12,10 @@ from payout_files import spec, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app, main
-from datamarket_gym.core.errors import DataMarketError, RunError, UnknownNameError, close_names
-from datamarket_gym.core.files import replacing, waiting_for, write_text
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.store import open_book
+from datamarket_gym.errors import DataMarketError, RunError, UnknownNameError, close_names
+from datamarket_gym.execution.files import replacing, waiting_for, write_text
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.run import pay
 
@@ -50,7 +50,7 @@ def book(market, tmp_path):
 
 
 def entries(book):
-    return len(open_book(book).read())
+    return len(open_ledger(book).read())
 
 
 def test_a_device_is_never_replaced_by_a_file(tmp_path):
@@ -122,8 +122,8 @@ def test_tables_of_something_else_are_no_book(tmp_path):
         connection.execute("CREATE TABLE book_entries (number, body, hash)")
         connection.execute("CREATE TABLE book_head (one, number, hash)")
         connection.execute("INSERT INTO book_entries VALUES ('a', NULL, x'ff')")
-    with pytest.raises(BookError, match="entry 1 of the book is none that this version has written"):
-        open_book(path).read()
+    with pytest.raises(LedgerError, match="entry 1 of the book is none that this version has written"):
+        open_ledger(path).read()
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,13 @@ def test_a_file_name_of_no_encoding_is_named(market):
 
 
 def test_a_book_that_is_being_written_to_says_so(book, monkeypatch):
-    monkeypatch.setattr("datamarket_gym.payout.book.store._WAIT", 0.3)
+    monkeypatch.setattr("datamarket_gym.payout.ledger.store._WAIT", 0.3)
     lock = book.with_name(f"{book.name}.lock")
     with waiting_for(lock, 1, "book"):
         done = typed("ledger", "hold", book, "--payee", "seller 1", "--why", "x")
     assert "another process has been writing to the book" in str(done.exception)
     with sqlite3.connect(book, isolation_level=None) as other:
-        monkeypatch.setattr("datamarket_gym.payout.book.store._WAIT", 0.1)
+        monkeypatch.setattr("datamarket_gym.payout.ledger.store._WAIT", 0.1)
         other.execute("BEGIN EXCLUSIVE")
         done = typed("ledger", "hold", book, "--payee", "seller 1", "--why", "x")
         other.rollback()
@@ -218,12 +218,12 @@ def test_whoever_may_only_read_can_verify(book, monkeypatch):
         os, "access", lambda path, mode, **more: mode != os.W_OK and allowed(path, mode, **more)
     )
     before = sorted(path.name for path in book.parent.iterdir())
-    monkeypatch.setattr("datamarket_gym.payout.book.store.waiting_for", None)  # a lock would be a file
-    good = [finding for finding in open_book(book).examined() if not finding[1]]
+    monkeypatch.setattr("datamarket_gym.payout.ledger.store.waiting_for", None)  # a lock would be a file
+    good = [finding for finding in open_ledger(book).examined() if not finding[1]]
     assert good == []
     assert sorted(path.name for path in book.parent.iterdir()) == before
     book.write_bytes(book.read_bytes() + b"x")
-    assert [finding[1] for finding in open_book(book).examined()] == [False]
+    assert [finding[1] for finding in open_ledger(book).examined()] == [False]
 
 
 def test_a_file_that_may_not_be_written_is_named_as_it_was_asked_for(tmp_path):

@@ -5,14 +5,14 @@ import shutil
 import payout_files as files
 import pytest
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.book import batches, money
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of
-from datamarket_gym.payout.book.receipts import FILE
-from datamarket_gym.payout.book.runs import mark_paid
-from datamarket_gym.payout.book.store import open_book
-from datamarket_gym.payout.verify import verify_book
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.ledger import transactions as batches
+from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import ledger_of
+from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.store import FILE, open_ledger
+from datamarket_gym.payout.verify import verify_ledger
 
 
 @pytest.fixture
@@ -31,35 +31,35 @@ def kept(book, place):
 
 
 def test_a_book_from_an_older_copy_sends_nothing_again(june, tmp_path):
-    book = book_of(june)
+    book = ledger_of(june)
     copy = kept(book.path, tmp_path / "copy")
     batch = batches.order(book)  # of the whole book, so that no command names the run
     batches.confirm(book, batch.id, "transfer 1")
     shutil.copytree(copy, book.path.parent, dirs_exist_ok=True)
-    older = open_book(book.path)
+    older = open_ledger(book.path)
     assert sum(older.accounts().payable.values()) == 100_000
-    with pytest.raises(BookError, match="older copy"):
+    with pytest.raises(LedgerError, match="older copy"):
         batches.order(older)
-    assert [check.what for check in verify_book(older) if not check.good] == [
+    assert [check.what for check in verify_ledger(older) if not check.good] == [
         f"run {next(iter(older.accounts().runs))[:16]}"
     ]
 
 
 def test_a_copied_market_pays_nothing_that_the_first_has_sent(june, tmp_path):
     second = files.copied(june, tmp_path / "second")
-    batches.order(book_of(june))
-    with pytest.raises(BookError, match="a second one"):
-        batches.order(book_of(second))
+    batches.order(ledger_of(june))
+    with pytest.raises(LedgerError, match="a second one"):
+        batches.order(ledger_of(second))
 
 
 def test_a_market_that_was_moved_goes_on(june, tmp_path):
     shutil.move(june.parent, tmp_path / "moved")
-    moved = book_of(tmp_path / "moved" / june.name)
+    moved = ledger_of(tmp_path / "moved" / june.name)
     assert sum(batches.order(moved).lines.values()) == 100_000
 
 
 def test_a_folder_that_holds_another_run_now_stops_nobody(june, tmp_path):
-    book = book_of(june)
+    book = ledger_of(june)
     shutil.rmtree(june)
     other = files.run(tmp_path / "elsewhere", files.units(seed=3))
     shutil.copytree(other, june)

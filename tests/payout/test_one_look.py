@@ -8,15 +8,14 @@ from payout_files import run, units
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book import money
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.runs import approve, mark_paid
-from datamarket_gym.payout.book.statement import account_statement
-from datamarket_gym.payout.book.statement_page import statement_html
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import approve, mark_paid
+from datamarket_gym.payout.ledger.statements import account_statement, statement_html
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.report.html import style_sheet, template_text
-from datamarket_gym.payout.statements.files import file_name, write_statements
+from datamarket_gym.payout.statements.page import file_name, write_statements
 
 LONG = "W" * 64
 RTL = "محمد بن عبد الله للتصوير"
@@ -43,7 +42,7 @@ def folder(tmp_path_factory):
     warned = [warning["name"] for warning in run_of(folder).warnings]
     approve(folder, sha256(folder / "manifest.json"), "R. Okafor", warned)
     mark_paid(folder, "transfer 2026-07-03/17")
-    book = book_of(folder)
+    book = ledger_of(folder)
     money.bounced(book, RTL, "account closed")
     money.hold(book, RTL, "the account number belongs to somebody else", "R. Okafor")
     for name, change in ((LONG, -1_000_000), ("seller 3", 1234)):
@@ -64,7 +63,7 @@ def pages(folder, tmp_path_factory):
     for name in (LONG, RTL, "thief"):
         found[f"account of {name[:8]}"] = path = place / f"account-{file_name(name)}"
         path.write_text(
-            statement_html(account_statement(book_of(folder).accounts(), name)), encoding="utf-8"
+            statement_html(account_statement(ledger_of(folder).accounts(), name)), encoding="utf-8"
         )
     return found  # fmt: skip
 
@@ -177,12 +176,12 @@ def test_a_statement_says_what_could_not_be_used(pages):
 def test_an_account_says_that_too_much_was_paid(pages, folder):
     words = "EUR 10,000.00 were paid too much by now; they are set off against what is paid later."
     assert words in text(pages[f"account of {LONG[:8]}"])
-    assert words in " ".join(typed("statements", book_of(folder).where, "--payee", LONG).split())
+    assert words in " ".join(typed("statements", ledger_of(folder).where, "--payee", LONG).split())
     assert "too much by now" not in text(pages["account of thief"])
 
 
 def test_terminals_of_80_columns_cut_no_id_and_no_amount(folder):
-    book = book_of(folder)
+    book = ledger_of(folder)
     shown = typed("ledger", "show", book.where, "--entries", "50")
     explained = typed("explain", folder, "--payee", "thief")
     history = typed("ledger", "show", folder)

@@ -18,22 +18,22 @@ from datamarket_gym import (
     Utility,
     UtilityOracle,
     create,
-    mechanism,
+    get_mechanism,
+    registry,
 )
+from datamarket_gym.analysis.redteam import audit, market_state
+from datamarket_gym.analysis.redteam.attack_grid import spread
 from datamarket_gym.cli.app import app
-from datamarket_gym.core import registry
-from datamarket_gym.core.files import read_json
-from datamarket_gym.evidence.dates import nobody_first
-from datamarket_gym.evidence.threshold import choice
-from datamarket_gym.judge.redteam import audit, market_state
-from datamarket_gym.judge.redteam.own_market import spread
-from datamarket_gym.lab import ExperimentSpec, run_experiment
+from datamarket_gym.evidence import threshold as choice
+from datamarket_gym.evidence.graph import nobody_first
+from datamarket_gym.execution.files import read_json
+from datamarket_gym.experiments import ExperimentSpec, run_experiment
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.tasks import Dataset, Task, TaskDraw
+from datamarket_gym.mechanism import resolve_threshold
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.payout.warnings import read_warnings
-from datamarket_gym.pipeline import resolve_threshold
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks import Dataset, Task, TaskDraw
 
 UNITS, HELD, SELLERS = 400, 300, 8
 KNN = Utility("knn@5", "chance")
@@ -111,9 +111,9 @@ def test_python_does_not_merge_what_the_price_refuses(market):
     submission, oracle = market
     with warnings.catch_warnings():
         warnings.simplefilter("error", CollapsedMarketWarning)
-        paid = mechanism("recommended").pay(submission, oracle)
+        paid = get_mechanism("recommended").pay(submission, oracle)
     assert paid.threshold.evidence == "lineage@0.99"  # raw pixels: strangers reach 0.98
-    exact = mechanism("recommended", evidence="lineage@none").pay(submission, oracle)
+    exact = get_mechanism("recommended", evidence="lineage@none").pay(submission, oracle)
     assert exact.threshold is None
     shares = [np.array(list(p.as_dict().values())) / p.grand_value for p in (paid, exact)]
     assert np.abs(shares[0] - shares[1]).sum() / 2 <= 0.01
@@ -122,9 +122,9 @@ def test_python_does_not_merge_what_the_price_refuses(market):
 
 def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
     submission, oracle = market
-    python = mechanism("recommended").pay(submission, oracle).threshold
+    python = get_mechanism("recommended").pay(submission, oracle).threshold
     state = market_state(submission, oracle.features, oracle.label)
-    report = audit(state, mechanism("recommended"), oracle, providers=1, only="copycat")
+    report = audit(state, get_mechanism("recommended"), oracle, providers=1, only="copycat")
     paid = run(tmp_path, *tables, theta="auto")
     said = read_json(paid / "threshold.json")
     assert report.evidence == read_json(paid / "manifest.json")["evidence"]["used"] == python.evidence
@@ -139,7 +139,7 @@ def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
 def test_where_honest_units_are_alike_little_noise_pays_as_the_page_says(task):
     """docs/guarantees.md: theta is then high, so hardly changed thefts are paid."""
     market = ProviderMarket.from_task(create("task", task), 0)
-    oracle, recommended = market.utility_oracle(KNN), mechanism("recommended")
+    oracle, recommended = market.utility_oracle(KNN), get_mechanism("recommended")
     honest = recommended.pay(market.honest.submission, oracle)
 
     def gain(attack):
@@ -158,7 +158,7 @@ def test_experiments_settle_as_python_does(task, tmp_path):
     run_experiment(experiment(task, "recommended"), tmp_path)
     market = ProviderMarket.from_task(create("task", task), 0)
     oracle, honest = market.utility_oracle(KNN), market.honest.submission
-    exact = mechanism("recommended", evidence="exact_hash").pay(honest, oracle)
+    exact = get_mechanism("recommended", evidence="exact_hash").pay(honest, oracle)
     pay = {row["honest_payment"] for row in pq.read_table(tmp_path / "results.parquet").to_pylist()}
     assert pay == {exact.total(["provider_0"])}
     assert read_json(tmp_path / "manifest.json")["warnings"] == []
@@ -181,7 +181,9 @@ def test_where_a_threshold_is_admitted_it_is_the_same_one(tmp_path, separate):
     assert said["crowding"] is not None  # checked on the operator's rows, not on the submissions
     places = write(tmp_path / "in", submitted, held)
     inputs = read_inputs(places.submissions, places.validation, spec())
-    python = mechanism("recommended").pay(inputs.submission, utility_oracle(inputs, spec())).threshold
+    python = (
+        get_mechanism("recommended").pay(inputs.submission, utility_oracle(inputs, spec())).threshold
+    )
     assert (python.theta, python.why) == (said["theta"], said["why"])
     told = said_by("audit", places, tmp_path / "audit", "--only", "copycat", "--providers", "1")
     assert read_json(tmp_path / "audit" / "audit.json")["evidence"] == said["evidence"]
@@ -198,7 +200,7 @@ def test_without_validation_embeddings_the_submissions_are_not_asked(market):
         submission.id, submission.identity, rng.normal(size=(UNITS, 2)), label, embedding=embedding
     )
     oracle = UtilityOracle(rng.normal(size=(150, 2)), label[:150], KNN)
-    settled, found = resolve_threshold(mechanism("recommended"), units, oracle)
+    settled, found = resolve_threshold(get_mechanism("recommended"), units, oracle)
     assert (found.theta, str(settled.evidence)) == (None, "lineage@none")
     assert "the validation rows have no embeddings" in found.why
 
@@ -210,7 +212,7 @@ def test_neither_names_nor_rows_decide_a_threshold():
     order, back = rng.permutation(len(submission)), rng.permutation(len(oracle.label))
     renamed = submission.take(order, {"identity": rng.permutation(submission.identity)})
     turned = UtilityOracle(oracle.features[back], oracle.label[back], KNN)
-    m = mechanism("recommended")
+    m = get_mechanism("recommended")
     assert resolve_threshold(m, submission, oracle) == resolve_threshold(m, renamed, turned)
     assert resolve_threshold(m, submission, oracle)[1].theta is not None
 
@@ -221,7 +223,7 @@ def test_the_price_is_measured_once_per_validation_rows_whatever_the_seed(market
     measure = choice.honest_price
     monkeypatch.setattr(choice, "honest_price", lambda *a: (made.append(1), measure(*a))[1])
     choice._measured.cache_clear()
-    m = mechanism("recommended")
+    m = get_mechanism("recommended")
     for seed in range(3):
         fresh = UtilityOracle(oracle.features.copy(), oracle.label, KNN)
         resolve_threshold(m.seeded(seed), submission, fresh)
@@ -233,7 +235,7 @@ def test_the_price_is_measured_once_per_validation_rows_whatever_the_seed(market
 def test_splits_move_no_threshold(market):
     submission, oracle = market
     split = submission.take(np.arange(UNITS), {"identity": [f"name {i}" for i in range(UNITS)]})
-    m = mechanism("recommended")
+    m = get_mechanism("recommended")
     assert resolve_threshold(m, submission, oracle) == resolve_threshold(m, split, oracle)
 
 
@@ -244,7 +246,7 @@ def test_the_command_prints_what_python_takes(market, tables, tmp_path):
         app, ["theta", str(tmp_path / "held.npz"), "--json", str(tmp_path / "t.json")]
     )
     assert told.exit_code == 0, told.output
-    python = mechanism("recommended").pay(*market).threshold
+    python = get_mechanism("recommended").pay(*market).threshold
     assert python.crowding < python.theta  # no crowd lifts it here
     assert f"takes theta {python.theta:g}" in " ".join(told.stdout.split())
     said = read_json(tmp_path / "t.json")["recommended"]
@@ -259,17 +261,17 @@ def test_a_vector_of_zeros_is_similar_to_its_equals_alone_and_stops_nothing(mark
     blank = submission.take(
         np.arange(UNITS), {"features": features, "label": np.r_[0, 1, 2, submission.label[3:]]}
     )
-    paid = mechanism("recommended").pay(blank, oracle)
-    assert paid.threshold.theta == mechanism("recommended").pay(submission, oracle).threshold.theta
+    paid = get_mechanism("recommended").pay(blank, oracle)
+    assert paid.threshold.theta == get_mechanism("recommended").pay(submission, oracle).threshold.theta
     assert np.bincount(paid.clustering.label)[paid.clustering.label[:3]].tolist() == [3, 3, 3]
     empty = UtilityOracle(np.vstack([oracle.features, features[:1]]), np.r_[oracle.label, 0], KNN)
-    assert resolve_threshold(mechanism("recommended"), blank, empty)[1].theta == paid.threshold.theta
+    assert resolve_threshold(get_mechanism("recommended"), blank, empty)[1].theta == paid.threshold.theta
 
 
 def test_a_threshold_that_somebody_names_is_kept_and_its_collapse_is_told(market):
     submission, oracle = market
     with pytest.warns(CollapsedMarketWarning) as caught:
-        paid = mechanism(FIXED).pay(submission, oracle)
+        paid = get_mechanism(FIXED).pay(submission, oracle)
     sizes = np.bincount(paid.clustering.label)
     words = str(caught[0].message)
     assert [each.category for each in caught] == [CollapsedMarketWarning, UndatedMarketWarning]
@@ -291,7 +293,7 @@ def test_classes_that_become_one_unit_each_are_a_collapse():
     submission = Submission(id=np.arange(400), identity=names, features=near(label), label=label)
     oracle = UtilityOracle(near(held), held, KNN)
     with pytest.warns(CollapsedMarketWarning, match="10 clusters of 400 different units"):
-        paid = mechanism(FIXED, leak_check="off").pay(submission, oracle)
+        paid = get_mechanism(FIXED, leak_check="off").pay(submission, oracle)
     assert np.bincount(paid.clustering.label).max() < 100
     assert paid.grand_value < 0.2
 
@@ -307,7 +309,7 @@ def test_crowding_is_a_cosine_and_exceeds_one_by_no_rounding():
             label=oracle.label,
         )
         found = resolve_threshold(
-            mechanism("recommended"), Submission.concat([submission, leaked]), oracle
+            get_mechanism("recommended"), Submission.concat([submission, leaked]), oracle
         )[1]
         assert found.crowding <= 1.0
         assert found.theta == 1.0
@@ -327,7 +329,7 @@ def test_what_pools_by_design_is_no_collapse(market, evidence, granularity):
     state = market_state(submission, oracle.features, oracle.label)
     with warnings.catch_warnings():
         warnings.simplefilter("error", CollapsedMarketWarning)
-        m = mechanism("shapley", evidence=evidence, granularity=granularity)
+        m = get_mechanism("shapley", evidence=evidence, granularity=granularity)
         m.pay(submission, oracle, state.honest.truth)
 
 
@@ -337,7 +339,7 @@ def test_honest_synthetic_markets_do_not_warn_even_at_a_fixed_threshold():
         for seed in range(5):
             market = ProviderMarket.from_task(create("task", "synthetic"), seed)
             for name in ("recommended", FIXED):
-                mechanism(name).pay(market.honest.submission, market.utility_oracle(KNN))
+                get_mechanism(name).pay(market.honest.submission, market.utility_oracle(KNN))
 
 
 def test_an_audit_tells_a_collapse_once_and_advises_no_threshold_that_is_refused(tables, tmp_path):

@@ -6,7 +6,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.payout.overrides import overridden, read_overrides
 

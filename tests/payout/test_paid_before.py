@@ -6,9 +6,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.warned import book_warnings
-from datamarket_gym.payout.contents import LEAST, Contents
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.manifest import LEAST, Contents
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 
@@ -21,8 +21,8 @@ def june(tmp_path):
 
 
 def said_of(folder):
-    accounts = book_of(folder).accounts()
-    return {w.name: w for w in book_warnings(accounts, run_of(folder, accounts))}
+    accounts = ledger_of(folder).accounts()
+    return {w.name: w for w in ledger_warnings(accounts, run_of(folder, accounts))}
 
 
 def paid_again(june, submitted, name="units.parquet", write=pq.write_table, **changes):

@@ -21,15 +21,13 @@ from payout_files import (
     write,
 )
 
-from datamarket_gym.core.errors import ParameterError, RunError, SubmissionError
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.store import open_book
-from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.errors import ParameterError, RunError, SubmissionError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.batch import read_batch
-from datamarket_gym.payout.intake.content import unit_digests
-from datamarket_gym.payout.intake.log import received
+from datamarket_gym.payout.intake.log import read_batch, received, unit_digests
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
@@ -70,7 +68,7 @@ def test_a_column_named_beside_the_log_is_refused(folder):
 
 def test_the_report_and_the_manifest_say_where_times_are_from(folder):
     found = paid_by_log(folder)
-    last = open_book(folder / "log.sqlite").accounts()
+    last = open_ledger(folder / "log.sqlite").accounts()
     assert read_manifest(found)["intake"] == {"log": last.id, "number": 6, "head": last.head}
     page = (found / "report.html").read_text()
     said = "Times are from the operator&#39;s intake log: a unit came when the operator received it"
@@ -90,7 +88,7 @@ def test_explain_says_when_a_unit_was_received_and_in_which_entry(folder):
     found = paid_by_log(folder)
     answer = explain(found, "thief")
     (batch,) = answer.received
-    entry = open_book(folder / "log.sqlite").accounts().entries[5]
+    entry = open_ledger(folder / "log.sqlite").accounts().entries[5]
     at = datetime.fromisoformat(entry.at)
     assert (batch.entry, batch.units) == (6, 6)
     assert batch.at == f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
@@ -180,7 +178,7 @@ def test_changed_content_or_another_label_is_refused(folder):
 
 def test_a_log_of_texts_does_not_date_features(tmp_path):
     digests = unit_digests("text", np.zeros(3), ["a", "b", "c"])
-    received(open_book(tmp_path / "log.sqlite", new=True), "seller 0", digests, "text")
+    received(open_ledger(tmp_path / "log.sqlite", new=True), "seller 0", digests, "text")
     with pytest.raises(
         SubmissionError, match="it holds text of 'seller 0', and this run reads features"
     ):
@@ -188,10 +186,10 @@ def test_a_log_of_texts_does_not_date_features(tmp_path):
 
 
 def test_a_book_without_batches_is_refused(tmp_path):
-    open_book(tmp_path / "log.sqlite", new=True)
-    with pytest.raises(BookError, match="holds no batch that was received"):
+    open_ledger(tmp_path / "log.sqlite", new=True)
+    with pytest.raises(LedgerError, match="holds no batch that was received"):
         paid_by_log(tmp_path)
-    with pytest.raises(BookError, match="there is no intake log at"):
+    with pytest.raises(LedgerError, match="there is no intake log at"):
         paid_by_log(tmp_path, where=tmp_path / "no.sqlite")
 
 
@@ -224,7 +222,7 @@ def test_texts_are_dated_by_what_was_handed_in(tmp_path):
 def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
     column = folder / "market" / "run"
     pay(write(folder / "in"), spec(), column, book=str(folder / "log.sqlite"))
-    (warning,) = book_warnings(book_of(column).accounts(), run_of(column))
+    (warning,) = ledger_warnings(ledger_of(column).accounts(), run_of(column))
     assert warning.name == "unused_log"
     assert "The book holds 5 batches with the time of receipt" in warning.title
     refused = call("ledger", "approve", column, *DESPITE)
@@ -234,7 +232,7 @@ def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
     # Of a log that is begun later nobody is warned.
     early = run(folder / "early")
     log(folder / "early" / "book.sqlite")
-    assert book_warnings(book_of(early).accounts(), run_of(early)) == []
+    assert ledger_warnings(ledger_of(early).accounts(), run_of(early)) == []
 
 
 def test_the_command_line_takes_a_log(folder):
@@ -282,7 +280,7 @@ def test_images_are_dated_by_the_bytes_of_their_files(tmp_path):
                 pixels = np.clip(rng.normal(level, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
                 image.fromarray(pixels).save(place / f"{i}.png")
     how = spec(encoder="thumbnail@4")
-    book = open_book(tmp_path / "log.sqlite", new=True)
+    book = open_ledger(tmp_path / "log.sqlite", new=True)
     for who in ("ben", "anna"):
         batch = read_batch(tmp_path / who / "units", how.columns, how.files)
         received(book, batch.owner(who), batch.digests, batch.what)

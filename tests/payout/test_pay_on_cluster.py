@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 from comparing import assert_near, require_same_payments
 from dask_cluster import Counted
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.cluster import Connection
-from datamarket_gym.core.compute import Compute, computing, device_named
-from datamarket_gym.learners import device_arrays
+from datamarket_gym.execution.dask_cluster import Connection
+from datamarket_gym.execution.parallel import Compute, computing, device_named
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import checked_spec
+from datamarket_gym.payout.settings import checked_spec
+from datamarket_gym.utilities import accelerators as device_arrays
 
 
 def typed(*words):

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from comparing import require_same_payments
 from datamarket_gym.cli import options
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.compute import compute
-from datamarket_gym.evidence import prefix
-from datamarket_gym.evidence.on_device import Device
-from datamarket_gym.learners import device_arrays
-from datamarket_gym.learners.coverage.device import DeviceSums
-from datamarket_gym.learners.device_arrays import HostArrays
-from datamarket_gym.learners.knn.device import DeviceValues
+from datamarket_gym.evidence import similarity_bounds as prefix
+from datamarket_gym.evidence.similarity_search import Device
+from datamarket_gym.execution.parallel import compute
+from datamarket_gym.utilities import accelerators as device_arrays
+from datamarket_gym.utilities._coverage_device import DeviceSums
+from datamarket_gym.utilities._knn_device import DeviceValues
+from datamarket_gym.utilities.accelerators import HostArrays
 
 UNITS = 4200  # as many as are worth a device's while
 

@@ -10,13 +10,10 @@ from payout_files import cents, copied, payments, run, spec, table, units, valid
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import (
-    DataMarketError,
-    LeakedRowsWarning,
-    LeakError,
-    SubmissionError,
-)
-from datamarket_gym.evidence.leak import Leaks
+from datamarket_gym.errors import DataMarketError, LeakedRowsWarning, LeakError, SubmissionError
+from datamarket_gym.evidence.leakage import Leaks
+from datamarket_gym.execution.runs import read_record
+from datamarket_gym.mechanism import Mechanism
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.run import pay
@@ -24,8 +21,6 @@ from datamarket_gym.payout.stages import Places, utility_oracle
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.what_if import without_its_evidence
-from datamarket_gym.pipeline import Mechanism
-from datamarket_gym.pipeline.records import read_record
 
 HELD = validation()
 LEAKED = 5

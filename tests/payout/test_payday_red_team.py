@@ -5,19 +5,19 @@ import re
 import pytest
 from payout_files import run, units, validation
 
-from datamarket_gym.judge.guarantees import Checks
-from datamarket_gym.judge.redteam.clock import forgeries
-from datamarket_gym.judge.redteam.findings import Loss
-from datamarket_gym.judge.redteam.grid import family
-from datamarket_gym.payout.kept import places_of
+from datamarket_gym.analysis.redteam.attack_grid import family
+from datamarket_gym.analysis.redteam.audit import forgeries
+from datamarket_gym.analysis.redteam.findings import Loss
+from datamarket_gym.analysis.theorems import Checks
+from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.needs import write_needs
-from datamarket_gym.payout.red_team import read_red_team
-from datamarket_gym.payout.report.cheats import red_team_section
-from datamarket_gym.payout.report.glossary import attack_title
+from datamarket_gym.payout.report.html import attack_title
 from datamarket_gym.payout.report.page import write_report
-from datamarket_gym.payout.spec import checked_spec
-from datamarket_gym.payout.stages import FinishedRun, Payday, compute_results
+from datamarket_gym.payout.report.sections import red_team_section
+from datamarket_gym.payout.settings import checked_spec
+from datamarket_gym.payout.stages import FinishedRun, PayoutJob, compute_results
+from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.validation_coverage import write_needs
 
 AIMED = {"bridge", "leak_stuffing", "own_source", "squat"}
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def results(folder):
     manifest = read_manifest(folder)
-    day = Payday.read(places_of(folder), checked_spec(manifest["spec"]))
+    day = PayoutJob.read(places_of(folder), checked_spec(manifest["spec"]))
     return compute_results(day, FinishedRun(folder, manifest["outputs"]))
 
 

@@ -6,13 +6,13 @@ from checks_files import answered, drawn
 from payout_files import approve, cents, units
 from prior_files import again, fresh, july, june, stacked
 
-from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.execution.runs import read_record
+from datamarket_gym.payout.acquired_units import AcquiredDataError
+from datamarket_gym.payout.acquisitions import RunUnits
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
-from datamarket_gym.payout.prior.bought import BoughtUnits
-from datamarket_gym.payout.prior.runs import PriorError
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.pipeline.records import read_record
 
 
 def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
@@ -28,7 +28,7 @@ def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
     assert pq.read_table(settled.run / KNOWN)["unit"].to_pylist() == ["again 0", "again 1"]
     assert {who: paid for who, paid in cents(settled.run).items() if paid}.keys() == {"seller 0"}
     assert all(check.good for check in verify(settled.run, recompute=True))
-    kept = read_record(settled.run / BOUGHT, BoughtUnits)
+    kept = read_record(settled.run / BOUGHT, RunUnits)
     people = list(kept.people)
     assert not set(found) & set(kept.unit)
     sold = {people[i] for i in kept.owner}
@@ -37,7 +37,9 @@ def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
         people[who] == "seller 1" and root == i
         for i, (who, root) in enumerate(zip(kept.submitter, kept.root, strict=True))
     ), "who failed has sold nothing"
-    with pytest.raises(PriorError, match=r"is superseded, so that nothing of it is bought; .*settled"):
+    with pytest.raises(
+        AcquiredDataError, match=r"is superseded, so that nothing of it is bought; .*settled"
+    ):
         july(tmp_path, fresh(seed=9), [first, draft], "august")
     drawn(settled.run, beacon="block 2")
     assert settle(settled.run, by="settler").checked

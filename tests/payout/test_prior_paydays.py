@@ -11,19 +11,19 @@ from prior_files import again, fresh, july, june, stacked
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError, NothingNewError
-from datamarket_gym.learners.oracle import Utility, UtilityOracle
+from datamarket_gym.errors import DataMarketError, NothingNewError
+from datamarket_gym.execution.runs import read_record
+from datamarket_gym.mechanism import pipeline
 from datamarket_gym.payout import run as payout_run
 from datamarket_gym.payout import stages
-from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.payout.acquisitions import RunUnits
+from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS, read_manifest
-from datamarket_gym.payout.prior.bought import BoughtUnits
-from datamarket_gym.payout.red_team import read_red_team
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
-from datamarket_gym.pipeline import pipeline
-from datamarket_gym.pipeline.records import read_record
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def known(folder):
 
 def test_what_is_new_is_paid_for_what_it_adds(alone, bought):
     """The scores divide U(P + S) - U(P), P what stands for the trees of June."""
-    kept = read_record(bought / BOUGHT, BoughtUnits)
+    kept = read_record(bought / BOUGHT, RunUnits)
     held, new = validation(), fresh()
     utility = UtilityOracle(held["features"], held["label"], Utility.paying("coverage"))
 
@@ -177,7 +177,7 @@ def test_changed_copies_of_units_that_were_set_aside_are_known(tmp_path):
     leaked = again(held, [0, 1], "thief", 1e-6, prefix="leak")
     first = july(tmp_path, stacked(old, leaked), [], "june", held=held, theta="auto")
     approve(first)
-    kept = read_record(first / BOUGHT, BoughtUnits)
+    kept = read_record(first / BOUGHT, RunUnits)
     assert list(kept.unit)[-2:] == ["leak 0", "leak 1"]
     assert sorted(kept.stands.tolist()) == list(range(60))
     copies = again(leaked, [0, 1], "thief", 0.34, prefix="copy")
@@ -211,7 +211,7 @@ def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
         tmp_path, stacked(fresh(), again(old, [0, 1], "thief")), [may], "june", period="June 2026"
     )
     approve(second)
-    assert list(read_record(second / BOUGHT, BoughtUnits).unit) == fresh()["id"]
+    assert list(read_record(second / BOUGHT, RunUnits).unit) == fresh()["id"]
     with pytest.raises(DataMarketError, match=r"was priced given run .*Add --prior .*may"):
         july(tmp_path, fresh(seed=8), [second], "forgotten")
     loot = stacked(again(old, [0, 1], "fence"), again(fresh(), [5], "fence", prefix="recent"))

@@ -8,17 +8,21 @@ import pytest
 from payout_files import approve, cents, run, units, validation
 from prior_files import again, fresh, july, june, stacked
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book import runs
-from datamarket_gym.payout.book.disputed_runs import units_of
-from datamarket_gym.payout.book.disputing import Effects, open_dispute, resolve_dispute
-from datamarket_gym.payout.book.place import attach, book_of, run_of
-from datamarket_gym.payout.book.store import open_book
-from datamarket_gym.payout.book.warned import book_warnings
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout import acquired_units as prior_runs
+from datamarket_gym.payout.acquired_units import AcquiredDataError
+from datamarket_gym.payout.ledger import runs
+from datamarket_gym.payout.ledger.dispute_decisions import (
+    Effects,
+    open_dispute,
+    resolve_dispute,
+    units_of,
+)
+from datamarket_gym.payout.ledger.integrity import attach, ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
-from datamarket_gym.payout.prior import runs as prior_runs
-from datamarket_gym.payout.prior.runs import PriorError
 from datamarket_gym.payout.verify import verify
 
 
@@ -40,12 +44,12 @@ def known(folder):
 
 def test_a_draft_has_bought_nothing(market):
     draft = july(market, units(n=20, seed=4), [], "draft")
-    with pytest.raises(PriorError, match="is a draft, so that nothing of it is bought"):
+    with pytest.raises(AcquiredDataError, match="is a draft, so that nothing of it is bought"):
         july(market, fresh(), [draft], "x")
 
 
 def test_a_folder_that_is_none(market, bought, tmp_path):
-    with pytest.raises(PriorError, match="is no folder of a payout run"):
+    with pytest.raises(AcquiredDataError, match="is no folder of a payout run"):
         july(market, fresh(), [tmp_path / "nowhere"], "x")
     with pytest.raises(DataMarketError, match="holds no payout run that is in a book"):
         july(market, fresh(), [tmp_path], "x")
@@ -53,7 +57,7 @@ def test_a_folder_that_is_none(market, bought, tmp_path):
 
 
 def test_the_same_run_twice(market, bought):
-    with pytest.raises(PriorError, match=r"are the same run, .*; name it once"):
+    with pytest.raises(AcquiredDataError, match=r"are the same run, .*; name it once"):
         july(market, fresh(), [bought, market / "june" / "." / "run"], "x")
 
 
@@ -65,7 +69,7 @@ def test_runs_are_taken_in_the_order_of_their_book(monkeypatch, tmp_path, books,
         prior_runs._Approved,
         "of",
         lambda folder: prior_runs._Approved(
-            prior_runs.PriorRun(folder, folder.name, "", "", (), 0, "EUR"),
+            prior_runs.AcquiredRun(folder, folder.name, "", "", (), 0, "EUR"),
             None,
             *entries[folder.name],
         ),
@@ -78,7 +82,7 @@ def test_runs_are_taken_in_the_order_of_their_book(monkeypatch, tmp_path, books,
 def test_its_own_folder(market, bought):
     made = july(market, fresh(), [bought], "itself")
     approve(made)
-    with pytest.raises(PriorError, match="is the folder of this run itself"):
+    with pytest.raises(AcquiredDataError, match="is the folder of this run itself"):
         july(market, fresh(), [bought, made], "itself")
 
 
@@ -100,7 +104,7 @@ def test_a_run_of_an_older_version(tmp_path):
     manifest = json.loads((made / "manifest.json").read_text())
     del manifest["outputs"][BOUGHT]
     (made / "manifest.json").write_text(json.dumps(manifest))
-    book = open_book(str(tmp_path / "older.sqlite"), new=True)
+    book = open_ledger(str(tmp_path / "older.sqlite"), new=True)
     record = run_of(made)
     draft = dict(record.history[0].content, manifest=sha256(made / "manifest.json"))
     with book.page() as page:
@@ -110,7 +114,8 @@ def test_a_run_of_an_older_version(tmp_path):
     despite = [w["name"] for w in json.loads((made / "warnings.json").read_text())]
     runs.approve(made, sha256(made / "manifest.json"), "tester", despite)
     with pytest.raises(
-        PriorError, match="made by an older version, which did not keep what it has bought; pay it"
+        AcquiredDataError,
+        match="made by an older version, which did not keep what it has bought; pay it",
     ):
         july(tmp_path, fresh(), [made], "x")
 
@@ -140,7 +145,7 @@ def other(**changes):
     ],
 )
 def test_units_that_cannot_be_compared(market, bought, submitted, held, said):
-    with pytest.raises(PriorError, match=said) as caught:
+    with pytest.raises(AcquiredDataError, match=said) as caught:
         july(market, submitted, [bought], "x", held=held)
     assert "June 2026" in str(caught.value)
 
@@ -155,7 +160,7 @@ def test_other_columns(tmp_path):
         tmp_path, spread(units(), old), [], "june", held=spread(validation(), old), columns={"features": ",".join(old)}
     )  # fmt: skip
     approve(first)
-    with pytest.raises(PriorError, match="are 'a1' where those of this run are 'b1'"):
+    with pytest.raises(AcquiredDataError, match="are 'a1' where those of this run are 'b1'"):
         july(
             tmp_path, spread(fresh(), new), [first], "july", held=spread(validation(), new),
             columns={"features": ",".join(new)},
@@ -177,7 +182,7 @@ def test_another_encoder(tmp_path):
     asked = {"columns": {"text": "text"}}
     first = july(tmp_path, texts(16, 0, "a"), [], "june", held=held, encoder="ngrams@64", **asked)
     approve(first)
-    with pytest.raises(PriorError, match=r"were made by .*64.*, those of this run by .*32"):
+    with pytest.raises(AcquiredDataError, match=r"were made by .*64.*, those of this run by .*32"):
         july(tmp_path, texts(16, 90, "b"), [first], "july", held=held, encoder="ngrams@32", **asked)
 
 
@@ -186,13 +191,13 @@ def test_runs_that_are_not_named_are_told_before_approval(tmp_path):
     may = july(tmp_path, units(n=24, seed=11), [], "may", period="May 2026")
     approve(may)
     made = july(tmp_path, fresh(), [first], "july")
-    accounts = book_of(made).accounts()
-    [warning] = [w for w in book_warnings(accounts, run_of(made)) if w.name == "unnamed_prior"]
+    accounts = ledger_of(made).accounts()
+    [warning] = [w for w in ledger_warnings(accounts, run_of(made)) if w.name == "unnamed_prior"]
     assert "May 2026" in warning.items[0]
     both = july(tmp_path, fresh(), [first, may], "both")
-    assert not book_warnings(book_of(both).accounts(), run_of(both))
+    assert not ledger_warnings(ledger_of(both).accounts(), run_of(both))
     none = july(tmp_path, fresh(), [], "none")
-    assert not book_warnings(book_of(none).accounts(), run_of(none))
+    assert not ledger_warnings(ledger_of(none).accounts(), run_of(none))
 
 
 SIGNED = '\nreason = "looked at both"\nby = "R. Okafor"\ndate = 2026-07-31\n'
@@ -218,13 +223,15 @@ def test_a_tie_to_what_was_bought_can_be_overruled(market, bought, submitted, tm
     assert "again 0" in units_played
     assert all(check.good for check in verify(made, recompute=True))
     path = signed(tmp_path / "o.toml", "split", ["again 0"])
-    with pytest.raises(PriorError, match=r"name both: units = \['again 0', '[0-9a-f]{16}:u0'\]"):
+    with pytest.raises(AcquiredDataError, match=r"name both: units = \['again 0', '[0-9a-f]{16}:u0'\]"):
         july(market, submitted, [bought], "wrong 1", overrides=path)
     path = signed(tmp_path / "o.toml", "split", ["again 1", tied["again 1"], "again 0", "new 3"])
-    with pytest.raises(PriorError, match="splits 'again 0', which was taken"):
+    with pytest.raises(AcquiredDataError, match="splits 'again 0', which was taken"):
         july(market, submitted, [bought], "wrong 2", overrides=path)
     path = signed(tmp_path / "o.toml", "split", ["new 3", tied["again 1"]])
-    with pytest.raises(PriorError, match="none of the units that it names was taken for that one"):
+    with pytest.raises(
+        AcquiredDataError, match="none of the units that it names was taken for that one"
+    ):
         july(market, submitted, [bought], "wrong 3", overrides=path)
     path = signed(tmp_path / "o.toml", "split", ["new 3", f"{'0' * 16}:u1"])
     with pytest.raises(DataMarketError, match="which is not among the units"):
@@ -246,7 +253,7 @@ def test_a_unit_can_be_said_to_be_an_earlier_one(market, bought, tmp_path):
 def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
     """A dispute unties u60 in June and in all later runs; sold again under the same name, it is still June's."""
     first = june(tmp_path)
-    book = book_of(first)
+    book = ledger_of(first)
     open_dispute(book, run_of(first).run, "thief", "it is mine", units=["u60"], by="thief")
     resolve_dispute(
         book, 1, "upheld", "it is", Effects(separate_units=("u60",)), units=["u60"], by="R. Okafor"
@@ -261,7 +268,7 @@ def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
 def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought, submitted):
     draft = july(market, submitted, [bought], "disputed", period="July 2026")
     [row] = [row for row in known(draft) if row["unit"] == "again 0"]
-    book = book_of(draft)
+    book = ledger_of(draft)
     named = ("again 0", row["tied_to"])
     dispute = open_dispute(
         book, run_of(draft).run, "seller 3", "another photograph", units=list(named), by="clerk"

@@ -27,20 +27,14 @@ from datamarket_gym import (
     Utility,
     UtilityOracle,
     evaluate,
-    mechanism,
+    get_mechanism,
+    registry,
     utility,
     value,
 )
-from datamarket_gym.core import registry
-from datamarket_gym.core.compute import Compute
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.registry import HOMES, components, create
-from datamarket_gym.core.screen import Screen, Shown
-from datamarket_gym.evidence import EvidenceGraph, HeldRows, View, predict_theta
-from datamarket_gym.games.game import CoalitionMemo
-from datamarket_gym.judge import guarantees
-from datamarket_gym.judge.metrics import Metrics
-from datamarket_gym.judge.redteam import (
+from datamarket_gym.analysis import theorems as guarantees
+from datamarket_gym.analysis.metrics import Metrics
+from datamarket_gym.analysis.redteam import (
     AuditReport,
     Effort,
     Space,
@@ -50,28 +44,34 @@ from datamarket_gym.judge.redteam import (
     best_response,
     best_response_dynamics,
 )
-from datamarket_gym.judge.redteam.expectation import checked_attack
-from datamarket_gym.learners import TrainingRows, ValidationRows, read_scores
-from datamarket_gym.learners.knn import NearestNeighbourGame
-from datamarket_gym.learners.logistic import StackedLogisticScorer
-from datamarket_gym.learners.sklearn_fallback import SklearnEstimator
-from datamarket_gym.payout import Currency, account_statement, open_book, verify_book
-from datamarket_gym.payout.book.anchor import add_anchor
-from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.log import arrivals, received
-from datamarket_gym.pipeline import (
+from datamarket_gym.analysis.spot_checks import checked_attack
+from datamarket_gym.display import Screen, Shown
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.evidence import EvidenceGraph, HeldRows, View, predict_theta
+from datamarket_gym.execution.parallel import Compute
+from datamarket_gym.games import Exact
+from datamarket_gym.games.game import CoalitionCache
+from datamarket_gym.market.attacks import Block, MultiAttackerGame
+from datamarket_gym.market.attacks.base import Own
+from datamarket_gym.market.datasets import DOMAINS, Corpus, Embeddings
+from datamarket_gym.market.encoders import stored
+from datamarket_gym.mechanism import (
     OwnMechanism,
     Provenance,
     QuotientGame,
     Valuator,
-    prior_of,
+    acquired_from,
     represent_clusters,
 )
-from datamarket_gym.semivalues import Exact
-from datamarket_gym.world.attacks import Block, Cheating
-from datamarket_gym.world.attacks.attack import Own
-from datamarket_gym.world.data import DOMAINS, Corpus, Embeddings
-from datamarket_gym.world.encoders import stored
+from datamarket_gym.payout import Currency, account_statement, open_ledger, verify_ledger
+from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.intake.log import arrivals, received
+from datamarket_gym.payout.ledger.integrity import add_checkpoint
+from datamarket_gym.registry import HOMES, components, create
+from datamarket_gym.utilities import TrainingRows, ValidationRows, read_scores
+from datamarket_gym.utilities.knn import NearestNeighbourGame
+from datamarket_gym.utilities.logistic import StackedLogisticScorer
+from datamarket_gym.utilities.sklearn import SklearnEstimator
 
 ROOT = Path(datamarket_gym.__file__).parent
 NO_INSTANCES = {EvidenceGraph, Metrics, datamarket_gym.Payer}  # functions under one name, and a protocol
@@ -120,10 +120,10 @@ def within(roots):
 
 def results(market):
     """What markets, mechanisms and the red team answer."""
-    state, oracle, knn = market.state, market.utility_oracle(), mechanism("shapley")
+    state, oracle, knn = market.state, market.utility_oracle(), get_mechanism("shapley")
     honest = state.honest
     checks = guarantees.Checks(2, 0.8)
-    lineage = mechanism("quotient_shapley/cosine@0.95", granularity="unit")
+    lineage = get_mechanism("quotient_shapley/cosine@0.95", granularity="unit")
     attacked = create("attack", "copycat").apply(1, state)
     paid, after = (lineage.pay(each.submission, oracle) for each in (honest, attacked))
     sides = [guarantees.Paid.by(lineage, each, oracle) for each in (honest, attacked)]
@@ -134,15 +134,15 @@ def results(market):
     yield from (market, market.state, oracle, *sides, after, game, target, stage, checks)
     yield from (audit(state, knn, oracle, providers=1, only="copycat,sybil_split_k"),)
     yield from (
-        mechanism("recommended"),
-        mechanism("recommended").pay(submission, oracle),
-        prior_of(paid),
+        get_mechanism("recommended"),
+        get_mechanism("recommended").pay(submission, oracle),
+        acquired_from(paid),
     )
     yield guarantees.certify(*sides, lineage)
     yield from (guarantees.quotient_stability(*sides), guarantees.neutrality(np.zeros(3), np.ones(3)))
     yield guarantees.split_gain(create("semivalue", "shapley"), k=3, n=2)
     yield guarantees.eta_of(paid.scores, after.scores)
-    yield guarantees.fairness_bound(honest, mechanism("shapley"), oracle)
+    yield guarantees.fairness_bound(honest, get_mechanism("shapley"), oracle)
     comparison = guarantees.Comparison(
         *map(np.array, ([0.6, 0.4], [1.0, 0.0], [0.5, 0.5], [1.0, 0.0], [True, False]))
     )
@@ -162,7 +162,7 @@ def results(market):
     valued = value(submission.features, submission.label, oracle.features, oracle.label, utility="knn")
     yield from (valued, valued.by_unit(), evaluate("shapley", market, "copycat"), Allocator())
     yield Own("provider_0", submission, honest.truth.owner, np.arange(3), state)
-    yield from (Block(0, np.arange(3)), Cheating((0, 1), "copycat"))
+    yield from (Block(0, np.arange(3)), MultiAttackerGame((0, 1), "copycat"))
     yield ReferenceRows(submission.features, submission.label)
     yield predict_theta(submission.features, submission.label, trials=2, per_provider=4)
 
@@ -194,7 +194,7 @@ def learners(market, folder):
 
     dataset = market.dataset
     own = UtilityOracle(dataset.validation_features, utility=Utility("rows_of_reprs"))
-    mechanism("shapley").pay(submission, own)
+    get_mechanism("shapley").pay(submission, own)
     yield from (own.utility, own.learner, seen[0])
     (folder / "s.csv").write_text("unit,row,score\n0,6,1.5\n11,0,-2\n")
     yield read_scores(folder / "s.csv", 12, 7)
@@ -207,7 +207,7 @@ def payouts(folder):
     yield from (
         write(folder / "tables"),
         file_book(folder),
-        *verify_book(open_book(folder / "book.sqlite")),
+        *verify_ledger(open_ledger(folder / "book.sqlite")),
     )
     hand = HandBook()
     hand.draft("a" * 64, "EUR", {"alice": (6000, 0)})
@@ -215,14 +215,12 @@ def payouts(folder):
     hand.send("a" * 64, "alice", "EUR", 6000)
     yield from (hand.accounts, account_statement(hand.accounts, "alice"))
     log, units = (
-        open_book(folder / "log.sqlite", new=True),
+        open_ledger(folder / "log.sqlite", new=True),
         [sha256(bytes([i])).digest() for i in range(3)],
     )
     received(log, "alice", units, "text", by="R. Okafor")
-    add_anchor(folder / "anchors.txt", log.accounts())
-    yield from (
-        arrivals(log),
-    )
+    add_checkpoint(folder / "anchors.txt", log.accounts())
+    yield from (arrivals(log),)
 
 
 def others(folder, monkeypatch):
@@ -232,7 +230,7 @@ def others(folder, monkeypatch):
             if kind != "game":
                 with suppress(DataMarketError):  # data or weights that are not on this machine
                     yield create(kind, made(kind, name))
-    yield from (*GAMES.values(), CoalitionMemo(), Compute(), *DOMAINS.values())
+    yield from (*GAMES.values(), CoalitionCache(), Compute(), *DOMAINS.values())
     yield NearestNeighbourGame.of(np.full(5, 0.2), 3)
     monkeypatch.setenv("DATAMARKET_CACHE", str(folder))
     yield stored("ngrams")

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import cents, outputs, payments, run, spec, table, units, validation, warned
 
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.errors import SubmissionError
 from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.statements.words import sent
+from datamarket_gym.payout.statements.messages import sent
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from table_files import write as write_as

@@ -9,19 +9,19 @@ import pytest
 from payout_files import cents, rows, run, spec, table, write
 from typer.testing import CliRunner
 
-from datamarket_gym import ReferenceRows, Submission, Utility, UtilityOracle, mechanism
+from datamarket_gym import ReferenceRows, Submission, Utility, UtilityOracle, get_mechanism
+from datamarket_gym.analysis.redteam import audit, market_state
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.files import read_json
-from datamarket_gym.evidence.leak import near_copy_level
-from datamarket_gym.judge.redteam import audit, market_state
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.evidence.leakage import near_copy_level
+from datamarket_gym.execution.files import read_json
+from datamarket_gym.mechanism import resolve_threshold
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.inputs import read_inputs, utility_oracle
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.threshold import choose_evidence
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.pipeline import resolve_threshold
 
 DIMENSIONS, SELLERS, FEW, MANY = 40, 6, 60, 500
 KNN = Utility("knn@5", "chance")
@@ -171,13 +171,13 @@ def test_python_takes_what_a_payday_takes(places):
         held["features"], held["label"], KNN,
         reference=ReferenceRows(REFERENCE["features"], REFERENCE["label"]),
     )  # fmt: skip
-    found = resolve_threshold(mechanism("recommended"), Submission(**columns), oracle)[1]
+    found = resolve_threshold(get_mechanism("recommended"), Submission(**columns), oracle)[1]
     said = chosen(places)
     assert (found.theta, found.why) == (said.theta, said.why)
     assert (
-        resolve_threshold(mechanism("recommended"), Submission(**columns), oracle.counted_from("none"))[
-            1
-        ]
+        resolve_threshold(
+            get_mechanism("recommended"), Submission(**columns), oracle.counted_from("none")
+        )[1]
         == found
     )
 
@@ -192,7 +192,7 @@ def test_a_submission_with_embeddings_is_held_against_those_of_the_reference(pla
     def asked(**more):
         reference = ReferenceRows(REFERENCE["features"][:, :3], REFERENCE["label"], **more)
         oracle = UtilityOracle(held["features"][:, :3], held["label"], KNN, reference=reference)
-        return resolve_threshold(mechanism("recommended"), units, oracle)[1]
+        return resolve_threshold(get_mechanism("recommended"), units, oracle)[1]
 
     assert asked(embedding=REFERENCE["features"]).price == chosen(places).price
     assert "the reference rows have no embeddings" in asked().why
@@ -257,7 +257,7 @@ def test_an_audit_that_is_taken_up_again_knows_the_reference(tmp_path):
             reference=ReferenceRows(other["features"], other["label"]),
         )  # fmt: skip
         where = tmp_path / str(seed)
-        audit(state, mechanism("recommended"), oracle, only="junk_padding", providers=1, out=where)
+        audit(state, get_mechanism("recommended"), oracle, only="junk_padding", providers=1, out=where)
         said.append(read_json(where / "manifest.json")["digest"])
     assert said[0] != said[1]
 

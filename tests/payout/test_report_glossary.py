@@ -5,11 +5,10 @@ import re
 import typing
 from pathlib import Path
 
-from datamarket_gym.core.registry import components
-from datamarket_gym.evidence import leak
-from datamarket_gym.judge.guarantees import certificate, certify
+from datamarket_gym.analysis.theorems import certificate, certify
+from datamarket_gym.evidence import leakage as leak
 from datamarket_gym.payout.overrides import DESCENT
-from datamarket_gym.payout.report.glossary import (
+from datamarket_gym.payout.report.html import (
     CLAIMS,
     CONDITIONS,
     LEAKS,
@@ -19,6 +18,7 @@ from datamarket_gym.payout.report.glossary import (
     attack_parameters,
     attack_title,
 )
+from datamarket_gym.registry import components
 
 
 def test_everything_that_is_registered_is_explained():

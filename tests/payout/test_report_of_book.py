@@ -5,10 +5,10 @@ import shutil
 import pytest
 from payout_files import approve, copied, run
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.book.runs import mark_paid
-from datamarket_gym.payout.report.state import drafted, read_report
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.report.status import drafted, read_report
 from datamarket_gym.payout.verify import verify
 
 

@@ -8,10 +8,16 @@ from headless import Browser
 from payout_files import run, run_by_accuracy, units
 from report_files import hostile_run, thousand_run
 
-from datamarket_gym.payout.checks.page import ChecksPage
+from datamarket_gym.payout.checks.review_page import ChecksPage
 from datamarket_gym.payout.report.charts import MOST_SHOWN
-from datamarket_gym.payout.report.glossary import PageGlossary, all_terms
-from datamarket_gym.payout.report.html import embedded, filled, style_sheet, template_text
+from datamarket_gym.payout.report.html import (
+    PageGlossary,
+    all_terms,
+    embedded,
+    filled,
+    style_sheet,
+    template_text,
+)
 
 JARGON = (
     "jackknife", "theta", "Shapley", "kappa", "cosine", "lineage", "closed form", "largest remainder", "sha256",

@@ -7,10 +7,10 @@ import pytest
 from payout_files import run, units
 from report_files import LONG
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.report.page import period_words
-from datamarket_gym.payout.report.state import (
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout.report.page import period_message
+from datamarket_gym.payout.report.status import (
     BEGINS,
     ENDS,
     ReportState,
@@ -19,7 +19,7 @@ from datamarket_gym.payout.report.state import (
     restate,
     restated,
 )
-from datamarket_gym.payout.spec import checked_spec
+from datamarket_gym.payout.settings import checked_spec
 
 ENTERED = "2026-07-01T10:15:00+00:00"
 DRAFT = ReportState("draft", ENTERED, [], None, None, "")
@@ -149,4 +149,4 @@ def test_a_page_without_one_such_section_is_no_report(broken, page):
     ],
 )
 def test_what_a_payday_is_for(settings, words):
-    assert period_words(checked_spec({"amount": "1.00", **settings})) == words
+    assert period_message(checked_spec({"amount": "1.00", **settings})) == words

@@ -13,13 +13,13 @@ from payout_files import run as paid
 
 from datamarket_gym.cli import check
 from datamarket_gym.cli.ledger import paid as ledger_paid
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.book.runs import mark_paid
+from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.checks.draw import draw_checks, draw_key, read_checks
 from datamarket_gym.payout.checks.plan import Wishes, make_plan
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.names import csv_safe, from_csv
 from datamarket_gym.payout.verify import verify
 
@@ -110,9 +110,9 @@ def test_entries_are_held_against_the_chain(at, stage, statement):
     assert bad(folder) == []
     without_rules(folder, statement)
     assert "book" in bad(folder)
-    with pytest.raises(BookError):
+    with pytest.raises(LedgerError):
         run_of(folder)
-    with pytest.raises(BookError):
+    with pytest.raises(LedgerError):
         mark_paid(folder, "transfer 1")
 
 
@@ -149,7 +149,7 @@ def test_an_entry_that_was_made_up_is_found_though_all_of_the_book_fits(at, kind
     folder = at("drawn")
     made_up(folder, kind, **content)
     assert "book" in bad(folder)
-    with pytest.raises(BookError, match=match):
+    with pytest.raises(LedgerError, match=match):
         run_of(folder)
 
 
@@ -232,5 +232,5 @@ def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_pa
 def test_a_run_that_was_approved_by_hand_is_not_marked_as_paid(at):
     folder = at("drawn")
     made_up(folder, "approved")
-    with pytest.raises(BookError, match="needs 1 approvals and has 0"):
+    with pytest.raises(LedgerError, match="needs 1 approvals and has 0"):
         ledger_paid(folder, "transfer 1")

@@ -10,14 +10,22 @@ from payout_files import approve, cents, payments, rows, run, spec, units, valid
 from prior_files import again, fresh, july, stacked
 from typer.testing import CliRunner
 
-from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, UtilityOracle, mechanism
+from datamarket_gym import (
+    ImportedScores,
+    ScoreTable,
+    Submission,
+    Utility,
+    UtilityOracle,
+    get_mechanism,
+    registry,
+)
+from datamarket_gym import registry as scripts
 from datamarket_gym.cli.app import app
-from datamarket_gym.core import registry, scripts
-from datamarket_gym.core.errors import DataMarketError, ParameterError
+from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest, run_id, spec_of
 from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 
@@ -158,7 +166,7 @@ def test_split_names_and_copies_are_paid_the_same_to_the_last_bit_by_the_mechani
             submitted["label"][take],
             time=np.arange(len(take)),
         )
-        return mechanism("recommended").pay(units_of, value).as_dict()
+        return get_mechanism("recommended").pay(units_of, value).as_dict()
 
     before = paid(np.arange(60), [f"s{i % 4}" for i in range(60)])
     names = [f"s{i % 4}" if i % 4 else f"s0 as {i % 3}" for i in range(60)]

@@ -8,13 +8,13 @@ from logged_files import EVERYBODY, log, paid_by_log
 from payout_files import approve, cents, run, spec, units, validation, warned, write
 from prior_files import again, fresh, july, june, stacked
 
-from datamarket_gym.core.errors import DataMarketError, RunError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book import runs
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.warned import book_warnings
-from datamarket_gym.payout.prior.runs import PriorError
+from datamarket_gym.errors import DataMarketError, RunError
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout.acquired_units import AcquiredDataError
+from datamarket_gym.payout.ledger import runs
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
@@ -31,14 +31,14 @@ def test_two_drafts_side_by_side_do_not_buy_the_same_twice_unseen(tmp_path):
     first = run(tmp_path / "june", units(), book=book)
     second = run(tmp_path / "july", stacked(fresh(), again(units(), [1], "thief")), book=book)
     assert cents(second)["thief"] > 0
-    assert book_warnings(book_of(second).accounts(), run_of(second)) == []
+    assert ledger_warnings(ledger_of(second).accounts(), run_of(second)) == []
     approve(first)
-    [found] = book_warnings(book_of(second).accounts(), run_of(second))
+    [found] = ledger_warnings(ledger_of(second).accounts(), run_of(second))
     assert found.name == "unnamed_prior"
     with pytest.raises(Exception, match="unnamed_prior"):
         runs.approve(second, sha256(second / "manifest.json"), "tester", warned(second))
     later = run(tmp_path / "august", fresh(seed=9), book=book)  # pay itself has told of June
-    assert book_warnings(book_of(later).accounts(), run_of(later)) == []
+    assert ledger_warnings(ledger_of(later).accounts(), run_of(later)) == []
 
 
 @pytest.mark.parametrize("action", ["join", "split"])
@@ -50,7 +50,7 @@ def test_no_unit_takes_the_name_of_an_earlier_one(tmp_path, action):
     overrides = tmp_path / "o.toml"
     said = f'[[{action}]]\nunits = ["new 3", "{name}"]\nreason = "seen"\nby = "R. Okafor"\ndate = 2026-07-31\n'
     overrides.write_text(said)
-    with pytest.raises(PriorError, match="is a unit of this run and one of an earlier run, too"):
+    with pytest.raises(AcquiredDataError, match="is a unit of this run and one of an earlier run, too"):
         july(tmp_path, stacked(fresh(), decoy), [bought], "decoyed", overrides)
 
 
@@ -59,7 +59,7 @@ def test_a_join_of_earlier_units_alone_says_nothing_and_is_refused(tmp_path):
     names = [f"{run_of(bought).run[:16]}:u{i}" for i in (5, 6)]
     overrides = tmp_path / "o.toml"
     overrides.write_text(f'[[join]]\nunits = {names}\nreason = "seen"\nby = "R."\ndate = 2026-07-31\n')
-    with pytest.raises(PriorError, match="with no unit of this run; name one"):
+    with pytest.raises(AcquiredDataError, match="with no unit of this run; name one"):
         july(tmp_path, fresh(), [bought], "joined", overrides)
 
 
@@ -101,13 +101,13 @@ def test_a_log_that_was_rewound_and_grew_otherwise_is_not_paid_by(tmp_path):
         shutil.copy(kept / name, tmp_path / name)
     log(where, fresh(), ("seller 1", "seller 0"))
     with pytest.raises(
-        BookError, match=r"does not hold entry 6 as the run in .* took its times from it"
+        LedgerError, match=r"does not hold entry 6 as the run in .* took its times from it"
     ):
         pay(places, spec(), tmp_path / "bad")
     elsewhere = str(
         tmp_path / "other" / "book.sqlite"
     )  # a book that knows of no run; the named one does
-    with pytest.raises(BookError, match="older copy"):
+    with pytest.raises(LedgerError, match="older copy"):
         pay(replace(places, prior=(first,)), spec(), tmp_path / "other" / "run", book=elsewhere)
 
 

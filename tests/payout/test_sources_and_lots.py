@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from datamarket_gym import Submission
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import ParameterError, SubmissionError
+from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.lots import drawn_clusters
 from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.payout.statements.record import drawn_clusters
 from datamarket_gym.payout.verify import verify
 
 SOURCES = {"columns": {"trusted_source": "source"}}

@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pytest
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
 

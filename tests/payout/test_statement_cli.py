@@ -11,8 +11,8 @@ from payout_files import cents, units, validation, warned, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.payout.book.batches import order
-from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.transactions import order
 
 
 def typed(*words, code=0):
@@ -138,7 +138,7 @@ def test_the_statement_is_what_the_runs_paid(market, payee):
     (sent,) = [row for row in lines if row["kind"] == "sent"]
     assert minor(sent, "amount") == june
     assert [row["period"] for row in rows if row["row"] == "draft"] == ["june 2026", "august 2026"]
-    assert rows[-1]["what"] == book_of(market / "july").read()[-1].hash
+    assert rows[-1]["what"] == ledger_of(market / "july").read()[-1].hash
 
 
 def test_a_correction_comes_from_the_other(market):
@@ -148,7 +148,7 @@ def test_a_correction_comes_from_the_other(market):
     )
     assert [row["amount"] for row in gives + takes] == ["-1.23", "1.23"]
     named = re.match(r"Correction of entry (\d+): dispute 2, upheld: it was lost", takes[0]["what"])
-    entry = book_of(market / "july").read()[int(named[1]) - 1]
+    entry = ledger_of(market / "july").read()[int(named[1]) - 1]
     assert (entry.kind, entry.payee) == ("payment", "seller 1")
 
 
@@ -216,7 +216,7 @@ def test_the_list(market):
 
 
 def test_what_is_at_the_bank_is_not_held(market):
-    order(book_of(market / "july"), run=run_of(market / "july").run)
+    order(ledger_of(market / "july"), run=run_of(market / "july").run)
     told = typed("dispute", "open", market / "july", "--payee", "seller 3", "--about", "wait", "--hold")
     assert "held until it is decided: seller 3" in told
     assert "are ordered at the bank already" in told

@@ -6,8 +6,8 @@ import random
 import pytest
 from book_files import HandBook
 
-from datamarket_gym.payout.book.accounts import EFFECTS
-from datamarket_gym.payout.book.statement import Owed, account_statement
+from datamarket_gym.payout.ledger.balances import EFFECTS
+from datamarket_gym.payout.ledger.statements import Owed, account_statement
 
 PAYEES, CURRENCIES = ("ann", "ben", "cem"), ("EUR", "JPY")
 

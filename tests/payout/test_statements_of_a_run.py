@@ -12,24 +12,24 @@ from payout_files import cents, payments, run, units, validation
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError, RunError, UnknownNameError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book import money as book_money
-from datamarket_gym.payout.book.batches import order
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.runs import approve, mark_paid
+from datamarket_gym.errors import DataMarketError, RunError, UnknownNameError
+from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.ledger import transactions as book_money
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import approve, mark_paid
+from datamarket_gym.payout.ledger.transactions import order
 from datamarket_gym.payout.names import from_csv
-from datamarket_gym.payout.statements import files
-from datamarket_gym.payout.statements.files import (
+from datamarket_gym.payout.statements import page as files
+from datamarket_gym.payout.statements.messages import _letters
+from datamarket_gym.payout.statements.page import (
     INDEX,
     Manner,
     file_name,
     write_statement,
     write_statements,
 )
-from datamarket_gym.payout.statements.words import _letters
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -189,7 +189,7 @@ def test_the_state_is_that_of_the_book(tmp_path):
     approve(folder, sha256(folder / "manifest.json"), "R. Okafor", warnings)
     said = of(folder, out, "thief")
     assert re.search(r"Approved on 20\d\d-\d\d-\d\d; not sent yet\.", said)
-    book = book_of(folder)
+    book = ledger_of(folder)
     book_money.hold(book, "seller 2", "an account that is disputed", "R. Okafor")
     order(book, run=run_of(folder).run)
     assert "ordered at the bank" in of(folder, out, "thief")

@@ -7,9 +7,9 @@ from payout_files import payments, run, units, validation, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.files import read_json
-from datamarket_gym.payout.checks.page import checks_page
-from datamarket_gym.payout.kept import places_of
+from datamarket_gym.execution.files import read_json
+from datamarket_gym.payout.checks.review_page import checks_page
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from payout_files import payments, rows, run, spec, units, validation, write
 
-from datamarket_gym.learners.oracle import UtilityOracle
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.verify import verify
+from datamarket_gym.utilities.oracle import UtilityOracle
 
 SIGNED = 'reason = "checked"\nby = "R. Okafor"\ndate = 2026-05-31\n'
 QUOTED = "'quoted"

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from datamarket_gym.payout import open_book
+from datamarket_gym.payout import open_ledger
 from example_scenes import play
 from repository import require_data
 
@@ -47,7 +47,7 @@ def test_what_is_tried_pays_without_receipts_and_prior_art_and_takes_next_to_not
 
 
 def test_the_book_holds_three_months_a_correction_and_two_disputes(scenes, market):
-    accounts = open_book(market / "book.sqlite").accounts()
+    accounts = open_ledger(market / "book.sqlite").accounts()
     assert [(run.period, run.state) for run in accounts.runs.values()] == [
         ("June 2026", "paid"), ("July 2026", "approved"), ("August 2026", "approved"),
     ]  # fmt: skip

@@ -7,9 +7,9 @@ import pytest
 from payout_files import payments, run, units
 from payout_files import validation as few_dimensions
 
-from datamarket_gym.core.files import read_json
-from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.evidence.threshold.crowding import floor_of
+from datamarket_gym.evidence.threshold import floor_of
+from datamarket_gym.execution.arrays import highest_cosines
+from datamarket_gym.execution.files import read_json
 
 DIMENSIONS = 64
 

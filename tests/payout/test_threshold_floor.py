@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from payout_files import run, spec, write
 
-from datamarket_gym.core.files import read_json
-from datamarket_gym.core.highest import highest_cosines
-from datamarket_gym.evidence.threshold.crowding import floor_of
+from datamarket_gym.evidence.threshold import floor_of
+from datamarket_gym.execution.arrays import highest_cosines
+from datamarket_gym.execution.files import read_json
 from datamarket_gym.payout.inputs import read_inputs, utility_oracle
 from datamarket_gym.payout.threshold import choose_evidence
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from payout_files import bare, payments, run, units, validation
 
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.mechanism.allocation import Shares
+from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout import stages
 from datamarket_gym.payout.intervals import PayRule, moved_at_most
-from datamarket_gym.pipeline.score import Scores
-from datamarket_gym.pipeline.share import Shares
 
 
 def test_it_is_paid_and_its_intervals_hold_the_exact_payments(tmp_path, monkeypatch):

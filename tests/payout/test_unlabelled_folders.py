@@ -6,12 +6,12 @@ import pytest
 from payout_files import cents, spec, warned
 from test_image_folders import HOW, picture, skipped
 
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.images import image_tree
 from datamarket_gym.payout.inputs import require_label_columns
-from datamarket_gym.payout.intake.batch import read_batch
+from datamarket_gym.payout.intake.log import read_batch
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import Columns, Files
+from datamarket_gym.payout.settings import Columns, Files
 from datamarket_gym.payout.stages import Places
 
 pytest.importorskip("PIL")

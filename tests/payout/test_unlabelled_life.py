@@ -13,7 +13,7 @@ from test_unlabelled_tables import told
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.errors import SubmissionError
 
 MINE, HELD = bare(units(60)), bare(validation(120))
 SIGNED = 'reason = "licensed twice"\nby = "R. Okafor"\ndate = 2026-05-31\n'

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from datamarket_gym import read_submission
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
+from datamarket_gym.data.io import read_validation
+from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.market.datasets import load_embeddings
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
-from datamarket_gym.units.io import read_validation
-from datamarket_gym.world.data import load_embeddings
 from excel_files import write_book
 from table_files import LISTS, SPREAD
 from table_files import write as write_as
@@ -237,7 +237,7 @@ def test_an_audit_of_a_market_without_labels(tmp_path):
 
 
 def test_the_setting_has_two_spellings_in_a_file_too(tmp_path):
-    from datamarket_gym.payout.spec import payout_spec
+    from datamarket_gym.payout.settings import payout_spec
 
     (tmp_path / "pay.toml").write_text('amount = "1"\nutility = "coverage@0.9"\n')
     assert payout_spec(tmp_path / "pay.toml", {}).learner == "coverage@0.9"

@@ -15,9 +15,9 @@ from forged_book import redrafted, without_rules
 from payout_files import cents, copied, run, spec, units, write
 
 from comparing import require_same_payments
-from datamarket_gym.core.errors import DataMarketError, UnknownNameError
-from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.manifest import OUTPUTS
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
@@ -189,16 +189,14 @@ def test_a_damaged_step_of_the_red_team_does_not_end_as_an_audit_that_could_not_
     tmp_path, monkeypatch
 ):
     places, folder = write(tmp_path / "in"), tmp_path / "run"
-    monkeypatch.setattr(
-        "datamarket_gym.payout.red_team.ATTACKS", "copycat,junk_padding"
-    )  # a few will do
+    monkeypatch.setattr("datamarket_gym.payout.audit.ATTACKS", "copycat,junk_padding")  # a few will do
 
     def killed(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         module = import_module(
-            "datamarket_gym.judge.redteam.audit"
+            "datamarket_gym.analysis.redteam.audit"
         )  # the package has a function of this name
         patched.setattr(module, "_explain", killed)
         with pytest.raises(KeyboardInterrupt):

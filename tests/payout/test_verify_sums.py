@@ -8,9 +8,9 @@ import pytest
 from forged_book import redrafted, rewritten
 from payout_files import copied, run
 
-from datamarket_gym.core.files import read_json, sha256, write_json
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of, run_of
+from datamarket_gym.execution.files import read_json, sha256, write_json
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.verify import verify
 
 SAME = "payments.csv, payments.parquet, book"
@@ -92,8 +92,8 @@ def test_lines_that_do_not_add_up_are_an_error_whoever_reads_the_book(copy, colu
     two[column] -= 1
     made_to_fit(copy, [one, two, *rest])
     assert failed(copy) == ["book"]
-    with pytest.raises(BookError, match="do not add up"):
-        book_of(copy).accounts()
+    with pytest.raises(LedgerError, match="do not add up"):
+        ledger_of(copy).accounts()
 
 
 def test_payments_that_are_not_the_amount_are_found(copy):
@@ -106,7 +106,7 @@ def test_a_balance_that_came_from_nowhere_is_found(copy):
     one, *rest = lines_of(copy)
     redrafted(copy, lines=[[one[0], one[1], one[2] + 1, one[3] + 1], *rest])
     assert failed(copy) == ["book"]
-    with pytest.raises(BookError, match="do not add up"):
+    with pytest.raises(LedgerError, match="do not add up"):
         run_of(copy)
 
 
@@ -123,7 +123,7 @@ def test_a_book_without_the_run_is_found(copy):
 
 
 def test_a_book_that_is_gone_is_said_to_be(copy):
-    book_of(copy).path.unlink()
+    ledger_of(copy).path.unlink()
     (said,) = [check for check in verify(copy) if not check.good]
     assert said.what == "book"
     assert "is gone; if it was moved: datamarket ledger attach" in said.detail

@@ -13,19 +13,19 @@ from payout_files import copied, events, payments, run, spec, units, validation,
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.core.errors import DataMarketError, UnknownNameError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book import runs
-from datamarket_gym.payout.book.place import run_of
+from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.payout.ledger import runs
+from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.payout.warned import _joined, _loses_half
+from datamarket_gym.payout.warning_rules import _joined, _loses_half
 from datamarket_gym.payout.warnings import (
     MOST_ITEMS,
     NAMES,
-    DespiteError,
-    StandingWarning,
+    AcceptedWarningError,
+    UnresolvedWarning,
     read_warnings,
     require_answered,
     write_warnings,
@@ -106,7 +106,7 @@ def test_a_warning_that_is_taken_out_of_the_book_is_missed(copy):
 def test_approval_is_refused_until_each_is_named(copy):
     names = warned(copy)
     for given in ([], names[:1], names[1:]):
-        with pytest.raises(DespiteError) as refused:
+        with pytest.raises(AcceptedWarningError) as refused:
             approve(copy, *given)
         for warning in read_warnings(copy):
             missing = warning.name not in given
@@ -122,13 +122,13 @@ def test_approval_is_refused_until_each_is_named(copy):
 def test_a_name_too_many_is_refused(copy):
     names = warned(copy)
     with pytest.raises(
-        DespiteError, match=r"no warning 'leak' \(it has loses_half, .*leave --accept leak out"
+        AcceptedWarningError, match=r"no warning 'leak' \(it has loses_half, .*leave --accept leak out"
     ):
         approve(copy, *names, "leak")
     with pytest.raises(UnknownNameError, match="unknown warning 'lose_half'; did you mean loses_half"):
         approve(copy, *names, "lose_half")
     assert run_of(copy).state == "draft"
-    with pytest.raises(DespiteError, match="it has none"):
+    with pytest.raises(AcceptedWarningError, match="it has none"):
         require_answered([], ["leak"])
 
 
@@ -148,7 +148,7 @@ def test_what_was_accepted_stays_in_the_book(copy, statement):
 
 def test_the_command_asks_for_each(copy):
     done = typed("ledger", "approve", copy, "--by", "R. Okafor")
-    assert isinstance(done.exception, DespiteError)
+    assert isinstance(done.exception, AcceptedWarningError)
     words = [word for name in warned(copy) for word in ("--accept", name)]
     done = typed("ledger", "approve", copy, "--by", "R. Okafor", *words)
     assert done.exit_code == 0, done.output
@@ -316,12 +316,12 @@ def test_what_a_folder_leaves_unread_is_named_and_part_of_the_run(tmp_path):
 
 
 def test_a_long_list_is_counted_in_full():
-    warning = StandingWarning.of("leak", "t", "w", [f"unit {i}" for i in range(MOST_ITEMS + 7)])
+    warning = UnresolvedWarning.of("leak", "t", "w", [f"unit {i}" for i in range(MOST_ITEMS + 7)])
     assert (warning.count, len(warning.items), warning.more) == (MOST_ITEMS + 7, MOST_ITEMS, 7)
-    assert StandingWarning.of("leak", "t", "w", count=9).more == 0
-    assert StandingWarning.of("leak", "t", "w", ["a\u202eb"]).items == ("a⟨U+202E⟩b",)
+    assert UnresolvedWarning.of("leak", "t", "w", count=9).more == 0
+    assert UnresolvedWarning.of("leak", "t", "w", ["a\u202eb"]).items == ("a⟨U+202E⟩b",)
     with pytest.raises(UnknownNameError):
-        StandingWarning.of("leaks", "t", "w")
+        UnresolvedWarning.of("leaks", "t", "w")
 
 
 def test_the_manual_lists_every_warning_and_no_other():

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.judge.redteam import best_response_dynamics
+from datamarket_gym.analysis.redteam import best_response_dynamics
+from datamarket_gym.errors import DataMarketError
 
 
 def table(**cells):

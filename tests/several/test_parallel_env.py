@@ -10,9 +10,9 @@ pytest.importorskip("pettingzoo")
 from gymnasium.error import ResetNeeded
 from pettingzoo.test import parallel_api_test
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.judge.redteam import ParallelMarketEnv, Space
-from datamarket_gym.judge.redteam.best_response import IMPOSSIBLE
+from datamarket_gym.analysis.redteam import ParallelMarketEnv, Space
+from datamarket_gym.analysis.redteam.best_response import IMPOSSIBLE
+from datamarket_gym.errors import DataMarketError
 
 TASK = "synthetic(n_providers=3, per_provider=10, validation=40)"
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym import Submission, Utility, create, mechanism
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.judge.redteam import market_state
-from datamarket_gym.units.truth import genuine
-from datamarket_gym.world.attacks import Cheating, apply_knowing, attacked_by
-from datamarket_gym.world.attacks.several import as_owners
+from datamarket_gym import Submission, Utility, create, get_mechanism
+from datamarket_gym.analysis.redteam import market_state
+from datamarket_gym.data.ground_truth import genuine
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.market.attacks import MultiAttackerGame, apply_knowing, attacked_by
+from datamarket_gym.market.attacks.multi_attacker import as_owners
 
 ATTACKS = (
     "honest", "sybil_split_k(k=3)", "exact_dup_2x_sybils(fraction=1.0, sybils=2)", "copycat(sigma=0.2)",
@@ -39,17 +39,17 @@ def same(one, other):
 def test_one_cheat_is_the_single_attacker_to_the_bit(market, attack):
     for provider in (0, 2):
         alone = create("attack", attack).apply(provider, market.state)
-        same(attacked_by([Cheating(provider, attack)], market.state), alone)
+        same(attacked_by([MultiAttackerGame(provider, attack)], market.state), alone)
 
 
 def test_one_cheat_who_knows_little_submits_the_same_units_and_is_paid_the_same(market):
     attack = create("attack", "composite(victims=3)")
     alone = apply_knowing(attack, 1, market.state, 0.5)
-    found = attacked_by([Cheating("provider_1", attack, 0.5)], market.state)
+    found = attacked_by([MultiAttackerGame("provider_1", attack, 0.5)], market.state)
     order = np.argsort(alone.submission.id)[np.argsort(np.argsort(found.submission.id))]
     assert np.array_equal(alone.submission.take(order).features, found.submission.features)
     pays = [
-        mechanism("recommended")
+        get_mechanism("recommended")
         .pay(p.submission, market.utility_oracle(Utility.paying()), p.truth)
         .as_dict()
         for p in (alone, found)
@@ -60,7 +60,7 @@ def test_one_cheat_who_knows_little_submits_the_same_units_and_is_paid_the_same(
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.sampled_from(ATTACKS), min_size=2, max_size=4), st.randoms())
 def test_the_order_in_which_cheats_are_listed_decides_nothing(market, attacks, random):
-    cheats = [Cheating(i, attack) for i, attack in enumerate(attacks)]
+    cheats = [MultiAttackerGame(i, attack) for i, attack in enumerate(attacks)]
     first = attacked_by(cheats, market.state)
     random.shuffle(cheats)
     same(attacked_by(cheats, market.state), first)
@@ -79,7 +79,7 @@ def test_the_order_in_which_cheats_are_listed_decides_nothing(market, attacks, r
 
 def test_two_cheats_who_copy_one_unit_have_ids_of_their_own_and_come_after_it(market):
     attack = "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.1, victims=9)"
-    found = attacked_by([Cheating(0, attack), Cheating(1, attack)], market.state)
+    found = attacked_by([MultiAttackerGame(0, attack), MultiAttackerGame(1, attack)], market.state)
     truth = found.truth.aligned(found.submission)
     stolen = np.isin(truth.owner, ["provider_2", "provider_3"])
     copies = stolen & np.isin(found.submission.identity, ["provider_0", "provider_1"])
@@ -94,14 +94,14 @@ def test_two_cheats_who_copy_one_unit_have_ids_of_their_own_and_come_after_it(ma
 
 
 def test_claims_of_origin_follow_the_new_ids(market):
-    found = attacked_by([Cheating(i, "own_source(victim=all)") for i in (0, 1)], market.state)
+    found = attacked_by([MultiAttackerGame(i, "own_source(victim=all)") for i in (0, 1)], market.state)
     made = ~np.isin(found.submission.id, market.honest.submission.id)
     assert made.any()
     assert np.array_equal(found.submission.source[made], found.submission.id[made])
 
 
 def test_a_coalition_acts_as_one_owner_of_the_union(market):
-    pair = Cheating(("provider_2", 0), "sybil_split_k(k=3)")
+    pair = MultiAttackerGame(("provider_2", 0), "sybil_split_k(k=3)")
     found = attacked_by([pair], market.state)
     assert found.attacker == "provider_0"
     assert found.identities_of("provider_0") == ["provider_0", "provider_0~1", "provider_0~2"]
@@ -116,7 +116,7 @@ def test_a_coalition_acts_as_one_owner_of_the_union(market):
 
 
 def test_a_coalition_does_not_steal_from_itself(market):
-    pair = Cheating((0, 1), "copycat(fraction=1.0, sigma=0.0)")
+    pair = MultiAttackerGame((0, 1), "copycat(fraction=1.0, sigma=0.0)")
     truth = attacked_by([pair], market.state).truth
     copies = ~np.isin(truth.id, market.honest.submission.id)
     assert set(truth.owner[copies]) == {"provider_2"}  # the next after the pair
@@ -128,15 +128,15 @@ def test_nobody_cheats(market):
 
 def test_what_cannot_be_is_refused(market):
     with pytest.raises(DataMarketError, match="provider_1 is listed in two cheats"):
-        attacked_by([Cheating((0, 1), "honest"), Cheating(1, "honest")], market.state)
+        attacked_by([MultiAttackerGame((0, 1), "honest"), MultiAttackerGame(1, "honest")], market.state)
     with pytest.raises(DataMarketError, match="every member of a coalition once"):
-        attacked_by([Cheating((1, "provider_1"), "honest")], market.state)
+        attacked_by([MultiAttackerGame((1, "provider_1"), "honest")], market.state)
     with pytest.raises(DataMarketError, match="at least one provider"):
-        attacked_by([Cheating((), "honest")], market.state)
+        attacked_by([MultiAttackerGame((), "honest")], market.state)
     with pytest.raises(DataMarketError, match="no provider 7"):
-        attacked_by([Cheating(7, "honest")], market.state)
+        attacked_by([MultiAttackerGame(7, "honest")], market.state)
     with pytest.raises(DataMarketError, match="knowledge"):
-        Cheating(0, "honest", 1.5)
+        MultiAttackerGame(0, "honest", 1.5)
 
 
 def named(*names):
@@ -156,9 +156,16 @@ def test_pseudonyms_never_fall_on_another_providers_name():
     assert alone.identities_of("a") == ["a", "a~~1"]
     assert alone.identities_of("a~1") == ["a~1"]
     found = attacked_by(
-        [Cheating("a", "sybil_split_k(k=2)"), Cheating("a~1", "sybil_split_k(k=2)")], state
+        [MultiAttackerGame("a", "sybil_split_k(k=2)"), MultiAttackerGame("a~1", "sybil_split_k(k=2)")],
+        state,
     )
     assert sorted(found.submission.identities) == ["a", "a~1", "a~1~1", "a~~1", "b"]
     odd = named("a", "a~", "b")  # whose pseudonyms would be the same
     with pytest.raises(DataMarketError, match="name of two cheats"):
-        attacked_by([Cheating("a", "sybil_split_k(k=2)"), Cheating("a~", "sybil_split_k(k=2)")], odd)
+        attacked_by(
+            [
+                MultiAttackerGame("a", "sybil_split_k(k=2)"),
+                MultiAttackerGame("a~", "sybil_split_k(k=2)"),
+            ],
+            odd,
+        )

@@ -17,9 +17,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from datamarket_gym import __version__
+from datamarket_gym import registry as scripts
 from datamarket_gym.cli import options
-from datamarket_gym.core import scripts
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError
 
 COMMANDS = {
     "Look at it": {

@@ -12,28 +12,28 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 
+from datamarket_gym import registry as scripts
+from datamarket_gym.analysis.redteam import AuditReport, Finding, Loss, Trial, market_state
+from datamarket_gym.analysis.redteam import audit as run_audit
+from datamarket_gym.analysis.redteam.audit import forgeries
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, assuming
+from datamarket_gym.analysis.spot_checks import asked_checks
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import say
-from datamarket_gym.core import scripts
-from datamarket_gym.core.files import write_text
-from datamarket_gym.core.machine import available_cores
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.evidence.collapse import told_once
-from datamarket_gym.judge.redteam import AuditReport, Finding, Loss, Trial, market_state
-from datamarket_gym.judge.redteam import audit as run_audit
-from datamarket_gym.judge.redteam.clock import forgeries
-from datamarket_gym.judge.redteam.expectation import asked_checks
-from datamarket_gym.judge.redteam.findings import STOP_LOSS, assuming
-from datamarket_gym.learners.oracle import ReferenceRows, Utility, UtilityOracle
+from datamarket_gym.data.readers.databases import as_files
+from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.evidence.graph import suppress_market_warnings
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.execution.parallel import available_cores
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.market.market import MarketState
+from datamarket_gym.mechanism.mechanism import MECHANISMS, as_mechanism
+from datamarket_gym.payout.imported_scores import read_scored, scores_file
 from datamarket_gym.payout.inputs import SubmittedRows, read_tables
 from datamarket_gym.payout.intake.times import IntakeLog
-from datamarket_gym.payout.scored import read_scored, scores_file
-from datamarket_gym.payout.spec import PayoutSpec, payout_spec
-from datamarket_gym.pipeline.mechanism import MECHANISMS, as_mechanism
-from datamarket_gym.units.readers.databases import as_files
-from datamarket_gym.units.readers.tables import Table
-from datamarket_gym.units.submission import Submission
-from datamarket_gym.world.market import MarketState
+from datamarket_gym.payout.settings import PayoutSpec, payout_spec
+from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
 
 _NAME = 24
 """Letters of the longest name of an attack: it is not cut where there is any room."""
@@ -107,7 +107,7 @@ def audit(
     with (
         options.computes_by(cluster=cluster, device=device, memory=memory),
         shown_on_stderr() as progress,
-        told_once(),  # the report has it
+        suppress_market_warnings(),  # the report has it
     ):
         with as_files(tables) as files:
             state, oracle, ignored = _market(files, spec, utility, seed, log)

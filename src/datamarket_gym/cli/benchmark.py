@@ -12,22 +12,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from datamarket_gym.arena.entry import ArenaEntry
-from datamarket_gym.arena.leaderboard import Board, board_of
-from datamarket_gym.arena.leaderboard import leaderboard as rank
-from datamarket_gym.arena.markdown import markdown_page
-from datamarket_gym.arena.page import Section, html_page, sections
-from datamarket_gym.arena.submit import submit as play
-from datamarket_gym.arena.suite import make_key, private, public
-from datamarket_gym.arena.suite import suite as benchmark_suite
+from datamarket_gym import registry as scripts
+from datamarket_gym.benchmark.leaderboard import Board, board_of
+from datamarket_gym.benchmark.leaderboard import leaderboard as rank
+from datamarket_gym.benchmark.leaderboard_pages import Section, html_page, markdown_page, sections
+from datamarket_gym.benchmark.runner import submit as play
+from datamarket_gym.benchmark.submissions import BenchmarkEntry
+from datamarket_gym.benchmark.suite import make_key, private, public
+from datamarket_gym.benchmark.suite import suite as benchmark_suite
 from datamarket_gym.cli.options import Jobs, Load
 from datamarket_gym.cli.output import make_list, print_rows, say
-from datamarket_gym.core import scripts
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.extras import require_extra
-from datamarket_gym.core.files import write_text
-from datamarket_gym.core.machine import available_cores
-from datamarket_gym.core.progress import shown_on_stderr
+from datamarket_gym.errors import DataMarketError, ParameterError, require_extra
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.execution.parallel import available_cores
+from datamarket_gym.execution.progress import shown_on_stderr
 
 _WIDE = 130
 """Columns of a terminal from which on standard errors and costs are shown."""
@@ -111,13 +109,13 @@ def submit(
             "--command, or an attack with --attack"
         )
     if spec:
-        entry = ArenaEntry.of_spec(spec, checks=checks, name=name, authors=authors)
+        entry = BenchmarkEntry.of_spec(spec, checks=checks, name=name, authors=authors)
     elif checks:
         raise ParameterError("--checks", checks, "only a mechanism of our pipeline can be checked")
     elif program:
-        entry = ArenaEntry.of_command(program, name=name, authors=authors)
+        entry = BenchmarkEntry.of_command(program, name=name, authors=authors)
     else:
-        entry = ArenaEntry.of_attack(attack, name=name, authors=authors)
+        entry = BenchmarkEntry.of_attack(attack, name=name, authors=authors)
     draws = public() if private_key is None else private(private_key)
     words = re.sub(r"[^\w.@-]+", "-", entry.name).strip("-.") or "submission"
     folder = out or Path("bundles") / (f"{words}-quick" if quick else words)

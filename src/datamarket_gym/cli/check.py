@@ -13,22 +13,22 @@ from rich.table import Table
 
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import FEW, WARNING, say, say_more
-from datamarket_gym.core.files import read_json
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.core.screen import counted
-from datamarket_gym.payout.checks.answers import record_answers
-from datamarket_gym.payout.checks.carried import FILE as CARRIED
-from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
+from datamarket_gym.data.readers.databases import as_files
+from datamarket_gym.display import counted
+from datamarket_gym.execution.files import read_json
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.payout.checks.agreement import FILE as CERTIFICATE
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
 from datamarket_gym.payout.checks.draw import draw_checks
-from datamarket_gym.payout.checks.page import NAME as PAGE
-from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan
+from datamarket_gym.payout.checks.outcomes import record_answers
+from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
+from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan_plan
+from datamarket_gym.payout.checks.review_page import NAME as PAGE
+from datamarket_gym.payout.checks.settle import draw_messages, failure_messages, plan_rows, to_publish
 from datamarket_gym.payout.checks.settle import settle as settle_checks
-from datamarket_gym.payout.checks.words import drawn_words, failed_words, plan_rows, to_publish
-from datamarket_gym.payout.kept import places_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
-from datamarket_gym.units.readers.databases import as_files
+from datamarket_gym.payout.stored_inputs import places_of
 
 check = typer.Typer(
     no_args_is_help=True, help="Check a few units of every payee before a payout run is approved."
@@ -137,9 +137,9 @@ def draw(
     if drawn.draws:
         Console().print(table)
     say_more(len(drawn.draws), f" in {CHECKS}")
-    for words in drawn_words(drawn):
+    for words in draw_messages(drawn):
         say(words)
-    if not read_plan(run).announced:
+    if not read_plan_plan(run).announced:
         say("The beacon was not announced beforehand.", WARNING)
     if drawn.draws:
         say(
@@ -215,7 +215,7 @@ def settle(
         settled = settle_checks(
             run, out, by, unanswered_false=unanswered is Unanswered.false, keep_forfeited=keep, progress=progress
         )  # fmt: skip
-    for words in failed_words(settled):
+    for words in failure_messages(settled):
         say(words)
     if settled.carried:
         say(

@@ -10,18 +10,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.core.registry import describe, written
-from datamarket_gym.core.threads import one_thread
-from datamarket_gym.judge.checked import CheckedAttack
-from datamarket_gym.judge.guarantees.deterrence import Checks
-from datamarket_gym.judge.metrics import ROUNDING, clearly_paid, provider_totals
-from datamarket_gym.lab.tables import spans
-from datamarket_gym.learners.oracle import Utility
-from datamarket_gym.pipeline import Mechanism, mechanism
-from datamarket_gym.world.attacks.attack import ATTACKS
-from datamarket_gym.world.market import ProviderMarket
-from datamarket_gym.world.tasks import Synthetic
+from datamarket_gym.analysis.metrics import ROUNDING, clearly_paid, provider_totals
+from datamarket_gym.analysis.spot_checks import CheckedAttack
+from datamarket_gym.analysis.theorems.deterrence import Checks
+from datamarket_gym.execution.parallel import one_thread
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.experiments.tables import spans
+from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.tasks import Synthetic
+from datamarket_gym.mechanism import Mechanism, get_mechanism
+from datamarket_gym.registry import describe, written
+from datamarket_gym.utilities.oracle import Utility
 
 SHOWN = (
     "honest",
@@ -54,9 +54,9 @@ class Scheme:
 
 def schemes() -> tuple[Scheme, Scheme, Scheme]:
     """Return what most markets would do, and what we recommend: without checks, and with them."""
-    ours, checks = mechanism("recommended"), Checks()
+    ours, checks = get_mechanism("recommended"), Checks()
     return (
-        Scheme("Shapley over names", mechanism("shapley"), Utility("logistic", "none")),
+        Scheme("Shapley over names", get_mechanism("shapley"), Utility("logistic", "none")),
         Scheme("recommended, no checks", ours, Utility.paying()),
         Scheme(f"recommended, {checks.per_payee} checks", ours, Utility.paying(), checks),
     )

@@ -9,11 +9,10 @@ import typer
 
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import say
-from datamarket_gym.payout.book.disputed_runs import open_on_run, resolve_at, revoke_at
-from datamarket_gym.payout.book.disputing import Effects
-from datamarket_gym.payout.book.place import book_at
-from datamarket_gym.payout.book.run_record import APPROVED
-from datamarket_gym.payout.book.words import what_follows
+from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_on_run, resolve_at, revoke_at
+from datamarket_gym.payout.ledger.entries import APPROVED
+from datamarket_gym.payout.ledger.integrity import ledger_at
+from datamarket_gym.payout.ledger.statements import what_follows
 from datamarket_gym.payout.names import visible
 
 _LONGEST = 300
@@ -125,7 +124,7 @@ def list_(
     ] = False,
 ) -> None:
     """List the disputes of a ledger, what was decided, and what follows from it."""
-    accounts = book_at(where).accounts()
+    accounts = ledger_at(where).accounts()
     chosen = [each for each in accounts.disputes.by_number.values() if each.open or not only_open]
     if not chosen:
         say("no dispute is open" if only_open else "there are no disputes")

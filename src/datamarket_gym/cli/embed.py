@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import say
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.units.readers.databases import as_files
-from datamarket_gym.world.data import (
+from datamarket_gym.data.readers.databases import as_files
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.market.datasets import (
     DOMAINS,
     Corpus,
     Embeddings,
     cache_folder,
     find,
     load_corpus,
+    looking_in,
+    read_source,
     write_embeddings,
 )
-from datamarket_gym.world.data.corpus import read_source
-from datamarket_gym.world.data.files import looking_in
-from datamarket_gym.world.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
-from datamarket_gym.world.encoders.base import ENCODERS
+from datamarket_gym.market.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
+from datamarket_gym.market.encoders.base import ENCODERS
 
 USUAL = {"text": "minilm", "image": "resnet18"}
 

@@ -12,35 +12,45 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from datamarket_gym import registry as scripts
+from datamarket_gym.benchmark.baselines.environments import (
+    PEERS,
+    baseline_named,
+    baselines_folder,
+    install,
+    installed,
+)
 from datamarket_gym.cli.options import Cluster, Data, Device, Jobs, Load, computes_by
 from datamarket_gym.cli.output import make_list, say
-from datamarket_gym.core import scripts
-from datamarket_gym.core.errors import (
+from datamarket_gym.errors import (
     DataMarketError,
     ParameterError,
     PluginWarning,
     UnknownNameError,
     require_choice,
+    require_extra,
 )
-from datamarket_gym.core.extras import require_extra
-from datamarket_gym.core.files import write_text
-from datamarket_gym.core.machine import available_cores, gpu_there
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.core.registry import HOMES, broken_plugins, components, describe, lookup
-from datamarket_gym.evidence.collapse import told_at_the_end
-from datamarket_gym.lab import ExperimentSpec, builtin_specs, parse_spec, run_experiment
-from datamarket_gym.lab.cells import Row, attacks_of
-from datamarket_gym.lab.figures import draw, figures_of
-from datamarket_gym.lab.folders import as_built_in, held, is_finished, opened
-from datamarket_gym.lab.pages import result_pages
-from datamarket_gym.lab.paper_table import reasons, sentences
-from datamarket_gym.lab.reproduction import PaperComparison, compare_with_paper, summarize
-from datamarket_gym.lab.results import collect
-from datamarket_gym.lab.suite import run_suite
-from datamarket_gym.lab.tables import grids
-from datamarket_gym.lab.text_tables import as_text, paper_text
-from datamarket_gym.peers.environments import PEERS, install, installed, peer_named, peers_folder
-from datamarket_gym.world.data.files import looking_in
+from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.execution.parallel import available_cores, gpu_there
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.experiments import ExperimentSpec, builtin_specs, parse_spec, run_experiment
+from datamarket_gym.experiments.cells import Row, attacks_of
+from datamarket_gym.experiments.figures import draw, figures_of
+from datamarket_gym.experiments.reproduction import (
+    PaperComparison,
+    compare_with_paper,
+    reasons,
+    result_pages,
+    sentences,
+    summarize,
+)
+from datamarket_gym.experiments.results import as_built_in, collect, held, is_finished, opened
+from datamarket_gym.experiments.runner import run_suite
+from datamarket_gym.experiments.tables import grids
+from datamarket_gym.experiments.text_tables import as_text, paper_text
+from datamarket_gym.market.datasets import looking_in
+from datamarket_gym.registry import HOMES, broken_plugins, components, describe, lookup
 
 DEVICES = ("cpu", "cuda", "auto")
 
@@ -286,7 +296,7 @@ def list_baselines() -> None:
         )
         table.add_row(name, state, " ".join(f"peer@{name}-{way}" for way in peer.valuators))
     Console().print(table)
-    say(f"\nenvironments lie in {peers_folder()}", whole=True)
+    say(f"\nenvironments lie in {baselines_folder()}", whole=True)
 
 
 @baselines.command("install")
@@ -306,7 +316,7 @@ def install_baselines(
     Environments lie under DATAMARKET_PEERS, or else in the user's data folder.
     """
     for name in names:
-        peer_named(name)
+        baseline_named(name)
     for name in names:
         found = install(name, python, lambda line: typer.echo(line, err=True))
         typer.echo(f"{name} {found['version']} is there, with Python {found['python']}")

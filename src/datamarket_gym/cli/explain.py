@@ -15,25 +15,23 @@ from rich.table import Table
 
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import FEW, say
-from datamarket_gym.core.errors import require_known
+from datamarket_gym.errors import require_known
 from datamarket_gym.payout.comparison import compare_runs
-from datamarket_gym.payout.covered_words import (
+from datamarket_gym.payout.explain import (
     SECRET,
+    SHOWN,
     RunNeeds,
+    counterfactual_messages,
     covered_lines,
     covered_row_lines,
+    match_messages,
+    match_summary,
     not_known,
+    other_messages,
+    payment_messages,
+    submission_messages,
 )
 from datamarket_gym.payout.explain import explain as explain_payment
-from datamarket_gym.payout.explained_words import (
-    SHOWN,
-    fate_words,
-    other_words,
-    paid_words,
-    sent_words,
-    tie_words,
-    without_words,
-)
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import MOST_TIES, Explanation
@@ -88,7 +86,7 @@ def explain(
     if needs and explanation.needs is None:
         raise not_known("Leave --needs out")
     if what_if:
-        from datamarket_gym.core.progress import shown_on_stderr
+        from datamarket_gym.execution.progress import shown_on_stderr
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
@@ -98,7 +96,7 @@ def explain(
         explanation = replace(explanation, without_its_evidence=without)
     words = None
     if needs:
-        from datamarket_gym.payout.need_words import need_words
+        from datamarket_gym.payout.validation_messages import need_messages as need_words
 
         words = need_words(run, validation)
     if as_json:
@@ -115,8 +113,8 @@ def _words_of_rows(explanation: Explanation, words: Sequence[str]) -> dict[int, 
 
 def _print(explanation: Explanation, words: Sequence[str] | None) -> None:
     name = escape(visible(explanation.identity))
-    Console().print(f"[bold]{name}[/] {paid_words(explanation)}", highlight=False)
-    for paragraph in sent_words(explanation):
+    Console().print(f"[bold]{name}[/] {payment_messages(explanation)}", highlight=False)
+    for paragraph in submission_messages(explanation):
         say(paragraph)
     covered = explanation.needs
     if covered is not None:
@@ -126,12 +124,12 @@ def _print(explanation: Explanation, words: Sequence[str] | None) -> None:
             say(line, indent=indent)
         if words is None and covered.units:
             say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
-    for paragraph in fate_words(explanation):
+    for paragraph in match_summary(explanation):
         say(paragraph)
     if explanation.ties:
         say("What matched what", "italic")
         for match in explanation.ties:
-            for indent, line in zip((2, 4), tie_words(match), strict=True):
+            for indent, line in zip((2, 4), match_messages(match), strict=True):
                 say(line, indent=indent)
     else:
         say("None of its units was matched with another.")
@@ -141,9 +139,9 @@ def _print(explanation: Explanation, words: Sequence[str] | None) -> None:
             f"{SHOWN} of {explanation.ties_in_all:,} matches of its units are shown; --json lists {rest}, and "
             "evidence.parquet holds those of everybody."
         )
-    for paragraph in other_words(explanation):
+    for paragraph in other_messages(explanation):
         say(paragraph)
-    say(without_words(explanation))
+    say(counterfactual_messages(explanation))
 
 
 def _show_least_covered(run: Path, validation: Path | None, as_json: bool) -> None:

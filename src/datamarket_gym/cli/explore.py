@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from datamarket_gym import registry as scripts
 from datamarket_gym.cli.options import Data, Load
-from datamarket_gym.core import scripts
-from datamarket_gym.core.machine import available_cores
+from datamarket_gym.execution.parallel import available_cores
 
 
 def explore(
@@ -68,10 +68,10 @@ def explore(
 
     The page is served by this machine to this machine, needs no network, and ends with Ctrl-C.
     """
-    from datamarket_gym.web.serve import Asked
-    from datamarket_gym.web.serve import explore as serve
-    from datamarket_gym.web.workers import Setup
-    from datamarket_gym.world.data.files import looking_in
+    from datamarket_gym.explorer.server import Asked
+    from datamarket_gym.explorer.server import explore as serve
+    from datamarket_gym.explorer.workers import Setup
+    from datamarket_gym.market.datasets import looking_in
 
     files = tuple(load or ())
     scripts.load(files)
@@ -80,7 +80,8 @@ def explore(
             Asked(
                 named=tuple(named or ()), host=host, port=port, names=tuple(name or ()), token=token,
                 workers=workers or available_cores(), upload_limit=upload_limit, uploads=uploads,
-                setup=Setup(files, data, ("datamarket_gym.web.warm",), ("datamarket_gym.web.warm.first_market",)),
+                setup=Setup(files, data, ("datamarket_gym.explorer.server",),
+                            ("datamarket_gym.explorer.server.first_market",)),
             ),
             browser,
             lambda words: typer.echo(words, err=True),

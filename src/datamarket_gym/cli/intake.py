@@ -10,13 +10,10 @@ from rich.table import Table
 
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import make_table, print_checks, print_rows, say
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.payout.book.entry import BookEntry
-from datamarket_gym.payout.book.place import book_at
-from datamarket_gym.payout.book.store import begun, open_book
-from datamarket_gym.payout.intake.batch import UnitBatch, read_batch
-from datamarket_gym.payout.intake.log import received
+from datamarket_gym.data.readers.databases import as_files, is_query
+from datamarket_gym.display import counted, listed
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.intake.log import UnitBatch, read_batch, received
 from datamarket_gym.payout.intake.receipts import (
     IntakeReceipt,
     ReceiptError,
@@ -26,10 +23,12 @@ from datamarket_gym.payout.intake.receipts import (
     check_itself,
     read_receipt,
 )
+from datamarket_gym.payout.ledger.entries import LedgerEntry
+from datamarket_gym.payout.ledger.integrity import ledger_at
+from datamarket_gym.payout.ledger.store import begun, open_ledger
+from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.spec import Columns, Files
-from datamarket_gym.payout.verdicts import Check
-from datamarket_gym.units.readers.databases import as_files, is_query
+from datamarket_gym.payout.settings import Columns, Files
 
 _FEW = 5
 
@@ -52,7 +51,7 @@ PayeeColumn = Annotated[
 def init(where: Log) -> None:
     """Begin a log. A ledger that is there takes batches as it is."""
     existed = begun(where)
-    book = open_book(where, new=True)
+    book = open_ledger(where, new=True)
     accounts = book.accounts()
     how = "was there before, and takes batches" if existed and accounts.number > 1 else "takes batches"
     say(
@@ -85,7 +84,7 @@ def add(
 
     The same batch again is not entered twice: the receipt is that of the first time.
     """
-    book = book_at(where)
+    book = ledger_at(where)
     before = book.accounts().number
     units = _read(batch, payee_column, settings)
     entry = received(book, units.owner(payee), units.digests, units.what, by)
@@ -129,7 +128,7 @@ def check(
     else:
         checks = [check_itself(shown)]
         if ledger is not None:
-            checks += check_in_book(shown, book_at(ledger))
+            checks += check_in_book(shown, ledger_at(ledger))
         if checkpoints is not None:
             checks.append(check_anchored(shown, checkpoints))
         if unit_in is not None:
@@ -153,7 +152,7 @@ def receipt_(
     out: Annotated[Path, typer.Option(help="File of the receipt.")],
 ) -> None:
     """Write the receipt of a batch again."""
-    book = book_at(where)
+    book = ledger_at(where)
     batches = [each for each in book.accounts().arrived.entries if each.number == entry]
     if not batches:
         raise DataMarketError(f"entry {entry} is no batch; see: datamarket intake show {where}")
@@ -164,7 +163,7 @@ def receipt_(
 @intake.command("show")
 def show(where: Log) -> None:
     """List the batches of the log: when they came, from whom, how many units."""
-    book = book_at(where)
+    book = ledger_at(where)
     accounts = book.accounts()
     entries = accounts.arrived.entries
     say(
@@ -206,6 +205,6 @@ def _read(batch: str, payee_column: str, settings: dict[str, Any]) -> UnitBatch:
     return units
 
 
-def _moment(entry: BookEntry) -> str:
+def _moment(entry: LedgerEntry) -> str:
     """Write a time to the millisecond: it decides who was first."""
     return entry.at[:23].replace("T", " ")

@@ -19,26 +19,35 @@ from datamarket_gym.cli.output import (
     say,
     say_more,
 )
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.core.screen import counted
-from datamarket_gym.payout.approval import approve_recomputed
-from datamarket_gym.payout.bank.asked import AskedPayer, export_from
-from datamarket_gym.payout.book import batches, money, typed
-from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.anchor import add_anchor, anchor_of
-from datamarket_gym.payout.book.entry import BookEntry
-from datamarket_gym.payout.book.place import attach as attach_run
-from datamarket_gym.payout.book.place import book_at, book_of, run_folder, run_of, write_receipt
-from datamarket_gym.payout.book.runs import mark_paid
-from datamarket_gym.payout.book.words import (
+from datamarket_gym.display import counted
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.payout.bank.export import AskedPayer, export_from
+from datamarket_gym.payout.ledger import transactions as batches
+from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger import transactions as typed
+from datamarket_gym.payout.ledger.balances import Accounts
+from datamarket_gym.payout.ledger.entries import LedgerEntry
+from datamarket_gym.payout.ledger.integrity import (
+    add_checkpoint,
+    checkpoint_of,
+    ledger_at,
+    ledger_of,
+    run_folder,
+    run_of,
+    write_receipt,
+)
+from datamarket_gym.payout.ledger.integrity import attach as attach_run
+from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.statements import (
     detail_of,
-    entered_words,
+    entry_messages,
     moment_of,
     money_of_payees,
-    rule_words,
+    rule_messages,
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.verify import approve_recomputed
 
 _SHOWN = 50
 
@@ -67,7 +76,7 @@ def show(
     if folder is not None:
         _show_run(folder)
         return
-    book = book_at(where)
+    book = ledger_at(where)
     accounts = book.accounts()
     say(f"{book.where}: {accounts.number:,} entries, tip hash {accounts.head}")
     _print_rules(accounts)
@@ -96,7 +105,7 @@ def show(
 
 
 def _show_run(run: Path) -> None:
-    book = book_of(run)
+    book = ledger_of(run)
     accounts = book.accounts()
     record = run_of(run, accounts)
     write_receipt(run, book, accounts)
@@ -116,7 +125,7 @@ def _show_run(run: Path) -> None:
 
 
 def _print_rules(accounts: Accounts) -> None:
-    for words in rule_words(accounts.rules):
+    for words in rule_messages(accounts.rules):
         say(words)
 
 
@@ -138,7 +147,7 @@ def _print_payees(accounts: Accounts) -> None:
         say(f"… {_SHOWN} of {len(accounts.holds):,} who are held")
 
 
-def _print_entries(entries: list[BookEntry]) -> None:
+def _print_entries(entries: list[LedgerEntry]) -> None:
     say("Entries, times in UTC", "italic")
     for entry in entries:
         code = entry.currency
@@ -213,7 +222,7 @@ def rules(
 
     To ask for fewer people than before, as many as before must say so, each under their own name.
     """
-    _print_rules(typed.set_rules(book_at(where), approvals, least, currency, by))
+    _print_rules(typed.set_rules(ledger_at(where), approvals, least, currency, by))
 
 
 @ledger.command("correct")
@@ -228,7 +237,7 @@ def correct(
     by: options.By = None,
 ) -> None:
     """Enter a late correction, which names an earlier entry. An approved run is never rewritten."""
-    _print_entered(typed.correct(book_at(where), payee, amount, of, why, by))
+    _print_entered(typed.correct_typed(ledger_at(where), payee, amount, of, why, by))
 
 
 @ledger.command("fee")
@@ -241,13 +250,13 @@ def fee(
     by: options.By = None,
 ) -> None:
     """Take a fee from what a payee is owed."""
-    _print_entered(typed.charge(book_at(where), payee, amount, currency, why, by))
+    _print_entered(typed.charge_typed(ledger_at(where), payee, amount, currency, why, by))
 
 
 @ledger.command("hold")
 def hold(where: options.Ledger, payee: options.Payee, why: options.Why, by: options.By = None) -> None:
     """Send a payee nothing until it is released; what it is owed stays owed."""
-    _print_entered(money.hold(book_at(where), payee, why, by))
+    _print_entered(money.hold(ledger_at(where), payee, why, by))
 
 
 @ledger.command("release")
@@ -255,7 +264,7 @@ def release(
     where: options.Ledger, payee: options.Payee, why: options.Why, by: options.By = None
 ) -> None:
     """End a hold."""
-    _print_entered(money.release(book_at(where), payee, why, by))
+    _print_entered(money.release(ledger_at(where), payee, why, by))
 
 
 @ledger.command("sent")
@@ -266,7 +275,7 @@ def sent(
     by: options.By = None,
 ) -> None:
     """Confirm that the bank has sent a batch; the runs whose payments it holds are paid."""
-    done = batches.confirm(book_at(where), batch, reference, by)
+    done = batches.confirm(ledger_at(where), batch, reference, by)
     amount = Currency(done.currency).shown(sum(done.lines.values()))
     say(f"batch {done.id}: {done.currency} {amount} sent to {counted(len(done.lines), 'payee')}")
 
@@ -274,7 +283,7 @@ def sent(
 @ledger.command("cancel")
 def cancel(where: options.Ledger, batch: Batch, why: options.Why, by: options.By = None) -> None:
     """Cancel a batch that the bank will not send: all of it is owed again, and can be ordered anew."""
-    done = batches.cancel(book_at(where), batch, why, by)
+    done = batches.cancel(ledger_at(where), batch, why, by)
     say(f"batch {done.id}: cancelled; all of it is owed again")
 
 
@@ -290,7 +299,7 @@ def bounced(
     by: options.By = None,
 ) -> None:
     """Enter that what was sent to a payee has come back: it is owed again."""
-    _print_entered(money.bounced(book_at(where), payee, why, of, by))
+    _print_entered(money.bounced(ledger_at(where), payee, why, of, by))
 
 
 @ledger.command("fund")
@@ -303,7 +312,7 @@ def fund(
     by: options.By = None,
 ) -> None:
     """Pay a carried-forward credit, or part of it, yourself: its debtor will not."""
-    _print_entered(typed.end_credit(book_at(where), "funded", payee, amount, currency, why, by))
+    _print_entered(typed.end_credit(ledger_at(where), "funded", payee, amount, currency, why, by))
 
 
 @ledger.command("write-off")
@@ -316,7 +325,7 @@ def write_off(
     by: options.By = None,
 ) -> None:
     """End a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."""
-    _print_entered(typed.end_credit(book_at(where), "written_off", payee, amount, currency, why, by))
+    _print_entered(typed.end_credit(ledger_at(where), "written_off", payee, amount, currency, why, by))
 
 
 @ledger.command("checkpoint")
@@ -328,8 +337,11 @@ def checkpoint(
     ] = None,
 ) -> None:
     """Print the tip hash of the chain, to be given to others: the ledger up to there can no longer be changed."""
-    accounts = book_at(where).accounts()
-    say(anchor_of(accounts) if checkpoints is None else add_anchor(checkpoints, accounts), whole=True)
+    accounts = ledger_at(where).accounts()
+    say(
+        checkpoint_of(accounts) if checkpoints is None else add_checkpoint(checkpoints, accounts),
+        whole=True,
+    )
 
 
 @ledger.command("attach")
@@ -342,8 +354,8 @@ def attach(
     typer.echo("attached")
 
 
-def _print_entered(entry: BookEntry) -> None:
-    for words in entered_words(entry):
+def _print_entered(entry: LedgerEntry) -> None:
+    for words in entry_messages(entry):
         say(words)
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from datamarket_gym.core.compute import Compute, computing, device_named
+from datamarket_gym.execution.parallel import Compute, computing, device_named
 
 if TYPE_CHECKING:
-    from datamarket_gym.payout.spec import Setting
+    from datamarket_gym.payout.settings import Setting
+
 
 Jobs = Annotated[int, typer.Option(help="Processes to use; 0 uses every core.", min=0)]
 # By what a command computes: none of it is a setting of a run, and none changes a result.
@@ -130,7 +131,7 @@ def with_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Calla
     The command has an argument ``settings``: those that were typed, by name; None for the others. The options' names,
     help and panels are in `payout.spec`.
     """
-    from datamarket_gym.payout.spec import SETTINGS
+    from datamarket_gym.payout.settings import SETTINGS
 
     chosen = {name.replace(".", "_"): name for name in names}
 

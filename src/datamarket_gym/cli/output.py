@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from datamarket_gym.payout.verdicts import Check
+    from datamarket_gym.payout.manifest import Check
+
 
 WARNING = "bold red"
 FEW = 20

@@ -10,19 +10,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from datamarket_gym import registry as scripts
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import FEW, WARNING, print_checks, say, say_more
-from datamarket_gym.core import scripts
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_at, run_folder
-from datamarket_gym.payout.book.receipts import is_address
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder
+from datamarket_gym.payout.ledger.store import is_address
+from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.request import PaidRequest, PayRequest, pay_requested
-from datamarket_gym.payout.spec import SETTINGS, payout_spec
-from datamarket_gym.payout.verdicts import Check
+from datamarket_gym.payout.settings import SETTINGS, payout_spec
 from datamarket_gym.payout.verify import verify as verify_run
-from datamarket_gym.payout.verify import verify_book
+from datamarket_gym.payout.verify import verify_ledger
 
 _ITEMS = 5  # of a warning
 _EARLIER = "Earlier runs and the ledger"
@@ -171,8 +171,8 @@ def verify(
             )  # fmt: skip
     else:
         try:
-            checks = verify_book(book_at(run), checkpoints)
-        except BookError as error:
+            checks = verify_ledger(ledger_at(run), checkpoints)
+        except LedgerError as error:
             if is_address(run) or not Path(run).exists():
                 raise  # there is nothing that could be verified
             checks = [Check("ledger", False, str(error))]

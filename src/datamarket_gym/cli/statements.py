@@ -14,29 +14,26 @@ from rich.markup import escape
 from rich.table import Table
 
 from datamarket_gym.cli.output import WARNING, make_table, say
-from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.files import write_text
-from datamarket_gym.core.progress import shown_on_stderr
-from datamarket_gym.payout.book.anchor import anchor_of
-from datamarket_gym.payout.book.place import book_at, run_folder
-from datamarket_gym.payout.book.statement import (
+from datamarket_gym.errors import ParameterError
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.payout.ledger.integrity import checkpoint_of, ledger_at, run_folder
+from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     CurrencyAccount,
     Owed,
     account_statement,
-)
-from datamarket_gym.payout.book.statement_page import (
     amount_of,
     days_of,
     run_row,
     shown_places,
+    statement_csv,
     statement_html,
     told,
 )
-from datamarket_gym.payout.book.statement_table import statement_csv
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.statements.files import INDEX, Manner, write_statement, write_statements
+from datamarket_gym.payout.statements.page import INDEX, Manner, write_statement, write_statements
 
 _ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
 _ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
@@ -154,7 +151,7 @@ def _write_account(
         form = "text" if out is None else _ENDINGS.get(out.suffix.lower())
         if form is None:
             raise ParameterError("out", str(out), "end the name in .txt, .html or .csv, or say --format")
-    accounts = book_at(where).accounts()
+    accounts = ledger_at(where).accounts()
     if since is not None and until is None and since.isoformat() > accounts.at[:10]:
         raise ParameterError(
             "from", str(since), f"the ledger ends on {accounts.at[:10]}; choose an earlier day"
@@ -199,7 +196,7 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
             table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
         console.print(table)
     say("As of this entry of the ledger; keep the line, verify --checkpoints takes it:")
-    console.print(anchor_of(statement), highlight=False, markup=False, soft_wrap=True)
+    console.print(checkpoint_of(statement), highlight=False, markup=False, soft_wrap=True)
 
 
 def _runs(account: CurrencyAccount, across: int) -> Table:

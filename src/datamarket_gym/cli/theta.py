@@ -11,17 +11,13 @@ from rich import table as rich
 from rich.console import Console
 
 from datamarket_gym.cli import options
-from datamarket_gym.core.files import write_text
-from datamarket_gym.evidence.threshold.admissibility import Admissibility
-from datamarket_gym.payout.spec import payout_spec
-from datamarket_gym.payout.theta import ThetaCheck, domain_task, in_words, recommended, table_rows
-from datamarket_gym.units.labels import are_numbers, is_labelled
-from datamarket_gym.units.readers.databases import as_files
-from datamarket_gym.world.data import (
-    DOMAINS,
-    Embeddings,
-)
-from datamarket_gym.world.data.files import looking_in
+from datamarket_gym.data.labels import are_numbers, is_labelled
+from datamarket_gym.data.readers.databases import as_files
+from datamarket_gym.evidence.admissible_interval import Admissibility
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.market.datasets import DOMAINS, Embeddings, looking_in
+from datamarket_gym.payout.settings import payout_spec
+from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
 
 
 @options.with_settings((*options.TABLE,))
@@ -77,7 +73,7 @@ def theta(
         both = found.as_dict() | {"recommended": policy.model_dump(mode="json")}
         write_text(json_, json.dumps(both, indent=2) + "\n")
     if plot is not None:
-        from datamarket_gym.evidence.threshold.drawing import draw
+        from datamarket_gym.evidence.admissible_interval import draw
 
         draw(found, plot)
     console = Console()

@@ -1,6 +1,7 @@
 """Which units are the same: evidence layers, the graph they make, and its clusters."""
 
 from datamarket_gym.evidence import layers
+from datamarket_gym.evidence.admissible_interval import Admissibility, predict_theta
 from datamarket_gym.evidence.graph import (
     GRANULARITIES,
     Clusters,
@@ -8,13 +9,13 @@ from datamarket_gym.evidence.graph import (
     EvidenceGraph,
     EvidenceLayer,
     View,
+    seniority_ranks,
     star,
 )
-from datamarket_gym.evidence.leak import HeldRows, Leaks, find_leaks
+from datamarket_gym.evidence.leakage import HeldRows, Leaks, find_leaks
 from datamarket_gym.evidence.lineage import Lineage
-from datamarket_gym.evidence.nearest import nearest_earlier
-from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.evidence.threshold import Admissibility, Threshold, predict_theta
+from datamarket_gym.evidence.similarity_search import nearest_earlier
+from datamarket_gym.evidence.threshold import Threshold
 
 __all__ = [
     "GRANULARITIES",

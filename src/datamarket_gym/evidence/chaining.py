@@ -19,9 +19,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.evidence.forest import SPANNING, spanning
 from datamarket_gym.evidence.graph import Clusters, Edges, components
+from datamarket_gym.evidence.spanning_forest import SPANNING, spanning
+from datamarket_gym.execution.arrays import Codes, Values
 
 FEW = 3
 """Units that hold two large parts together and are told before money goes out."""
@@ -115,7 +115,7 @@ def cuts(clusters: Clusters, group: Codes, weight: Values, end: Codes) -> list[C
     return sorted(told, key=lambda chain: (chain.held_by or 0, chain.score))
 
 
-def chain_words(chain: Chain, named: Callable[[int], str]) -> str:
+def chain_messages(chain: Chain, named: Callable[[int], str]) -> str:
     """A chain in a sentence; ``named`` says how a unit (its row) is called."""
     parts = f"parts of {chain.smaller:,} and {chain.units - chain.smaller:,} units"
     strongest = f"{named(chain.left)} and {named(chain.right)}, {chain.score:.3f}"

@@ -1,15 +1,41 @@
-"""EvidenceGraph: units as nodes, evidence as edges, connected components as attribution clusters.
+"""Seniority: which of two units was first. By submission time; units of equal time by lot, never by name.
+
+A lot must not be foreseeable, or whoever copies a unit at the same time varies the copy until it wins (a hash that
+everybody can compute takes twenty tries). So it is an HMAC of the unit's content under a text that is known only
+once submissions have closed: the mechanism's seed and beacon. It stays a function of content: renaming or
+reordering units changes nothing. Units alike in time and content cannot be told apart and share one rank.
+
+EvidenceGraph: units as nodes, evidence as edges, connected components as attribution clusters.
 
 Evidence says which units are the same attribution object, and why. A layer returns edges between
 units. Each edge keeps its reason and its score. Layers may return a spanning star instead of all
 pairs of a group: only the connected components matter. Where units are settled (`View`), paths do not count: each of
 the others that is tied to one of them needs an edge of its own, which a star around the first of a group has.
+
+Whether times say who was first. Where they do not, no rule can tell a copy from its original.
+
+Copies of a unit and the unit itself are then alike in everything that a mechanism may see: names decide
+nothing, and content favours neither. Identical ones share, similar ones draw lots, so k copies take
+k / (k + 1) of the unit's pay, certainly or on average, whatever the rule.
+
+Collapse: similarity evidence that takes much of a market for one unit.
+
+The rule: the largest cluster holds at least ten different units, from several identities, and more than a
+quarter of all; or, where units play, a tenth as many clusters as different units or fewer are left, as where
+each class becomes one. Copies are no collapse: exact ones count once, and clusters of somebody's noisy copies
+are as small as the number of copies of one unit. Ten, because in a tiny market a few copies are a quarter of it.
+Only layers that take likeness for sameness are judged. Where identities are the players, a single match joins all that
+two of them submitted: there the market has collapsed if at most half as many clusters as identities are left.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,8 +43,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import (
+from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
+from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.display import Screen, Shown, counted
+from datamarket_gym.errors import (
+    MarketWarning,
     OracleRequiredError,
     ParameterError,
     SubmissionError,
@@ -26,14 +55,44 @@ from datamarket_gym.core.errors import (
     require_in,
     require_instance,
 )
-from datamarket_gym.core.parameters import Component
-from datamarket_gym.core.plots import plot_clusters
-from datamarket_gym.core.registry import Kind, name_of
-from datamarket_gym.core.screen import Screen, Shown, counted
-from datamarket_gym.evidence.nearest import NearestRows
-from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.units.submission import Submission, Text
-from datamarket_gym.units.truth import GroundTruth, SubmittedProfile
+from datamarket_gym.evidence.similarity_search import NearestRows
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.parameters import Component
+from datamarket_gym.plots import plot_clusters
+from datamarket_gym.registry import Kind, name_of
+
+
+def seniority_ranks(submission: Submission, lot: str) -> Codes:
+    """The place of each unit in the order of ownership, from 0; equal only for twins in time and content.
+
+    Every stage asks for it, so it is remembered with the submission, and cannot be written to.
+    """
+    known: dict[str, Codes] = submission.__dict__.setdefault("seniority", {})
+    if lot not in known:
+        known[lot] = _ranks(submission, lot)
+        known[lot].flags.writeable = False
+    return known[lot]
+
+
+def _ranks(submission: Submission, lot: str) -> Codes:
+    times, moment, count = np.unique(submission.times, return_inverse=True, return_counts=True)
+    if len(times) == len(submission):
+        return moment.astype(np.int64)
+    drawn = np.zeros(len(submission), dtype="S32")
+    tied = np.flatnonzero(count[moment] > 1)
+    drawn[tied] = [tie_break_key(key, lot) for key in submission.keys[tied].tolist()]
+    order = np.lexsort((drawn, moment))
+    after, drawn = moment[order], drawn[order]
+    new = np.r_[False, (after[1:] != after[:-1]) | (drawn[1:] != drawn[:-1])]
+    ranks = np.empty(len(submission), dtype=np.int64)
+    ranks[order] = np.cumsum(new)
+    return ranks
+
+
+def tie_break_key(key: bytes, lot: str) -> bytes:
+    """The lot that a unit's content key draws; the smallest comes first."""
+    # numpy's fixed-width bytes drop trailing zeros, so the digest ends in a sign that is none.
+    return hmac.digest(lot.encode(), key, hashlib.sha256)[:31] + b"."
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,3 +363,151 @@ def components(node: Codes, edges: Edges) -> Codes:
     ones = np.ones(len(edges), dtype=np.int8)
     graph = coo_array((ones, (node[edges.left], node[edges.right])), shape=(n, n))
     return connected_components(graph, directed=False)[1].astype(np.int64)[node]
+
+
+def nobody_first(submission: Submission) -> str | None:
+    """What to say where the times put nobody first: there are none, or all are equal; else None.
+
+    An identity alone has nobody to be earlier than.
+    """
+    if len(submission.identities) < 2 or (submission.time is not None and len(set(submission.time)) > 1):
+        return None
+    have = "carry no times" if submission.time is None else "all carry the same time"
+    return (
+        f"the units {have}, so nobody was first and copies cannot be told from originals: k copies of a unit take "
+        "k / (k + 1) of its pay, whatever the rule; give a column time with when you received each unit"
+    )
+
+
+SHARE = 0.25
+LEFT = 0.1
+LEAST_UNITS = 10
+
+
+@dataclass(frozen=True)
+class CollapsedMarket:
+    """What one cluster swallowed: different units and identities, of how many."""
+
+    evidence: str
+    units: int
+    clusters: int
+    largest: int
+    largest_identities: int
+    identities: int
+    checked: bool
+
+    @property
+    def words(self) -> str:
+        """The numbers and the remedy."""
+        return (
+            f"{self.evidence} makes {self.clusters:,} clusters of {self.units:,} different units, and one of them "
+            f"holds {self.largest:,} units of {self.largest_identities:,} of {self.identities:,} identities: "
+            f"units that differ are taken for copies of one another and play as one. {self.remedy}"
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it, by whether the threshold was checked."""
+        if self.checked:
+            return (
+                "By the validation rows this threshold costs the honest next to nothing, so either they are copies, or "
+                "the validation rows are not like what was submitted; look at some of them, and pay by lineage@none if "
+                "they are no copies"
+            )
+        if not any(name in self.evidence for name in ("cosine", "lineage")):
+            return "Ask it for closer likeness; exact_hash ties identical units alone"
+        return (
+            "`datamarket theta` says which threshold these embeddings allow, for lineage and for components; "
+            "lineage@auto takes the first, and exact_hash ties identical units alone"
+        )
+
+
+@dataclass(frozen=True)
+class MergedIdentities(CollapsedMarket):
+    """Identity-level evidence that left at most half as many clusters as there are identities."""
+
+    @property
+    def words(self) -> str:
+        """The numbers and the remedy."""
+        return (
+            f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, the "
+            f"largest of {self.largest_identities:,}: identities are the players, so one match between two of them "
+            "joins all their units, and a cluster is paid as one. Use granularity='unit', where only the matched units "
+            f"are joined, or a higher threshold. {self.remedy}"
+        )
+
+
+def _merged_identities(
+    evidence: str, submission: Submission, clusters: Clusters, checked: bool
+) -> MergedIdentities | None:
+    identities = len(submission.identities)
+    if identities < 2 or clusters.n_clusters > identities / 2:
+        return None
+    first = np.unique(submission.identity_codes, return_index=True)[1]
+    sizes = np.bincount(clusters.label)
+    return MergedIdentities(
+        evidence,
+        len(np.unique(submission.keys)),
+        clusters.n_clusters,
+        int(sizes.max()),
+        int(np.bincount(clusters.label[first]).max()),
+        identities,
+        checked,
+    )
+
+
+@contextmanager
+def suppress_market_warnings(kind: type[MarketWarning] = MarketWarning) -> Iterator[None]:
+    """No warning of this kind inside: for attacks on a market of which it was told when all were honest."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kind)
+        yield
+
+
+@contextmanager
+def told_at_the_end() -> Iterator[list[MarketWarning]]:
+    """Keeps the first warning of each kind and mechanism, instead of showing any."""
+    told: list[MarketWarning] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MarketWarning)
+        try:
+            yield told
+        finally:
+            warned = list(caught)
+    first: dict[tuple[type, str], MarketWarning] = {}
+    for each in warned:
+        if isinstance(each.message, MarketWarning):
+            first.setdefault((type(each.message), each.message.mechanism), each.message)
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    told += first.values()
+
+
+def find_collapse(
+    evidence: str | EvidenceLayer, submission: Submission, clusters: Clusters, *, checked: bool
+) -> CollapsedMarket | None:
+    """The collapse of a market under evidence; None where there is none, or none to speak of.
+
+    ``checked`` says whether the evidence was settled by the honest price.
+    """
+    layer, evidence = LAYERS.create(evidence), str(evidence)
+    if not layer.by_similarity:
+        return None
+    if clusters.granularity == "identity":
+        return _merged_identities(evidence, submission, clusters, checked)
+    first = np.unique(submission.keys, return_index=True)[1]
+    sizes = np.bincount(clusters.label[first])
+    largest = int(sizes.argmax())
+    held = np.unique(submission.identity_codes[clusters.label == largest])
+    few = clusters.granularity == "unit" and clusters.n_clusters <= LEFT * len(first)
+    if sizes[largest] < LEAST_UNITS or len(held) < 2 or not (few or sizes[largest] > SHARE * len(first)):
+        return None
+    return CollapsedMarket(
+        evidence,
+        len(first),
+        clusters.n_clusters,
+        int(sizes[largest]),
+        len(held),
+        len(submission.identities),
+        checked,
+    )

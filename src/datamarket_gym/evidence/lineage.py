@@ -22,19 +22,21 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.content import row_keys
-from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.narrow import Rows, in_order
-from datamarket_gym.core.parameters import OneOf, Range
-from datamarket_gym.core.registry import register
-from datamarket_gym.evidence.distinct import DECIMALS, content_keys, first_alike
+from datamarket_gym.data.content_keys import row_keys
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import ParameterError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.metadata import value_codes
-from datamarket_gym.evidence.nearest import NearestRows, nearest_earlier, nearest_rows
-from datamarket_gym.evidence.prefix import evenly
-from datamarket_gym.evidence.settled import nearest_settled
-from datamarket_gym.units.submission import Submission
+from datamarket_gym.evidence.similarity_bounds import DECIMALS, content_keys, evenly, first_duplicates
+from datamarket_gym.evidence.similarity_search import (
+    NearestRows,
+    nearest_earlier,
+    nearest_rows,
+    nearest_settled,
+)
+from datamarket_gym.execution.arrays import Codes, Rows, in_order
+from datamarket_gym.parameters import OneOf, Range
+from datamarket_gym.registry import register
 
 AUTO, NONE = "auto", "none"
 METADATA = "same metadata"
@@ -80,11 +82,11 @@ class Lineage(EvidenceLayer):
             near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
             found = near >= 0
             parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
-        same = first_alike(content_keys(submission.features)[order])
+        same = first_duplicates(content_keys(submission.features)[order])
         copy = same < np.arange(n)
         parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
         if codes is not None:
-            first = first_alike(codes[order])
+            first = first_duplicates(codes[order])
             agrees = (codes[order] >= 0) & (first < np.arange(n))
             parent[agrees], score[agrees], reason[agrees] = first[agrees], 1.0, METADATA
         if self.sources and submission.source is not None:
@@ -155,7 +157,7 @@ def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
     ours, theirs = (np.round(units.features[:, telling], DECIMALS) for units in (old, new))
     rows = np.flatnonzero(np.isin(ours, theirs))
     keys = [content_keys(old.features[rows]), content_keys(new.features)]
-    same = first_alike(np.concatenate(keys))[len(rows) :]
+    same = first_duplicates(np.concatenate(keys))[len(rows) :]
     copy = np.flatnonzero(same < len(rows))
     return copy, rows[same[copy]]
 

@@ -1,6 +1,44 @@
-"""Coalition games: the contract, the memo of coalitions, and games with known semivalues."""
+"""Coalition games: the contract, the memo of coalitions, and games with known semivalues.
+
+From a game to scores: semivalues as laws of coalition sizes, exact and sampling estimators.
+"""
 
 from datamarket_gym.games import closed_form
-from datamarket_gym.games.game import CoalitionMemo, Game
+from datamarket_gym.games.estimate import Auto, estimate, normalized
+from datamarket_gym.games.exact import Exact, full_table, semivalues_from_table
+from datamarket_gym.games.game import CoalitionCache, Game
+from datamarket_gym.games.permutation import Permutation
+from datamarket_gym.games.semivalues import (
+    Banzhaf,
+    Beta,
+    Estimate,
+    Estimator,
+    LeaveOneOut,
+    Semivalue,
+    Shapley,
+)
+from datamarket_gym.games.stratified import Stratified
+from datamarket_gym.games.subset import MaximumSampleReuse, Subset
 
-__all__ = ["CoalitionMemo", "Game", "closed_form"]
+__all__ = [
+    "Auto",
+    "Banzhaf",
+    "Beta",
+    "CoalitionCache",
+    "Estimate",
+    "Estimator",
+    "Exact",
+    "Game",
+    "LeaveOneOut",
+    "MaximumSampleReuse",
+    "Permutation",
+    "Semivalue",
+    "Shapley",
+    "Stratified",
+    "Subset",
+    "closed_form",
+    "estimate",
+    "full_table",
+    "normalized",
+    "semivalues_from_table",
+]

@@ -15,11 +15,11 @@ from math import comb
 
 import numpy as np
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Keys, Values
-from datamarket_gym.core.errors import ParameterError, TooManyPlayersError, require_count
-from datamarket_gym.core.registry import register
+from datamarket_gym.errors import ParameterError, TooManyPlayersError, require_count
+from datamarket_gym.execution.arrays import CoalitionMatrix, Keys, Values
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalue import Semivalue
+from datamarket_gym.games.semivalues import Semivalue
+from datamarket_gym.registry import register
 
 
 class ClosedFormGame(Game):

@@ -3,24 +3,33 @@
 `Game.values(coalitions)` takes a boolean matrix (B, K) and returns B values with v(empty) = 0. It
 counts what it was asked and what it really computed, and remembers values by the *set*, never by
 the order in which players joined.
+
+A coalition memo that outlives the process and is shared between processes.
+
+One SQLite file (write-ahead log) holds the values of many utilities. Every batch of new values is
+one transaction, so readers never see half of it and a killed process loses at most its last batch.
+The salt of the fingerprints is drawn when the file is made and stays in it: keep the file private.
 """
 
 from __future__ import annotations
 
 import secrets
+import sqlite3
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import CoalitionMatrix, Codes, Keys, Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.registry import Kind
-from datamarket_gym.core.screen import Shown
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Keys, Values
+from datamarket_gym.registry import Kind
 
 if TYPE_CHECKING:
-    from datamarket_gym.games.semivalue import Semivalue, Truncated
+    from datamarket_gym.games.semivalues import Semivalue, Truncated
+
 
 Prints = NDArray[np.uint64]
 """Shape (K, 2): two 64-bit fingerprints; a set's fingerprint is the sum of its members' (mod 2^64)."""
@@ -28,7 +37,7 @@ Prints = NDArray[np.uint64]
 _CHUNK = 1 << 22  # cells of the coalition matrix fingerprinted at a time
 
 
-class CoalitionMemo(Shown):
+class CoalitionCache(Shown):
     """Values by fingerprint of the set, in sorted arrays, so that whole batches are looked up at once.
 
     Fingerprints are 128 bits from secret or random numbers: a submitter who cannot see them cannot
@@ -69,7 +78,7 @@ class Game(Shown, ABC):
     """A cooperative game on players 0..K-1 that answers batches of coalitions.
 
     Subclasses implement `_evaluate` for distinct, non-empty coalitions. ``keys`` are the players'
-    content keys (see `datamarket_gym.core.content`); a game without content keeps None and its players
+    content keys (see `datamarket_gym.data.content_keys`); a game without content keeps None and its players
     are told apart by position. ``empty_value`` is U(empty), subtracted from every value.
     """
 
@@ -79,7 +88,7 @@ class Game(Shown, ABC):
         *,
         keys: Keys | None = None,
         prints: Prints | None = None,
-        memo: CoalitionMemo | None = None,
+        memo: CoalitionCache | None = None,
         empty_value: float = 0.0,
     ) -> None:
         if n_players < 1:
@@ -90,7 +99,7 @@ class Game(Shown, ABC):
         self.n_players = n_players
         self.keys = keys
         self.prints = prints
-        self.memo = CoalitionMemo() if memo is None else memo
+        self.memo = CoalitionCache() if memo is None else memo
         self.empty_value = empty_value
         self.asked = 0
         self.computed = 0
@@ -165,3 +174,55 @@ def _distinct(prints: Prints) -> tuple[Codes, Codes]:
 
 
 GAMES: Kind[Game] = Kind("game", Game)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS salt (only INTEGER PRIMARY KEY CHECK (only = 1), value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS memo (
+    utility TEXT NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL, value REAL NOT NULL,
+    PRIMARY KEY (utility, a, b)
+) WITHOUT ROWID;
+"""
+_WAIT = 60.0  # seconds to wait for another process's transaction
+
+
+class DiskCache(CoalitionCache):
+    """The memo of one utility (a learner and its validation rows) in a file."""
+
+    def __init__(self, path: str | Path, utility: str) -> None:
+        super().__init__()
+        self._path, self._utility = Path(path).absolute(), utility
+        try:
+            self._file = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+            self._file.execute("PRAGMA journal_mode = WAL")
+            self._file.executescript(_SCHEMA)
+            self._file.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", (secrets.token_bytes(16),))
+            self.salt: bytes = self._file.execute("SELECT value FROM salt").fetchone()[0]
+            known = self._file.execute(
+                "SELECT a, b, value FROM memo WHERE utility = ?", (utility,)
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise DataMarketError(
+                f"the memo {str(path)!r} cannot be used: {error}; name another file"
+            ) from error
+        if known:
+            a, b, values = zip(*known, strict=True)
+            prints = np.array([a, b], dtype=np.int64).T.copy().view(np.uint64)
+            super().store(prints, np.array(values))
+
+    def __reduce__(self) -> tuple[type[DiskCache], tuple[Path, str]]:
+        return DiskCache, (self._path, self._utility)  # another process opens the same file
+
+    def store(self, prints: Prints, values: Values) -> None:
+        """Keep new values here and in the file."""
+        super().store(prints, values)
+        signed = np.ascontiguousarray(prints).view(np.int64)
+        rows = zip(signed[:, 0].tolist(), signed[:, 1].tolist(), values.tolist(), strict=True)
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            self._file.executemany(
+                "INSERT OR IGNORE INTO memo VALUES (?, ?, ?, ?)", ((self._utility, *row) for row in rows)
+            )
+        except BaseException:
+            self._file.execute("ROLLBACK")
+            raise
+        self._file.execute("COMMIT")

@@ -1,12 +1,447 @@
-"""explain: why did this payee get this? Read from what the run left in its folder, without the inputs."""
+"""What is said of the buyer's needs: which validation rows a payee's units cover, and which nobody's do.
+
+Lines for the command line and the explorer, with how far they are set in; rows are named only to the operator.
+
+Why somebody is paid what it is paid, in sentences: those that the command line prints and the explorer shows.
+
+Names in them are visible ones (`names.visible`), and nothing in them is markup: whoever shows them escapes.
+
+What a run pays for, in words: how much of the validation rows units cover, or accuracy over chance.
+
+explain: why did this payee get this? Read from what the run left in its folder, without the inputs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from datamarket_gym.core.errors import require_known
-from datamarket_gym.payout.statements.record import MOST_TIES, Explanation, explained
-from datamarket_gym.payout.statements.tables import RunTables
+import numpy as np
+
+from datamarket_gym.display import counted, listed
+from datamarket_gym.errors import DataMarketError, require_known
+from datamarket_gym.execution.arrays import Features
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import run_called, visible
+from datamarket_gym.payout.statements.record import (
+    MOST_TIES,
+    CoveredNeed,
+    CoveringUnit,
+    Explanation,
+    NeedsCovered,
+    OwnMatch,
+    explained,
+)
+from datamarket_gym.payout.statements.tables import RunTables, TableRow
+from datamarket_gym.payout.validation_coverage import Needs
+from datamarket_gym.registry import written
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.custom import FunctionUtility
+from datamarket_gym.utilities.imported_scores import ImportedScores
+from datamarket_gym.utilities.similarity import SIMILARITIES
+
+SECRET = "They are secret: keep this to yourself."
+_LEAST = 10
+
+Lines = Iterator[tuple[int, str]]
+"""How far a line is set in, and its words."""
+
+
+def covered_lines(found: NeedsCovered) -> Lines:
+    """How much of the needs a payee's units cover, and its best units; which rows that are is not said."""
+    yield 0, _covered(found)
+    if found.units:
+        yield 0, "Its best units:"
+    for unit in found.units:
+        yield 2, _unit(unit)
+
+
+def covered_row_lines(found: NeedsCovered, words: Sequence[str]) -> Lines:
+    """The same row by row; ``words`` is what each validation row says."""
+    yield 0, _covered(found)
+    if found.units:
+        yield 0, "Its best units:"
+    for unit in found.units:
+        yield 2, _unit(unit)
+        yield from _rows(unit, words)
+
+
+def _covered(found: NeedsCovered) -> str:
+    return (
+        f"Of the buyer's {counted(found.of, 'need')} (validation rows) its units cover {found.rows:,}, "
+        f"{found.well:,} of them well; to {found.nearest:,} nobody comes nearer."
+    )
+
+
+def _unit(unit: CoveringUnit) -> str:
+    nearest = f", to {unit.nearest:,} of them nearer than all" if unit.nearest else ""
+    covers = f"covers {counted(unit.rows, 'need')}, {unit.well:,} well"
+    return f"{visible(unit.unit)}: score {unit.score:.5f}; {covers}{nearest}"
+
+
+def _rows(unit: CoveringUnit, words: Sequence[str]) -> Lines:
+    """The rows that bring a unit most; with the last line they add up to all that it earns."""
+    for need in unit.needs:
+        said = f" “{words[need.row]}”" if words[need.row] else ""
+        yield 4, f"{need.part / unit.score:6.1%}  row {need.row}{said}"
+        yield 12, _how(need)
+    if rest := unit.rows - len(unit.needs):
+        yield 4, f"{unit.rest / unit.score:6.1%}  {counted(rest, 'other row')}"
+
+
+def _how(need: CoveredNeed) -> str:
+    near = "nearest" if need.place == 1 else f"number {need.place:,}"
+    return f"covered {need.degree:.0%}; {near} of {counted(need.units, 'unit')}; gets {need.share:.1%} of what it pays"
+
+
+def not_known(remedy: str) -> DataMarketError:
+    """What is said of a run that has no record of needs."""
+    return DataMarketError(
+        "the run does not pay for how well units cover the validation rows, or an older version made it: what "
+        f"covers which row is not known. {remedy}"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RunNeeds:
+    """The needs of a run, with what each validation row says."""
+
+    tables: RunTables
+    needs: Needs
+    words: Sequence[str]
+
+    @classmethod
+    def read(cls, run: Path, validation: Path | None, remedy: str) -> RunNeeds:
+        """Those of a finished run; ``remedy`` is what to do where it has none. See `need_words`."""
+        from datamarket_gym.payout.validation_messages import (
+            need_messages as need_words,  # it brings the whole pipeline
+        )
+
+        tables = RunTables.read(run)
+        if tables.needs is None:
+            raise not_known(remedy)
+        return cls(tables, tables.needs, need_words(run, validation))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every validation row: how well it is covered, by how many, and whose unit comes nearest."""
+        return [self._row(row) | {"words": self.words[row]} for row in range(len(self.needs))]
+
+    def least_covered_lines(self) -> Lines:
+        """The needs that are covered least, and how well all of them are."""
+        needs = self.needs
+        yield (
+            0,
+            (
+                f"{counted(len(needs), 'need')} of the buyer (validation rows), of which "
+                f"{int(needs.covered_well.sum()):,} are covered well; {needs.covered.mean():.1%} of all is covered. "
+                "Covered least:"
+            ),
+        )
+        for row in needs.least_covered[:_LEAST]:
+            told = self._row(row)
+            near = f", nearest: {visible(told['unit'])} of {visible(told['of'])}" if told["unit"] else ""
+            said = f" “{self.words[row]}”" if self.words[row] else ""
+            yield 2, f"{needs.covered[row]:4.0%}  row {row}{said}{near}"
+
+    def _row(self, row: int) -> TableRow:
+        needs, units = self.needs, self.tables.units
+        nearest = int(needs.nearest[row])
+        at = int(np.searchsorted(units.cluster, nearest)) if nearest >= 0 else -1
+        return {
+            "row": row,
+            "covered": float(needs.covered[row]),
+            "before": float(needs.before[row]),
+            "units": int(needs.units[row]),
+            "well": int(needs.well[row]),
+            "unit": units.name(at) if at >= 0 else "",
+            "of": self.tables.names[units.owner[at]] if at >= 0 else "",
+        }
+
+
+SHOWN = 20
+"""Of a longer list this many are told."""
+
+
+def payment_messages(found: Explanation) -> str:
+    """What is paid, and between what it could have come out; to be read after the payee's name."""
+    money = Currency(found.currency)
+    low, high = money.shown(found.low), money.shown(found.high)
+    return f"is paid {money.code} {money.shown(found.paid)} ({low} to {high} at {found.level:.0%})."
+
+
+def submission_messages(found: Explanation) -> Iterator[str]:
+    """What it sent, and how much of that counts for it."""
+    error = f" ± {found.score_error:.4f}" if found.score_error >= 0.00005 else ""  # not ± 0.0000
+    yield (
+        f"It submitted {found.units:,} units, which are in {found.clusters:,} clusters; it owns {found.owned:,} of "
+        f"these. Its score is {found.score:.4f}{error}{found.measured}."
+    )
+    if found.repeated or found.for_others:
+        yield (
+            f"{found.counted:,} of its units count for it, {found.repeated:,} repeat its own, and {found.for_others:,} "
+            "count for others who came earlier."
+        )
+
+
+def match_summary(found: Explanation) -> Iterator[str]:
+    """When units came, which were set aside and why, what checks came to, and what is carried."""
+    money = Currency(found.currency)
+    if found.received:
+        batches = listed(
+            (f"{counted(each.units, 'unit')} {each.words}" for each in found.received), SHOWN, "; "
+        )
+        yield f"When its units came, by the operator's intake log: {batches}."
+    yield from _leaks(found)
+    yield from _bought(found)
+    yield from _unusable(found)
+    yield from _checks(found)
+    if found.opening:
+        yield f"{money.code} {money.shown(found.opening)} were carried into this run."
+    if found.balance:
+        yield f"{money.code} {money.shown(found.balance)} are carried to the next run."
+
+
+def other_messages(found: Explanation) -> Iterator[str]:
+    """Who is paid for its units, lots, names that are paid together, and claims."""
+    if found.counted_for:
+        told = "; ".join(
+            f"{each.units:,} for {_listed(each.names)}" for each in found.counted_for[:SHOWN]
+        )
+        more = found.counted_for_in_all - min(SHOWN, len(found.counted_for))
+        yield f"Its units that count for others: {told}" + (f"; {more:,} more." if more else ".")
+    if found.by_lot:
+        yield (
+            f"In {found.by_lot:,} of its clusters units of several names carry the same time: a lot decided who was "
+            f"first, drawn under {found.drawn_under}."
+        )
+    for tie in found.linked[:SHOWN]:
+        yield f"Paid together: {visible(tie['left'])} and {visible(tie['right'])}, {tie['reason']}."
+    if len(found.linked) > SHOWN:
+        yield f"{SHOWN} of {len(found.linked):,} such pairs are shown."
+    for claim in found.claims[:SHOWN]:
+        yield (
+            f"Claimed, and without effect on anybody's pay ({claim['reason']}): {_listed(claim['identities'])}."
+        )
+    if len(found.claims) > SHOWN:
+        yield f"{SHOWN} of {len(found.claims):,} claims are shown."
+
+
+def counterfactual_messages(found: Explanation) -> str:
+    """What it would have been paid without evidence."""
+    money = Currency(found.currency)
+    bought = ", what was bought before left out" if found.bought else ""
+    if found.without_its_evidence is None:
+        return (
+            "Without any evidence in the market it would have been paid "
+            f"{money.code} {money.shown(found.without_any_evidence)}{bought}."
+        )
+    return (
+        f"Without the evidence in its clusters it would have been paid {money.code} "
+        f"{money.shown(found.without_its_evidence)}; without any evidence in the market "
+        f"{money.shown(found.without_any_evidence)}{bought}."
+    )
+
+
+def match_messages(tie: OwnMatch) -> tuple[str, str]:
+    """What matched what; and why, who was earlier and who is paid for it."""
+    paid = [visible(name) for name in tie.paid_to]
+    more = f" and {tie.paid_names - len(paid)} more" if tie.paid_names > len(paid) else ""
+    when, then = (
+        "" if each is None else f" ({each.words})" for each in (tie.received, tie.other_received)
+    )
+    return (
+        f"{visible(tie.unit)}{when} and {visible(tie.other)} of {visible(tie.of)}{then}",
+        f"{', '.join(tie.reasons)} {tie.score:.4f}; earlier: {_earlier(tie)}; paid to {', '.join(paid)}{more}",
+    )
+
+
+def _leaks(found: Explanation) -> Iterator[str]:
+    if not found.leaked:
+        return
+    rows = listed(
+        (
+            f"{visible(leak['unit'])} is row {leak['row']} ({leak['by']}, {leak['likeness']:.3f})"
+            for leak in found.leaked
+        ),
+        SHOWN,
+    )
+    number = len(found.leaked)
+    yield (
+        f"1 of its units is a validation row, or nearly, and earns nothing: {rows}."
+        if number == 1
+        else f"{number:,} of its units are validation rows, or nearly, and earn nothing: {rows}."
+    )
+
+
+def _bought(found: Explanation) -> Iterator[str]:
+    if not found.bought:
+        return
+    number = len(found.bought)
+    told = listed((_bought_unit(each, found.identity) for each in found.bought), SHOWN, "; ")
+    yield (
+        f"{number:,} of its units {'was' if number == 1 else 'were'} bought before and "
+        f"{'earns' if number == 1 else 'earn'} nothing now: {told}."
+    )
+
+
+def _bought_unit(row: TableRow, identity: str) -> str:
+    whose = "itself" if row["old_owner"] == identity else visible(row["old_owner"])
+    return (
+        f"{visible(row['unit'])} was bought in {run_called(row['period'], row['run'])} from {whose} as "
+        f"{visible(row['old_unit'])} ({row['reason']} {row['score']:.3f})"
+    )
+
+
+def _unusable(found: Explanation) -> Iterator[str]:
+    if not found.unusable:
+        return
+    rows = listed(
+        (f"row {bad['row']} ({visible(bad['wrong'], 200)})" for bad in found.unusable), SHOWN, "; "
+    )
+    yield f"{len(found.unusable):,} of its rows could not be used and were set aside: {rows}."
+
+
+def _checks(found: Explanation) -> Iterator[str]:
+    """What spot checks of an earlier draft came to; before that there is nothing to tell."""
+    checks = found.checks
+    match checks.outcome:
+        case "failed":
+            units = f": {_listed(checks.found)}" if checks.found else ", under another of its names"
+            yield f"It failed a spot check and is paid nothing{units}."
+        case "not checked":
+            yield "It would have been paid less than its checks cost: it was neither checked nor paid."
+        case "passed":
+            yield (
+                f"It passed the spot checks of the draft before this one; looked at: {_listed(checks.drawn)}."
+            )
+
+
+def _earlier(tie: OwnMatch) -> str:
+    named = {"unit": "its own", "other": "the other", "neither": "neither"}[tie.earlier]
+    return f"{named}, by lot" if tie.by_lot else named
+
+
+def _listed(names: Sequence[str]) -> str:
+    return listed(map(visible, names), SHOWN)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The words for what a learner measures, as reports, screens and errors use them."""
+
+    total: str  # the name of what all units together are worth
+    divided: str  # by what the amount is divided
+    plain: str  # the same, for those who are paid
+    score: str  # what a score is a part of, after the number
+    nothing: str  # why there may be nothing to divide by
+    signed: bool  # whether scores can be below zero
+    by_distance: bool  # whether shorter vectors can be nearer to every row
+    alone: str = "A model that learns from these alone is right on {} of the validation rows"  # what was bought before
+    percent: bool = True  # whether worth is a part of a whole
+
+    def shown(self, worth: float) -> str:
+        """So much worth, as people read it."""
+        return f"{worth:.1%}" if self.percent else f"{worth:.4g}"
+
+
+_ACCURACY = Worth(
+    total="accuracy over chance",
+    divided="what their data teach a model",
+    plain="how much better a model becomes by learning from their units, on examples that are kept secret",
+    score=" of the accuracy over chance",
+    nothing="the data teach no more than chance",
+    signed=True,
+    by_distance=True,
+)
+_COVERED = Worth(
+    total="validation rows covered",
+    divided="how much of the validation rows their units cover: a row counts by how much closer the nearest unit "
+    "of its label is to it than strangers are, and is shared by all whose units are near it",
+    plain="how well their units match examples of what is wanted, which are kept secret: the closer a unit comes to "
+    "one, the more it counts, and an example that units of several payees come close to is shared among them",
+    score=": so much of the validation rows is covered by its units; where others' units are near a row, it is shared",
+    nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
+    signed=False,
+    by_distance=False,
+    alone="These alone cover {} of the validation rows",
+)
+_COVERED_UNLABELLED = replace(
+    _COVERED,
+    divided=_COVERED.divided.replace(" of its label", ""),
+    nothing=_COVERED.nothing.replace(" of its label", ""),
+)
+
+
+_EXPLAINED = Worth(
+    total="variance explained",
+    divided="how well a model that learns from their units predicts the numbers of the validation rows: by so much of "
+    "their variance it is nearer to them than their mean is",
+    plain="how much nearer a model that learns from their units comes to numbers that are kept secret than their mean "
+    "does",
+    score=" of the variance explained",
+    nothing="the data predict the numbers no better than their mean does",
+    signed=True,
+    by_distance=True,
+    alone="A model that learns from these alone explains {} of the variance of the validation rows",
+)
+
+
+_SCORED = Worth(
+    total="scores, summed",
+    divided="what the scores say that another tool has computed: each unit counts with the mean of its scores over the "
+    "validation rows",
+    plain="scores that a tool has computed: how much each of their units contributes to a model, on examples that are "
+    "kept secret",
+    score=": so much do the scores of its units come to, each in the mean over the validation rows",
+    nothing="the scores of all units together come to nothing, or to less",
+    signed=True,
+    by_distance=False,
+    alone="The scores of these alone come to {}",
+    percent=False,
+)
+_OWN = Worth(
+    total="worth of all units",
+    divided="what their units add to a utility of the operator's own",
+    plain="how much their units add to what the operator measures data by, on examples that are kept secret",
+    score=" of the worth of all units",
+    nothing="the operator's utility is worth no more with the units than without",
+    signed=True,
+    by_distance=False,
+    alone="These alone are worth {}",
+    percent=False,
+)
+
+
+def worth_of(learner: str, *, labelled: bool = True) -> Worth:
+    """The words for a learner, as `PayoutSpec.learner` writes it, in a run where labels count or do not."""
+    made = LEARNERS.create(learner)
+    if isinstance(made, Coverage):
+        return _COVERED if made.labels and labelled else _COVERED_UNLABELLED
+    if isinstance(made, ImportedScores):
+        return _SCORED
+    if made.paid_from != "chance" and isinstance(made, FunctionUtility):
+        return _OWN
+    return _EXPLAINED if made.target == "number" else _ACCURACY
+
+
+@dataclass(frozen=True)
+class SettledCoverage:
+    """What a coverage learner comes to on the validation rows of a run."""
+
+    similarity: str  # the one that ``auto`` stands for, or that was named
+    strangers: float  # c: the similarity that counts as none
+
+
+def settled_coverage(learner: str, validation: Features) -> SettledCoverage | None:
+    """The similarity and c that coverage settles on; None for other learners."""
+    made = LEARNERS.create(learner)
+    if not isinstance(made, Coverage):
+        return None
+    settled = SIMILARITIES.create(made.similarity).settled(validation)
+    return SettledCoverage(written(settled), made.strangers(validation))
 
 
 def explain(

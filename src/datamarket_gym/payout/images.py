@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.errors import DataMarketError, SubmissionError
-from datamarket_gym.core.screen import listed
-from datamarket_gym.units.columns import Faults
-from datamarket_gym.units.labels import NO_LABEL, is_labelled
-from datamarket_gym.world.data.corpus import IMAGES
-from datamarket_gym.world.encoders import ContentError
-from datamarket_gym.world.encoders.base import Encoder
+from datamarket_gym.data.columns import Faults
+from datamarket_gym.data.labels import NO_LABEL, is_labelled
+from datamarket_gym.display import listed
+from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.market.datasets import IMAGES
+from datamarket_gym.market.encoders import ContentError
+from datamarket_gym.market.encoders.base import Encoder
 
 UNREAD = (
     ".heic", ".heif", ".hif", ".avif", ".jxl", ".jp2", ".j2k", ".jfif", ".jpe", ".svg", ".psd", ".pdf", ".raw", ".dng",

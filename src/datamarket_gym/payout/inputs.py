@@ -16,18 +16,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import LARGEST, Codes, Features
-from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import ParameterError, SubmissionError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.core.narrow import beyond, taken
-from datamarket_gym.core.registry import name_of, source_elsewhere
-from datamarket_gym.core.screen import listed
-from datamarket_gym.evidence.leak import HeldRows, Leaks
-from datamarket_gym.learners.base import LEARNERS, Learner
-from datamarket_gym.learners.oracle import ReferenceRows, UtilityOracle
-from datamarket_gym.learners.targets import require_labels
-from datamarket_gym.payout.book.arrived import What
+from datamarket_gym.data.columns import Column, Faults
+from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.data.io import require_two_tables
+from datamarket_gym.data.labels import is_labelled, unlabelled, without_labels
+from datamarket_gym.data.readers.arrays import ArrayFile
+from datamarket_gym.data.readers.excel import sheet_of
+from datamarket_gym.data.readers.files import ending, file_and_member
+from datamarket_gym.data.readers.tables import Table, rows_read
+from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.display import listed
+from datamarket_gym.errors import ParameterError, SubmissionError
+from datamarket_gym.evidence.leakage import HeldRows, Leaks
+from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.market.encoders import ContentError, stored
+from datamarket_gym.market.encoders.store import StoredEncoder
+from datamarket_gym.mechanism.preparation import Known
+from datamarket_gym.payout.acquired_units import (
+    AcquiredUnits,
+    MatchedAcquiredUnits,
+    UnitKind,
+    kind_of_labels,
+)
 from datamarket_gym.payout.images import (
     Skipped,
     image_bytes,
@@ -37,28 +48,20 @@ from datamarket_gym.payout.images import (
     note_images,
     unnamed,
 )
-from datamarket_gym.payout.intake.content import what_of
+from datamarket_gym.payout.imported_scores import Scored, read_scored
+from datamarket_gym.payout.intake.log import what_of
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
 from datamarket_gym.payout.intervals import validation_groups
+from datamarket_gym.payout.ledger.entries import What
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.prior.known import KnownUnits
-from datamarket_gym.payout.prior.units import PriorUnits, UnitKind, kind_of_labels
 from datamarket_gym.payout.quarantine import BadRow, add_bad_rows, note_columns, split_rows
-from datamarket_gym.payout.scored import Scored, read_scored
-from datamarket_gym.payout.spec import Columns, PayoutSpec
-from datamarket_gym.pipeline.prior import Known
-from datamarket_gym.units.columns import Column, Faults
-from datamarket_gym.units.io import require_two_tables
-from datamarket_gym.units.labels import is_labelled, unlabelled, without_labels
-from datamarket_gym.units.readers.arrays import ArrayFile
-from datamarket_gym.units.readers.excel import sheet_of
-from datamarket_gym.units.readers.files import ending, file_and_member
-from datamarket_gym.units.readers.tables import Table, rows_read
-from datamarket_gym.units.submission import Submission, Text
-from datamarket_gym.world.encoders import ContentError, stored
-from datamarket_gym.world.encoders.store import StoredEncoder
+from datamarket_gym.payout.settings import Columns, PayoutSpec
+from datamarket_gym.registry import name_of, source_elsewhere
+from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
+from datamarket_gym.utilities.labels import require_labels
+from datamarket_gym.utilities.oracle import ReferenceRows, UtilityOracle
 
 FileHashes = dict[str, dict[str, str | int]]
 """Name, length and hash of each file that a run reads, by its role."""
@@ -100,7 +103,9 @@ class Inputs:
     bad: tuple[BadRow, ...] = ()  # rows that were set aside at the door, since they cannot be used
     columns: tuple[str, ...] = ()  # that the features came from
     encoder: str = ""  # that made them of texts or images; blank where they were submitted
-    prior: PriorUnits | None = None  # what earlier runs have bought, where the run is priced given that
+    prior: AcquiredUnits | None = (
+        None  # what earlier runs have bought, where the run is priced given that
+    )
     received: Received | None = None  # where times are from the operator's intake log
     scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
@@ -126,7 +131,7 @@ class Inputs:
         return self.aside | {row.unit for row in self.bad}
 
     @property
-    def learner(self) -> Learner | None:
+    def learner(self) -> UtilityFunction | None:
         """What units are scored by, where it takes more than its written form to make it."""
         return None if self.scored is None else self.scored.learner
 
@@ -163,7 +168,7 @@ class Inputs:
             units.features.shape[1], embedding, kind_of_labels(units.label), columns, self.encoder
         )
 
-    def given(self, prior: PriorUnits, spec: PayoutSpec) -> Inputs:
+    def given(self, prior: AcquiredUnits, spec: PayoutSpec) -> Inputs:
         """The inputs of a run that is priced given what was bought; without labels, where some of that has none.
 
         Refused where what is paid for needs them.
@@ -188,10 +193,10 @@ class Inputs:
         old = [] if prior is None else [name for name in sorted(named) if prior.row_of(name) is not None]
         return [*self.ids, *old]
 
-    def named_known(self, known: Known) -> KnownUnits:
+    def named_known(self, known: Known) -> MatchedAcquiredUnits:
         """Units that earlier runs have bought, by their names."""
         if self.prior is None or not len(known):
-            return KnownUnits.none()
+            return MatchedAcquiredUnits.none()
         return self.prior.named(
             known,
             [self.ids[i] for i in known.unit],
@@ -319,11 +324,11 @@ def read_tables(
     require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
     # Tables are read as they come; but how a folder of images is read is up to the validation rows.
     hashes: FileHashes = {}
-    held = read_held(validation, spec, hashes) if submissions.is_dir() else None
+    held = read_validation_table(validation, spec, hashes) if submissions.is_dir() else None
     rows = read_submitted(submissions, spec, files, held, log)
-    held = held or read_held(validation, spec, hashes)
+    held = held or read_validation_table(validation, spec, hashes)
     files |= hashes
-    sample = None if reference is None else read_held(reference, spec, files, "reference")
+    sample = None if reference is None else read_validation_table(reference, spec, files, "reference")
     return _count_labels(rows, held, sample)
 
 
@@ -524,7 +529,9 @@ def _quarantined(
     return split_rows(faults, ids, identity, what)
 
 
-def read_held(path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "validation") -> Rows:
+def read_validation_table(
+    path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "validation"
+) -> Rows:
     """Read the validation rows, or the reference rows; none of them is ever set aside."""
     if path.is_dir():
         tree = image_tree(path, identities=False)

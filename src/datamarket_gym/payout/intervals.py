@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Values
-from datamarket_gym.core.content import keyed_generator, unit_keys
-from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.pipeline.score import Scores
-from datamarket_gym.pipeline.share import Shares
+from datamarket_gym.data.content_keys import keyed_generator, unit_keys
+from datamarket_gym.errors import ParameterError
+from datamarket_gym.execution.arrays import Codes, Features, Values
+from datamarket_gym.mechanism.allocation import Shares
+from datamarket_gym.mechanism.quotient_game import Scores
 
 LEVEL = 0.95
 GROUPS = 20

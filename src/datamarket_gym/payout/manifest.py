@@ -1,27 +1,100 @@
-"""The manifest: what went in, what was done, and the hash of every file that came out."""
+"""What `verify` says: one line for each thing that was looked at, in the book, in a run's folder or between the two.
+
+What a run was submitted, in a few hundred hashes: enough to see that another run was submitted the same.
+
+A file has another hash when a row is moved, a column added or another format written; its units have not. Of the hashes
+of all units' features (as single-precision numbers, so that formats agree) the least `LEAST` are kept, and the number
+of different ones. Of two runs with n and m different units, the least hashes of both together are a fair sample of
+their union; if a part J of it is in both, J (n + m) / (1 + J) units are (Broder 1997). Where all are kept, they are
+counted.
+
+The manifest: what went in, what was done, and the hash of every file that came out.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from datamarket_gym import __version__
-from datamarket_gym.core.errors import DataMarketError, UnknownNameError
-from datamarket_gym.core.files import read_json, sha256, write_json
-from datamarket_gym.core.specs import fault
+from datamarket_gym.display import Screen
+from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.execution.arrays import Features, in_blocks
+from datamarket_gym.execution.files import read_json, sha256, write_json
+from datamarket_gym.registry import fault
 
-if TYPE_CHECKING:  # reading a manifest needs none of them, and they bring the whole pipeline
+if TYPE_CHECKING:
+    from datamarket_gym.payout.checks.earlier_draft import Settles
     from datamarket_gym.payout.overrides import Override
     from datamarket_gym.payout.results import Results
-    from datamarket_gym.payout.settles import Settles
-    from datamarket_gym.payout.spec import PayoutSpec
+    from datamarket_gym.payout.settings import PayoutSpec
+
+
+class Check(NamedTuple):
+    """One thing that was looked at, whether it is good, and a word on it."""
+
+    what: str
+    good: bool
+    detail: str
+
+    def __repr__(self) -> str:
+        return Screen.of_fields("Check", self._asdict()).text()
+
+    def _repr_html_(self) -> str:
+        return Screen.of_fields("Check", self._asdict()).html()
+
+
+LEAST = 256
+_HEX = 16  # characters of a hash: 64 bits
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How many different units there are, and the least of their hashes."""
+
+    distinct: int = 0
+    least: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, features: Features) -> Contents:
+        """The contents of units, in any order."""
+        found: list[bytes] = []
+        size = 4 * features.shape[1]
+        for _, block in in_blocks(features):
+            with np.errstate(over="ignore"):
+                raw = (np.ascontiguousarray(block, dtype="<f4") + np.float32(0)).data.cast("B")
+            rows = (raw[at : at + size] for at in range(0, len(raw), size))
+            found.append(b"".join(hashlib.sha256(row).digest()[: _HEX // 2] for row in rows))
+        digests = np.unique(np.frombuffer(b"".join(found), dtype=">u8").astype(np.uint64))
+        return cls(len(digests), tuple(f"{each:0{_HEX}x}" for each in digests[:LEAST].tolist()))
+
+    @classmethod
+    def from_plain(cls, said: dict[str, Any]) -> Contents:
+        """The same read back; nothing where nothing was kept."""
+        return cls(int(said["distinct"]), tuple(map(str, said["least"]))) if said else cls()
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {"distinct": self.distinct, "least": list(self.least)}
+
+    def shared(self, other: Contents) -> float:
+        """How many of the different units are in both, about."""
+        ours, theirs = set(self.least), set(other.least)
+        if max(self.distinct, other.distinct) <= LEAST:
+            return float(len(ours & theirs))
+        sample = sorted(ours | theirs)[:LEAST]
+        part = sum(each in ours and each in theirs for each in sample) / len(sample)
+        return part * (self.distinct + other.distinct) / (1 + part)
+
 
 NAME = "manifest.json"
 FORMAT = 1
@@ -128,9 +201,9 @@ def write_manifest(
     folder: Path,
 ) -> None:
     """Write the manifest of a finished run; ``opening`` and ``standing`` are what the book brought."""
-    from datamarket_gym.payout.contents import Contents
+    pass  # MERGED
+    from datamarket_gym.payout.acquisition_prices import priced_given
     from datamarket_gym.payout.intervals import LEVEL
-    from datamarket_gym.payout.prior.price import priced_given
 
     spec, division, received = results.spec, results.division, results.inputs.received
     clusters, earlier = results.payments.clustering, results.inputs.prior
@@ -209,7 +282,7 @@ def submitted_hash(manifest: dict[str, Any]) -> str:
 
 def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
     """The spec of a finished run; one that was made before there were checks asks for none."""
-    from datamarket_gym.payout.spec import checked_spec
+    from datamarket_gym.payout.settings import checked_spec
 
     try:
         return checked_spec({"checks": 0, **manifest["spec"]})
@@ -288,7 +361,7 @@ def require_as_written(folder: Path, outputs: dict[str, Any], name: str) -> Path
 
 def settled_by(manifest: dict[str, Any]) -> Settles | None:
     """What a run settles; None for one that was paid without an earlier one."""
-    from datamarket_gym.payout.settles import Settles
+    from datamarket_gym.payout.checks.earlier_draft import Settles
 
     said = manifest.get("settles")
     try:

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from datamarket_gym.core.cents import by_content, largest_remainder
-from datamarket_gym.core.errors import DataMarketError, ParameterError
-from datamarket_gym.core.screen import Described
+from datamarket_gym.display import Described
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.mechanism.payment_tables import by_content, largest_remainder
 from datamarket_gym.payout.names import visible
 
 _DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(

@@ -1,4 +1,9 @@
-"""Names are data: what submitters call themselves is shown so that it cannot mislead or run.
+"""How a text looks: its skeleton by Unicode's own table of confusable characters (UTS 39, section 4).
+
+skeleton(x) = NFD(map(NFD(x), less what cannot be seen)); two texts with one skeleton look alike. The table
+lies in ``payout/unicode`` with its version and licence; ``tools/confusables.py`` makes it.
+
+Names are data: what submitters call themselves is shown so that it cannot mislead or run.
 
 Names go to Parquet and to the book as they are. On screens and pages, characters that cannot be seen
 or that reorder text are written out; in CSV files, what a spreadsheet would take for a formula gets an apostrophe
@@ -10,9 +15,39 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from unicodedata import normalize
 
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.payout.confusables import cannot_be_seen, prototypes, skeleton
+from datamarket_gym.errors import SubmissionError
+
+
+@cache
+def prototypes() -> dict[int, str]:
+    """What each confusable character looks like; nothing where it cannot be seen. Read at first use."""
+    text = (files("datamarket_gym.payout") / "unicode" / "confusables.txt").read_text(encoding="ascii")
+    found: dict[int, str] = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        target, _, sources = line.partition("=")
+        looks = "".join(chr(int(point, 16)) for point in target.split())
+        for source in sources.split():
+            first, _, last = source.partition("..")
+            for point in range(int(first, 16), int(last or first, 16) + 1):
+                found.setdefault(point, looks)  # what cannot be seen comes first, and stays so
+    return found
+
+
+def skeleton(text: str) -> str:
+    """What the text looks like."""
+    return normalize("NFD", normalize("NFD", text).translate(prototypes()))
+
+
+def cannot_be_seen(character: str) -> bool:
+    """Whether a character leaves no mark by itself (Default_Ignorable_Code_Point)."""
+    return prototypes().get(ord(character)) == ""
+
 
 # = + - @, and the characters that Unicode takes for them: of East Asian keyboards, small, super- and subscript.
 _SIGNS = "=+\\-@\u207a\u207b\u207c\u208a\u208b\u208c\u2212\ufb29\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
@@ -110,7 +145,7 @@ def _quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"' if re.search('[",;\t\r\n]', cell) else cell
 
 
-def look_alikes(names: Sequence[str]) -> list[list[str]]:
+def find_look_alikes(names: Sequence[str]) -> list[list[str]]:
     """Groups of different names that look alike: letter case, compatibility forms, confusable characters.
 
     Two names are of one group if they have a key in common, or if others between them do. The keys are the

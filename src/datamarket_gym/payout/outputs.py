@@ -12,25 +12,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datamarket_gym.core.arrays import Codes, distinct_pairs
-from datamarket_gym.core.compute import compute
-from datamarket_gym.core.files import replacing, write_text
-from datamarket_gym.core.narrow import in_blocks
-from datamarket_gym.core.screen import listed
-from datamarket_gym.evidence.graph import Edges
-from datamarket_gym.evidence.order import seniority_ranks
+from datamarket_gym.display import listed
+from datamarket_gym.evidence.graph import Edges, seniority_ranks
+from datamarket_gym.execution.arrays import Codes, distinct_pairs, in_blocks
+from datamarket_gym.execution.files import replacing, write_text
+from datamarket_gym.execution.parallel import compute
+from datamarket_gym.mechanism.payment_tables import unit_amounts
+from datamarket_gym.mechanism.payments import floored
+from datamarket_gym.mechanism.representatives import canonical_training_set
+from datamarket_gym.payout.acquired_units import known_table
 from datamarket_gym.payout.intake.times import Received
-from datamarket_gym.payout.lots import drawn_clusters
 from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.names import csv_text, visible
-from datamarket_gym.payout.prior.known import known_table
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
 from datamarket_gym.payout.quarantine import quarantine_csv
 from datamarket_gym.payout.report.html import Row
 from datamarket_gym.payout.results import Results
-from datamarket_gym.pipeline.payment_tables import unit_amounts
-from datamarket_gym.pipeline.payments import floored
-from datamarket_gym.pipeline.represent import canonical_training_set
+from datamarket_gym.payout.statements.record import drawn_clusters
 
 _CLUSTERS, _UNITS, _TIES = 200, 40, 40
 

@@ -39,9 +39,9 @@ from pydantic import (
     model_validator,
 )
 
-from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components, star
+from datamarket_gym.execution.arrays import Codes
 
 DESCENT = ("exact_hash", "lineage", "trusted source", "same metadata")
 """The reasons of `evidence.lineage`, whose ties have a direction."""

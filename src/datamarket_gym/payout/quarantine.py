@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import SubmissionError
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
 
-if TYPE_CHECKING:  # the list of a finished run is read where nothing of the readers of tables is wanted
-    from datamarket_gym.units.columns import Column, Faults
+if TYPE_CHECKING:
+    from datamarket_gym.data.columns import Column, Faults
+
 
 FILE = "quarantine.csv"
 COLUMNS = ("row", "unit", "identity", "wrong")

@@ -1,27 +1,38 @@
 """A payday as it is asked for: tables, settings and a folder in, the run and what is to be said of it out.
 
 Whoever asks, a command line or a page, asks by this, and shows the same payments and the same sentences.
+
+A payday for a look: the run as it would be, in a folder and a book of its own; the market's book is not touched.
+
+What a run takes from the market's book (balances, decisions of disputes) it takes from a copy, so that the payments are
+those that it would come to.
+
+A payout run written down: as a command line, and as a TOML file of its settings. Either gives the same run again.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import MarketWarning
-from datamarket_gym.core.progress import Progress
-from datamarket_gym.evidence.collapse import told_at_the_end
-from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.place import book_of, run_of
-from datamarket_gym.payout.book.store import open_book
-from datamarket_gym.payout.kept import fetched
-from datamarket_gym.payout.prior.words import prior_words
+from datamarket_gym.errors import MarketWarning, ParameterError
+from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.execution.progress import Progress
+from datamarket_gym.payout.acquisition_prices import acquired_messages
+from datamarket_gym.payout.ledger.balances import Accounts
+from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, run_of
+from datamarket_gym.payout.ledger.store import LedgerChecksum, begun, is_address, open_ledger
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.warnings import StandingWarning, read_warnings
+from datamarket_gym.payout.settings import SETTINGS, PayoutSpec
+from datamarket_gym.payout.stored_inputs import fetched
+from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
 
 @dataclass(frozen=True)
@@ -56,10 +67,10 @@ class PaidRequest:
     def accounts(self) -> Accounts:
         """Those of the book that the run is in; an address with a password is kept nowhere, so it is asked again."""
         book = self.request.book
-        return (book_of(self.request.out) if book is None else open_book(book)).accounts()
+        return (ledger_of(self.request.out) if book is None else open_ledger(book)).accounts()
 
     @property
-    def warnings(self) -> list[StandingWarning]:
+    def warnings(self) -> list[UnresolvedWarning]:
         """What has to be looked at before it is approved."""
         return read_warnings(self.request.out)
 
@@ -94,7 +105,7 @@ class PaidRequest:
         said = [
             f"Evidence: {evidence['used']}. {evidence['why']}.",
             f"Paid for {self.manifest['paid_for']['divided']}.",
-            prior_words(self.manifest, self.accounts),
+            acquired_messages(self.manifest, self.accounts),
         ]
         if reuse is not None:
             said.append(
@@ -122,3 +133,101 @@ def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
     ):  # fmt: skip
         manifest = pay(places, spec, request.out, progress, book=request.book, reuse=request.reuse)
     return PaidRequest(request, manifest, tuple(told))
+
+
+def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
+    """The request as a rehearsal in a folder, ``folder/run`` with ``folder/book.sqlite``; one begun before goes on.
+
+    Of a book on a server no copy is made: its balances are not in a rehearsal.
+    """
+    out = folder / "run"
+    mine = Path(default_ledger(out))
+    market = request.book or default_ledger(request.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not mine.exists() and not is_address(market) and begun(market):
+        _copy(Path(market).resolve(), mine)
+    return request.into(out, str(mine))
+
+
+def _copy(book: Path, to: Path) -> None:
+    """Copy a book with its seal, while nobody writes in it; the book comes last, as it says that both are there."""
+    with open_ledger(book).locked(looking=True) as seal:
+        if seal is not None:
+            seal.require()
+            shutil.copyfile(seal.path, LedgerChecksum(to).path)
+        part = to.with_name(f"{to.name}.part")
+        shutil.copyfile(book, part)
+        part.replace(to)
+
+
+CONFIG = "payday.toml"
+
+
+def settings_of(spec: PayoutSpec) -> dict[str, Any]:
+    """The settings that are not as they are if left out, by their names with points: ``columns.id``."""
+    return dict(_flat(spec.model_dump(exclude_defaults=True)))
+
+
+def as_toml(spec: PayoutSpec) -> str:
+    """The settings as a file for ``--config``."""
+    plain, parts = [], []
+    for name, value in spec.model_dump(exclude_defaults=True).items():
+        if isinstance(value, dict):
+            if value:
+                parts += ["", f"[{name}]", *(f"{key} = {_toml(each)}" for key, each in value.items())]
+        else:
+            plain.append(f"{name} = {_toml(value)}")
+    return "\n".join([*plain, *parts]) + "\n"
+
+
+def as_command(request: PayRequest, config: str | None = None) -> str:
+    """The command line of a payout run, for a shell; where a ``config`` is named, that file has the settings."""
+    given = {
+        "validation": request.validation,
+        "out": request.out,
+        "reference": request.reference,
+        "overrides": request.overrides,
+        "prior": list(request.prior),
+        "reuse": request.reuse,
+        "ledger": request.book,
+        "intake": request.intake,
+    }
+    settings = settings_of(request.spec)
+    for name in () if config is not None else settings.keys() - SETTINGS.keys():
+        raise ParameterError(
+            name, settings[name], "no option says it; put it into a TOML file (--config)"
+        )
+    words = ["datamarket", "pay", request.submissions]
+    for name, value in given.items():
+        words += _option(f"--{name}", value)
+    if config is not None:
+        words += ["--config", config]
+    for name, value in {} if config is not None else settings.items():
+        flag = SETTINGS[name].off if value is False else SETTINGS[name].flag
+        words += _option(flag, value)
+    return shlex.join(words)
+
+
+def _option(flag: str, value: Any) -> list[str]:
+    """Return an option as words of a command line; none if it has no value."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [word for each in value for word in _option(flag, each)]
+    if isinstance(value, bool):
+        return [flag]
+    text = str(value)
+    return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML has it, which for these types is JSON, but for one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

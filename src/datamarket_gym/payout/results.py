@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.content import combined_keys
-from datamarket_gym.evidence.collapse import CollapsedMarket, find_collapse
-from datamarket_gym.evidence.leak import Leaks
-from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payout.evidence import Payees
+from datamarket_gym.data.content_keys import combined_keys
+from datamarket_gym.evidence.graph import CollapsedMarket, find_collapse
+from datamarket_gym.evidence.leakage import Leaks
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.mechanism.allocation import grid_of
+from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.payments import Payments, floored
+from datamarket_gym.payout.acquired_units import MatchedAcquiredUnits
+from datamarket_gym.payout.explain import SettledCoverage, Worth, settled_coverage, worth_of
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intervals import PayRule
 from datamarket_gym.payout.money import Division, divide
+from datamarket_gym.payout.operator_evidence import Payees
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.prior.known import KnownUnits
-from datamarket_gym.payout.spec import PayoutSpec
+from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold
-from datamarket_gym.payout.worth import SettledCoverage, Worth, settled_coverage, worth_of
-from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.payments import Payments, floored
-from datamarket_gym.pipeline.share import grid_of
+from datamarket_gym.utilities.oracle import UtilityOracle
 
 _NOTHING_NEW = "what is new adds nothing to what the earlier runs have bought"
 
@@ -52,7 +52,7 @@ class Results:
     moved: Values  # minor units by which the bias of scores can have moved the payment
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
-    known: KnownUnits  # bought by earlier runs; likewise
+    known: MatchedAcquiredUnits  # bought by earlier runs; likewise
     asked: dict[str, Values] = field(
         default_factory=dict
     )  # of ``inputs``, as `judged_threshold` keeps it

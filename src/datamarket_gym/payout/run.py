@@ -1,7 +1,7 @@
 """The payout run: validate, evidence, clusters, scores, money, files, the book; killed, it resumes.
 
 The stages leave their records in ``RUN/records``; everything else is a quick function of them and of the
-inputs. A killed run (`datamarket_gym.core.runs`) loses the stage it was in; the next one with the same
+inputs. A killed run (`datamarket_gym.execution.runs`) loses the stage it was in; the next one with the same
 inputs takes up what is there and ends with the same bytes. Inputs and settings are part of the run's
 id: a folder that holds another run is refused, and an approved one is never written to.
 """
@@ -17,23 +17,22 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
-from datamarket_gym.core.compute import compute, computing
-from datamarket_gym.core.errors import DataMarketError, FutureTimesWarning, LeftOutWarning
-from datamarket_gym.core.files import claimed, sha256
-from datamarket_gym.core.progress import SILENT, Progress, Within
-from datamarket_gym.core.runs import open_run
-from datamarket_gym.core.threads import one_thread
-from datamarket_gym.evidence.nearest import NearestRows
-from datamarket_gym.learners.base import LEARNERS
-from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.place import default_book, same_book
-from datamarket_gym.payout.book.receipts import read_receipt
-from datamarket_gym.payout.book.run_record import Line, named
-from datamarket_gym.payout.book.runs import Draft, Taken, enter, take, taken_of
-from datamarket_gym.payout.book.store import Book, begun, open_book
-from datamarket_gym.payout.clock import later_than, require_sound, time_warnings
-from datamarket_gym.payout.kept import keep, kept_head, require_grown
+from datamarket_gym.errors import DataMarketError, FutureTimesWarning, LeftOutWarning
+from datamarket_gym.evidence.similarity_search import NearestRows
+from datamarket_gym.execution.files import claimed, sha256
+from datamarket_gym.execution.parallel import compute, computing, one_thread
+from datamarket_gym.execution.progress import SILENT, Progress, Within
+from datamarket_gym.execution.runs import open_run, read_record
+from datamarket_gym.payout.acquired_units import ROLE as PRIOR
+from datamarket_gym.payout.acquired_units import accepted
+from datamarket_gym.payout.acquisition_prices import write_acquired
+from datamarket_gym.payout.audit import run_red_team
+from datamarket_gym.payout.checks.earlier_draft import Settles
+from datamarket_gym.payout.ledger.balances import Accounts
+from datamarket_gym.payout.ledger.entries import Line, named
+from datamarket_gym.payout.ledger.integrity import default_ledger, same_ledger
+from datamarket_gym.payout.ledger.runs import Draft, Taken, enter, take, taken_of
+from datamarket_gym.payout.ledger.store import Ledger, begun, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEAREST,
@@ -43,20 +42,18 @@ from datamarket_gym.payout.manifest import (
     write_manifest,
 )
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.needs import write_needs
 from datamarket_gym.payout.outputs import write_tables
-from datamarket_gym.payout.prior.keeping import write_bought
-from datamarket_gym.payout.prior.runs import ROLE as PRIOR
-from datamarket_gym.payout.prior.runs import accepted
-from datamarket_gym.payout.red_team import run_red_team
 from datamarket_gym.payout.report.page import write_report
-from datamarket_gym.payout.settles import Settles
-from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.stages import Payday, Places, compute_results
-from datamarket_gym.payout.warned import warnings_of
+from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.payout.stages import PayoutJob, Places, compute_results
+from datamarket_gym.payout.stored_inputs import keep, kept_head, require_grown
+from datamarket_gym.payout.submission_times import later_than, require_sound, time_warnings
+from datamarket_gym.payout.validation_coverage import write_needs
+from datamarket_gym.payout.warning_rules import warnings_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import read_warnings, write_warnings
-from datamarket_gym.pipeline.records import read_record
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.coverage import Coverage
 
 
 def pay(
@@ -86,7 +83,7 @@ def pay(
     if places.intake is not None:
         require_grown(places.intake, accounts, places.prior)
     with computing(replace(compute(), progress=progress)):
-        payday = Payday.read(places, spec, settles, taken)
+        payday = PayoutJob.read(places, spec, settles, taken)
     _check_times(payday)
     if payday.left_out:
         warnings.warn(LeftOutWarning("disputes", f"{'; '.join(payday.left_out)}."), stacklevel=2)
@@ -94,12 +91,12 @@ def pay(
     manifest = work_out(payday, out, progress, places, known)
     progress.stage("entering the run into the book")
     with claimed(out):
-        _enter(open_book(where, new=True), manifest, places, payday, out)
+        _enter(open_ledger(where, new=True), manifest, places, payday, out)
     return manifest
 
 
 def work_out(
-    payday: Payday,
+    payday: PayoutJob,
     out: Path,
     progress: Progress,
     places: Places | None = None,
@@ -123,7 +120,7 @@ def work_out(
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
                 progress.stage("keeping what was bought")
-                write_bought(results, payday.unpaid, out)
+                write_acquired(results, payday.unpaid, out)
                 if isinstance(LEARNERS.create(payday.spec.learner), Coverage):
                     progress.stage("keeping who covers which validation rows")
                 write_needs(results, out)
@@ -163,8 +160,8 @@ def _where(out: Path, book: str | None) -> str:
     """The book that a run is entered in; a folder stays with the one it is in."""
     receipt = read_receipt(out)
     if receipt is None:
-        return book or default_book(out)
-    if book is not None and not same_book(book, receipt.book):
+        return book or default_ledger(out)
+    if book is not None and not same_ledger(book, receipt.book):
         raise DataMarketError(
             f"the run in {str(out)!r} is in the book {receipt.book!r}; choose another --out, or leave --ledger out"
         )
@@ -173,7 +170,7 @@ def _where(out: Path, book: str | None) -> str:
 
 def _accounts(where: str) -> Accounts:
     """The book as it is; an empty one where there is none yet."""
-    return open_book(where, new=True).accounts() if begun(where) else Accounts()
+    return open_ledger(where, new=True).accounts() if begun(where) else Accounts()
 
 
 def _taken(out: Path, accounts: Accounts, currency: str) -> Taken:
@@ -181,7 +178,7 @@ def _taken(out: Path, accounts: Accounts, currency: str) -> Taken:
     return taken_of(read_manifest(out)) if (out / MANIFEST).is_file() else take(accounts, currency)
 
 
-def _check_times(payday: Payday) -> None:
+def _check_times(payday: PayoutJob) -> None:
     """Warn of times later than now, which the results cannot know of; with ``strict`` refuse whatever is wrong."""
     future = later_than(payday.inputs, payday.spec, time.time())
     if payday.spec.strict:
@@ -201,7 +198,7 @@ def _check_book(accounts: Accounts, run: str, out: Path) -> None:
     )
 
 
-def _enter(book: Book, manifest: dict[str, Any], places: Places, payday: Payday, out: Path) -> None:
+def _enter(book: Ledger, manifest: dict[str, Any], places: Places, payday: PayoutJob, out: Path) -> None:
     money, settles = Currency(manifest["currency"]), payday.settles
     outputs = manifest["outputs"]  # they lay open between the manifest and now
     paid = require_as_written(out, outputs, "payments.parquet")

@@ -13,50 +13,45 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.files import json_text, read_json
-from datamarket_gym.core.progress import SILENT, Progress
-from datamarket_gym.core.runs import Format, Run
-from datamarket_gym.core.screen import Shown
-from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by
-from datamarket_gym.evidence.leak import Leaks
-from datamarket_gym.evidence.nearest import NearestRows
-from datamarket_gym.evidence.order import seniority_ranks
-from datamarket_gym.learners.function import FunctionUtility
-from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payout.book.disputes import fitting
-from datamarket_gym.payout.book.runs import Taken
-from datamarket_gym.payout.evidence import known_ties, payees
-from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, LogHead, placed
-from datamarket_gym.payout.intervals import half_width, moved_at_most, standard_errors, validation_groups
-from datamarket_gym.payout.manifest import require_as_written, run_id
-from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.overrides import Override, overridden, read_overrides
-from datamarket_gym.payout.prior.overrides import overridden_known
-from datamarket_gym.payout.prior.runs import ROLE as PRIOR
-from datamarket_gym.payout.prior.runs import PriorRun
-from datamarket_gym.payout.prior.units import PriorUnits
-from datamarket_gym.payout.results import Results, in_cents, raw_scores
-from datamarket_gym.payout.scored import scores_file
-from datamarket_gym.payout.settles import Settles
-from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
-from datamarket_gym.pipeline.mechanism import Mechanism
-from datamarket_gym.pipeline.payments import among
-from datamarket_gym.pipeline.pipeline import (
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.display import Shown
+from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by, seniority_ranks
+from datamarket_gym.evidence.leakage import Leaks
+from datamarket_gym.evidence.similarity_search import NearestRows
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.execution.files import json_text, read_json
+from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.execution.runs import Format, Run, record_format
+from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.payments import among
+from datamarket_gym.mechanism.pipeline import (
     Pipeline,
     find_leaked_units,
     match_units,
     nearest_units,
     require_playable,
 )
-from datamarket_gym.pipeline.prior import Known
-from datamarket_gym.pipeline.records import record_format
-from datamarket_gym.pipeline.represent import CanonicalUnits, represent_clusters
-from datamarket_gym.pipeline.threshold import OPEN
-from datamarket_gym.units.submission import Submission
+from datamarket_gym.mechanism.preparation import OPEN, Known
+from datamarket_gym.mechanism.representatives import CanonicalUnits, represent_clusters
+from datamarket_gym.payout.acquired_units import ROLE as PRIOR
+from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, overridden_known
+from datamarket_gym.payout.checks.earlier_draft import Settles
+from datamarket_gym.payout.imported_scores import scores_file
+from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
+from datamarket_gym.payout.intake.times import ROLE as INTAKE
+from datamarket_gym.payout.intake.times import IntakeLog, LogHead, placed
+from datamarket_gym.payout.intervals import half_width, moved_at_most, standard_errors, validation_groups
+from datamarket_gym.payout.ledger.disputes import fitting
+from datamarket_gym.payout.ledger.runs import Taken
+from datamarket_gym.payout.manifest import require_as_written, run_id
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.operator_evidence import operator_matches, payees
+from datamarket_gym.payout.overrides import Override, overridden, read_overrides
+from datamarket_gym.payout.results import Results, in_cents, raw_scores
+from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence
+from datamarket_gym.utilities.custom import FunctionUtility
+from datamarket_gym.utilities.oracle import UtilityOracle
 
 R = TypeVar("R")
 
@@ -90,7 +85,7 @@ class Places(Shown):
 
 
 @dataclass(frozen=True)
-class Payday:
+class PayoutJob:
     """All that decides a run, read and checked; ``run`` is its id."""
 
     spec: PayoutSpec
@@ -107,7 +102,7 @@ class Payday:
     @classmethod
     def read(
         cls, places: Places, spec: PayoutSpec, settles: Settles | None = None, taken: Taken | None = None
-    ) -> Payday:
+    ) -> PayoutJob:
         """Read the inputs; without the units that checks of the run that this one settles found.
 
         ``taken`` is what the book brings: balances, and overrides by which disputes were resolved.
@@ -130,9 +125,9 @@ class Payday:
         )
         if settles is not None:
             inputs = inputs.without_units({found.unit for found in settles.found})
-        earlier = tuple(PriorRun.read(folder) for folder in places.prior)
+        earlier = tuple(AcquiredRun.read(folder) for folder in places.prior)
         if earlier:
-            inputs = inputs.given(PriorUnits.read(earlier, inputs.kind), spec)
+            inputs = inputs.given(AcquiredUnits.read(earlier, inputs.kind), spec)
         standing, left_out = fitting(
             taken.overrides, inputs.units_named(taken.overrides), inputs.identities
         )
@@ -143,7 +138,7 @@ class Payday:
         payday = cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
         return payday.with_names(places.queries)
 
-    def with_names(self, names: dict[str, str]) -> Payday:
+    def with_names(self, names: dict[str, str]) -> PayoutJob:
         """Name the files anew: a file is what it holds, whatever it is called now."""
         files = {
             role: {**file, "name": names.get(role, file["name"])}
@@ -196,7 +191,7 @@ _THRESHOLD = Format(
 class PayoutPipeline(Pipeline):
     """The stages in a run's folder: computed and kept there, or read from it."""
 
-    payday: Payday
+    payday: PayoutJob
     run: Run | FinishedRun
     reuse: NearestRows | None = None  # kept by another run; the results are the same without
     asked: dict[str, Values] = field(default_factory=dict)  # as `judged_threshold` keeps it, if made now
@@ -254,7 +249,7 @@ class PayoutPipeline(Pipeline):
         day, submission = self.payday, clusters.submission
         assert submission is not None
         ids, absent = self._names(rows)
-        known = known_ties(ids, absent, day.spec, day.edge_table)
+        known = operator_matches(ids, absent, day.spec, day.edge_table)
         if not len(known) and not self.overrides:
             return clusters
         overrides = [each.without(absent) for each in self.overrides]
@@ -291,7 +286,9 @@ class PayoutPipeline(Pipeline):
         return ids, inputs.absent | (frozenset(inputs.ids) - frozenset(ids))
 
 
-def compute_results(payday: Payday, run: Run | FinishedRun, reuse: NearestRows | None = None) -> Results:
+def compute_results(
+    payday: PayoutJob, run: Run | FinishedRun, reuse: NearestRows | None = None
+) -> Results:
     """Compute everything up to the cents, or read what of it the run's folder keeps."""
     inputs, spec, utility, progress = payday.inputs, payday.spec, payday.utility, run.progress
     mechanism = spec.mechanism(OPEN)

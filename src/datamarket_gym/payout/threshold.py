@@ -1,27 +1,42 @@
 """The threshold of a payday: the policy of `evidence.threshold.choice`, with pictures of what it rests on.
 
 A payday asks for ``auto``, for ``none``, or for a number, which the same rule must admit.
+
+What may a threshold be on these rows: the rows of a domain or of a table, the policy's answer, and the check's.
+
+For ``datamarket theta`` and for the explorer: both ask the same functions.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
+
 import numpy as np
 from pydantic import Field
 
-from datamarket_gym.core.arrays import Values
-from datamarket_gym.evidence.threshold.choice import Threshold
-from datamarket_gym.evidence.threshold.floors import (
+from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.evidence.admissible_interval import (
+    Admissibility,
     UnitVectors,
+    predict_theta,
     same_class_similarities,
     variant_similarities,
     variants_for,
 )
-from datamarket_gym.learners.oracle import UtilityOracle
-from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.pipeline.threshold import honest_rows, judged_threshold
-from datamarket_gym.units.submission import Submission
-from datamarket_gym.world.attacks.attack import ATTACKS
-from datamarket_gym.world.data.embeddings import Embeddings
+from datamarket_gym.evidence.threshold import LabelledVectors, Threshold, choose_threshold
+from datamarket_gym.execution.arrays import Values
+from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.market.datasets import Embeddings, load_corpus, load_embeddings
+from datamarket_gym.market.tasks.base import TASKS
+from datamarket_gym.market.tasks.datasets import DomainTask
+from datamarket_gym.mechanism.preparation import honest_rows, judged_threshold
+from datamarket_gym.payout.inputs import read_validation_table
+from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.oracle import RECOMMENDED, UtilityOracle
 
 _BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
 
@@ -67,3 +82,106 @@ def _pictures(pool: Embeddings, seed: int) -> dict[str, list[float]]:
 def _shares(similarities: Values) -> list[float]:
     counts = np.histogram(np.clip(similarities, _BINS[0], _BINS[-1]), bins=_BINS)[0]
     return [round(float(share), 6) for share in counts / counts.sum()]
+
+
+@dataclass(frozen=True)
+class ThetaCheck:
+    """What the check for components simulates; an empty ``partition`` is the rows' own."""
+
+    partition: str = ""
+    providers: int = 4
+    per_provider: int = 50
+    trials: int = 30
+    variants: str = "near_duplicate_2x_sybils@0.02"
+    sample: int = 5000
+    cutoff: float = 0.10
+    seed: int = 0
+
+    def of(self, rows: Embeddings, own: str = "iid", progress: Progress = SILENT) -> Admissibility:
+        """The check of rows that are no domain's; ``own`` is how providers come by them if nothing else is said."""
+        return self._asked(rows, own, progress=progress)
+
+    def of_domain(self, name: str, progress: Progress = SILENT) -> Admissibility:
+        """The check of a public domain, dealt as its markets are; with its content where variants are made of it."""
+        task = domain_task(name)
+        content = None
+        if ATTACKS.create(self.variants).needs_content:
+            progress.stage(f"reading the {task.domain.kind}s of {task.domain.title}")
+            corpus = load_corpus(name)
+            content = {corpus.kind: corpus.content[corpus.train]}
+        encoder = task.domain.encoder
+        return self._asked(task.pool(), task.dealt_by, encoder, content, progress)
+
+    def _asked(
+        self,
+        rows: Embeddings,
+        own: str,
+        encoder: str = "",
+        content: dict[str, np.ndarray] | None = None,
+        progress: Progress = SILENT,
+    ) -> Admissibility:
+        return predict_theta(
+            rows,
+            partition=self.partition or own,
+            n_providers=self.providers,
+            per_provider=self.per_provider,
+            trials=self.trials,
+            variants=self.variants,
+            sample=self.sample,
+            cutoff=self.cutoff,
+            seed=self.seed,
+            encoder=encoder,
+            content=content,
+            progress=progress,
+        )
+
+
+def recommended(rows: Embeddings) -> Threshold:
+    """The threshold that `recommended` takes where these, all of them, are the validation or reference rows."""
+    return choose_threshold(LabelledVectors(rows.vectors, rows.label), None)
+
+
+def in_words(policy: Threshold) -> str:
+    """What `recommended` takes, and why."""
+    why = f"{policy.why[:1].upper()}{policy.why[1:]}."
+    if policy.theta is None:
+        return f"`recommended` ties identical units alone, where these are the validation or reference rows. {why}"
+    return (
+        f"`recommended` takes theta {policy.theta:g}, where these are the validation or reference rows. {why} "
+        "A large submission lifts it where units lie closer."
+    )
+
+
+def domain_task(name: str) -> DomainTask:
+    """The task of a public domain."""
+    task = TASKS.create(name)
+    assert isinstance(task, DomainTask)  # DOMAINS names no other tasks
+    return task
+
+
+def table_rows(path: Path, spec: PayoutSpec) -> Embeddings:
+    """The rows of a file as evidence compares them where they are the validation rows' features."""
+    found = _vectors(path, spec)
+    learner = LEARNERS.create(RECOMMENDED)
+    return replace(found, vectors=learner.compared(found.vectors, found.vectors))
+
+
+def _vectors(path: Path, spec: PayoutSpec) -> Embeddings:
+    """The rows as validation rows are read: embeddings if there are any, else features, from wherever they come."""
+    columns, files = spec.columns, spec.files
+    if not path.is_dir() and not (columns.text or columns.image or files.features):
+        return load_embeddings(path, columns.model_dump(exclude_unset=True))
+    ours = files.model_copy(update={"validation_features": files.features})
+    held = read_validation_table(path, spec.model_copy(update={"files": ours}), {})
+    vectors = held.features if held.embedding is None else held.embedding
+    if path.is_dir():
+        return Embeddings(vectors, held.label)
+    table = Table.open(path)
+    known = [name for name in (columns.identity, "split") if name in table.names]
+    text = table.read(known)[0] if known else {}
+    return Embeddings(
+        vectors,
+        held.label,
+        np.array(text["split"].optional()) == "train" if "split" in text else None,
+        np.array(text[columns.identity].named()) if columns.identity in text else None,
+    )

@@ -6,6 +6,8 @@ three places that hold payments (CSV, Parquet, book) against each other; the dra
 and answers and settlement are held against it. ``recompute`` runs the whole payout again from the inputs, in a
 folder of its own, and compares what is in the files: amounts to the cent, other numbers to 1e-9. Pages are not
 compared, nor bytes: another machine may write the same numbers otherwise.
+
+Approving a run: its warnings are answered, it is worked out again to the cent, and only then is it entered.
 """
 
 from __future__ import annotations
@@ -17,31 +19,30 @@ import math
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.core.progress import SILENT, Progress
-from datamarket_gym.payout.book.accounts import Accounts
-from datamarket_gym.payout.book.anchor import anchored
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.place import book_of
-from datamarket_gym.payout.book.receipts import FILE as RECEIPT
-from datamarket_gym.payout.book.receipts import holds, read_receipt, within_reach
-from datamarket_gym.payout.book.run_record import RunRecord
-from datamarket_gym.payout.book.runs import taken_of
-from datamarket_gym.payout.book.store import Book
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import sha256
+from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.payout.acquired_units import ROLE as PRIOR
 from datamarket_gym.payout.checks.agreement import agreements
-from datamarket_gym.payout.contents import Contents
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog
-from datamarket_gym.payout.kept import kept_checks, log_head, places_of
+from datamarket_gym.payout.ledger.balances import Accounts
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerError, RunRecord
+from datamarket_gym.payout.ledger.integrity import anchored, ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import approve, require_answers, standing_approvals, taken_of
+from datamarket_gym.payout.ledger.store import FILE as RECEIPT
+from datamarket_gym.payout.ledger.store import Ledger, holds, read_receipt, within_reach
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEEDS,
+    Check,
+    Contents,
     is_of_before_needs,
     outputs_of,
     read_manifest,
@@ -51,21 +52,20 @@ from datamarket_gym.payout.manifest import (
     submitted_hash,
 )
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import from_csv
+from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.prior.runs import ROLE as PRIOR
-from datamarket_gym.payout.report.of_book import as_drafted, stated
-from datamarket_gym.payout.report.state import NAME as REPORT
+from datamarket_gym.payout.report.status import NAME as REPORT
+from datamarket_gym.payout.report.status import as_drafted, stated
 from datamarket_gym.payout.run import work_out
-from datamarket_gym.payout.stages import Payday, Places
-from datamarket_gym.payout.verdicts import Check
+from datamarket_gym.payout.stages import PayoutJob, Places
+from datamarket_gym.payout.stored_inputs import kept_checks, log_head, places_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
-from datamarket_gym.payout.warnings import StandingWarning, read_warnings
+from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
 _NEAR = 1e-9
 
 
-def verify_book(book: Book, anchor: Path | None = None) -> list[Check]:
+def verify_ledger(book: Ledger, anchor: Path | None = None) -> list[Check]:
     """All checks of a book, and of the files of its runs, where they still lie where they were made."""
     checks = book.examined()
     if not all(check.good for check in checks):
@@ -109,9 +109,9 @@ def verify(
     manifest = read_manifest(folder)
     accounts = None
     try:
-        book = book_of(folder)
+        book = ledger_of(folder)
         checks = book.examined()
-    except BookError as error:  # its files are looked at all the same
+    except LedgerError as error:  # its files are looked at all the same
         checks = [Check("book", False, str(error))]
     if all(check.good for check in checks):
         accounts = book.accounts()
@@ -217,9 +217,9 @@ def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
         return []
     try:
         if where is None:
-            raise BookError("the book does not say where it is; name it with --intake")
+            raise LedgerError("the book does not say where it is; name it with --intake")
         return [IntakeLog.open(where, upto).examined()]
-    except BookError as error:
+    except LedgerError as error:
         return [Check("intake log", False, str(error))]
 
 
@@ -241,7 +241,7 @@ def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Che
     balances = sum(row[2] for row in entered.values())
     opening = sum(manifest["opening_balances"].values())
     text = money.text
-    warned = [StandingWarning.from_plain(w) for w in record.warnings]
+    warned = [UnresolvedWarning.from_plain(w) for w in record.warnings]
     return [
         Check(
             "sum of payments", paid == manifest["amount"], f"{text(paid)} of {text(manifest['amount'])}"
@@ -261,7 +261,7 @@ def _recomputed(
 ) -> list[Check]:
     progress.stage("reading the inputs again")
     try:
-        payday = Payday.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
+        payday = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
     except (DataMarketError, OSError) as error:
         return [Check("recomputed", False, f"the inputs cannot be read as they were: {error}")]
     if payday.run != manifest["run"]:
@@ -339,3 +339,48 @@ def _is_near(one: Any, other: Any) -> bool:
             return math.isclose(one, other, rel_tol=_NEAR, abs_tol=_NEAR)
         case _:
             return type(one) is type(other) and bool(one == other)
+
+
+@dataclass(frozen=True)
+class Approval:
+    """What asking for an approval came to: words on it, or what does not agree when the run is worked out again."""
+
+    words: str = ""
+    wrong: list[Check] = field(default_factory=list)
+
+
+def approve_recomputed(
+    run: Path,
+    by: str | None,
+    despite: Sequence[str],
+    submissions: Path | None = None,
+    validation: Path | None = None,
+    reference: Path | None = None,
+    prior: Sequence[Path] = (),
+    intake: str | None = None,
+    progress: Progress | None = None,
+) -> Approval:
+    """Work a run out again and approve it, unless something is wrong; one that was approved stays as it is."""
+    state = run_of(run).state
+    if state in APPROVED:
+        return Approval(f"was {state} before; nothing changed")
+    require_answers(run, despite)
+    manifest = sha256(run / MANIFEST)  # of what is worked out again: another may lie there afterwards
+    checks = verify(run, True, submissions, validation, progress, reference, prior=prior, intake=intake)
+    if wrong := [check for check in checks if not check.good]:
+        return Approval(wrong=wrong)
+    after = approve(run, manifest, by, despite)
+    return Approval("approved" if after in APPROVED else _waiting(run))
+
+
+def _waiting(run: Path) -> str:
+    """Who has approved a run, and who must still."""
+    accounts = ledger_of(run).accounts()
+    record = run_of(run, accounts)
+    standing = standing_approvals(accounts, record.run)
+    older = [visible(who) for who, _ in record.approvals if who not in standing]
+    return (
+        f"approved by {', '.join(map(visible, standing))}; the book asks for {accounts.rules.approvals} people: "
+        + (f"{', '.join(older)} approved before a warning that it has now, and must look at it and approve again"
+           if older else "somebody else must approve it, too")
+    )  # fmt: skip

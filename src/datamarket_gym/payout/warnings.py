@@ -1,7 +1,7 @@
 """Warnings that stand before money: what a person should look at before a run is approved.
 
 Each has a name. Whoever approves a run says every name that it has (``--accept NAME``), and the book keeps
-who did. What they are found by is in `datamarket_gym.payout.warned`; this is the record, and the rule of approval.
+who did. What they are found by is in `datamarket_gym.payout.warning_rules`; this is the rule of approval.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import DataMarketError, RunError, UnknownNameError
-from datamarket_gym.core.files import read_json, write_json
+from datamarket_gym.errors import DataMarketError, RunError, UnknownNameError
+from datamarket_gym.execution.files import read_json, write_json
 from datamarket_gym.payout.names import visible
 
 FILE = "warnings.json"
@@ -56,7 +56,7 @@ _FEW = 5  # items of a warning that is not answered
 
 
 @dataclass(frozen=True)
-class StandingWarning:
+class UnresolvedWarning:
     """One warning: what it is called, one line, what it means and what to do, how many, and some of them."""
 
     name: str
@@ -72,7 +72,7 @@ class StandingWarning:
     @classmethod
     def of(
         cls, name: str, title: str, words: str, items: Sequence[str] = (), count: int | None = None
-    ) -> StandingWarning:
+    ) -> UnresolvedWarning:
         """A warning about items, the first of which are shown; names in them are made visible.
 
         ``count`` is for items that are not listed one by one.
@@ -82,7 +82,7 @@ class StandingWarning:
         return cls(name, title, visible(words, _LONGEST_WORDS), total, shown)
 
     @classmethod
-    def from_plain(cls, data: dict[str, Any]) -> StandingWarning:
+    def from_plain(cls, data: dict[str, Any]) -> UnresolvedWarning:
         """A warning read back from JSON."""
         return cls(**{**data, "items": tuple(data["items"])})
 
@@ -92,31 +92,31 @@ class StandingWarning:
         return max(0, self.count - len(self.items)) if self.items else 0
 
 
-class DespiteError(DataMarketError):
+class AcceptedWarningError(DataMarketError):
     """Warnings that nobody answered for, or an answer to one that the run does not have."""
 
 
-def in_order(found: Sequence[StandingWarning]) -> list[StandingWarning]:
+def in_order(found: Sequence[UnresolvedWarning]) -> list[UnresolvedWarning]:
     """Warnings in the order in which they are shown."""
     return sorted(found, key=lambda warning: NAMES.index(warning.name))
 
 
-def write_warnings(found: Sequence[StandingWarning], folder: Path) -> None:
+def write_warnings(found: Sequence[UnresolvedWarning], folder: Path) -> None:
     """The warnings of a run as a file in its folder."""
     write_json(folder / FILE, [asdict(warning) for warning in in_order(found)], sort=False)
 
 
-def read_warnings(folder: Path) -> list[StandingWarning]:
+def read_warnings(folder: Path) -> list[UnresolvedWarning]:
     """The warnings of a finished run."""
     try:
-        return [StandingWarning.from_plain(row) for row in read_json(folder / FILE)]
+        return [UnresolvedWarning.from_plain(row) for row in read_json(folder / FILE)]
     except (TypeError, KeyError) as error:
         raise RunError(
             f"{str(folder / FILE)!r} is damaged ({error}); run verify, or pay again into another folder"
         ) from error
 
 
-def require_answered(found: Sequence[StandingWarning], despite: Sequence[str]) -> None:
+def require_answered(found: Sequence[UnresolvedWarning], despite: Sequence[str]) -> None:
     """Refuse an approval unless it names each warning, and no other."""
     for name in despite:
         if name not in NAMES:
@@ -125,18 +125,18 @@ def require_answered(found: Sequence[StandingWarning], despite: Sequence[str]) -
     needless = [name for name in despite if name not in present]
     if needless:
         has = f"it has {', '.join(present)}" if present else "it has none"
-        raise DespiteError(
+        raise AcceptedWarningError(
             f"the run has no warning {needless[0]!r} ({has}); leave --accept {needless[0]} out"
         )
     missing = [warning for warning in found if warning.name not in despite]
     if missing:
         lines = [_at_length(warning) for warning in missing]
-        raise DespiteError(
+        raise AcceptedWarningError(
             "not approved: look at each of these first, then approve with its name\n" + "\n".join(lines)
         )
 
 
-def _at_length(warning: StandingWarning) -> str:
+def _at_length(warning: UnresolvedWarning) -> str:
     """A warning as whoever approves reads it, with the first of what it is about."""
     items = [f"\n    - {item}" for item in warning.items[:_FEW]]
     more = f"\n    and {warning.count - _FEW:,} more" if items and warning.count > _FEW else ""

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.progress import SILENT, Progress
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import clusters_by
-from datamarket_gym.payout.book.runs import taken_of
-from datamarket_gym.payout.kept import places_of
+from datamarket_gym.execution.arrays import Codes
+from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.mechanism.payments import among
+from datamarket_gym.mechanism.pipeline import Pipeline
+from datamarket_gym.payout.ledger.runs import taken_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.results import Results, in_cents
-from datamarket_gym.payout.stages import FinishedRun, Payday, Places, compute_results
-from datamarket_gym.pipeline.payments import among
-from datamarket_gym.pipeline.pipeline import Pipeline
+from datamarket_gym.payout.stages import FinishedRun, PayoutJob, Places, compute_results
+from datamarket_gym.payout.stored_inputs import places_of
 
 
 def without_its_evidence(
@@ -47,10 +47,10 @@ def without_its_evidence(
     return _without(payday, results, mine)[code]
 
 
-def finished_results(folder: Path, places: Places) -> tuple[Payday, Results]:
+def finished_results(folder: Path, places: Places) -> tuple[PayoutJob, Results]:
     """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    payday = Payday.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
+    payday = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
     if payday.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
@@ -58,7 +58,7 @@ def finished_results(folder: Path, places: Places) -> tuple[Payday, Results]:
     return payday, compute_results(payday, FinishedRun(folder, manifest["outputs"]))
 
 
-def _without(payday: Payday, results: Results, mine: Codes) -> list[int]:
+def _without(payday: PayoutJob, results: Results, mine: Codes) -> list[int]:
     """Payments had the ties in these clusters not been there."""
     inputs, spec, clusters = results.inputs, payday.spec, results.payments.clustering
     fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))

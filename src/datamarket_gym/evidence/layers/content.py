@@ -8,18 +8,16 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.content import unit_keys
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.narrow import taken
-from datamarket_gym.core.parameters import Range
-from datamarket_gym.core.registry import register
-from datamarket_gym.evidence.distinct import DECIMALS, DistinctRows
-from datamarket_gym.evidence.forest import SPANNING
+from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
-from datamarket_gym.evidence.pairs import similar_pairs
-from datamarket_gym.evidence.settled import nearest_settled
-from datamarket_gym.units.submission import Submission
+from datamarket_gym.evidence.similarity_bounds import DECIMALS, DistinctRows
+from datamarket_gym.evidence.similarity_search import nearest_settled
+from datamarket_gym.evidence.spanning_forest import SPANNING, similar_pairs
+from datamarket_gym.execution.arrays import Codes, taken
+from datamarket_gym.parameters import Range
+from datamarket_gym.registry import register
 
 
 def raw_content(submission: Submission, kind: str, layer: str) -> tuple[Codes, NDArray[Any]]:

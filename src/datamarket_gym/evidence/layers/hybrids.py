@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from datamarket_gym.core.registry import register
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import Cosine, ExactHash, Theta
 from datamarket_gym.evidence.layers.minhash import Jaccard, MinHash, PhraseWords
-from datamarket_gym.evidence.layers.oracles import OracleSource
+from datamarket_gym.evidence.layers.oracle import OracleSource
 from datamarket_gym.evidence.layers.perceptual import HashBits, Perceptual
+from datamarket_gym.registry import register
 
 
 @register("evidence", "hybrid_source_cosine")

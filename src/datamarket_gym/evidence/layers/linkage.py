@@ -24,12 +24,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import ParameterError, SubmissionError
-from datamarket_gym.core.extras import require_extra
-from datamarket_gym.core.registry import register
+from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.errors import ParameterError, SubmissionError, require_extra
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, components, star
-from datamarket_gym.units.readers.tables import Table
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.registry import register
 
 Column = Sequence[str | None]
 

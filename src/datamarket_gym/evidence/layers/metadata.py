@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import ParameterError
-from datamarket_gym.core.registry import register
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import ParameterError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
-from datamarket_gym.units.submission import Submission
+from datamarket_gym.execution.arrays import Codes
+from datamarket_gym.registry import register
 
 
 @register("evidence", "metadata")

@@ -13,15 +13,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.extras import require_extra
-from datamarket_gym.core.parameters import Range
-from datamarket_gym.core.registry import register
+from datamarket_gym.errors import SubmissionError, require_extra
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
-from datamarket_gym.world.encoders.base import ContentError
-from datamarket_gym.world.encoders.pixels import open_image
+from datamarket_gym.execution.arrays import Codes
+from datamarket_gym.market.encoders.base import ContentError, open_image
+from datamarket_gym.parameters import Range
+from datamarket_gym.registry import register
 
 _BLOCK = 2048
 

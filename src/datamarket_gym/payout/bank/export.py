@@ -1,35 +1,93 @@
-"""From the book to a file for a bank: the batch is ordered and its file checked, both or neither.
+"""What each payment of a batch is for: the runs that it comes from and their periods, in a line for the payee.
+
+From the book to a file for a bank: the batch is ordered and its file checked, both or neither.
 
 The file is written aside and checked while the order is not yet in the book, and gets its name after it is: so there is
 no file that the book does not know of, and no order that cannot be written. Asked again, the open batch gives the same
 bytes.
+
+An export as it is asked for: from a book or the folder of a run, with the account that pays in words.
 """
 
 from __future__ import annotations
 
 import filecmp
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
-from datamarket_gym.core.errors import ParameterError, require_choice
-from datamarket_gym.core.files import replacing
-from datamarket_gym.payout.bank.account import BankAccount
-from datamarket_gym.payout.bank.accounts_file import doubts, read_accounts, require_payable
-from datamarket_gym.payout.bank.numbers import LENGTHS, plain
-from datamarket_gym.payout.bank.occasions import remittance_texts
-from datamarket_gym.payout.bank.order import PaymentOrder, payment_order
+from datamarket_gym.errors import DataMarketError, ParameterError, require_choice
+from datamarket_gym.execution.files import replacing
+from datamarket_gym.payout.bank.accounts import (
+    LENGTHS,
+    BankAccount,
+    doubts,
+    plain,
+    read_accounts,
+    require_payable,
+)
+from datamarket_gym.payout.bank.order import PaymentOrder, payment_order, write_plain
 from datamarket_gym.payout.bank.pain001 import require_valid, schema, write_message
-from datamarket_gym.payout.bank.plain_csv import write_plain
-from datamarket_gym.payout.book.accounts import Accounts, Batch
-from datamarket_gym.payout.book.batches import only_currency, order_on
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.run_record import APPROVED, named
-from datamarket_gym.payout.book.store import Book
+from datamarket_gym.payout.ledger.balances import Accounts, Batch
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord, named
+from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder, write_receipt
+from datamarket_gym.payout.ledger.store import Ledger, is_address
+from datamarket_gym.payout.ledger.transactions import only_currency, order_on
+from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+
+_SHORT = 8  # characters of a run's id, enough to find it again
+
+
+def remittance_texts(
+    entries: Sequence[LedgerEntry], runs: Mapping[str, RunRecord], batch: Batch
+) -> dict[str, str]:
+    """A line for each payee of a batch; entries after the batch change none of them."""
+    held = _runs_held(entries, batch)
+    return {payee: _line(held[payee], runs, batch) for payee in batch.lines}
+
+
+def _runs_held(entries: Sequence[LedgerEntry], batch: Batch) -> dict[str, list[str]]:
+    """The runs that each payee's line comes from.
+
+    An order takes what its runs pay and what earlier orders left (held, too little) or gave back; runs that are in no
+    batch yet wait for their own.
+    """
+    waiting: dict[str, list[str]] = {}
+    ordered: dict[tuple[str, str], list[str]] = {}
+    runs_of: dict[str, list[str]] = {}
+    begun: set[str] = set()  # runs that are in a batch, or were
+    for entry in entries:
+        payee, said = entry.payee, entry.content
+        if entry.currency != batch.currency:
+            continue
+        if entry.kind == "payment":
+            waiting.setdefault(payee, []).append(entry.run)
+        elif entry.kind == "batch":
+            runs_of[said["batch"]] = said["runs"]
+            begun.update(said["runs"])
+        elif entry.kind == "ordered":
+            left = waiting.pop(payee, [])
+            ordered[said["batch"], payee] = [run for run in left if run in begun]
+            waiting[payee] = [run for run in left if run not in begun]
+        elif entry.kind in ("cancelled", "bounced"):
+            name = (said if entry.kind == "cancelled" else entries[said["of"] - 1].content)["batch"]
+            waiting[payee] = ordered[name, payee] + waiting.get(payee, [])
+            if entry.kind == "cancelled":
+                begun.difference_update(runs_of[name])
+    return {payee: ordered[batch.id, payee] for payee in batch.lines}
+
+
+def _line(held: list[str], runs: Mapping[str, RunRecord], batch: Batch) -> str:
+    if not held:
+        return f"Payout, batch {batch.id}"
+    periods = ", ".join(dict.fromkeys(runs[run].period for run in held if runs[run].period))
+    return f"Payout{f' {periods}' if periods else ''}, run {', '.join(run[:_SHORT] for run in held)}"
+
 
 MESSAGE = "pain.001"
 FORMATS = (MESSAGE, "csv")
@@ -62,7 +120,7 @@ def debtor_account(
 
 
 def export_payments(
-    book: Book,
+    book: Ledger,
     accounts: Path | None,
     debtor: BankAccount | None,
     out: Path,
@@ -122,15 +180,15 @@ def _require_writable(out: Path) -> None:
         raise ParameterError("out", str(out), "choose a folder that you may write to")
 
 
-def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: str) -> BookError:
+def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: str) -> LedgerError:
     if run is not None and accounts.required(run).state not in APPROVED:
-        return BookError(
+        return LedgerError(
             f"the run is {named(accounts.required(run).state)}; approve it before it is paid"
         )
     adds = (
         "" if run is None else f". What several runs pay adds up in an export of the whole book: {where}"
     )
-    return BookError(
+    return LedgerError(
         f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
         f"held or below the least amount; see: datamarket ledger show {where}{adds}"
     )
@@ -144,7 +202,7 @@ def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
     return code
 
 
-def _otherwise(batch: Batch, book: Book, again: bool) -> str:
+def _otherwise(batch: Batch, book: Ledger, again: bool) -> str:
     """What to do if a batch cannot be paid as it is."""
     if again:
         return f"cancel the batch: datamarket ledger cancel {book.where} --batch {batch.id} --why ..."
@@ -155,7 +213,7 @@ def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
     """Refuse an open batch with a payee who was held after it was ordered."""
     held = [payee for payee in batch.lines if payee in accounts.holds]
     if held:
-        raise BookError(
+        raise LedgerError(
             f"the open batch {batch.id} pays {visible(held[0])!r}, who is held since: "
             f"{visible(accounts.holds[held[0]])}; cancel the batch and export again: "
             f"datamarket ledger cancel {where} --batch {batch.id} --why ..."
@@ -188,3 +246,73 @@ def _addresses(order: PaymentOrder) -> Iterator[str]:
             + "; banks may refuse them since November 2026: fill in the columns country and town, and --from-country "
             "and --from-town"
         )
+
+
+class AskedPayer(NamedTuple):
+    """The account that pays, as it is typed."""
+
+    name: str | None = None
+    account: str | None = None
+    bic: str | None = None
+    country: str | None = None
+    town: str | None = None
+
+
+class ExportDone(NamedTuple):
+    """An export, how its book is called, and the folder of the run that is then marked as paid, if it is one's."""
+
+    done: BankExport
+    place: str
+    paid_as: Path | None
+
+
+def export_from(
+    where: str,
+    accounts: Path | None,
+    payer: AskedPayer,
+    out: Path,
+    run: str | None = None,
+    currency: str | None = None,
+    on: date | None = None,
+    form: str = "pain.001",
+    by: str | None = None,
+) -> ExportDone:
+    """Order what a book, or a run of it, owes, and write the file; a run's folder notes it."""
+    debtor = (
+        debtor_account(payer.name, payer.account, *payer[2:]) if payer.name and payer.account else None
+    )
+    book, folder = ledger_at(where), _folder(where, run)
+    if folder:
+        wanted = read_manifest(folder)["run"]
+    else:
+        wanted = None if run is None else _run_id(book.accounts(), run)
+    done = export_payments(
+        book, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
+    )
+    place = book.where if is_address(where) else where  # an address may hold a password
+    alone = False
+    if folder:
+        after = book.accounts()
+        write_receipt(folder, book, after)
+        alone = done.batch.runs == [wanted] and after.runs[wanted].state == "approved"
+    return ExportDone(done, place, folder if alone else None)
+
+
+def _folder(where: str, run: str | None) -> Path | None:
+    """The folder of the run whose payees are asked for; None where none is named, or one by its id."""
+    named = run_folder(where)
+    if named and run:
+        raise DataMarketError(
+            f"{where!r} is the folder of a run already; leave --run out, or name the book itself"
+        )
+    return named or (run_folder(run) if run else None)
+
+
+def _run_id(accounts: Accounts, run: str) -> str:
+    """The run whose id begins so."""
+    found = [known for known in accounts.runs if run and known.startswith(run)]
+    if len(found) != 1:
+        raise DataMarketError(
+            f"{len(found) or 'no'} runs of the book have an id that begins with {run!r}; see: datamarket ledger show"
+        )
+    return found[0]

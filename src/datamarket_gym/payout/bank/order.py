@@ -2,6 +2,8 @@
 
 The same batch has the same ids, whenever it is written: a bank that is handed a message twice knows it by its id and
 refuses it. Every transfer has an id of its own, which the payee's bank shows, too.
+
+Payments as plain CSV, for banks and services that take no ISO 20022; text is escaped against formulas.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.payout.bank.account import LONGEST_NAME, LONGEST_SEPA_NAME, BankAccount
-from datamarket_gym.payout.bank.latin import cut, latin
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.bank.accounts import LONGEST_NAME, LONGEST_SEPA_NAME, BankAccount, cut, latin
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.names import csv_text, visible
 
 LONGEST_TEXT = 140
 _MOST_SEPA = 99_999_999_999  # cents in one transfer
@@ -105,3 +107,18 @@ def _digest(*parts: str) -> str:
     """An id that these texts decide; lengths stand before them, so that no two lists of texts make one."""
     told = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:_ID].upper()
+
+
+COLUMNS = ("payee", "name", "account", "amount", "currency", "reference", "bank", "text")
+
+
+def write_plain(order: PaymentOrder, path: Path) -> None:
+    """A row per transfer: names as the accounts have them, amounts with the currency's digits."""
+    rows = [
+        (
+            each.payee, each.to.name, each.to.number, order.currency.text(each.amount), order.currency.code,
+            each.reference, each.to.bic or each.to.clearing, each.text,
+        )
+        for each in order.transfers
+    ]  # fmt: skip
+    path.write_text(csv_text(COLUMNS, rows, ["amount"]), encoding="utf-8", newline="")

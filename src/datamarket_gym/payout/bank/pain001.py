@@ -16,9 +16,8 @@ from typing import Any
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.extras import require_extra
-from datamarket_gym.payout.bank.account import LONGEST_SEPA_NAME, BankAccount
+from datamarket_gym.errors import DataMarketError, require_extra
+from datamarket_gym.payout.bank.accounts import LONGEST_SEPA_NAME, BankAccount
 from datamarket_gym.payout.bank.order import BankTransfer, PaymentOrder
 
 MESSAGE = "pain.001.001.09"

@@ -1,28 +1,76 @@
-"""Whether what lies in a run's folder about its checks is what its book, its files and the beacon come to."""
+"""certificate.json: what the checks of a run leave to be gained, by the power that the operator states.
+
+Whether what lies in a run's folder about its checks is what its book, its files and the beacon come to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from datamarket_gym.core.errors import DataMarketError
-from datamarket_gym.core.files import sha256
-from datamarket_gym.payout.book.place import run_of
-from datamarket_gym.payout.book.receipts import within_reach
-from datamarket_gym.payout.checks import entries
-from datamarket_gym.payout.checks.carried import FILE as CARRIED
-from datamarket_gym.payout.checks.carried import carried_text
-from datamarket_gym.payout.checks.certificate import FILE as CERTIFICATE
-from datamarket_gym.payout.checks.certificate import settled_certificate
+from datamarket_gym.analysis.theorems.deterrence import Checks, Deterrence, Examined, certified_checks
+from datamarket_gym.analysis.theorems.leakage import Externality
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import json_text, sha256
+from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.payout.checks import plan as entries
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, drawn_again
-from datamarket_gym.payout.checks.plan import FILE as PLAN
-from datamarket_gym.payout.checks.record import FILE as OUTCOMES
-from datamarket_gym.payout.checks.record import FOLDER, answers_of
-from datamarket_gym.payout.checks.standing import FILE as BEFORE
+from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, drawn_again, read_checks
+from datamarket_gym.payout.checks.earlier_draft import EARLIER_FILE as BEFORE
+from datamarket_gym.payout.checks.outcomes import FILE as OUTCOMES
+from datamarket_gym.payout.checks.outcomes import FOLDER, answers_of, examined
+from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
+from datamarket_gym.payout.checks.plan import PLAN_FILE as PLAN
+from datamarket_gym.payout.checks.plan import CheckPlan, carried_text, paid_payees
+from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.store import within_reach
 from datamarket_gym.payout.manifest import NAME as MANIFEST
-from datamarket_gym.payout.manifest import read_manifest, settled_by
-from datamarket_gym.payout.verdicts import Check
+from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spec_of
+from datamarket_gym.payout.money import Currency
+
+FILE = "certificate.json"
+
+
+def settled_certificate(run: Path) -> str:
+    """The text of the certificate of a run that everybody passed, from what is kept of its checks and those before."""
+    plan, settles = entries.read_plan(run), settled_by(read_manifest(run))
+    if plan is not None:
+        checks = CheckPlan.model_validate_json(plan).spot_checks
+    elif settles is not None:  # nobody failed there, so that nothing was drawn here
+        checks = Checks(settles.checks, settles.power)
+    else:
+        raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
+    found = certificate_of(run, checks)
+    return json_text({**found.model_dump(mode="json"), "words": found.words})
+
+
+def _examined(run: Path) -> Examined:
+    """Whether each draw was a look of its own: by the answers here, or by those that all stand."""
+    settles = settled_by(read_manifest(run))
+    if settles is not None and entries.read_draw(run) is None:
+        return settles.examined
+    return examined(read_checks(run), answers_of(run))
+
+
+def certificate_of(run: Path, checks: Checks) -> Deterrence:
+    """What so many checks of every payee leave, for a run whose payees passed them."""
+    manifest = read_manifest(run)
+    spec, money, settles = (
+        spec_of(manifest),
+        Currency(manifest["currency"]),
+        settled_by(manifest),
+    )
+    payees = paid_payees(run, manifest)
+    return certified_checks(
+        checks,
+        payments=[p.paid / 10**money.digits for p in payees],
+        kappa=max(p.kappa for p in payees),
+        largest_unit=max(p.largest_unit for p in payees),
+        spill=Externality.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
+        carried=len(settles.carried) if settles else 0,
+        examined=_examined(run),
+        money=money.code,
+    )
 
 
 def agreements(run: Path) -> Iterator[Check]:
@@ -71,11 +119,11 @@ def _certificate(run: Path) -> Iterator[Check]:
     if not any(entry.kind == "checked" for entry in run_of(run).history):
         return
     try:
-        same = _holds(run / CERTIFICATE, settled_certificate(run))
+        same = _holds(run / FILE, settled_certificate(run))
         wrong = "missing, or not what the checks come to: settle again"
-        yield Check(CERTIFICATE, same, "as the checks come to" if same else wrong)
+        yield Check(FILE, same, "as the checks come to" if same else wrong)
     except DataMarketError as error:
-        yield Check(CERTIFICATE, False, str(error))
+        yield Check(FILE, False, str(error))
 
 
 def _drawn_as_said(run: Path, drawn: DrawnChecks) -> Check:

@@ -26,14 +26,13 @@ from pathlib import Path
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, RunError
-from datamarket_gym.core.files import sha256, write_text
-from datamarket_gym.payout.checks import entries
-from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
-from datamarket_gym.payout.checks.plan import FILE as PLAN
-from datamarket_gym.payout.checks.plan import CheckPlan
-from datamarket_gym.payout.checks.standing import StandingChecks, read_standing
+from datamarket_gym.errors import DataMarketError, ParameterError, RunError
+from datamarket_gym.execution.arrays import Values
+from datamarket_gym.execution.files import sha256, write_text
+from datamarket_gym.payout.checks import plan as entries
+from datamarket_gym.payout.checks.earlier_draft import EarlierChecks, read_earlier_checks
+from datamarket_gym.payout.checks.plan import PLAN_FILE as PLAN
+from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, paid_payees
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
 from datamarket_gym.payout.names import csv_text
@@ -93,7 +92,7 @@ def draw_checks(
 
     ``places`` says where the run's inputs are now, of which the page shows what was drawn.
     """
-    from datamarket_gym.payout.checks.page import write_checks_page
+    from datamarket_gym.payout.checks.review_page import write_checks_page
 
     _require_beacon(run, beacon)
     with entries.working_in(run):
@@ -131,7 +130,7 @@ def drawn_again(run: Path) -> DrawnChecks:
     plan = CheckPlan.model_validate_json(known.plan)
     payees = paid_payees(run, manifest)
     key = draw_key(sha256(run / MANIFEST), known.plan, known.beacon)
-    standing = read_standing(run, settled_by(manifest))
+    standing = read_earlier_checks(run, settled_by(manifest))
     draws, kept = drawn_by(key, plan, payees, standing)
     made = {} if standing is None else standing.looks
     before = {d.unit: [by for by in made[d.unit] if by] for d in draws if any(made.get(d.unit, []))}
@@ -149,7 +148,7 @@ def same_beacon(beacon: str) -> str:
 
 
 def drawn_by(
-    key: bytes, plan: CheckPlan, payees: list[CheckedPayee], standing: StandingChecks | None = None
+    key: bytes, plan: CheckPlan, payees: list[CheckedPayee], standing: EarlierChecks | None = None
 ) -> tuple[list[Draw], list[Draw]]:
     """The draws of a key that need an answer, numbered from 1, and those that have one; looks at a unit in a row."""
     waiting = frozenset(plan.carried)
@@ -172,7 +171,7 @@ def drawn_by(
 
 
 def _places(
-    key: bytes, checks: int, payee: CheckedPayee, standing: StandingChecks | None
+    key: bytes, checks: int, payee: CheckedPayee, standing: EarlierChecks | None
 ) -> Iterator[int]:
     """The units of a payee that are drawn, by their places."""
     before = np.zeros(len(payee.units))

@@ -1,4 +1,18 @@
-"""check plan: how many units of each payee are looked at, what that costs, and what it leaves to be gained.
+"""Who is paid by a run, and for which units: read from its files alone, so that anybody who has them can draw.
+
+Identities that are paid as one are one payee, under the first of their names. A unit earns a_u (the column
+``amount`` of clusters.parquet, as a part of what the run divides); P is the sum of a payee's positive a_u, T of all.
+
+carried.csv: units of payees who were too small to be checked, and so were not paid, to be handed in again.
+
+A balance would be paid later without a look at the units that it came from, so that many small names could earn up to
+the limit each, in each run, and never be drawn. Units that are handed in again are drawn from with all others of
+their payee in the run that pays for them.
+
+What the book keeps of a run's checks: the plan, which may change until there is a beacon; the beacon, once; what
+was answered; and whether everybody passed, or another draft took the place of the run.
+
+check plan: how many units of each payee are looked at, what that costs, and what it leaves to be gained.
 
 A plan decides the draw, with the run and the beacon, and may change until there is one. Payees who are paid less than
 ``least`` are not checked, and not paid: what is paid is what is drawn from. Their units can be handed in again.
@@ -6,33 +20,260 @@ A plan decides the draw, with the run and the beacon, and may change until there
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from datamarket_gym.core.arrays import Values
-from datamarket_gym.core.errors import DataMarketError, ParameterError, require_in
-from datamarket_gym.core.files import json_text, write_text
-from datamarket_gym.core.specs import Document
-from datamarket_gym.judge.guarantees.deterrence import (
+from datamarket_gym.analysis.theorems.deterrence import (
     Checks,
     deterrence_gap,
     expected_false_alarm_cost,
     false_alarm_probability,
 )
-from datamarket_gym.payout.checks import entries
-from datamarket_gym.payout.checks.payees import CheckedPayee, paid_payees
+from datamarket_gym.errors import DataMarketError, ParameterError, RunError, require_in
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.execution.files import claimed, json_text, remove_leftovers, write_text
+from datamarket_gym.payout.ledger.entries import APPROVED, DrawRecord, require_draft
+from datamarket_gym.payout.ledger.integrity import run_of, transaction_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.spec import MOST_CHECKS
+from datamarket_gym.payout.names import csv_text
+from datamarket_gym.payout.settings import MOST_CHECKS
+from datamarket_gym.registry import Document
+
+_MOST_KAPPA = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedPayee:
+    """A payee and the units it is paid for; those that earn nothing, or less, are left out and cannot be drawn."""
+
+    name: str
+    paid: int  # minor units, over all its identities
+    units: list[str]
+    identities: list[str]  # of each unit
+    rows: Codes  # the place of each unit among those that played
+    amount: Values  # what each earns, in whole currency, before anything is carried
+    total: float  # T: what all its units earn, those below zero included
+
+    @cached_property
+    def share(self) -> Values:
+        """The probability with which each unit is drawn, a_u+ / P."""
+        return np.asarray(self.amount / self.amount.sum())
+
+    @property
+    def kappa(self) -> float:
+        """P / T, at least 1; very large where its units together earn nothing and an old balance is paid."""
+        total = max(self.total, float(self.amount.sum()) / _MOST_KAPPA)
+        return max(1.0, float(self.amount.sum()) / total)
+
+    @property
+    def largest_unit(self) -> float:
+        """The part of P that its largest unit earns."""
+        return float(self.share.max())
+
+
+def payee_names(run: Path) -> dict[str, str]:
+    """The payee of each identity of a run, by the first of its names."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(run / "payments.parquet", columns=["identity", "paid_together_with"])
+    return {row["identity"]: row["paid_together_with"] or row["identity"] for row in table.to_pylist()}
+
+
+def paid_payees(run: Path, manifest: dict[str, Any]) -> list[CheckedPayee]:
+    """The payees that a run pays anything for units of theirs, by name."""
+    import pyarrow.parquet as pq
+
+    payee = payee_names(run)
+    money, settles = Currency(manifest["currency"]), settled_by(manifest)
+    paid: dict[str, int] = dict.fromkeys(payee.values(), 0)
+    for row in pq.read_table(run / "payments.parquet", columns=["identity", "payment"]).to_pylist():
+        paid[payee[row["identity"]]] += money.signed(row["payment"])
+    columns = ["unit", "identity", "row", "amount"]
+    if not set(columns) <= set(pq.read_schema(run / "clusters.parquet").names):
+        raise RunError(
+            f"{str(run)!r} was made by a version that knew of no checks; pay again into another folder"
+        )
+    table = pq.read_table(run / "clusters.parquet", columns=columns)
+    unit, identity = table["unit"].to_pylist(), table["identity"].to_pylist()
+    earned = table["amount"].to_numpy()
+    lost = frozenset() if settles is None else settles.unpaid
+    divided = earned[[name not in lost for name in identity]].sum()
+    worth = earned * (manifest["amount"] / 10**money.digits / divided)
+    number = {name: i for i, name in enumerate(sorted(paid))}
+    group = np.array([number[payee[name]] for name in identity], dtype=np.int64)
+    row = table["row"].to_numpy()
+    order = np.lexsort((row, group))
+    bounds = np.searchsorted(group[order], np.arange(len(number) + 1))
+    found = []
+    for name, at in number.items():
+        mine = order[bounds[at] : bounds[at + 1]]
+        good = mine[earned[mine] > 0]
+        if paid[name] > 0 and len(good):
+            found.append(
+                CheckedPayee(
+                    name,
+                    paid[name],
+                    [unit[i] for i in good],
+                    [identity[i] for i in good],
+                    row[good],
+                    worth[good],
+                    float(worth[mine].sum()),
+                )
+            )
+    return found
+
+
+CARRIED_FILE = "carried.csv"
+
+
+def carried_text(run: Path) -> str:
+    """The units that earned something for payees who were neither checked nor paid; empty where there are none."""
+    import pyarrow.parquet as pq
+
+    settles = settled_by(read_manifest(run))
+    waiting = frozenset() if settles is None else frozenset(settles.carried)
+    if not waiting:
+        return ""
+    table = pq.read_table(run / "clusters.parquet", columns=["unit", "identity", "row", "amount"])
+    rows = sorted(table.to_pylist(), key=lambda row: row["row"])
+    waits = [
+        (row["unit"], row["identity"])
+        for row in rows
+        if row["identity"] in waiting and row["amount"] > 0
+    ]
+    return csv_text(["unit", "identity"], waits)
+
+
+def write_carried(run: Path) -> None:
+    """Write the list into the run's folder, if anybody is on it."""
+    if text := carried_text(run):
+        write_text(run / CARRIED_FILE, text)
+
+
+@contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a run's folder, and take away what one that was killed was still writing."""
+    with claimed(folder, "check"):
+        remove_leftovers(folder)
+        yield
+
+
+def enter_plan(folder: Path, plan: str, announced: str, by: str | None = None) -> None:
+    """Enter how checks will be drawn; it takes the place of an earlier plan, unless that was drawn by."""
+    with transaction_of(folder) as (page, record):
+        if record.draw is not None:
+            raise DataMarketError(
+                f"checks of this run were drawn already (beacon {record.draw.beacon!r}); a plan cannot change after "
+                "that"
+            )
+        require_draft(record, "planned")
+        if record.plan == plan:
+            return
+        digest = hashlib.sha256(plan.encode()).hexdigest()
+        said = f"the beacon will be: {announced}" if announced else "no beacon was announced"
+        content = {"plan": plan, "detail": f"{said}; plan {digest}"}
+        page.add("planned", run=record.run, content=content, by=by)
+
+
+def enter_beacon(folder: Path, beacon: str, by: str | None = None) -> DrawRecord:
+    """Enter the beacon under which checks are drawn, once; another is refused. Returns what they are drawn by."""
+    with transaction_of(folder) as (page, record):
+        if record.draw is not None:
+            if record.draw.beacon != beacon:
+                raise DataMarketError(
+                    f"checks of this run were drawn under the beacon {record.draw.beacon!r}; nobody may draw again "
+                    "until the result pleases"
+                )
+            return record.draw
+        require_draft(record, "drawn")
+        if record.plan is None:
+            raise DataMarketError(
+                f"there is no plan to draw by; run datamarket check plan {folder}, with --announce and what the "
+                "beacon will be"
+            )
+        page.add("drawn", run=record.run, content={"beacon": beacon}, by=by)
+        return DrawRecord(record.plan, beacon)
+
+
+def require_open(folder: Path) -> None:
+    """Refuse answers to the checks of a run that was settled."""
+    require_draft(run_of(folder), "answered")
+
+
+def enter_answers(folder: Path, digest: str, new: int, by: str | None = None) -> None:
+    """Enter that answers were recorded: how many, and the hash of the file that holds all of them."""
+    with transaction_of(folder) as (page, record):
+        require_draft(record, "answered")
+        told = [e.content["outcomes"] for e in record.history if e.kind == "answers"]
+        if new or told[-1:] != [digest]:
+            page.add("answers", run=record.run, content={"new": new, "outcomes": digest}, by=by)
+
+
+def mark_checked(folder: Path, detail: str, answers: str, by: str | None = None) -> bool:
+    """A draft whose checks everybody passed is checked; False where it was so before."""
+    with transaction_of(folder) as (page, record):
+        if record.state in ("checked", *APPROVED):
+            return False
+        require_draft(record, "checked")
+        page.add("checked", run=record.run, content={"detail": detail, "outcomes": answers}, by=by)
+    return True
+
+
+def supersede(
+    folder: Path,
+    by_run: str,
+    place: Path,
+    why: str,
+    answers: str,
+    by: str | None = None,
+    *,
+    forfeited: Sequence[str] = (),
+    unchecked: Sequence[str] = (),
+) -> bool:
+    """Another draft, in the folder ``place``, takes the place of this one; False where it did so before.
+
+    ``forfeited`` are the identities that failed, ``unchecked`` those that would earn less than their checks cost.
+    """
+    with transaction_of(folder) as (page, record):
+        if record.state == "superseded":
+            return False
+        require_draft(record, "superseded")
+        content = {
+            "by_run": by_run, "place": str(place.resolve()), "detail": why, "outcomes": answers,
+            "forfeited": list(forfeited), "unchecked": list(unchecked),
+        }  # fmt: skip
+        page.add("superseded", run=record.run, content=content, by=by)
+    return True
+
+
+def read_plan(folder: Path) -> str | None:
+    """The plan of a run's checks, as it was entered; None where there is none."""
+    return run_of(folder).plan
+
+
+def read_draw(folder: Path) -> DrawRecord | None:
+    """The plan and the beacon of a run's checks; None where none were drawn."""
+    return run_of(folder).draw
+
+
+def read_superseded(folder: Path) -> tuple[str, Path] | None:
+    """The run that took a run's place, and its folder then; None where none did."""
+    later = run_of(folder).superseded
+    return None if later is None else (later[0], Path(later[1]))
+
 
 FOLDER = "checks"
-FILE = f"{FOLDER}/plan.json"
+PLAN_FILE = f"{FOLDER}/plan.json"
 
 
 class CheckPlan(Document):
@@ -118,9 +359,9 @@ class PlanSummary:
 def make_plan(run: Path, wishes: Wishes, by: str | None = None) -> PlanSummary:
     """Plan a run's checks; a plan that was made before is replaced, unless it was drawn by."""
     found = foreseen(run, wishes)
-    with entries.working_in(run):
-        entries.enter_plan(run, found.plan.text, found.plan.announced, by)
-        write_text(run / FILE, found.plan.text)
+    with working_in(run):
+        enter_plan(run, found.plan.text, found.plan.announced, by)
+        write_text(run / PLAN_FILE, found.plan.text)
     return found
 
 
@@ -131,9 +372,9 @@ def foreseen(run: Path, wishes: Wishes) -> PlanSummary:
     return summary(_plan(manifest, payees, wishes), payees)
 
 
-def read_plan(run: Path) -> CheckPlan:
+def read_plan_plan(run: Path) -> CheckPlan:
     """The plan as the book has it."""
-    text = entries.read_plan(run)
+    text = read_plan(run)
     if text is None:
         raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
     return CheckPlan.model_validate_json(text)

@@ -4,18 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from datamarket_gym.payout.intake.content import unit_digests as unit_digests
     from datamarket_gym.payout.intake.log import Arrivals as Arrivals
     from datamarket_gym.payout.intake.log import arrivals as arrivals
     from datamarket_gym.payout.intake.log import received as received
+    from datamarket_gym.payout.intake.log import unit_digests as unit_digests
     from datamarket_gym.payout.intake.receipts import IntakeReceipt as IntakeReceipt
+
 
 _EXPORTS = {
     "Arrivals": "log",
     "IntakeReceipt": "receipts",
     "arrivals": "log",
     "received": "log",
-    "unit_digests": "content",
+    "unit_digests": "log",
 }
 
 __all__ = list(_EXPORTS)

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.core.errors import DataMarketError, RunError
-from datamarket_gym.core.files import json_text, read_json, write_text
-from datamarket_gym.core.screen import Shown, counted
-from datamarket_gym.payout.book.anchor import read_anchors
-from datamarket_gym.payout.book.arrived import require_written
-from datamarket_gym.payout.book.entry import BookEntry, BookError, link, parsed
-from datamarket_gym.payout.book.store import Book
-from datamarket_gym.payout.intake.batch import UnitBatch
-from datamarket_gym.payout.intake.log import batch_hash, held_digests
+from datamarket_gym.display import Shown, counted
+from datamarket_gym.errors import DataMarketError, RunError
+from datamarket_gym.execution.files import json_text, read_json, write_text
+from datamarket_gym.payout.intake.log import UnitBatch, batch_hash, held_digests
+from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, link, parsed, require_written
+from datamarket_gym.payout.ledger.integrity import read_checkpoints
+from datamarket_gym.payout.ledger.store import Ledger
+from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.verdicts import Check
 
 FORMAT = 1
 
@@ -34,10 +32,10 @@ class IntakeReceipt(Shown):
     """An entry of the log, and the id of the book that it stands in."""
 
     book: str
-    entry: BookEntry
+    entry: LedgerEntry
 
     @classmethod
-    def of(cls, book: Book, entry: BookEntry) -> IntakeReceipt:
+    def of(cls, book: Ledger, entry: LedgerEntry) -> IntakeReceipt:
         """The receipt of an entry."""
         return cls(book.accounts().id, entry)
 
@@ -73,7 +71,7 @@ class IntakeReceipt(Shown):
         try:
             found = cls(book, parsed(number, body, previous, hashed))
             require_written(found.entry)
-        except BookError as error:
+        except LedgerError as error:
             raise ReceiptError(f"the receipt was changed: {error}") from error
         if json_text(found.plain()) != json_text(said):  # as text: 1, 1.0 and true are equal otherwise
             raise ReceiptError("the receipt was changed: it says otherwise than its entry")
@@ -110,7 +108,7 @@ def check_itself(receipt: IntakeReceipt) -> Check:
     )
 
 
-def check_in_book(receipt: IntakeReceipt, book: Book) -> list[Check]:
+def check_in_book(receipt: IntakeReceipt, book: Ledger) -> list[Check]:
     """Check that the book holds the entry, and its digests."""
     accounts, entry, here = book.accounts(), receipt.entry, f"the book {book.where!r}"
     if accounts.id != receipt.book:
@@ -121,7 +119,7 @@ def check_in_book(receipt: IntakeReceipt, book: Book) -> list[Check]:
     found = [Check("book", True, f"{here} holds the entry, to the letter")]
     try:
         list(held_digests(book, [entry]))
-    except BookError as error:
+    except LedgerError as error:
         return [*found, Check("digests", False, str(error))]
     return [*found, Check("digests", True, "those of all its units lie there as they arrived")]
 
@@ -129,7 +127,7 @@ def check_in_book(receipt: IntakeReceipt, book: Book) -> list[Check]:
 def check_anchored(receipt: IntakeReceipt, anchors: Path) -> Check:
     """Check that an anchor that somebody else keeps is of the entry."""
     what, entry = f"anchors {anchors.name}", receipt.entry
-    hashes = [head.hash for head in read_anchors(anchors) if head.number == entry.number]
+    hashes = [head.hash for head in read_checkpoints(anchors) if head.number == entry.number]
     if not hashes:
         return Check(
             what, False, f"none is of entry {entry.number}; hold the receipt against the log (--ledger), and the log "
@@ -153,7 +151,7 @@ def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> C
     return Check(what, True, said)
 
 
-def _readable(book: str, entry: BookEntry) -> dict[str, Any]:
+def _readable(book: str, entry: LedgerEntry) -> dict[str, Any]:
     """Gather what a receipt says in plain sight."""
     return {
         "book": book, "entry": entry.number, "kind": entry.kind, "at": entry.at, "identity": entry.payee,

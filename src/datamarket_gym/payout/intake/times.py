@@ -17,18 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.core.arrays import Codes, Features, Values
-from datamarket_gym.core.errors import SubmissionError
-from datamarket_gym.core.screen import counted, listed
-from datamarket_gym.payout.book.arrived import What
-from datamarket_gym.payout.book.entry import BookError
-from datamarket_gym.payout.book.receipts import holds, is_address
-from datamarket_gym.payout.book.seal import Head
-from datamarket_gym.payout.book.store import Book, begun, open_book
-from datamarket_gym.payout.intake.content import unit_digests
-from datamarket_gym.payout.intake.log import Arrivals, arrivals, held_digests, seconds_of
+from datamarket_gym.display import counted, listed
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.execution.arrays import Codes, Features, Values
+from datamarket_gym.payout.intake.log import Arrivals, arrivals, held_digests, seconds_of, unit_digests
+from datamarket_gym.payout.ledger.entries import LedgerError, What
+from datamarket_gym.payout.ledger.store import Head, Ledger, begun, holds, is_address, open_ledger
+from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.verdicts import Check
 
 ROLE = "intake"
 """The log among the inputs of a run, and among their places."""
@@ -37,7 +33,7 @@ _FEW = 5
 
 def placed(where: str) -> str:
     """Where a log is, as books and files may have it: an absolute path, or an address without a password."""
-    return open_book(where).where if is_address(where) else str(Path(where).resolve())
+    return open_ledger(where).where if is_address(where) else str(Path(where).resolve())
 
 
 @dataclass(frozen=True)
@@ -89,27 +85,27 @@ class IntakeLog:
     def open(cls, where: str, upto: LogHead | None = None) -> IntakeLog:
         """The log in a book, as it is now or up to an earlier head; refused where it does not hold that as it was."""
         if not begun(where):
-            raise BookError(
+            raise LedgerError(
                 f"there is no intake log at {where!r}; if it was moved, say where it is now: --intake BOOK"
             )
-        book = open_book(where)
+        book = open_ledger(where)
         with _naming(book):
             accounts = book.accounts()
         if upto is None:
             if not accounts.arrived.entries:
-                raise BookError(
+                raise LedgerError(
                     f"the book {book.where!r} holds no batch that was received; enter what arrives with "
                     "datamarket intake add, or leave --intake out"
                 )
             last = accounts.arrived.entries[-1]
             upto = LogHead(accounts.id, last.number, last.hash)
         elif accounts.id != upto.log:
-            raise BookError(
+            raise LedgerError(
                 f"the book {book.where!r} is not the intake log of the run: its id is {accounts.id[:16]}, not "
                 f"{upto.log[:16]}; name the right one with --intake"
             )
         elif not holds(accounts.entries, Head(upto.number, upto.head)):
-            raise BookError(
+            raise LedgerError(
                 f"the intake log {book.where!r} does not hold entry {upto.number} as it was when the run was worked "
                 "out: entries were lost or changed; bring the right copy back"
             )
@@ -118,7 +114,7 @@ class IntakeLog:
         return cls(upto, replace(found, batches=counting))
 
     @property
-    def book(self) -> Book:
+    def book(self) -> Ledger:
         """The book that holds it."""
         return self.arrivals.book
 
@@ -188,12 +184,12 @@ class IntakeLog:
 
 
 @contextmanager
-def _naming(book: Book) -> Iterator[None]:
+def _naming(book: Ledger) -> Iterator[None]:
     """What is wrong with a log is told with where it is: a run may have a book besides."""
     try:
         yield
-    except BookError as error:
-        raise BookError(f"the intake log {book.where!r}: {error}") from error
+    except LedgerError as error:
+        raise LedgerError(f"the intake log {book.where!r}: {error}") from error
 
 
 def require_received(

@@ -1,6 +1,6 @@
 """Pages people read: self-contained HTML files, no network, everything escaped."""
 
-from datamarket_gym.core.extras import require_extra
+from datamarket_gym.errors import require_extra
 
 require_extra("jinja2", "payout")
 require_extra(

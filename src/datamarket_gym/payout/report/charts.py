@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datamarket_gym.evidence.threshold.price import LIMIT
-from datamarket_gym.judge.redteam import AuditReport, Trial
+from datamarket_gym.analysis.redteam import AuditReport, Trial
+from datamarket_gym.evidence.threshold import LIMIT
 from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.glossary import attack_title
+from datamarket_gym.payout.report.html import attack_title
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.threshold import DrawnThreshold
 

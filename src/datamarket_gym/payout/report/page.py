@@ -8,38 +8,40 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.core.files import write_text
-from datamarket_gym.core.screen import counted
+from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.display import counted
 from datamarket_gym.evidence import Threshold
-from datamarket_gym.evidence.threshold.crowding import ALLOWED
-from datamarket_gym.evidence.threshold.price import LIMIT
-from datamarket_gym.learners.base import LEARNERS
-from datamarket_gym.learners.coverage import Coverage
-from datamarket_gym.payout.asked import check_words
-from datamarket_gym.payout.clock import time_words
+from datamarket_gym.evidence.threshold import ALLOWED, LIMIT
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.intervals import LEVEL
-from datamarket_gym.payout.lots import drawn_clusters, drawn_under, source_words
 from datamarket_gym.payout.manifest import NEEDS
 from datamarket_gym.payout.money import thousands
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
-from datamarket_gym.payout.red_team import read_red_team
-from datamarket_gym.payout.report.bought import bought_section
-from datamarket_gym.payout.report.chains import chain_rows
 from datamarket_gym.payout.report.charts import (
     MOST_SHOWN,
     payment_chart,
     red_team_chart,
     threshold_chart,
 )
-from datamarket_gym.payout.report.cheats import red_team_section
 from datamarket_gym.payout.report.html import PayoutPage, Row, render
-from datamarket_gym.payout.report.needs import needs_chart, needs_section
+from datamarket_gym.payout.report.sections import (
+    acquired_section,
+    chain_rows,
+    needs_chart,
+    needs_section,
+    red_team_section,
+)
+from datamarket_gym.payout.required_checks import required_checks_message
 from datamarket_gym.payout.results import Results, has_balances
-from datamarket_gym.payout.spec import PayoutSpec
-from datamarket_gym.payout.warnings import StandingWarning
-from datamarket_gym.units.labels import are_numbers
+from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.payout.statements.record import drawn_clusters, drawn_under, source_message
+from datamarket_gym.payout.submission_times import time_messages
+from datamarket_gym.payout.validation_coverage import Needs
+from datamarket_gym.payout.warnings import UnresolvedWarning
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.coverage import Coverage
 
 _MOST_ROWS, _MOST_LEAKS, _MOST_LINKS = 5000, 500, 500
 _POLICY = {
@@ -54,13 +56,15 @@ _NO_FILE = {
 }
 
 
-def write_report(results: Results, warnings: Sequence[StandingWarning], run: str, folder: Path) -> None:
+def write_report(
+    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
+) -> None:
     """Render the report of a run."""
     write_text(folder / "report.html", render(payout_page(results, warnings, run, folder)))
 
 
 def payout_page(
-    results: Results, warnings: Sequence[StandingWarning], run: str, folder: Path
+    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
 ) -> PayoutPage:
     """Everything the report shows."""
     spec, threshold = results.spec, results.threshold
@@ -79,16 +83,16 @@ def payout_page(
         title=f"Payout of {amount}",
         run=run,
         amount=amount,
-        period=period_words(spec),
+        period=period_message(spec),
         currency=spec.currency,
         warnings=list(warnings),
         facts=_facts(results),
-        clock=time_words(results.inputs, spec),
+        clock=time_messages(results.inputs, spec),
         logged=results.inputs.received is not None,
         notes=_notes(results),
         policy=f"Divided among {len(results.names):,} identities by {results.worth.divided}{_beyond(results)}. "
         f"The payments add up to the amount exactly. {_signs(results)}",
-        checks=check_words(results),
+        checks=required_checks_message(results),
         interval=_interval(results),
         payments=_payments(results),
         shown=_shown(results),
@@ -98,11 +102,11 @@ def payout_page(
         chains=chain_rows(results),
         leaks=leaked_units(results)[:_MOST_LEAKS],
         leaks_left_out=max(0, len(results.leaks) - _MOST_LEAKS),
-        bought=bought_section(results),
+        bought=acquired_section(results),
         links=_links(results),
         links_left_out=max(0, len(results.payees.edges) - _MOST_LINKS),
         overrides=_overrides(results),
-        evidence_why=evidence_words(threshold),
+        evidence_why=evidence_message(threshold),
         check=_check(results),
         red_team=None if audit is None else red_team_section(audit, results),
         red_team_why=why,
@@ -124,7 +128,7 @@ def _beyond(results: Results) -> str:
     return "" if results.inputs.prior is None else "; of that, what goes beyond what was bought before"
 
 
-def period_words(spec: PayoutSpec) -> str:
+def period_message(spec: PayoutSpec) -> str:
     """What the payday is for: as the operator says it, else when the market was open, else nothing."""
     if spec.period:
         return visible(spec.period, 200)
@@ -133,7 +137,7 @@ def period_words(spec: PayoutSpec) -> str:
     return f"from {spec.opens} on" if spec.opens else f"until {spec.closes}" if spec.closes else ""
 
 
-def evidence_words(threshold: Threshold) -> str:
+def evidence_message(threshold: Threshold) -> str:
     """Which evidence was used and why, in a sentence or two."""
     why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
     return (
@@ -182,7 +186,7 @@ def _shown(results: Results) -> str:
 def _notes(results: Results) -> list[str]:
     spec, notes = results.spec, []
     if results.threshold.theta is None and spec.theta != "none":
-        notes.append(evidence_words(results.threshold))
+        notes.append(evidence_message(results.threshold))
     if drawn := len(drawn_clusters(results)):
         notes.append(
             f"In {counted(drawn, 'cluster')} units of several names carry the same time: a lot decided who was first, "
@@ -322,7 +326,7 @@ def _mechanism(results: Results) -> list[tuple[str, str]]:
         ),
         ("Seed", str(spec.seed)),
         ("Units of equal time", f"draw lots under {drawn_under(results)}"),
-        *([("Trusted sources", source_words(results))] if spec.columns.trusted_source else []),
+        *([("Trusted sources", source_message(results))] if spec.columns.trusted_source else []),
     ]
 
 

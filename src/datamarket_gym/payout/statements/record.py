@@ -1,4 +1,11 @@
-"""A payee's payment taken apart, from a run's tables: what it sent, what matched what, and what came of it.
+"""Who was first beyond the clock: where a lot decided and under what it was drawn, and which sources counted.
+
+What a payee's units are to the buyer: how many of the validation rows they cover, and which units bring most.
+
+Which rows these are is left out unless it is asked for: whoever knows it, unit by unit, learns where the secret rows
+lie and can hand in what is made for them.
+
+A payee's payment taken apart, from a run's tables: what it sent, what matched what, and what came of it.
 
 Text, JSON and pages are views of this record. Amounts are in minor units, names as the run knows them.
 """
@@ -7,17 +14,153 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.screen import Shown
-from datamarket_gym.payout.lots import under
+from datamarket_gym.display import Shown
+from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import run_called
-from datamarket_gym.payout.statements.covering import NeedsCovered, needs_covered
+from datamarket_gym.payout.names import run_called, visible
 from datamarket_gym.payout.statements.tables import RunTables, TableRow
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.results import Results
+    from datamarket_gym.payout.validation_coverage import Needs
+
+
+def drawn_clusters(results: Results) -> Codes:
+    """The clusters that one identity owns because of a lot: another's unit in it carries the same time."""
+    from datamarket_gym.evidence.graph import seniority_ranks
+
+    submission, clusters = results.inputs.submission, results.payments.clustering
+    rank, label, owner = seniority_ranks(submission, clusters.lot), clusters.label, results.inputs.owner
+    by_rank = np.lexsort((rank, label))
+    first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
+    as_early = submission.times == submission.times[first]
+    return np.unique(label[as_early & (rank > rank[first]) & (owner != owner[first])])
+
+
+def drawn_under(results: Results) -> str:
+    """What lots are drawn under, in words."""
+    return under(results.spec.beacon)
+
+
+def under(beacon: str | None) -> str:
+    """The same by the beacon that was announced, if one was."""
+    return f"the beacon “{visible(beacon)}”" if beacon else "a digest of the validation rows"
+
+
+def source_message(results: Results) -> str:
+    """How many of the units that name a source descend from it."""
+    named = results.inputs.derived
+    counted = int((results.payments.clustering.edges.reason == "trusted source").sum())
+    if counted == named:
+        return f"all {named:,} units that name another as their source descend from it"
+    return (
+        f"{counted:,} of {named:,} units that name another as their source descend from it; the others name one that "
+        "is not among the units, or that did not come earlier"
+    )
+
+
+MOST_UNITS = 5
+
+
+@dataclass(frozen=True)
+class CoveredNeed:
+    """A validation row that a unit covers."""
+
+    row: int  # in its file, counted from 0
+    degree: float  # how near the unit comes to it: 0 as strangers do, 1 the same
+    place: int  # 1: no other unit comes nearer
+    units: int  # how many cover it, this one included
+    share: float  # of what is paid for the row
+    part: float  # of the unit's score
+
+
+@dataclass(frozen=True)
+class CoveringUnit:
+    """A unit that counts for the payee, and how many validation rows it covers.
+
+    ``needs`` are the rows that bring it most, where they are asked for; their parts and ``rest``, which the other rows
+    bring, sum to ``score``.
+    """
+
+    unit: str
+    score: float
+    degree: float  # how near it comes to the row that brings it most
+    rows: int
+    well: int
+    nearest: int
+    needs: list[CoveredNeed] = field(default_factory=list)
+    rest: float = 0.0
+
+
+@dataclass(frozen=True)
+class NeedsCovered:
+    """How many of the validation rows all units of a payee cover, and its best units."""
+
+    of: int  # validation rows
+    rows: int
+    well: int
+    nearest: int  # for how many nobody comes nearer than one of its units
+    units: list[CoveringUnit]
+
+
+def needs_covered(
+    tables: RunTables, name: str, mine: Codes, with_rows: bool, most: int = MOST_UNITS
+) -> NeedsCovered | None:
+    """What the units ``mine`` of a payee cover, those that count for it; None where something else is paid for."""
+    needs, units = tables.needs, tables.units
+    if needs is None:
+        return None
+    share = units.share[mine]
+    score = needs.value[units.cluster[mine]] * share
+    best = np.lexsort((units.came[mine], -score))[:most]
+    at = tables.by_name[name]
+    return NeedsCovered(
+        of=len(needs),
+        rows=int(needs.of_identity[at]),
+        well=int(needs.of_identity_well[at]),
+        nearest=int(needs.of_identity_nearest[at]),
+        units=[
+            _unit(
+                needs, units.name(int(mine[i])), int(units.cluster[mine[i]]), float(share[i]), with_rows
+            )
+            for i in best.tolist()
+            if score[i] > 0
+        ],
+    )
+
+
+def _unit(needs: Needs, name: str, cluster: int, share: float, with_rows: bool) -> CoveringUnit:
+    score = float(needs.value[cluster]) * share
+    told = [_need(needs, cluster, i, share) for i in np.flatnonzero(needs.row[cluster] >= 0).tolist()]
+    told = told if with_rows else []
+    return CoveringUnit(
+        unit=name,
+        score=score,
+        degree=float(needs.degree[cluster, 0]),
+        rows=int(needs.rows[cluster]),
+        well=int(needs.rows_well[cluster]),
+        nearest=int(needs.rows_nearest[cluster]),
+        needs=told,
+        rest=score - sum(each.part for each in told),
+    )
+
+
+def _need(needs: Needs, cluster: int, i: int, share: float) -> CoveredNeed:
+    row, part = int(needs.row[cluster, i]), float(needs.part[cluster, i]) * share
+    paid = (needs.covered[row] - needs.before[row]) / len(needs)
+    return CoveredNeed(
+        row=row,
+        degree=float(needs.degree[cluster, i]),
+        place=int(needs.place[cluster, i]),
+        units=int(needs.units[row]),
+        share=float(part / paid),
+        part=part,
+    )
+
 
 MOST_TIES, MOST_NAMES, EXAMPLES = 1000, 20, 3
 
@@ -37,7 +180,7 @@ class Receipts:
 
 
 @dataclass(frozen=True)
-class OwnTie:
+class OwnMatch:
     """A unit of the payee's that was taken for the same as another, and who is paid for the two."""
 
     unit: str
@@ -64,7 +207,7 @@ class MatchedPayee:
     for_others: int  # of these: that count for others
     for_them: int  # of those: that count for this one
     reasons: dict[str, int]  # how many of these, by reason
-    examples: list[OwnTie]
+    examples: list[OwnMatch]
 
 
 @dataclass(frozen=True)
@@ -119,7 +262,7 @@ class Explanation(Shown):
     counted_for_in_all: int
     clusters: int
     owned: int
-    ties: list[OwnTie]
+    ties: list[OwnMatch]
     ties_in_all: int
     matched: list[MatchedPayee]
     matched_in_all: int
@@ -304,13 +447,13 @@ class _Pairs:
         codes = self.tables.ties.reason[self.ties[self.first[i] : self.last[i]]]
         return list(dict.fromkeys(self.tables.ties.reasons[code] for code in codes.tolist()))
 
-    def tie(self, i: int) -> OwnTie:
+    def tie(self, i: int) -> OwnMatch:
         """One pair, in names."""
         tables, units = self.tables, self.tables.units
         mine, other = int(self.mine[i]), int(self.other[i])
         came = units.came[[mine, other]]
         owners = tables.owners(mine)
-        return OwnTie(
+        return OwnMatch(
             unit=units.name(mine),
             other=units.name(other),
             of=tables.names[units.owner[other]],

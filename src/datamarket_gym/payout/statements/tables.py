@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from datamarket_gym.core.arrays import Codes, Values
-from datamarket_gym.core.errors import RunError
+from datamarket_gym.errors import RunError
+from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.payout.manifest import KNOWN, NEEDS, read_manifest, require_as_written
-from datamarket_gym.payout.needs import Needs
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
 from datamarket_gym.payout.quarantine import BadRow, read_quarantine
+from datamarket_gym.payout.validation_coverage import Needs
 
 TableRow = dict[str, Any]
 
@@ -75,7 +75,7 @@ class PlayedUnits:
 
 
 @dataclass(frozen=True, eq=False)
-class UnitTies:
+class UnitMatches:
     """Every tie between units from both of its ends: ``mine[i]`` is tied to ``other[i]``, by their rows."""
 
     mine: Codes
@@ -93,7 +93,7 @@ class RunTables:
     manifest: dict[str, Any]
     payments: list[TableRow]
     units: PlayedUnits
-    ties: UnitTies
+    ties: UnitMatches
     leaks: list[TableRow]
     links: list[TableRow]  # between identities: ties, and claims that tie nobody
     bad: list[BadRow]  # rows that could not be used
@@ -303,12 +303,12 @@ def _places(names: pa.ChunkedArray, among: pa.ChunkedArray) -> Codes:
     return found
 
 
-def _from_both_ends(evidence: pa.Table, units: pa.ChunkedArray) -> UnitTies:
+def _from_both_ends(evidence: pa.Table, units: pa.ChunkedArray) -> UnitMatches:
     ends = pa.chunked_array([*evidence["left"].chunks, *evidence["right"].chunks], pa.string())
     left, right = np.split(_places(ends, units), 2)
     reason = evidence["reason"].combine_chunks().dictionary_encode()
     codes, score = reason.indices.to_numpy().astype(np.int64), evidence["score"].to_numpy()
-    return UnitTies(
+    return UnitMatches(
         np.concatenate([left, right]),
         np.concatenate([right, left]),
         np.tile(score, 2),

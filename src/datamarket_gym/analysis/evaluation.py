@@ -1,0 +1,261 @@
+"""evaluate: what attacks gain under mechanisms, what they cost the others, and whether the order of payees holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.analysis.metrics import Metrics, Report, gain_of
+from datamarket_gym.analysis.spot_checks import checked_attack
+from datamarket_gym.analysis.theorems.deterrence import Checks
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.display import Screen, Shown, counted
+from datamarket_gym.errors import (
+    DataMarketError,
+    InputTypeError,
+    UnknownNameError,
+    require_instance,
+    require_whole,
+)
+from datamarket_gym.evidence.graph import suppress_market_warnings
+from datamarket_gym.market.attacks import Attack
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.mechanism import Mechanism, OwnMechanism, PaidTotals, Payer, as_mechanism
+from datamarket_gym.plots import plot_pairs
+from datamarket_gym.registry import create, written
+from datamarket_gym.result_table import ResultTable
+from datamarket_gym.utilities.custom import as_utility, utility_title
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
+
+_ORACLE = {"evidence": "oracle_latent", "allocation": "equal_submitted"}
+
+
+def evaluate(
+    mechanism: Any,
+    market: ProviderMarket,
+    attack: Any,
+    *,
+    provider: str | int = 0,
+    utility: Any = None,
+    spot_checks: int = 0,
+    power: float = 0.8,
+) -> Evaluation:
+    """Measure what attacks gain under one or several mechanisms in a market.
+
+    Parameters
+    ----------
+    mechanism : str, Mechanism, object with ``pay``, or list of these
+        For example ``"shapley"``, ``["shapley", "recommended"]`` or one of your own.
+    market : ProviderMarket
+        `ProviderMarket.from_task` makes one of a built-in task, `ProviderMarket.from_arrays` of your own data.
+    attack : str, Attack, or list of these
+        For example ``"sybil_split_k@3"``; ``datamarket list attack`` lists them.
+    provider : str or int
+        Who attacks; the first provider if left out.
+    utility : UtilityOracle, str, estimator, or callable, optional
+        What data are worth; the market's own if left out. A name, an estimator or a function is taken as in `value`,
+        and accuracy is counted over chance.
+    spot_checks : int
+        How many units of each payee are checked, drawn by amount; who fails is paid nothing. The attacker's payment is
+        then the expected one. Only mechanisms made of evidence and a semivalue say what single units earn.
+    power : float
+        Probability that a spot check detects a unit that is not genuine.
+
+    Returns
+    -------
+    Evaluation
+        A row for each mechanism and attack, with `Evaluation.plot`.
+
+    Raises
+    ------
+    DataMarketError
+        If an argument cannot be used; the message names it and what to pass.
+
+    Examples
+    --------
+    >>> market = ProviderMarket.from_task("synthetic(n_providers=4, per_provider=15)", learner="coverage")
+    >>> found = evaluate("recommended", market, "sybil_split_k@3")
+    >>> found.table()["gain"].round(6).tolist()
+    [1.0]
+    """
+    require_instance(
+        "market",
+        market,
+        ProviderMarket,
+        "a ProviderMarket (ProviderMarket.from_arrays makes one of arrays)",
+    )
+    given, tried = _several(mechanism), _several(attack)
+    mechanisms = list(zip(_titles(given), map(_mechanism, given), strict=True))
+    attacks = list(zip(_titles(tried), map(_attack, tried), strict=True))
+    utility = _oracle(market, utility)
+    checks = Checks(require_whole("spot_checks", spot_checks, at_least=0), power)
+    name = market.state.provider(provider)
+    profiles = [(title, one.apply(name, market.state)) for title, one in attacks]
+    reports: dict[tuple[str, str], Report] = {}
+    for title, chosen in mechanisms:
+        honest = chosen.pay(market.honest.submission, utility, market.honest.truth)
+        with suppress_market_warnings():  # warnings are of the honest market
+            for attacked, profile in profiles:
+                reports[title, attacked] = _report(chosen, market, profile, honest, utility, checks)
+    worth = f"{utility_title(utility.learner)}, U(empty) = {utility.empty_value:.3g}"
+    if spot_checks:
+        worth += f"; expected payments with {counted(spot_checks, 'spot check')} of each payee, power {power:g}"
+    return Evaluation(reports, name, worth)
+
+
+def _oracle(market: ProviderMarket, utility: Any) -> UtilityOracle:
+    if utility is None:
+        return market.utility_oracle()
+    if isinstance(utility, UtilityOracle):
+        return utility
+    learner = as_utility(utility)
+    return market.utility_oracle(Utility(), learner).counted_from(learner.paid_from)
+
+
+def _report(
+    chosen: Mechanism | OwnMechanism,
+    market: ProviderMarket,
+    profile: SubmittedProfile,
+    honest: PaidTotals,
+    utility: UtilityOracle,
+    checks: Checks,
+) -> Report:
+    paid = chosen.pay(profile.submission, utility, profile.truth)
+    oracle = None
+    if (
+        isinstance(chosen, Mechanism) and chosen.granularity == "identity"
+    ):  # units have no such reference
+        oracle = chosen.model_copy(update=_ORACLE).pay(profile.submission, utility, profile.truth)
+    report = Metrics.evaluate(paid, profile, honest, oracle)
+    if not checks.per_payee:
+        return report
+    own = report.honest_payment
+    due = checked_attack(chosen, profile, paid, market.honest, own, utility).expected(checks).pay
+    return replace(report, attacked_payment=due, gain=gain_of(due, own), gain_additive=due - own)
+
+
+def _several(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+
+
+def _mechanism(given: Any) -> Mechanism | OwnMechanism:
+    if isinstance(given, str):
+        given = create("mechanism", given)
+    if not isinstance(given, Payer):
+        raise InputTypeError(
+            "mechanism",
+            given,
+            "a name such as 'shapley', mechanism(...), or an object with pay(submission, utility)",
+        )
+    return as_mechanism(given)
+
+
+def _attack(given: Any) -> Attack:
+    if not isinstance(given, str | Attack | dict):
+        raise InputTypeError("attack", given, "a name such as 'sybil_split_k@3', or an Attack")
+    return create("attack", given)
+
+
+def _titles(given: list[Any]) -> list[str]:
+    """A title of each, numbered where several have the same."""
+    titles = [_title(one) for one in given]
+    return [
+        f"{title} ({titles[: i + 1].count(title)})" if titles.count(title) > 1 else title
+        for i, title in enumerate(titles)
+    ]
+
+
+def _title(given: Any) -> str:
+    """What tables call a mechanism or an attack: the text it was given as, its name, or its written form."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Payer):
+        return as_mechanism(given).label
+    try:
+        return written(given)
+    except DataMarketError:  # one that is not registered
+        return type(given).__name__
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
+    """What attacks gained, mechanism by mechanism.
+
+    Attributes
+    ----------
+    reports : dict
+        The `Report` of each (mechanism, attack).
+    provider : str
+        Who attacked.
+    utility : str
+        What data were worth.
+    """
+
+    reports: dict[tuple[str, str], Report]
+    provider: str
+    utility: str
+
+    def __getitem__(self, key: tuple[str, str]) -> Report:
+        if key not in self.reports:
+            raise UnknownNameError("mechanism and attack", str(key), map(str, self.reports))
+        return self.reports[key]
+
+    def table(self) -> ResultTable:
+        """Return one row for each mechanism and attack.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``mechanism``, ``attack``; ``honest_payment`` and ``attacked_payment`` of the attacker, over all its
+            identities; ``gain``, their ratio (1 = no gain; NaN where the honest payment is not above zero);
+            ``gain_additive``, their difference; ``victim_loss``, the largest share of its pay that another provider
+            loses; ``distance_to_true_owners``, under identity-level mechanisms how far all payments are from those that
+            know the true owners, as a share of v(all) (NaN under others); ``rank_stability``, Kendall's tau of
+            providers' payments before and after. With spot checks payments and gains are expectations, the others are
+            before checks.
+        """
+        found = list(self.reports.values())
+        columns: dict[str, Any] = {
+            "mechanism": [mechanism for mechanism, _ in self.reports],
+            "attack": [attack for _, attack in self.reports],
+            "honest_payment": [one.honest_payment for one in found],
+            "attacked_payment": [one.attacked_payment for one in found],
+        }
+        paid = np.array([one.honest_payment for one in found])
+        columns["gain"] = np.where(paid > 0, [one.gain for one in found], np.nan)
+        for name in ("gain_additive", "victim_loss"):
+            columns[name] = [getattr(one, name) for one in found]
+        columns["distance_to_true_owners"] = [one.oracle_l1 for one in found]
+        columns["rank_stability"] = [one.rank_stability for one in found]
+        attacks = counted(len({attack for _, attack in self.reports}), "attack")
+        return ResultTable(f"{attacks} by {self.provider}; {self.utility}; gain 1 = no gain", columns)
+
+    def screen(self) -> Screen:
+        """Payments and gains."""
+        table = self.table()
+        shown = ("mechanism", "attack", "honest_payment", "attacked_payment", "gain")
+        return ResultTable(table.title, {name: table[name] for name in shown}).screen()
+
+    def plot(self) -> Any:
+        """Plot the attacker's honest against its attacked payment, attack by attack.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib where it is installed, else of plotly.
+
+        Raises
+        ------
+        ImportError
+            If neither is installed.
+        """
+        table = self.table()
+        one = len({mechanism for mechanism, _ in self.reports}) == 1
+        labels = [attack if one else f"{attack}, {mechanism}" for mechanism, attack in self.reports]
+        return plot_pairs(
+            labels, table["honest_payment"], table["attacked_payment"],
+            title=f"Payment of {self.provider}, honest and attacking", xlabel="payment (value)",
+        )  # fmt: skip

@@ -1,0 +1,231 @@
+"""Metrics: what an attack gained, what it cost the others, and what a mechanism cost the honest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import DataMarketError, require_instance
+from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.mechanism.payments import PaidTotals, Payments
+
+CLEAR = 0.1
+"""Of an equal share of v(all): an honest payment up to this is not clearly above zero."""
+
+ROUNDING = 1e-9
+"""Values are accuracies, of the order of one: what is smaller than this is rounding, and divides nothing."""
+
+
+def clearly_paid(payment: float, grand_value: float, providers: int) -> bool:
+    """Whether an honest payment is clearly above zero, so that a multiplicative gain means something.
+
+    payment > CLEAR * v(all) / n for n latent providers; nothing is clear where all data together are
+    worth nothing, or less.
+    """
+    return grand_value > ROUNDING and payment > CLEAR * grand_value / providers
+
+
+def gain_of(paid: float, honest: float) -> float:
+    """The multiplicative gain; NaN where the honest payment is rounding, which divides nothing."""
+    return paid / honest if abs(honest) > ROUNDING else float("nan")
+
+
+def of_grand_value(amount: float, grand_value: float) -> float:
+    """An amount as a part of v(all); NaN where all data together are worth nothing, or less."""
+    return amount / grand_value if grand_value > ROUNDING else float("nan")
+
+
+@dataclass(frozen=True)
+class Harm(Shown):
+    """What an attack took from the others; NaN where a quantity is undefined.
+
+    Amounts are shares of a pot, as a payday divides a fixed one: with pay_j what provider j collects over
+    its names, s_j = max(pay_j, 0) / sum over all of max(pay_k, 0), nothing for anybody where nobody is paid.
+    With s of the honest market, s' of the attacked one, a the attacker and j any other provider,
+
+        victim_loss     = largest max(0, 1 - s'_j / s_j) over the j that are clearly paid when all are honest,
+        victim_loss_sum = sum of max(0, s_j - s'_j) over all j, as a part of the sum of s_j,
+        theft           = max(0, s'_a - s_a),    what moved to the attacker.
+
+    What others lose beyond the theft went to third parties. All causes are counted, competition too:
+    whoever adds useful units, or submits those of others again, lowers the others' shares though no evidence
+    is fooled. What evidence did is the difference to the same attack under the mechanism without evidence.
+    """
+
+    victim: str | None  # who loses most, if anybody does
+    victim_loss: float
+    victim_loss_sum: float
+    theft: float
+
+
+def pot_shares(paid: Mapping[str, float]) -> dict[str, float]:
+    """The s of `Harm`, from what each provider collects."""
+    owed = {name: max(amount, 0.0) for name, amount in paid.items()}
+    pot = sum(owed.values())
+    return {name: amount / pot if pot > ROUNDING else 0.0 for name, amount in owed.items()}
+
+
+def harm_of(honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, attacker: str) -> Harm:
+    """The harm that a provider's attack does: what is paid on the attacked profile, held against the honest market."""
+    before, after = _both(honest, paid, profile, attacker)
+    shares, now = pot_shares(before), pot_shares(after)
+    others = [name for name in before if name != attacker]
+    clear = [name for name in others if clearly_paid(before[name], honest.grand_value, len(after))]
+    losses = {name: max(0.0, 1.0 - now[name] / shares[name]) for name in clear}
+    victim = max(losses, key=lambda name: losses[name], default=None)
+    theirs = sum(shares[name] for name in others)
+    lost = sum(max(0.0, shares[name] - now[name]) for name in others)
+    return Harm(
+        victim=None if victim is None or losses[victim] <= ROUNDING else victim,
+        victim_loss=float("nan") if victim is None else losses[victim],
+        victim_loss_sum=lost / theirs if theirs > ROUNDING else float("nan"),
+        theft=max(0.0, now[attacker] - shares[attacker]) if any(shares.values()) else float("nan"),
+    )
+
+
+@dataclass(frozen=True)
+class Report(Shown):
+    """One attack against one mechanism on one draw; NaN where a quantity is undefined."""
+
+    honest_payment: float
+    attacked_payment: float
+    gain: float
+    gain_additive: float
+    victim_loss: float
+    victim_loss_sum: float
+    theft: float
+    oracle_l1: float
+    rank_stability: float
+    utility: float
+    mixed_components: float
+    clusters: float
+    evaluations: float
+    near_zero: bool
+    runtime: float
+
+    def as_row(self) -> dict[str, float]:
+        """The report as a flat mapping of numbers, without the runtime, which no two runs share."""
+        return {name: float(v) for name, v in asdict(self).items() if name != "runtime"}
+
+
+class Metrics:
+    """The paper's ``Metrics.evaluate(payments, latent_owners, honest_reference) -> report``."""
+
+    @staticmethod
+    def evaluate(
+        payments: PaidTotals,
+        latent_owners: SubmittedProfile,
+        honest_reference: PaidTotals,
+        oracle: PaidTotals | None = None,
+        provider: str | None = None,
+    ) -> Report:
+        """Compare payments on an attacked profile with the honest reference.
+
+        ``latent_owners`` is the profile that was paid, with its truth. ``oracle`` are the payments of
+        the latent-oracle mechanism on the same profile, for the L1 distance. The provider is the
+        profile's attacker unless another is named. What is counted in clusters is NaN for a mechanism
+        that has none.
+        """
+        for name, given in (("payments", payments), ("honest_reference", honest_reference)):
+            require_instance(
+                name, given, PaidTotals, "what a mechanism paid, mechanism(...).pay(submission, utility)"
+            )
+        require_instance(
+            "latent_owners",
+            latent_owners,
+            SubmittedProfile,
+            "the profile that was paid, attack.apply(0, market.state)",
+        )
+        profile = latent_owners
+        provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
+        before, after = _both(honest_reference, payments, profile, provider)
+        harm = harm_of(honest_reference, payments, profile, provider)
+        paid, honest = after[provider], before[provider]
+        l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
+        names = list(before)
+        grand, n = honest_reference.grand_value, len(after)
+        inside = payments if isinstance(payments, Payments) else None
+        return Report(
+            honest_payment=honest,
+            attacked_payment=paid,
+            gain=gain_of(paid, honest),
+            gain_additive=paid - honest,
+            victim_loss=harm.victim_loss,
+            victim_loss_sum=harm.victim_loss_sum,
+            theft=harm.theft,
+            oracle_l1=l1,
+            rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),
+            utility=payments.grand_value,
+            mixed_components=mixed_component_fraction(inside.clustering, profile) if inside else np.nan,
+            clusters=inside.clustering.n_clusters if inside else np.nan,
+            evaluations=payments.evaluations,
+            near_zero=not clearly_paid(honest, grand, n),
+            runtime=payments.seconds,
+        )
+
+
+def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str, float]:
+    """What each latent provider collects over the identities it controls."""
+    controller = profile.truth.controller
+    known = all(str(name) in controller for name in payments.identities)
+    if not known or not np.isin(profile.submission.identities, payments.identities).all():
+        raise DataMarketError(
+            "these payments are of other identities than the profile's; pay the profile's own submission"
+        )
+    controllers = np.array([controller[str(name)] for name in payments.identities])
+    names = list(dict.fromkeys(sorted(controllers.tolist())))
+    return {name: float(payments.totals[controllers == name].sum()) for name in names}
+
+
+def _both(
+    honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, provider: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What each provider collects, when all were honest and now; payments of two markets are refused."""
+    before, after = honest.as_dict(), provider_totals(paid, profile)
+    if unknown := next((name for name in (provider, *before) if name not in after), None):
+        raise DataMarketError(
+            f"{unknown!r} is no provider of the profile that was paid; compare payments of one market"
+        )
+    if provider not in before:
+        raise DataMarketError(
+            f"{provider!r} has no honest payment to compare with; give the payments when all were honest"
+        )
+    return before, after
+
+
+def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> float:
+    """Share of clusters that mix units of several latent owners."""
+    playing = clusters.submission or profile.submission  # less than was submitted where rows leaked
+    owner = profile.truth.aligned(playing).owner_codes()
+    pairs = np.unique(np.stack([clusters.label, owner]), axis=1)
+    owners_per_cluster = np.bincount(pairs[0])
+    return float((owners_per_cluster > 1).mean())
+
+
+def _l1(paid: dict[str, float], ideal: dict[str, float], payments: PaidTotals) -> float:
+    distance = sum(abs(paid[name] - ideal[name]) for name in paid)
+    return of_grand_value(distance, payments.grand_value)
+
+
+def _tau(before: Values | list[float], after: Values | list[float]) -> float:
+    from scipy.stats import kendalltau
+
+    one, other = _levels(before), _levels(after)
+    if one.max() == 0 or other.max() == 0:  # no order on one side: nothing to compare
+        return float("nan")
+    return float(kendalltau(one, other).statistic)
+
+
+def _levels(payments: Values | list[float]) -> Codes:
+    """The place of each payment among the distinct ones; what differs by rounding is one payment."""
+    values = np.asarray(payments, dtype=float)
+    order = np.argsort(values, kind="stable")
+    steps = np.diff(values[order]) > ROUNDING
+    level = np.zeros(len(values), dtype=np.int64)
+    level[order] = np.concatenate([[0], np.cumsum(steps)])
+    return level

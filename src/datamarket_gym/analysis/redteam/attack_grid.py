@@ -1,0 +1,120 @@
+"""A market made of someone's own submission, so that the attack library can be run against it.
+
+The submission is taken as the honest profile: each identity is a provider that owns what it submitted.
+Whether that is so nobody can tell from the data; an audit answers what a provider *would* gain by
+cheating from here on.
+
+The attack library with its parameter grid, scaled to the market at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import keyed_generator
+from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import ParameterError
+from datamarket_gym.execution.arrays import Features
+from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.market.market import MarketState
+from datamarket_gym.parameters import MISSING, parameters_of
+from datamarket_gym.registry import components, written
+
+_LEAK = 0.25  # share of the validation rows that a curating attacker has seen
+
+
+def honest_profile(submission: Submission) -> SubmittedProfile:
+    """The submission with the truth that every identity owns what it submitted."""
+    source = submission.id if submission.source is None else submission.source
+    controller = {str(name): str(name) for name in submission.identities}
+    return SubmittedProfile(
+        submission, GroundTruth(submission.id, submission.identity, source, controller)
+    )
+
+
+def market_state(
+    submission: Submission,
+    validation_features: Features,
+    validation_label: NDArray[Any],
+    seed: int = 0,
+    logged: bool = False,
+) -> MarketState:
+    """What attackers of this submission can act on, a sample of the validation rows included.
+
+    ``logged``: its times are those of the operator's intake log.
+    """
+    n = len(validation_label)
+    leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
+    profile = honest_profile(submission.plain())
+    return MarketState(profile, validation_features[leak], validation_label[leak], seed, logged=logged)
+
+
+def spread(state: MarketState) -> float:
+    """The typical spread of a feature over the honest units: the scale of an attacker's noise."""
+    return float(np.sqrt(state.honest.submission.features.var(axis=0).mean()))
+
+
+def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> SubmittedProfile:
+    """The profile with embeddings that follow the features an attacker changed.
+
+    Attacks change features; a submission with embeddings of its own would keep the old ones, and
+    similarity evidence would see through every disguise. As the encoder is not known, each changed
+    unit's embedding moves in a random direction by as many spreads as its features did, unless the attack
+    has placed it.
+    """
+    submission, honest = profile.submission, state.honest.submission
+    if submission.embedding is None or honest.embedding is None:
+        return profile
+    row = {str(name): i for i, name in enumerate(honest.id)}
+    origin = np.array([row.get(str(s), -1) for s in profile.truth.aligned(submission).source])
+    known = np.flatnonzero(origin >= 0)
+    moved = np.zeros(len(submission))
+    known = known[(submission.embedding[known] == honest.embedding[origin[known]]).all(axis=1)]
+    moved[known] = np.linalg.norm(submission.features[known] - honest.features[origin[known]], axis=1)
+    noise = keyed_generator(state.seed, "moved embeddings").normal(size=submission.embedding.shape)
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    scale = [np.sqrt(columns.var(axis=0).sum()) for columns in (honest.features, honest.embedding)]
+    step = moved * (scale[1] / scale[0] if scale[0] else 0.0)
+    shifted = submission.embedding + step[:, None] * noise
+    return replace(profile, submission=replace(submission, embedding=shifted))
+
+
+NOISE = (0.02, 0.1, 0.25, 0.5, 1.0)
+"""Noise levels that are tried, in spreads of a feature."""
+
+
+def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
+    """Every attack to try, written out; ``only`` keeps those that match comma-separated patterns.
+
+    A pattern is matched with the name (``squat``) and with the attack as it is written (``squat*knows=leak*``).
+    """
+    scale = spread(state)
+    found: dict[str, None] = {}
+    for name, component in components("attack").items():
+        for parameters in vars(component).get("tried", ("",)):
+            if not parameters and any(p.default is MISSING for p in parameters_of(component)):
+                continue
+            for noise in NOISE if "{noise}" in parameters else (0.0,):
+                sizes = {"noise": noise, "little": NOISE[0], "half": 0.5}
+                text = parameters.format(**{k: repr(round(v * scale, 6)) for k, v in sizes.items()})
+                attack = written(ATTACKS.create(f"{name}({text})" if text else name))
+                if only is None or _matches(only, name, attack):
+                    found[attack] = None
+    if not found:
+        raise ParameterError("attacks", only, "no attack of the library matches; see: list attack")
+    return list(found)
+
+
+def _matches(only: str, name: str, attack: str) -> bool:
+    return any(fnmatch(name, each) or fnmatch(attack, each) for each in only.split(","))
+
+
+def family(attack: str) -> str:
+    """The registered name of a written attack."""
+    return attack.partition("(")[0].partition("@")[0]

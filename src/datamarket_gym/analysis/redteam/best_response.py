@@ -1,0 +1,564 @@
+"""The space in which a best response is searched: attack families, each a cube of dials in [0, 1].
+
+One decoding for all who search (an optimiser, a Gymnasium action, a grid): a family and a point of its
+cube name an attack. Noise is in spreads of the market's features, on a logarithmic scale. How much is copied, made
+or stolen is on a cubic one: where units are checked, a little that is false may pay more than much.
+
+What an attack costs the attacker is in units of its honest payment (the paper's Remark on costs):
+net gain = G - c_id (identities - 1) - c_d d, with d the perturbation: the sum over the attacker's
+submitted units of the distance to the unit they derive from, in units of the market's spread, per
+honest unit of the attacker. Content made from nothing (junk) has no distance.
+
+One party among several, with what the others play held: what a best response is searched for.
+
+Best response: search families and parameters for the attack with the largest net gain.
+
+The attacker can price any manipulation by the mechanism itself, whatever share of the others' units it sees to make
+it of. Where payees are checked it looks for the largest *expected* net gain, so that it may choose to cheat a little.
+The optimiser is Optuna's TPE where the extra ``gym`` is installed, and SciPy's differential evolution elsewhere. What
+is paid depends neither on costs nor on how many checks there are, so one attack is paid once and priced at every level
+of both. What the others lose is told beside each gain, unchecked; the search does not look for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from datamarket_gym.analysis.metrics import CLEAR, Harm, clearly_paid, harm_of
+from datamarket_gym.analysis.redteam.attack_grid import moved_embeddings, spread
+from datamarket_gym.analysis.redteam.multi_attacker import HONEST, Plays, Stage
+from datamarket_gym.analysis.spot_checks import CheckedAttack, checked_attack, require_checkable
+from datamarket_gym.analysis.theorems import Certificate
+from datamarket_gym.analysis.theorems.certificate import certified
+from datamarket_gym.analysis.theorems.deterrence import Checks
+from datamarket_gym.analysis.theorems.paid_profile import paid_by
+from datamarket_gym.data.content_keys import keyed_generator
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.display import Described, Shown
+from datamarket_gym.errors import (
+    DataMarketError,
+    ParameterError,
+    UnclearPayError,
+    UnknownNameError,
+    require_choice,
+    require_count,
+    require_extra,
+    require_in,
+)
+from datamarket_gym.evidence.graph import suppress_market_warnings
+from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
+from datamarket_gym.market.market import MarketState
+from datamarket_gym.mechanism.external import Payer
+from datamarket_gym.mechanism.mechanism import as_mechanism
+from datamarket_gym.registry import written
+from datamarket_gym.utilities.oracle import UtilityOracle
+
+
+@dataclass(frozen=True)
+class AttackCosts(Described):
+    """Cost per further identity and per unit of perturbation, as shares of the honest payment."""
+
+    identity: float = 0.0
+    perturbation: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_in("identity", self.identity, 0.0, np.inf)
+        require_in("perturbation", self.perturbation, 0.0, np.inf)
+
+    def of(self, effort: Effort) -> float:
+        """The cost of an effort."""
+        return self.identity * (effort.identities - 1) + self.perturbation * effort.perturbation
+
+
+@dataclass(frozen=True)
+class Effort(Described):
+    """How many identities an attack uses, and how far it moves content."""
+
+    identities: int
+    perturbation: float
+
+    @classmethod
+    def of(cls, profile: SubmittedProfile, state: MarketState) -> Effort:
+        """The effort behind a manipulated profile."""
+        provider = str(profile.attacker)
+        names = profile.identities_of(provider)
+        submission, honest = profile.submission, state.honest.submission
+        mine = np.flatnonzero(np.isin(submission.identity, names))
+        row = {str(name): i for i, name in enumerate(honest.id)}
+        sources = profile.truth.aligned(submission).source[mine]
+        origin = np.array([row.get(str(source), -1) for source in sources])
+        known = origin >= 0
+        gone = submission.features[mine[known]] - honest.features[origin[known]]
+        total = float(np.linalg.norm(gone, axis=1).sum())
+        scale = float(np.sqrt(honest.features.var(axis=0).sum())) or 1.0
+        owned = int((state.honest.truth.owner == provider).sum())
+        return cls(len(names), total / scale / owned)
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A parameter and the values that a number in [0, 1] stands for."""
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    kind: str = "share"  # or "part" (cubic), "count", "noise" (logarithmic, times the spread), "choice"
+    choices: tuple[str | int | bool, ...] = ()
+
+    def value(self, at: float, scale: float) -> Any:
+        """The parameter's value at a number in [0, 1]; shares and noise are rounded to read well."""
+        at = min(max(float(at), 0.0), 1.0)
+        match self.kind:
+            case "count":
+                return int(min(self.low + at * (self.high - self.low + 1), self.high))
+            case "choice":
+                return self.choices[min(int(at * len(self.choices)), len(self.choices) - 1)]
+            case "noise":
+                return float(f"{scale * self.low * (self.high / self.low) ** at:.4g}")
+            case "part":
+                return round(self.low + at**3 * (self.high - self.low), 3)
+            case _:
+                return round(self.low + at * (self.high - self.low), 3)
+
+
+def _noise(name: str) -> Dial:
+    return Dial(name, 0.01, 3.0, "noise")
+
+
+def _part(name: str, low: float = 0.01, high: float = 1.0) -> Dial:
+    return Dial(name, low, high, "part")
+
+
+_FIRST = Dial("first", kind="choice", choices=(False, True))
+_VICTIM = Dial("victim", kind="choice", choices=(1, "all"))
+
+SPACE: Mapping[str, tuple[Dial, ...]] = {
+    "sybil_split_k": (Dial("k", 2, 4, "count"),),
+    "exact_dup_2x_sybils": (_part("fraction"), Dial("sybils", 1, 4, "count")),
+    "near_duplicate_2x_sybils": (_noise("sigma"), _part("fraction"), Dial("sybils", 1, 4, "count")),
+    "copycat": (_noise("sigma"), _part("fraction")),
+    "turn": (Dial("cosine", 0.3, 0.98), _VICTIM, _part("fraction")),
+    "synthetic_laundering": (
+        _part("ratio", high=4.0),
+        Dial("how", kind="choice", choices=("gaussian", "mix")),
+        _FIRST,
+    ),
+    "strategic_curation": (Dial("keep", 0.1, 1.0), Dial("rest", 0.0, 1.0)),
+    "junk_padding": (_part("ratio", high=3.0), Dial("identities", 1, 3, "count"), _FIRST),
+    "composite": (
+        Dial("split", 1, 3, "count"),
+        Dial("keep", 0.3, 1.0),
+        _part("copy", low=0.0),
+        _noise("copy_sigma"),
+        _part("steal", low=0.0),
+        _noise("steal_sigma"),
+        Dial("victims", 1, 16, "count"),
+        Dial("pick", kind="choice", choices=("random", "rewards")),
+        Dial("names", 0, 2, "count"),
+        _FIRST,
+    ),
+    "bridge": (_VICTIM, Dial("theta", 0.6, 0.98), Dial("most", 20, 400, "count")),
+    "leak_stuffing": (_part("share"), _noise("sigma")),
+    "squat": (
+        Dial("knows", kind="choice", choices=("leak",)),
+        Dial("points", 1, 20, "count"),
+        _noise("sigma"),
+        Dial("worthless", kind="choice", choices=(False, True)),
+    ),
+    "shadow": (Dial("budget", 0.05, 1.5), Dial("steps", 5, 20, "count")),
+    "outlier": (Dial("budget", 0.05, 1.5), _part("ratio", high=2.0)),
+}
+"""Families and their dials, within bounds that keep identity-level games cheap.
+
+Who forges the clock, or sees units before they come, owns them whatever the rule: such attacks are not searched.
+"""
+
+FAMILIES = tuple(SPACE)
+DIMENSIONS = max(len(dials) for dials in SPACE.values())
+_HALF_A_SPREAD = 0.69  # where a noise dial stands for half a spread: known to escape and still to teach
+_A_SPREAD = 0.81
+_FIVE_PERCENT = 0.37  # where the dial of a part stands for that
+
+_THEFT = {
+    "split": 0.0,
+    "keep": 1.0,
+    "copy": 0.0,
+    "copy_sigma": _HALF_A_SPREAD,
+    "steal": 1.0,
+    "steal_sigma": _HALF_A_SPREAD,
+    "victims": 1.0,
+    "pick": 0.0,
+    "names": 0.0,
+    "first": 0.0,
+}
+_LITTLE = {"steal": _FIVE_PERCENT, "steal_sigma": _A_SPREAD, "pick": 1.0}
+_OWN_COPIES = {"copy": 1.0, "steal": 0.0, "first": 1.0}
+
+
+def starts() -> list[tuple[str, dict[str, float]]]:
+    """Where a search begins: every family turned up, half up and down, and some that are known to be good.
+
+    These are theft from everybody; of the twentieth part that the leaked sample rewards most, of all one's own units or
+    of the better ones; and copies of one's own that came first.
+    """
+    found = [
+        (family, {d.name: _HALF_A_SPREAD if d.kind == "noise" else at for d in dials})
+        for at in (1.0, 0.5, 0.0)
+        for family, dials in SPACE.items()
+    ]
+    known: tuple[dict[str, float], ...] = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
+    return [*(("composite", _THEFT | change) for change in known), *found]
+
+
+@dataclass(frozen=True, eq=False)
+class Space(Described):
+    """The attacks on one market, by family and dials."""
+
+    scale: float
+
+    @classmethod
+    def of(cls, state: MarketState) -> Space:
+        """The space scaled to a market."""
+        return cls(spread(state))
+
+    def attack(self, family: str, dials: Mapping[str, float]) -> str:
+        """The written attack at some dials, each in [0, 1]."""
+        if family not in SPACE:
+            raise UnknownNameError("attack family", family, FAMILIES)
+        values = {d.name: d.value(dials[d.name], self.scale) for d in SPACE[family]}
+        return written(ATTACKS.create({"name": family, **values}))
+
+    @staticmethod
+    def point(family: str, dials: Mapping[str, float]) -> list[float]:
+        """The point of [0, 1]^(1 + DIMENSIONS) that `attack_at` reads as this family and dials."""
+        values = [dials[dial.name] for dial in SPACE[family]]
+        first = (FAMILIES.index(family) + 0.5) / len(FAMILIES)
+        return [first, *values, *[0.5] * (DIMENSIONS - len(values))]
+
+    def attack_at(self, point: np.ndarray) -> str:
+        """The written attack at a point of [0, 1]^(1 + DIMENSIONS): the family first, then its dials."""
+        if point.shape != (1 + DIMENSIONS,) or not ((point >= 0.0) & (point <= 1.0)).all():
+            raise ParameterError(
+                "action", np.array2string(point, threshold=5), f"give {1 + DIMENSIONS} numbers in [0, 1]"
+            )
+        family = FAMILIES[min(int(point[0] * len(FAMILIES)), len(FAMILIES) - 1)]
+        names = [dial.name for dial in SPACE[family]]
+        return self.attack(family, dict(zip(names, point[1:].tolist(), strict=False)))
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An attack, and what it is worth: its payoff over that of being honest there, both in equal shares of v(all)."""
+
+    attack: str
+    payoff: float
+    net_gain: float  # what the search looks for; honesty is at 1
+
+
+@dataclass(eq=False)
+class Seat:
+    """A party of a stage, given what everybody plays; `best_response` searches it as it does a `Target`.
+
+    Net gains are 1 + the payoff less that of being honest there: differences, as honesty may pay next to nothing where
+    others cheat. Cheating costs nothing here.
+    """
+
+    stage: Stage
+    plays: Plays
+    party: int = 0
+    _known: dict[str, Reply] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._honest = self._payoff(HONEST)
+
+    @property
+    def state(self) -> MarketState:
+        """The market."""
+        return self.stage.state
+
+    def respond(self, attack: str, costs: AttackCosts) -> Reply | None:
+        """What an attack is worth; None where it cannot be carried out."""
+        if costs.of(Effort(2, 1.0)):
+            raise ParameterError(
+                "costs", costs, "among several cheats cheating is free; leave costs out"
+            )
+        if attack not in self._known:
+            payoff = self._payoff(attack)
+            if payoff is None or self._honest is None:
+                return None
+            self._known[attack] = Reply(attack, payoff, 1.0 + payoff - self._honest)
+        return self._known[attack]
+
+    @property
+    def tried(self) -> list[str]:
+        """The attacks whose worth is known."""
+        return list(self._known)
+
+    @property
+    def honesty(self) -> Reply:
+        """What honest units are worth there."""
+        return Reply(HONEST, self._honest or 0.0, 1.0)
+
+    def _payoff(self, attack: str) -> float | None:
+        plays = (*self.plays[: self.party], attack, *self.plays[self.party + 1 :])
+        found = self.stage.payoffs(plays)
+        return None if found is None else found[self.party]
+
+
+IMPOSSIBLE = -1.0
+"""The net gain an optimiser is told where an attack cannot be carried out."""
+
+
+@dataclass(frozen=True)
+class Response(Shown):
+    """An attack: what it gains unchecked, in expectation given checks, and net of costs; what it costs the others."""
+
+    attack: str
+    gain: float
+    expected_gain: float  # without checks the gain
+    net_gain: float  # the expected gain less the costs
+    effort: Effort
+    harm: Harm
+
+
+@dataclass(frozen=True)
+class _Unchecked:
+    gain: float
+    effort: Effort
+    harm: Harm
+
+
+@dataclass(eq=False)
+class Target(Shown):
+    """One provider of one market facing one mechanism; remembers what each attack did.
+
+    The provider expects these ``checks``, if any, and sees the share ``knowledge`` of everybody else's units.
+    ``impossible`` holds the attacks that were asked for and cannot be carried out, with the reason.
+    """
+
+    state: MarketState
+    mechanism: Payer
+    utility: UtilityOracle
+    provider: int | str = 0
+    checks: Checks | None = None
+    knowledge: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_in("knowledge", self.knowledge, 0.0, 1.0)
+        self.name = self.state.provider(self.provider)
+        self._payer = as_mechanism(self.mechanism)
+        require_checkable(self._payer, self.checks)
+        self.honest = paid_by(self._payer, self.state.honest, self.utility)
+        self.pay = self.honest.total(self.name)
+        # Both are the same under any checks, so `under` shares them.
+        self._known: dict[str, _Unchecked] = {}
+        self._checked: dict[str, CheckedAttack] = {}
+        self.impossible: dict[str, str] = {}
+        self._require_clear()
+
+    def _require_clear(self) -> None:
+        """Refuse a provider whose honest pay is too little to divide by."""
+        grand, n = self.honest.payments.grand_value, len(self.state.providers)
+        if not clearly_paid(self.pay, grand, n):
+            raise UnclearPayError(
+                f"{self.name} earns {self.pay:.4g} when honest, where an equal share of v(all) is "
+                f"{grand / n:.4g}: gains have no meaning below a share of {CLEAR:g} of that; "
+                "choose another provider or market"
+            )
+
+    def over_honest(self, paid: float) -> float:
+        """The gain of whoever is paid so much."""
+        return paid / self.pay
+
+    def under(self, checks: Checks | None) -> Target:
+        """The same provider facing other checks, or none; what is paid is remembered by both."""
+        require_checkable(self._payer, checks)
+        other = copy(self)
+        other.checks = checks
+        return other
+
+    def profile(self, attack: str) -> SubmittedProfile:
+        """The manipulated profile."""
+        chosen = ATTACKS.create(attack)
+        found = apply_knowing(chosen, self.name, self.state, self.knowledge)
+        return replace(moved_embeddings(found, self.state), attack=attack)
+
+    def respond(self, attack: str, costs: AttackCosts) -> Response | None:
+        """What an attack gains, gross and net, and what the others lose; None where it cannot be carried out."""
+        try:
+            self._carry_out(attack)
+            known = self._known[attack]
+            expected = known.gain
+            if self.checks is not None:
+                expected = self.over_honest(self._checked[attack].expected(self.checks).pay)
+        except (
+            DataMarketError
+        ) as error:  # more names than units, a class that is gone, no labels to change
+            self.impossible[attack] = str(error)
+            return None
+        net = expected - costs.of(known.effort)
+        return Response(attack, known.gain, expected, net, known.effort, known.harm)
+
+    def _carry_out(self, attack: str) -> None:
+        """Pay what is not known of an attack yet."""
+        if attack in (self._known if self.checks is None else self._checked):
+            return
+        profile = self.profile(attack)
+        with suppress_market_warnings():
+            paid = self._payer.pay(profile.submission, self.utility, profile.truth)
+        gain = self.over_honest(paid.total(profile.identities_of(self.name)))
+        harm = harm_of(self.honest.payments, paid, profile, self.name)
+        self._known[attack] = _Unchecked(gain, Effort.of(profile, self.state), harm)
+        if self.checks is not None:
+            self._checked[attack] = checked_attack(
+                self._payer, profile, paid, self.state.honest, self.pay, self.utility
+            )
+
+    @property
+    def honesty(self) -> Response:
+        """What honest units gain, which is nothing, from nobody."""
+        honest = self.honest
+        return Response(
+            "honest", 1.0, 1.0, 1.0, Effort(1, 0.0),
+            harm_of(honest.payments, honest.payments, honest.profile, self.name),
+        )  # fmt: skip
+
+    @property
+    def tried(self) -> list[str]:
+        """The attacks whose outcomes are known, and cost nothing to price again."""
+        return list(self._known if self.checks is None else self._checked)
+
+    def certificate(self, attack: str) -> Certificate:
+        """What the theorems say about an attack, and what the checks leave to it."""
+        with suppress_market_warnings():
+            attacked = paid_by(self._payer, self.profile(attack), self.utility)
+        left = None
+        if self.checks is not None:
+            self._carry_out(attack)
+            left = self._checked[attack].expected(self.checks).deterrence()
+        return certified(
+            self.honest, attacked, self._payer, comparisons=max(1, len(self._known)), deterrence=left
+        )
+
+
+class Priced(Protocol):
+    """What an attack is worth to who plays it."""
+
+    @property
+    def attack(self) -> str:
+        """The attack as it is written."""
+        ...
+
+    @property
+    def net_gain(self) -> float:
+        """What is searched for the largest of; honesty is at 1."""
+        ...
+
+
+Found = TypeVar("Found", bound=Priced)
+FoundOut = TypeVar("FoundOut", bound=Priced, covariant=True)
+
+
+class Searchable(Protocol[FoundOut]):
+    """Whose best response can be searched: a `Target`, or one party among several (`seat.Seat`)."""
+
+    @property
+    def state(self) -> MarketState:
+        """The market."""
+        ...
+
+    @property
+    def tried(self) -> list[str]:
+        """The attacks that cost nothing to price again."""
+        ...
+
+    @property
+    def honesty(self) -> FoundOut:
+        """What being honest is worth."""
+        ...
+
+    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None:
+        """What an attack is worth; None where it cannot be carried out."""
+        ...
+
+
+def best_response(
+    target: Searchable[Found],
+    costs: AttackCosts | None = None,
+    *,
+    trials: int = 200,
+    seed: int = 0,
+    optimiser: str = "auto",
+) -> Found:
+    """The attack with the largest net gain that was found; honesty (net gain 1) if none does better."""
+    require_count("trials", trials)
+    require_choice("optimiser", optimiser, ("auto", "optuna", "scipy"))
+    if optimiser == "auto":
+        optimiser = "optuna" if find_spec("optuna") else "scipy"
+    if optimiser == "optuna":
+        require_extra("optuna", "gym")
+    costs = costs or AttackCosts()
+    space = Space.of(target.state)
+    search = _by_optuna if optimiser == "optuna" else _by_scipy
+    found = [r for r in search(target, costs, space, trials, seed) if r is not None]
+    # What an earlier search on this target paid for is priced again at these costs and checks: it is free.
+    known = [target.respond(attack, costs) for attack in target.tried]
+    found += [r for r in known if r is not None]
+    found.append(target.honesty)
+    return max(found, key=lambda r: (r.net_gain, r.attack))
+
+
+def _by_optuna(
+    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Found | None]:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    found: list[Found | None] = []
+
+    def objective(trial: optuna.Trial) -> float:
+        family = trial.suggest_categorical("family", FAMILIES)
+        dials = {d.name: trial.suggest_float(f"{family}.{d.name}", 0.0, 1.0) for d in SPACE[family]}
+        found.append(target.respond(space.attack(family, dials), costs))
+        return IMPOSSIBLE if (last := found[-1]) is None else last.net_gain
+
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(starts()))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for family, dials in starts():
+        study.enqueue_trial({"family": family, **{f"{family}.{k}": v for k, v in dials.items()}})
+    study.optimize(objective, n_trials=trials)
+    return found
+
+
+def _by_scipy(
+    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
+) -> list[Found | None]:
+    from scipy.optimize import differential_evolution
+
+    found: list[Found | None] = []
+
+    def loss(point: np.ndarray) -> float:
+        if len(found) >= trials:  # the optimiser counts generations; we count attacks
+            return 0.0
+        found.append(target.respond(space.attack_at(point), costs))
+        return -IMPOSSIBLE if (last := found[-1]) is None else -last.net_gain
+
+    first = np.array([space.point(family, dials) for family, dials in starts()])
+    people = len(first) + 15
+    others = keyed_generator(seed, "best response").random((people - len(first), 1 + DIMENSIONS))
+    differential_evolution(
+        loss,
+        [(0.0, 1.0)] * (1 + DIMENSIONS),
+        maxiter=max(1, trials // people),
+        init=np.concatenate([first, others]),
+        rng=keyed_generator(seed, "evolution"),
+        polish=False,
+        tol=0.0,
+    )
+    return found

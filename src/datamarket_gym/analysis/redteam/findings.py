@@ -1,0 +1,356 @@
+"""What an audit found, as a document: everything tried, and the worst of each attack explained.
+
+There are two ways to be the worst: by what the attacker gains, and by what another provider loses. An attack
+that gains nothing may destroy a victim (`AuditReport.harms`). Where payees are checked, gains are judged by expected
+pay: an attack is *stopped* that gains nothing even unchecked, and *deterred* that gains nothing given the checks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from datamarket_gym.analysis.redteam.attack_grid import family
+from datamarket_gym.analysis.redteam.remedies import Remedy
+from datamarket_gym.analysis.theorems.certificate import Certificate
+from datamarket_gym.analysis.theorems.deterrence import Checks
+from datamarket_gym.display import Screen, counted
+from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.plots import plot_pairs
+from datamarket_gym.registry import Document
+from datamarket_gym.result_table import Tabular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+STOP_AT = 1.05
+"""A gain up to this counts as stopped."""
+_COLUMNS = (
+    "attack", "provider", "honest_payment", "attacked_payment", "gain", "expected_payment", "expected_gain",
+    "victim", "victim_loss", "assumes",
+)  # fmt: skip
+STOP_LOSS = 0.02
+"""A victim's loss up to this part of its honest share is not worth a word."""
+
+
+class Trial(Document):
+    """One provider playing one attack; ``why`` says why it was not possible, where it was not."""
+
+    provider: str
+    attack: str
+    honest_payment: float
+    attacked_payment: float | None = None
+    gain: float | None = None  # multiplicative, where the honest payment is clearly positive
+    expected_payment: float | None = None  # given the audit's checks; without any the attacked payment
+    expected_gain: float | None = None  # the same over the honest payment
+    victim: str | None = None  # who loses most by it, if anybody does
+    victim_loss: float | None = (
+        None  # of the victim's honest share of the pot, where others are clearly paid
+    )
+    theft: float | None = None  # the share of the pot that moved to the provider
+    assumes: str = ""  # what must be broken besides the mechanism, such as the clock
+    clock: str = ""  # of an attack that forges times: whether they are believed (`redteam.clock`)
+    why: str | None = None
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The worse, the larger: by the multiplicative gain that is expected, then by the additive one."""
+        return self._ranked(self.expected_payment, self.expected_gain)
+
+    @property
+    def unchecked_rank(self) -> tuple[float, float]:
+        """The same were nothing checked."""
+        return self._ranked(self.attacked_payment, self.gain)
+
+    def verdict(self, stop_at: float) -> str:
+        """What `Finding.verdict` would say of this trial alone; "impossible" where it was not possible."""
+        return "impossible" if self.why is not None else _verdict(self.expected_gain, self.gain, stop_at)
+
+    def _ranked(self, paid: float | None, gain: float | None) -> tuple[float, float]:
+        if paid is None:
+            return (float("-inf"), float("-inf"))
+        return (gain or 0.0, paid - self.honest_payment)
+
+    @property
+    def harm_rank(self) -> tuple[float, tuple[float, float]]:
+        """The worse for others, the larger: by the victim's loss, then as `rank` has it."""
+        return (-1.0 if self.victim_loss is None else self.victim_loss, self.rank)
+
+
+def _verdict(expected: float | None, gain: float | None, stop_at: float) -> str:
+    if expected is None or gain is None:
+        return "undefined"
+    if expected > stop_at:
+        return "open"
+    return "stopped" if gain <= stop_at else "deterred"
+
+
+def _factor(gain: float | None) -> str:
+    return "an undefined factor" if gain is None else f"times {gain:.3f}"
+
+
+def _played(trial: Trial) -> str:
+    return f"({trial.provider}, {trial.attack}{assuming(trial)})"
+
+
+def _family(trial: Trial) -> str:
+    return family(trial.attack) + (f" (assuming {trial.assumes})" if trial.assumes else "")
+
+
+def assuming(trial: Trial) -> str:
+    """What a trial assumes, to be said behind its attack."""
+    return f", assuming {trial.assumes}" if trial.assumes else ""
+
+
+class Loss(Document):
+    """The trial of one attack by which another provider loses most, and what evidence has to do with it.
+
+    ``untied`` is what the same provider loses by the same attack where the mechanism ties nothing: by
+    competition alone. None where that is not known: nobody loses much, or the evidence is not ours to change.
+    ``spared_by`` is other evidence that may be used and under which it loses no more than that; None where that
+    was not asked, because evidence costs it little or is not ours to change.
+    """
+
+    trial: Trial
+    untied: float | None = None
+    spared_by: list[str] | None = None
+
+    @property
+    def by_evidence(self) -> float:
+        """The part of the loss that evidence adds; all of it where competition is not known."""
+        return (self.trial.victim_loss or 0.0) - (self.untied or 0.0)
+
+    @property
+    def words(self) -> str:
+        """The loss in a sentence."""
+        trial = self.trial
+        alone = "" if self.untied is None else f"; {self.untied:.0%} if nothing were tied"
+        return (
+            f"{trial.victim} loses {trial.victim_loss:.0%} of its honest share{alone} "
+            f"(by {trial.provider}, {trial.attack}{assuming(trial)}).{self._spared}"
+        )
+
+    @property
+    def _spared(self) -> str:
+        if self.spared_by is None:
+            return ""
+        if not self.spared_by:
+            return " No other evidence that was tried and may be used spares it."
+        return f" Spared by: {', '.join(self.spared_by)}."
+
+
+class Finding(Document):
+    """The worst of one attack's trials, what would have stopped it, and its worst loss to another.
+
+    ``worst`` gains most in expectation, given the audit's checks, and ``unchecked`` were nothing checked: the same
+    trial where there are no checks. The certificate is of the latter: the theorems speak of what is paid.
+    """
+
+    family: str
+    worst: Trial
+    unchecked: Trial
+    loss: Loss
+    tried: int
+    certificate: Certificate
+    remedies: list[Remedy]
+
+    def words(self, stop_at: float) -> str:
+        """The finding in a sentence or two."""
+        lost = self.loss.trial.victim_loss
+        told = f" {self.loss.words}" if lost is not None and lost > STOP_LOSS else ""
+        return self._gained(stop_at) + told
+
+    def verdict(self, stop_at: float) -> str:
+        """Whether the attack is "stopped", "deterred" by checks alone, or neither: "open"; or "undefined"."""
+        return _verdict(self.worst.expected_gain, self.unchecked.gain, stop_at)
+
+    def _gained(self, stop_at: float) -> str:
+        verdict = self.verdict(stop_at)
+        sizes = [f"{_factor(self.worst.expected_gain)} {_played(self.worst)}"]
+        if self.unchecked.expected_payment != self.unchecked.attacked_payment:
+            sizes.insert(0, f"unchecked {_factor(self.unchecked.gain)} {_played(self.unchecked)}")
+            sizes[1] = f"in expectation {sizes[1]}"
+        text = f"{self.family}: at worst {', '.join(sizes)}."
+        if verdict == "deterred":
+            text += " Deterred by checks."
+        if verdict != "open" or not self.remedies:  # as the evidence may not be ours to change
+            return text
+        stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.advised]
+        text += (
+            f" Stopped by: {', '.join(stopping)}."
+            if stopping
+            else " No evidence layer that was tried and may be used stops it."
+        )
+        refused = [r.title for r in self.remedies if r.stops and not r.admissible]
+        if refused:
+            text += f" Not to be used here, as honest units are that alike: {', '.join(refused)}."
+        return text
+
+
+class Group(NamedTuple):
+    """Of one attack's trials the worst in expectation, unchecked, and for others; and how many there were."""
+
+    worst: Trial
+    unchecked: Trial
+    harmful: Trial
+    tried: int
+
+
+def worst_first(trials: list[Trial]) -> list[Group]:
+    """What is to be explained: each attack whose trials were possible, worst gain first.
+
+    Trials that assume something broken are apart from those that do not, and come behind them.
+    """
+    groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        if trial.why is None:
+            groups[family(trial.attack), trial.assumes].append(trial)
+    found = [
+        Group(
+            worst=max(group, key=lambda t: t.rank),
+            unchecked=max(group, key=lambda t: t.unchecked_rank),
+            harmful=max(group, key=lambda t: t.harm_rank),
+            tried=len(group),
+        )
+        for group in groups.values()
+    ]
+    return sorted(found, key=lambda one: (not one.worst.assumes, one.worst.rank), reverse=True)
+
+
+class AuditReport(Document, Tabular):
+    """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst gain first.
+
+    Attacks that work only if something else is broken too, such as the clock, come behind those that need nothing.
+
+    ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
+    those of the honest market. ``checks`` are those that payees expect, if any, and ``knowledge`` is the share of
+    the others' units that attackers see. ``logged``: its times are those of the operator's intake log.
+    """
+
+    mechanism: Mechanism | str
+    evidence: str
+    why: str | None
+    warnings: list[str]
+    utility: str
+    stop_at: float
+    checks: Checks | None = None
+    knowledge: float = 1.0
+    logged: bool = False
+    providers: list[str]
+    trials: list[Trial]
+    findings: list[Finding]
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row for each trial: what was paid honestly and attacked, who lost, and the verdict.
+
+        Returns
+        -------
+        pyarrow.Table
+            Payments, gains as ratios of attacked to honest payment (1 = no gain), and the victim's loss as a part of
+            its honest share. Without checks the expected payment is the attacked one.
+        """
+        import pyarrow as pa
+
+        rows = [
+            {
+                "family": family(trial.attack),
+                **{name: getattr(trial, name) for name in _COLUMNS},
+                "verdict": trial.verdict(self.stop_at),
+            }
+            for trial in self.trials
+        ]
+        text = {"family", "attack", "provider", "victim", "assumes", "verdict"}
+        names = ["family", *_COLUMNS, "verdict"]
+        return pa.Table.from_pylist(
+            rows, pa.schema({name: pa.string() if name in text else pa.float64() for name in names})
+        )
+
+    def screen(self) -> Screen:
+        """The worst trial of each attack, worst gain first."""
+        rows = [
+            (
+                _family(f.worst),
+                f.worst.provider,
+                "" if (gain := f.worst.expected_gain) is None else f"{gain:.3f}",
+                f.verdict(self.stop_at),
+            )
+            for f in self.findings
+        ]
+        title = (
+            f"AuditReport of {self.label}: {counted(len(self.trials), 'trial')} of "
+            f"{counted(len(rows), 'attack')} by {counted(len(self.providers), 'provider')}; "
+            "gain: ratio of attacked to honest payment (1 = no gain)"
+        )
+        return Screen.of(title, ("attack", "worst provider", "gain", "verdict"), rows, len(rows))
+
+    def plot(self) -> Any:
+        """Plot the attacked against the honest payment of the worst trial of each attack.
+
+        Where there are checks, the attacked payment is the expected one.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            The figure of the library that is installed; of matplotlib where both are.
+
+        Raises
+        ------
+        ImportError
+            If neither matplotlib nor plotly is installed.
+        """
+        worst = [f.worst for f in self.findings]
+        checked = "" if self.checks is None else ", expected"
+        return plot_pairs(
+            [f"{_family(t)} ({t.provider})" for t in worst],
+            [t.honest_payment for t in worst],
+            [t.expected_payment or 0.0 for t in worst],
+            title=f"What each attack at worst pays under {self.label}",
+            xlabel="payment",
+            names=("honest", f"attacked{checked}"),
+        )
+
+    @property
+    def label(self) -> str:
+        """What tables call the mechanism."""
+        return self.mechanism if isinstance(self.mechanism, str) else self.mechanism.label
+
+    @property
+    def worst(self) -> Finding | None:
+        """The finding with the largest gain, of one that assumes nothing if there is any."""
+        return self.findings[0] if self.findings else None
+
+    @property
+    def assumed(self) -> str:
+        """What is checked and what attackers see, in a sentence or two; nothing where that is nothing and all."""
+        words = []
+        if self.checks is not None:
+            words.append(
+                f"Each name is checked on {self.checks.per_payee} of its paid units, drawn by amount, and a check "
+                f"finds out what is not genuine with probability {self.checks.power:g}; gains are expected ones."
+            )
+        if self.knowledge < 1.0:
+            words.append(f"Attackers see {self.knowledge:.0%} of the others' units.")
+        return " ".join(words)
+
+    @property
+    def unplayed(self) -> dict[str, list[str]]:
+        """Attacks that nobody could carry out, by the reason that was given first."""
+        reasons: dict[str, list[str | None]] = defaultdict(list)
+        for trial in self.trials:
+            reasons[trial.attack].append(trial.why)
+        found: dict[str, list[str]] = defaultdict(list)
+        for attack, why in reasons.items():
+            if why[0] is not None and None not in why:
+                found[why[0]].append(attack)
+        return dict(found)
+
+    def families(self, verdict: str) -> list[str]:
+        """The attacks of a `Finding.verdict`, worst first, with what they assume."""
+        return [_family(f.worst) for f in self.findings if f.verdict(self.stop_at) == verdict]
+
+    @property
+    def harms(self) -> list[Finding]:
+        """Findings in which evidence costs another provider more than `STOP_LOSS`, in the same order by loss."""
+        found = [finding for finding in self.findings if finding.loss.by_evidence > STOP_LOSS]
+        return sorted(found, key=lambda f: (not f.loss.trial.assumes, f.loss.by_evidence), reverse=True)

@@ -1,0 +1,524 @@
+"""What several cheats gain, what is left to the honest, and what the market is worth to its buyer.
+
+With pay_i(p) what party i (a provider, or a coalition together) collects where everybody plays p, in units of the
+utility, and 0 for "is honest",
+
+    gain               = pay_i(p) / pay_i(0)            against a market of honest people,
+    gain_from_cheating = pay_i(p) / pay_i(0_i, p_-i)    against the same market, in which only i is honest.
+
+The first says who is better off than if nobody had begun, the second whether to cheat paid given what others did:
+where all cheat the first may be below 1 and the second above. ``worth`` is v of the distinct genuine units there are,
+each counted once: what the buyer gets. ``value`` is v(all) as the mechanism counts it, made units included.
+
+Where payees are checked (`judge.checked`) all of it is in expectation over who fails: the names of all cheats are
+drawn in one market, so that a cheat may gain by another's being caught. Names whose total is below zero are paid
+nothing there, as in any market with checks.
+
+Best-response dynamics: everybody in turn plays what pays best given what the others play, until nobody gains.
+
+Players have finite menus. A player moves only if that pays more than ``epsilon`` more, and then to the best of its
+menu, the first listed among equals; so the path is a function of the game. It ends
+
+- in an *equilibrium*: nobody can gain more than ``epsilon`` by another item of its menu (an epsilon-equilibrium of the
+  game with these menus: what is on no menu was not tried, nor what cannot be played there, which is told),
+- in a *cycle*: the same profile has come back, and as moves depend on the profile alone it will again, or
+- *unsettled*: after ``rounds`` rounds, or where all moved at once to what cannot be played.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from datamarket_gym.analysis.metrics import ROUNDING, clearly_paid, gain_of, pot_shares, provider_totals
+from datamarket_gym.analysis.redteam.attack_grid import moved_embeddings
+from datamarket_gym.analysis.spot_checks import Drafts, require_checkable
+from datamarket_gym.analysis.theorems.deterrence import Checks
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import (
+    DataMarketError,
+    ParameterError,
+    UnclearPayError,
+    require_choice,
+    require_count,
+    require_in,
+)
+from datamarket_gym.evidence.graph import suppress_market_warnings
+from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.market.attacks.multi_attacker import (
+    MultiAttackerGame,
+    as_owners,
+    attacked_by,
+    members_of,
+)
+from datamarket_gym.market.market import MarketState
+from datamarket_gym.mechanism.external import OwnMechanism, Payer, worth
+from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism
+from datamarket_gym.mechanism.payments import PaidTotals, Payments
+from datamarket_gym.utilities.oracle import UtilityOracle
+
+HONEST = "honest"
+"""How those play who do not cheat."""
+
+Plays = tuple[str, ...]
+"""What each party plays: an attack as it is written, or `HONEST`."""
+
+
+@dataclass(frozen=True)
+class StageOutcome:
+    """What is paid where everybody plays something, expected where payees are checked; parties go by their first names.
+
+    ``share`` is of a fixed pot, which those divide who are owed something; what was forfeited is theirs too.
+    """
+
+    pay: Mapping[str, float]
+    share: Mapping[str, float]
+    value: float
+    worth: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One party that may cheat: what it plays, what it is paid, and what honesty would have paid it."""
+
+    members: tuple[str, ...]
+    attack: str
+    pay: float
+    honest_pay: float  # where all are honest
+    lone_honest_pay: float  # where all play as they do, and only it is honest
+    share: float
+    honest_share: float
+    clear: bool  # whether its honest pay is clearly above zero, so that gains mean something
+
+    @property
+    def gain(self) -> float:
+        """Over what it is paid where all are honest."""
+        return gain_of(self.pay, self.honest_pay)
+
+    @property
+    def gain_from_cheating(self) -> float:
+        """Over what it would be paid if it alone were honest."""
+        return gain_of(self.pay, self.lone_honest_pay)
+
+    @property
+    def each(self) -> dict[str, float]:
+        """What every member gains, in units of the utility, where a coalition divides what it gains equally."""
+        return {name: (self.pay - self.honest_pay) / len(self.members) for name in self.members}
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Where a market stands: those who may cheat, and the rest; NaN where a quantity is undefined.
+
+    ``pot_taken``: the share of the pot that those who may cheat have; ``pot_moved``: how much more that is than where
+    all are honest. Of those who never cheat, ``honest_pay``: what they are paid together over what they were paid where
+    all are honest; ``honest_share``: the same of a fixed pot; ``honest_least``: what the one of them who lost most
+    keeps of its pay, among those clearly paid. ``worth`` and ``value`` are over those of the honest market.
+    """
+
+    cheats: tuple[Standing, ...]
+    pot_taken: float
+    pot_moved: float
+    honest_pay: float
+    honest_share: float
+    honest_least: float
+    worth: float
+    value: float
+
+    @property
+    def gain(self) -> float:
+        """What all who may cheat are paid together, over what they are paid where all are honest."""
+        return gain_of(sum(c.pay for c in self.cheats), sum(c.honest_pay for c in self.cheats))
+
+    @property
+    def gain_from_cheating(self) -> float:
+        """The same over the sum of what each would be paid if it alone were honest."""
+        return gain_of(sum(c.pay for c in self.cheats), sum(c.lone_honest_pay for c in self.cheats))
+
+    @property
+    def gain_largest(self) -> float:
+        """The largest gain of one of them, among those whose honest pay is clearly above zero."""
+        return max((c.gain for c in self.cheats if c.clear), default=math.nan)
+
+    @property
+    def cheating_adds(self) -> float:
+        """What they are paid together less the sum of what each would be paid if it alone were honest."""
+        return sum(c.pay - c.lone_honest_pay for c in self.cheats)
+
+
+@dataclass(eq=False)
+class Stage(Shown):
+    """A market, a mechanism, and the parties that may cheat in it: providers and coalitions, which must not overlap.
+
+    Remembers what every way to play paid; ``impossible`` holds those that cannot be paid, with the reason. Each party
+    sees the share ``knowledge`` of everybody else's units.
+    """
+
+    state: MarketState
+    mechanism: Payer
+    utility: UtilityOracle
+    parties: Sequence[Sequence[str | int] | str | int]
+    checks: Checks | None = None
+    knowledge: float = 1.0
+    impossible: dict[Plays, str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        require_in("knowledge", self.knowledge, 0.0, 1.0)
+        if not self.parties:
+            raise ParameterError("parties", self.parties, "name at least one provider who may cheat")
+        self.members = tuple(members_of(party, self.state) for party in self.parties)
+        self._payer: Mechanism | OwnMechanism = as_mechanism(self.mechanism)
+        require_checkable(self._payer, self.checks)
+        listed = [name for members in self.members for name in members]
+        if twice := [name for name in listed if listed.count(name) > 1]:
+            raise ParameterError("parties", twice[0], "a provider cheats alone or in one coalition")
+        _require_names_apart(self.members)
+        self._lead = {name: members[0] for members in self.members for name in members}
+        self._known: dict[Plays, StageOutcome] = {}
+        self._worths: dict[bytes, float] = {}
+        self.honest = self.outcome((HONEST,) * len(self.members))
+        if not self.honest.value > ROUNDING:
+            raise UnclearPayError(
+                f"all data of this market are worth {self.honest.value:.4g} together: there is nothing to divide; "
+                "choose another market or utility"
+            )
+
+    @property
+    def scale(self) -> float:
+        """What payoffs are counted in: an equal share of what all honest data are worth."""
+        return self.honest.value / len(self.state.providers)
+
+    def payoffs(self, plays: Plays) -> tuple[float, ...] | None:
+        """What each party is paid, in equal shares of v(all); None where it cannot be played, see ``impossible``.
+
+        What is no attack at all, such as a name that is misspelt, is an error.
+        """
+        if plays in self.impossible:
+            return None
+        if plays not in self._known:
+            self._require_plays(plays)
+        try:
+            found = self.outcome(plays)
+        except (
+            DataMarketError
+        ) as error:  # more names than units, a class that is gone, too many names to check
+            self.impossible[plays] = str(error)
+            return None
+        return tuple(found.pay[members[0]] / self.scale for members in self.members)
+
+    def profile(self, plays: Plays) -> SubmittedProfile:
+        """What is submitted where everybody plays so."""
+        self._require_plays(plays)
+        cheats = [
+            MultiAttackerGame(members, attack, self.knowledge)
+            for members, attack in zip(self.members, plays, strict=True)
+            if attack != HONEST
+        ]
+        return moved_embeddings(attacked_by(cheats, self.state), self.state)
+
+    def _require_plays(self, plays: Plays) -> None:
+        """Refuse what says nothing of some party, and attacks that there are none of."""
+        if len(plays) != len(self.members):
+            raise ParameterError(
+                "plays", plays, f"give one attack for each of {len(self.members)} parties"
+            )
+        for attack in plays:
+            ATTACKS.create(attack)
+
+    def outcome(self, plays: Plays) -> StageOutcome:
+        """What is paid where everybody plays so."""
+        if plays not in self._known:
+            self._known[plays] = self._played(plays)
+        return self._known[plays]
+
+    def drawn(self, plays: Plays, rng: np.random.Generator) -> StageOutcome:
+        """What is paid in one draw of the checks, where there are some: for any number of names."""
+        if self.checks is None:
+            return self.outcome(plays)
+        profile, drafts = self._drafts(plays)
+        return self._expected(profile, [drafts.ending(self.checks, rng)])
+
+    def _played(self, plays: Plays) -> StageOutcome:
+        if self.checks is not None:
+            profile, drafts = self._drafts(plays)
+            return self._expected(profile, drafts.endings(self.checks))
+        profile, paid = self._paid(plays)
+        pay = self._by_party(provider_totals(paid, profile))
+        return StageOutcome(pay, pot_shares(pay), paid.grand_value, self._worth(profile.submission))
+
+    def _paid(self, plays: Plays) -> tuple[SubmittedProfile, PaidTotals]:
+        profile = self.profile(plays)
+        with suppress_market_warnings():
+            return profile, self._payer.pay(profile.submission, self.utility, profile.truth)
+
+    def _drafts(self, plays: Plays) -> tuple[SubmittedProfile, _Checked]:
+        """What is submitted, and the drafts of it in which the names of all cheats may fail."""
+        profile, paid = self._paid(plays)
+        assert isinstance(paid, Payments)
+        assert isinstance(self._payer, Mechanism)
+        cheating = [m for m, attack in zip(self.members, plays, strict=True) if attack != HONEST]
+        owners = as_owners(self.state.honest, cheating)
+        names = [name for members in cheating for name in profile.identities_of(members[0])]
+        return profile, _Checked(self._payer, profile, owners, self.utility, names, paid)
+
+    def _expected(self, profile: SubmittedProfile, endings: Sequence[_Ending]) -> StageOutcome:
+        """The expectation over how a market ends."""
+        pay, share = defaultdict[str, float](float), defaultdict[str, float](float)
+        value = kept = 0.0
+        for end in endings:
+            by_party = self._by_party(_totals(end.amounts, profile))
+            shares = pot_shares(by_party)
+            for name, amount in by_party.items():
+                pay[name] += end.chance * amount
+                share[name] += end.chance * shares[name]
+            value += end.chance * end.value
+            kept += end.chance * self._worth(end.left)
+        return StageOutcome(dict(pay), dict(share), value, kept)
+
+    def _by_party(self, totals: Mapping[str, float]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for name, amount in totals.items():
+            lead = self._lead.get(name, name)
+            found[lead] = found.get(lead, 0.0) + amount
+        return found
+
+    def _worth(self, submission: Submission) -> float:
+        """v of the honest units whose content is there, each once; nothing of none."""
+        honest = self.state.honest.submission
+        there = np.isin(honest.keys, submission.keys)
+        key = there.tobytes()
+        if key not in self._worths:
+            rows = np.flatnonzero(there)
+            self._worths[key] = worth(honest.take(rows), self.utility) if len(rows) else 0.0
+        return self._worths[key]
+
+    def standings(self, plays: Plays, cheats: Sequence[int] | None = None) -> Standings:
+        """Who gained and who lost where everybody plays so; ``cheats``: the parties that count as cheats, else all."""
+        now, then = self.outcome(plays), self.honest
+        counted = range(len(self.members)) if cheats is None else cheats
+        found = tuple(self._standing(plays, party) for party in counted)
+        leads = {one.members[0] for one in found}
+        others = [name for name in then.pay if name not in leads]
+        n, grand = len(self.state.providers), then.value
+        kept = [
+            now.pay[name] / then.pay[name] for name in others if clearly_paid(then.pay[name], grand, n)
+        ]
+        taken = sum(one.share for one in found)
+        return Standings(
+            cheats=found,
+            pot_taken=taken,
+            pot_moved=taken - sum(one.honest_share for one in found),
+            honest_pay=_over(now.pay, then.pay, others),
+            honest_share=_over(now.share, then.share, others),
+            honest_least=min(kept, default=math.nan),
+            worth=gain_of(now.worth, then.worth),
+            value=gain_of(now.value, then.value),
+        )
+
+    def _standing(self, plays: Plays, party: int) -> Standing:
+        lead = self.members[party][0]
+        alone = self.outcome((*plays[:party], HONEST, *plays[party + 1 :]))
+        now, then = self.outcome(plays), self.honest
+        return Standing(
+            self.members[party], plays[party], now.pay[lead], then.pay[lead], alone.pay[lead],
+            now.share[lead], then.share[lead],
+            clearly_paid(then.pay[lead], then.value, len(self.state.providers)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Ending:
+    """How a market with checks ends, with its chance: what each name is paid, v(all), and what is left in it."""
+
+    chance: float
+    amounts: Mapping[str, float]
+    value: float
+    left: Submission
+
+
+@dataclass(eq=False)
+class _Checked(Drafts):
+    """The drafts of a market in which the names of several cheats may fail."""
+
+    names: list[str]
+    paid: Payments
+
+    def __post_init__(self) -> None:
+        self._begin(self.names, self.paid)
+
+    def endings(self, checks: Checks) -> list[_Ending]:
+        """All the ways in which it may end."""
+        return [self._ending(d.failed, d.ends) for d in self._reached(checks) if d.ends]
+
+    def ending(self, checks: Checks, rng: np.random.Generator) -> _Ending:
+        """One of them, drawn: names fail, draft by draft, until none does."""
+        failed = frozenset[str]()
+        while True:
+            names = self._after(failed).names
+            left = [name for name in self._names if name not in failed]
+            caught = [n for n in left if rng.random() >= checks.passes(names[n].drawn_false)]
+            if not caught:
+                return self._ending(failed, 1.0)
+            failed = failed.union(caught)
+
+    def _ending(self, failed: frozenset[str], chance: float) -> _Ending:
+        market = self._after(failed)
+        amounts = {n: 0.0 if n in failed else max(a, 0.0) for n, a in market.totals.items()}
+        left = self.profile.submission.take(self._left(failed))
+        return _Ending(chance, amounts, market.value, left)
+
+
+def _require_names_apart(parties: Sequence[Sequence[str]]) -> None:
+    """Refuse parties whose pseudonyms would be the same: no way to play both could be paid."""
+    known: dict[str, str] = {}
+    for name in [members[0] for members in parties]:
+        other = known.setdefault(name.rstrip("~"), name)
+        if other != name:
+            raise ParameterError(
+                "parties",
+                name,
+                f"{other!r} has the same pseudonyms; rename one, not by a tilde at the end",
+            )
+
+
+def _totals(amounts: Mapping[str, float], profile: SubmittedProfile) -> dict[str, float]:
+    """Amounts of names as those of who controls them; who has none left is paid nothing."""
+    found = dict.fromkeys(sorted(set(profile.truth.controller.values())), 0.0)
+    for name, amount in amounts.items():
+        found[profile.truth.controller[name]] += amount
+    return found
+
+
+def _over(now: Mapping[str, float], then: Mapping[str, float], names: Sequence[str]) -> float:
+    return gain_of(sum(now[name] for name in names), sum(then[name] for name in names))
+
+
+ORDERS = ("round_robin", "simultaneous")
+EQUILIBRIUM, CYCLE, UNSETTLED = "equilibrium", "cycle", "unsettled"
+
+Profile = tuple[str, ...]
+"""What each player plays."""
+
+Payoffs = Callable[[Profile], Sequence[float] | None]
+"""What each player gets; None where a profile cannot be played."""
+
+
+@dataclass(frozen=True)
+class Path(Shown):
+    """A path of best responses: the profiles gone through, the first included, and how it ended.
+
+    ``regrets``: what each player could still gain at the last profile by another item of its menu. ``cycle``: the
+    profiles that come again and again, in order; none where there is no cycle. ``why`` is said of an unsettled one.
+    ``untried``: of each player, the items of its menu that could not be played at the last profile. Regrets and an
+    equilibrium say nothing of these.
+    """
+
+    profiles: tuple[Profile, ...]
+    ended: str
+    regrets: tuple[float, ...]
+    epsilon: float
+    rounds: int
+    cycle: tuple[Profile, ...] = ()
+    why: str = ""
+    untried: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def last(self) -> Profile:
+        """The profile at the end; of a cycle, the one that came again."""
+        return self.profiles[-1]
+
+    @property
+    def ends(self) -> tuple[Profile, ...]:
+        """Where it ends: the last profile, or all of the cycle."""
+        return self.cycle or (self.last,)
+
+
+def best_response_dynamics(
+    payoffs: Payoffs,
+    menus: Sequence[Sequence[str]],
+    *,
+    epsilon: float = 0.01,
+    rounds: int = 20,
+    order: str = "round_robin",
+    start: Profile | None = None,
+) -> Path:
+    """The path from ``start``, or from where everybody plays the first of its menu.
+
+    In ``round_robin`` players move one after another, in ``simultaneous`` order all of them at once in each round.
+    """
+    require_in("epsilon", epsilon, 0.0, float("inf"))
+    require_count("rounds", rounds)
+    require_choice("order", order, ORDERS)
+    if not menus or not all(menus):
+        raise ParameterError("menus", menus, "give every player at least one way to play")
+    profile = tuple(menu[0] for menu in menus) if start is None else tuple(start)
+    if len(profile) != len(menus) or any(p not in m for p, m in zip(profile, menus, strict=False)):
+        raise ParameterError("start", start, "give every player an item of its menu")
+    game = _Game(payoffs, menus, epsilon)
+    if payoffs(profile) is None:
+        raise DataMarketError(f"the first profile, {profile}, cannot be played; start elsewhere")
+    seen, gone = {profile: 0}, [profile]
+    for number in range(1, rounds + 1):
+        before = profile
+        if order == "round_robin":
+            for player in range(len(menus)):
+                moved = game.moved(profile, player)
+                if moved != profile:
+                    gone.append(moved)
+                profile = moved
+        else:
+            profile = tuple(game.moved(before, p)[p] for p in range(len(menus)))
+            if profile != before:
+                gone.append(profile)
+            if payoffs(profile) is None:
+                why = "all moved at once to what cannot be played together"
+                regrets = (float("nan"),) * len(menus)
+                return Path(tuple(gone), UNSETTLED, regrets, epsilon, number, why=why)
+        if profile == before:
+            return game.ended(gone, EQUILIBRIUM, number)
+        if profile in seen:
+            return game.ended(gone, CYCLE, number, tuple(gone[seen[profile] : -1]))
+        seen[profile] = len(gone) - 1
+    return game.ended(gone, UNSETTLED, rounds, why=f"{rounds} rounds were played")
+
+
+@dataclass(frozen=True)
+class _Game:
+    payoffs: Payoffs
+    menus: Sequence[Sequence[str]]
+    epsilon: float
+
+    def best(self, profile: Profile, player: int) -> tuple[str, float]:
+        """The player's best item given the others', and how much more it pays than what it plays."""
+        now = self.payoffs(profile)
+        assert now is not None
+        chosen, most = profile[player], now[player]
+        for item in self.menus[player]:
+            found = self.payoffs((*profile[:player], item, *profile[player + 1 :]))
+            if found is not None and found[player] > most + ROUNDING:
+                chosen, most = item, found[player]
+        return chosen, most - now[player]
+
+    def moved(self, profile: Profile, player: int) -> Profile:
+        """The profile after the player's move, if it has one."""
+        item, more = self.best(profile, player)
+        if more <= self.epsilon:
+            return profile
+        return (*profile[:player], item, *profile[player + 1 :])
+
+    def ended(
+        self, gone: list[Profile], how: str, rounds: int, cycle: tuple[Profile, ...] = (), why: str = ""
+    ) -> Path:
+        last, players = gone[-1], range(len(self.menus))
+        regrets = tuple(self.best(last, player)[1] for player in players)
+        untried = tuple(
+            tuple(i for i in self.menus[p] if self.payoffs((*last[:p], i, *last[p + 1 :])) is None)
+            for p in players
+        )
+        return Path(tuple(gone), how, regrets, self.epsilon, rounds, cycle, why, untried)

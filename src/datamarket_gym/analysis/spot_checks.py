@@ -1,0 +1,339 @@
+"""A market with checks, draft by draft: what is paid once some names have failed, and which drafts are reached.
+
+Every draft is paid once, and priced under any `Checks`: `judge.checked` says by what rules.
+
+What an attack is worth, in expectation, where the market checks some units of every payee.
+
+The market of `judge.guarantees.deterrence`, played to its end: a name fails with probability 1 - (1 - q F / P)^m, F
+being what its units earn that are not genuine. It is paid nothing from then on, but its genuine units go on playing:
+if they left, the cheat's other names would earn what they earned, and failing would cost nothing. Its false units
+leave, all of them. (An operator takes out those that were found; the bound does not ask which of them go.) The market
+is then paid, and drawn, again, until nobody fails. Names whose total is below zero are paid nothing.
+
+What an attacker can expect where payees are checked, and of which mechanisms that is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.analysis.metrics import ROUNDING
+from datamarket_gym.analysis.theorems.deterrence import GAIN, Checks, Deterrence, certified_checks
+from datamarket_gym.analysis.theorems.leakage import Externality
+from datamarket_gym.data.ground_truth import SubmittedProfile, genuine
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.evidence.graph import suppress_market_warnings
+from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.payment_tables import unit_amounts
+from datamarket_gym.mechanism.payments import PaidTotals, Payments
+from datamarket_gym.utilities.oracle import UtilityOracle
+
+_MOST = 10
+"""Names with false units whose outcomes are enumerated: 2^10 markets at the most."""
+
+
+@dataclass(frozen=True)
+class NamePay:
+    """What one name is paid, the sum of its positive amounts, and of those how much is not genuine."""
+
+    total: float
+    positive: float
+    false: float
+    genuine: float  # what its genuine units earn, losses counted
+    largest: float  # what the unit of it earns that earns most
+
+    @property
+    def due(self) -> float:
+        """What is paid out: nothing below zero."""
+        return max(self.total, 0.0)
+
+    @property
+    def own(self) -> float:
+        """What of it is for genuine units: nothing of a name that is paid nothing, and no more than it is paid."""
+        return min(max(self.genuine, 0.0), self.due)
+
+    @property
+    def drawn_false(self) -> float:
+        """The probability that a draw falls on what is not genuine."""
+        return min(self.false / self.positive, 1.0) if self.positive > ROUNDING else 0.0
+
+    @property
+    def kappa(self) -> float:
+        """P / T; infinite where nothing is paid."""
+        return max(1.0, self.positive / self.total) if self.total > ROUNDING else math.inf
+
+    @property
+    def largest_unit(self) -> float:
+        """The part of P that one unit earns, at most."""
+        return min(self.largest / self.positive, 1.0) if self.positive > ROUNDING else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Market:
+    names: Mapping[str, NamePay]
+    pot: float  # what is paid out in all
+    totals: Mapping[str, float] = field(default_factory=dict)  # of every name, those that failed too
+    value: float = math.nan  # v(all)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A draft: the names that have failed before, the chance that it comes to it, and who is left and passes."""
+
+    failed: frozenset[str]
+    chance: float
+    left: Mapping[str, NamePay]
+    passes: Mapping[str, float]
+
+    @property
+    def ends(self) -> float:
+        """The chance that it comes to this draft and nobody fails in it, so that it is paid."""
+        return self.chance * math.prod(self.passes.values())
+
+
+@dataclass(eq=False)
+class Drafts(Shown):
+    """The drafts of a market in which some names, those of one cheat or of several, may fail."""
+
+    mechanism: Mechanism
+    profile: SubmittedProfile
+    honest: SubmittedProfile
+    utility: UtilityOracle
+    _names: list[str] = field(init=False)
+    _false: NDArray[np.bool_] = field(init=False)
+    _markets: dict[frozenset[str], _Market] = field(init=False)
+
+    def _begin(self, names: list[str], paid: Payments | None) -> None:
+        """Who may fail, and what was paid where nobody has, if that is known."""
+        self._names, self._markets = names, {}
+        mine = np.isin(self.profile.submission.identity, names)
+        self._false = mine & ~genuine(self.profile, self.honest)
+        if paid is not None:
+            self._markets[frozenset()] = self._market(self.profile, paid)
+
+    def _reached(self, checks: Checks) -> Iterator[Reached]:
+        """The drafts that are reached, those with fewer failures first; nobody is left in the last."""
+        reached = {frozenset[str](): 1.0}  # by the names that have failed
+        while reached:
+            failed = min(reached, key=len)  # no more can come to it
+            chance = reached.pop(failed)
+            still = [name for name in self._names if name not in failed]
+            left = {name: self._after(failed).names[name] for name in still}
+            passes = {name: checks.passes(pays.drawn_false) for name, pays in left.items()}
+            for caught, likely in self._outcomes(passes):
+                if caught:
+                    reached[failed | caught] = reached.get(failed | caught, 0.0) + chance * likely
+            yield Reached(failed, chance, left, passes)
+
+    def _outcomes(self, passes: Mapping[str, float]) -> Iterator[tuple[frozenset[str], float]]:
+        """Which names fail, with what probability; impossible outcomes are left out."""
+        doubtful = [name for name, chance in passes.items() if chance < 1.0]
+        if len(doubtful) > _MOST:
+            raise DataMarketError(
+                f"there are false units under {len(doubtful)} names; outcomes are enumerated for at most {_MOST}, so "
+                "use fewer names"
+            )
+        for fails in itertools.product((False, True), repeat=len(doubtful)):
+            caught = frozenset(name for name, caught in zip(doubtful, fails, strict=True) if caught)
+            likely = math.prod(1.0 - passes[n] if n in caught else passes[n] for n in doubtful)
+            if likely:
+                yield caught, likely
+
+    def _after(self, failed: frozenset[str]) -> _Market:
+        """The market once some names have failed: their false units are out, and they are paid nothing."""
+        if failed not in self._markets:
+            submission = self.profile.submission
+            left = replace(self.profile, submission=submission.take(self._left(failed)))
+            with suppress_market_warnings():
+                paid = self.mechanism.pay(left.submission, self.utility, left.truth)
+            self._markets[failed] = self._market(left, paid, failed)
+        return self._markets[failed]
+
+    def _left(self, failed: frozenset[str]) -> NDArray[np.int64]:
+        """The rows that stay once some names have failed: all but the false units of these."""
+        out = self._false & np.isin(self.profile.submission.identity, sorted(failed))
+        return np.flatnonzero(~out)
+
+    def _market(
+        self, profile: SubmittedProfile, paid: Payments, failed: frozenset[str] = frozenset()
+    ) -> _Market:
+        playing = paid.clustering.submission or profile.submission
+        amounts = unit_amounts(paid)
+        identity = paid.identities[amounts.identity]
+        true = genuine(replace(profile, submission=playing), self.honest)[amounts.row]
+        names = {}
+        for name in self._names:
+            mine = identity == name
+            amount, own = amounts.amount[mine], true[mine]
+            gains = np.maximum(amount, 0.0)
+            names[name] = NamePay(
+                paid.total([name]),
+                float(gains.sum()),
+                float(gains[~own].sum()),
+                float(amount[own].sum()),
+                float(gains.max(initial=0.0)),
+            )
+        others = ~np.isin(paid.identities, sorted(failed))
+        pot = float(np.maximum(paid.totals[others], 0.0).sum())
+        return _Market(names, pot, paid.as_dict(), paid.grand_value)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A provider's expected payment, in units of the utility and as a share of a fixed pot, and what it is made of.
+
+    Of a fixed pot what was forfeited is divided among those who are left. There it matters whether false units of
+    names that failed leave: as long as they stay they dilute the others, and the share of whoever is not diluted
+    grows. ``share`` is the larger one of all of them leaving and none.
+
+    The bound that it obeys is pay <= honest pay + drafted * gap(kappa) + spill. Name j takes part in it in the market
+    R in which all others pass, of which there is one at most on any path, reached with probability w_j(R):
+
+        drafted = sum over j, R of w_j(R) (what j is due in R)
+        spill   = sum over j, R of w_j(R) (what of that is for genuine units) - honest pay, or 0 if that is less
+
+    so that spill is what genuine units earn more than when honest: more than they did, or because bad units that would
+    have taken something off were parked under a name below zero. ``false_share``: the part of the payment, before
+    checks, that is not for genuine units. ``kappa`` and ``largest_unit`` are the largest of its names'.
+    """
+
+    checks: Checks
+    pay: float
+    share: float
+    spill: float
+    false_share: float
+    kappa: float
+    drafted: float
+    largest_unit: float
+
+    def deterrence(self, *, gain: float = GAIN) -> Deterrence:
+        """What the checks leave to this attack by the bound, to be filed; all its names are taken for one payee."""
+        spill = Externality(known="measured", amount=self.spill)
+        return certified_checks(
+            self.checks, payments=[self.drafted], kappa=self.kappa, largest_unit=self.largest_unit, spill=spill,
+            gain=gain, examined="anew",
+        )  # fmt: skip
+
+
+@dataclass(eq=False)
+class CheckedAttack(Drafts):
+    """One provider's attack on a market with checks: every outcome is paid once, and priced under any `Checks`."""
+
+    provider: str
+    honest_pay: float
+    paid: Payments | None = None
+
+    def __post_init__(self) -> None:
+        self._begin(self.profile.identities_of(self.provider), self.paid)
+
+    def expected(self, checks: Checks) -> Expected:
+        """The expectation under these checks."""
+        first = self._after(frozenset()).names.values()
+        due, own = sum(name.due for name in first), sum(name.own for name in first)
+        pay = share = drafted = earned = 0.0
+        kappa, largest = 1.0, 0.0
+        for draft in self._reached(checks):
+            if not draft.left:
+                continue  # nothing is paid to this provider
+            chance, left, passes = draft.chance, draft.left, draft.passes
+            everybody, pot = math.prod(passes.values()), self._after(draft.failed).pot
+            paid = sum(pays.due for pays in left.values())
+            pay += chance * everybody * paid
+            share += chance * everybody * (paid / pot if pot > ROUNDING else 0.0)
+            for name, pays in left.items():
+                others = math.prod(p for other, p in passes.items() if other != name)
+                drafted += chance * others * pays.due
+                earned += chance * others * pays.own
+                if pays.due > ROUNDING:
+                    kappa, largest = max(kappa, pays.kappa), max(largest, pays.largest_unit)
+        return Expected(
+            checks=checks,
+            pay=pay,
+            share=max(share, self._share_where_the_rest_stays(checks)),
+            spill=max(0.0, earned - max(self.honest_pay, 0.0)),
+            false_share=1.0 - own / due if due > ROUNDING else 0.0,
+            kappa=kappa,
+            drafted=drafted,
+            largest_unit=largest,
+        )
+
+    def passes(self, checks: Checks) -> dict[str, float]:
+        """The probability that each of the provider's names passes, in the market in which nobody has failed yet."""
+        first = self._after(frozenset()).names
+        return {name: checks.passes(pays.drawn_false) for name, pays in first.items()}
+
+    def _share_where_the_rest_stays(self, checks: Checks) -> float:
+        """The expected share of the pot where an operator takes out nothing but what was found: next to nothing.
+
+        False units of names that failed go on diluting the others, and amounts, hence draws, stay as they were.
+        """
+        market, passes = self._after(frozenset()), self.passes(checks)
+        share = 0.0
+        for caught, likely in self._outcomes(passes):
+            paid = sum(pays.due for name, pays in market.names.items() if name not in caught)
+            pot = market.pot - sum(market.names[name].due for name in caught)
+            share += likely * (paid / pot if pot > ROUNDING else 0.0)
+        return share
+
+
+def expected(
+    mechanism: Mechanism,
+    profile: SubmittedProfile,
+    honest: SubmittedProfile,
+    utility: UtilityOracle,
+    provider: str,
+    checks: Checks,
+    paid: Payments | None = None,
+) -> Expected:
+    """What an attack pays its provider in expectation; ``paid`` is what the attacked profile was paid, if known."""
+    with suppress_market_warnings():
+        honest_pay = mechanism.pay(honest.submission, utility, honest.truth).total([provider])
+    return CheckedAttack(mechanism, profile, honest, utility, provider, honest_pay, paid).expected(
+        checks
+    )
+
+
+def require_checkable(mechanism: Mechanism | OwnMechanism, checks: Checks | None) -> None:
+    """Refuse checks of what a mechanism of somebody's own pays."""
+    if checks is not None and not isinstance(mechanism, Mechanism):
+        raise _uncheckable(mechanism)
+
+
+def asked_checks(
+    mechanism: Mechanism | OwnMechanism, per_payee: int | None, power: float
+) -> Checks | None:
+    """The checks that were asked for, none if that is 0; left open, the usual ones where they can be drawn."""
+    if per_payee is None:
+        return Checks(power=power) if isinstance(mechanism, Mechanism) else None
+    return Checks(per_payee, power) if per_payee else None
+
+
+def checked_attack(
+    mechanism: Mechanism | OwnMechanism,
+    attacked: SubmittedProfile,
+    paid: PaidTotals,
+    honest: SubmittedProfile,
+    honest_pay: float,
+    utility: UtilityOracle,
+) -> CheckedAttack:
+    """An attack that was paid, to be priced under any checks."""
+    if not isinstance(mechanism, Mechanism) or not isinstance(paid, Payments):
+        raise _uncheckable(mechanism)
+    attacker = str(attacked.attacker)
+    return CheckedAttack(mechanism, attacked, honest, utility, attacker, honest_pay, paid)
+
+
+def _uncheckable(mechanism: Mechanism | OwnMechanism) -> ParameterError:
+    return ParameterError(
+        "mechanism",
+        mechanism.name,
+        "it does not say what each unit earns, by which units to check are drawn; leave checks out",
+    )

@@ -1,0 +1,168 @@
+"""Error bars eta of the scores, and the bounds they enter.
+
+Theorem 3: |gain| <= B = A + L + D + 2 K' eta when every honest and manipulated score is within eta.
+Uniformly over c = K + K' scores that are means of R i.i.d. samples of range w, with probability 1 - d:
+
+    Hoeffding           eta = w sqrt(ln(2c/d) / (2R))
+    empirical Bernstein eta = max se sqrt(2 ln(4c/d)) + 7 w ln(4c/d) / (3 (R - 1))
+
+(Maurer and Pontil 2009), and in expectation, E|error| <= sd: eta = max se, which bounds the *expected*
+gain alone. Scores of a truncated estimator are biased besides: in a monotone game by at most b, so that
+eta = max (se + b) in expectation; in any other game by an amount nobody knows, so that there is no eta.
+A marginal contribution of utilities in [0, V] lies in [-V, V], so w = 2V; in a monotone
+game w = V.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import ParameterError, require_count, require_in
+from datamarket_gym.games.semivalues import Estimate
+
+
+@dataclass(frozen=True)
+class Eta(Shown):
+    """A bound of the error of every score, how it was found, and what kind of statement it makes."""
+
+    value: float
+    method: str  # "exact", "hoeffding", "bernstein", "mean_absolute"; "none" (an infinite value)
+    delta: float = 0.0  # probability with which it may fail; 0 for "exact"
+
+    @property
+    def in_expectation(self) -> bool:
+        """Whether it bounds the expected error only."""
+        return self.method == "mean_absolute"
+
+
+def hoeffding(width: float, samples: int, comparisons: int, delta: float) -> float:
+    """eta for means of ``samples`` draws of range ``width``, uniformly over ``comparisons`` scores."""
+    _check(width, samples, comparisons, delta)
+    return width * math.sqrt(math.log(2 * comparisons / delta) / (2 * samples))
+
+
+def empirical_bernstein(
+    standard_error: float, width: float, samples: int, comparisons: int, delta: float
+) -> float:
+    """eta for a mean with this standard error (sample deviation over root R); needs two samples."""
+    _check(width, samples, comparisons, delta)
+    require_count("samples", samples, at_least=2)
+    log = math.log(4 * comparisons / delta)
+    return standard_error * math.sqrt(2 * log) + 7 * width * log / (3 * (samples - 1))
+
+
+def sample_size(eta: float, width: float, comparisons: int, delta: float) -> int:
+    """Samples per score after which Hoeffding's eta is at most the target."""
+    require_in("eta", eta, 0.0, math.inf, open_low=True)
+    _check(width, 1, comparisons, delta)
+    return math.ceil(width**2 * math.log(2 * comparisons / delta) / (2 * eta**2))
+
+
+def sample_size_mean_absolute(eta: float, width: float) -> int:
+    """Samples per score after which the mean absolute error is at most eta, whatever the scores."""
+    require_in("eta", eta, 0.0, math.inf, open_low=True)
+    require_in("width", width, 0.0, math.inf)
+    return max(1, math.ceil((width / (2 * eta)) ** 2))  # a deviation is at most half the range
+
+
+def eta_of(
+    honest: Estimate,
+    attacked: Estimate,
+    *,
+    method: str = "auto",
+    delta: float = 0.05,
+    value_range: float = 1.0,
+    monotone: bool = False,
+) -> Eta:
+    """The error bar of two sets of scores together; ``auto`` takes Hoeffding's where it holds.
+
+    ``value_range`` is V, ``monotone`` says that no unit can lower the value. Refuses error bars that
+    are missing, and high-probability forms for scores that are no means of i.i.d. samples. Truncated
+    scores of a game that is not monotone have no error bar: infinite, by the method "none".
+    """
+    both = (honest, attacked)
+    for estimate in both:
+        errors = np.asarray(estimate.standard_errors, dtype=np.float64)
+        if errors.shape != estimate.values.shape or not np.isfinite(errors).all():
+            raise ParameterError(
+                "estimator",
+                estimate.method,
+                "it gives no finite error bars, so nothing can be said about the gain; use an "
+                "estimator with standard errors, or more samples",
+            )
+    if all(estimate.samples == 0 for estimate in both):
+        return Eta(0.0, "exact")
+    sampled = [estimate for estimate in both if estimate.samples != 0]
+    if method == "auto":
+        means = all(estimate.samples is not None for estimate in sampled)
+        method = "hoeffding" if means else "mean_absolute"
+    if method not in ("hoeffding", "bernstein", "mean_absolute"):
+        raise ParameterError("eta", method, "choose auto, hoeffding, bernstein or mean_absolute")
+    unbounded = not monotone and any(estimate.bias for estimate in both)
+    if method == "mean_absolute":
+        worst = max(float(e.standard_errors.max()) + e.bias for e in sampled)
+        return Eta(math.inf, "none") if unbounded else Eta(worst, method)
+    comparisons = sum(len(estimate.values) for estimate in both)
+    bars = []
+    for estimate in sampled:
+        if estimate.samples is None:
+            raise ParameterError(
+                "eta",
+                method,
+                f"the scores of {estimate.method!r} are no means of i.i.d. samples, so {method} does "
+                "not hold for them; use estimator permutation (without truncation) or subset, or "
+                "eta='mean_absolute'",
+            )
+        width = value_range * (1.0 if monotone else 2.0) * estimate.reach
+        if method == "hoeffding":
+            bar = hoeffding(width, estimate.samples, comparisons, delta)
+        else:
+            worst = float(estimate.standard_errors.max())
+            bar = empirical_bernstein(worst, width, estimate.samples, comparisons, delta)
+        bars.append(bar + estimate.bias)
+    return Eta(math.inf, "none") if unbounded else Eta(max(bars), method, delta)
+
+
+def theorem_bound(leakage_total: float, n_clusters: int, eta: float) -> float:
+    """B = A + L + D + 2 K' eta, K' the number of manipulated clusters."""
+    return leakage_total + 2 * n_clusters * eta
+
+
+def probabilistic_miss(delta: float, units: int, marginal: float) -> float:
+    """E[L] <= delta r B: each of r variants escapes with probability at most delta (Corollary)."""
+    require_in("delta", delta, 0.0, 1.0)
+    require_count("units", units, at_least=0)
+    require_in("marginal", marginal, 0.0, math.inf)
+    return delta * units * marginal
+
+
+def normalized_bound(
+    bound: float,
+    honest_payment: float,
+    totals: tuple[float, float],
+    grand_values: tuple[float, float],
+) -> float:
+    """The lemma for payments rescaled to the grand value, at the constants of this very pair.
+
+    ``totals`` are the raw score sums T_0 and T_a, ``grand_values`` V_0 and V_a. With T_min the smaller
+    sum: V_a B / T_min + |x| |V_a - V_0| / T_min + |V_0| |x| |T_a - T_0| / T_min^2.
+    """
+    (t0, ta), (v0, va) = totals, grand_values
+    least = min(t0, ta)
+    if not least > 0:
+        raise ParameterError(
+            "raw score sums", totals, "the lemma needs both above zero; pay the raw scores instead"
+        )
+    x = abs(honest_payment)
+    return abs(va) / least * bound + x / least * abs(va - v0) + abs(v0) * x / least**2 * abs(ta - t0)
+
+
+def _check(width: float, samples: int, comparisons: int, delta: float) -> None:
+    require_in("width", width, 0.0, math.inf)
+    require_count("samples", samples)
+    require_count("comparisons", comparisons)
+    require_in("delta", delta, 0.0, 1.0, open_low=True)

@@ -1,0 +1,380 @@
+"""Spot checks: what can still be gained, in expectation, where a few units of every payee are looked at.
+
+Payee j is paid a_u for each unit u: P is the sum of the positive a_u, T of all, kappa = P / T. Of each payee m units
+are drawn, with replacement, with probability a_u+ / P; a check of a unit that is not genuine finds that out with
+probability q. Who fails is paid nothing, what was found is taken out, everything else stays in the game, and those
+who are left are drawn anew on their new amounts. With y the share of T that goes to what is not genuine the mass of
+the draw on it is at least y / kappa, so that
+
+    E[payment] - honest payment <= T max over y in [0, 1] of [(1 - q y / kappa)^m - (1 - y)] + s
+
+where s, the spill, is by how much adding raises what genuine units earn. The proof is in docs/theory/checks.md.
+
+Deterrence: what spot checks leave to be gained in one run, in a form that can be filed.
+
+It holds every term of the bound T gap + s of `judge.guarantees.deterrence` for all payees of a run: how many checks,
+how good they are and how that is known, the largest payment and the largest kappa, and the spill with how *that* is
+known. Reading one back from JSON checks that gap and claim follow from the terms.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import model_validator
+
+from datamarket_gym.analysis.theorems.leakage import Externality
+from datamarket_gym.display import Described, Shown, counted
+from datamarket_gym.errors import DataMarketError, ParameterError, require_count, require_in
+from datamarket_gym.execution.arrays import Values
+from datamarket_gym.mechanism.payment_tables import unit_amounts
+from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.registry import Document
+
+_LEAST = 1e-6  # units that are a smaller part of a payment are taken for ones of this size
+_MOST = 30  # as a power of two, checks of a payee beyond which none is asked for
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Checks(Described):
+    """m checks of each payee (0: none), of power q: the probability that a check of a false unit finds it out."""
+
+    per_payee: int = 3
+    power: float = 0.8
+
+    def __post_init__(self) -> None:
+        require_count("per_payee", self.per_payee, at_least=0)
+        require_in("power", self.power, 0.0, 1.0, open_low=True)
+
+    def passes(self, false_share: float) -> float:
+        """The probability that a payee passes of whom this share of the positive amounts is not genuine."""
+        return float((1.0 - self.power * false_share) ** self.per_payee)
+
+
+def deterrence_gap(checks: Checks, kappa: float = 1.0, *, largest_unit: float = 0.0) -> float:
+    """The largest of (1 - q y / kappa)^m - (1 - y) over y in [0, 1]: gain in expectation, as a part of T.
+
+    A convex function of y, which is largest at an end: 0 at y = 0, (1 - q / kappa)^m at y = 1.
+
+    That takes every draw for a look of its own. Where a unit that is drawn twice is examined once, give w, the share of
+    P of the payee's largest unit. Each false unit is then found out or not, whenever it is drawn, and the payee passes
+    with probability E[(1 - mass of those that would be)^m]. That is convex in their masses, hence largest where they
+    lie on as few units as w allows, and it is convex in the number n of those: with K of n found out, the gap is the
+    largest of 0, E[(1 - K w)^m] - (1 - kappa n w) at the largest whole n, and what the rest up to y = 1 makes of it.
+    """
+    require_in("kappa", kappa, 1.0, math.inf)
+    require_in("largest_unit", largest_unit, 0.0, 1.0)
+    return _gap(checks.per_payee, checks.power, kappa, largest_unit)
+
+
+def _gap(m: float, q: float, kappa: float, w: float) -> float:
+    """The gap after m looks, or after any number of them (infinity)."""
+    if w == 0.0:
+        return float((1.0 - q / kappa) ** m)
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    w, mass = (
+        max(w, _LEAST),
+        1.0 / kappa,
+    )  # smaller units are taken for larger ones, which bounds the gap from above
+    n = math.floor(mass / w * (1.0 + _ROUNDING))
+    rest = max(0.0, mass - n * w)
+    found = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(found + 1) - gammaln(n - found + 1)
+    likely = np.exp(ways + xlogy(found, q) + xlog1py(n - found, -q))
+    left = np.clip(1.0 - found * w, 0.0, 1.0)
+    whole = float(likely @ left**m)
+    with_rest = float(likely @ np.clip(left - rest, 0.0, 1.0) ** m)
+    return max(0.0, whole - kappa * rest, q * with_rest + (1.0 - q) * whole)
+
+
+def checks_needed(
+    power: float, kappa: float = 1.0, gain: float = 0.0, *, largest_unit: float = 0.0
+) -> int:
+    """The least number of checks of each payee that leaves at most this gain, as a part of T.
+
+    Where a check may miss (q < kappa) no number of them leaves nothing, and where units are examined once
+    (``largest_unit``, see `deterrence_gap`) none leaves less than one look at each does: allow more.
+    """
+    require_in("power", power, 0.0, 1.0, open_low=True)
+    require_in("kappa", kappa, 1.0, math.inf)
+    require_in("gain", gain, 0.0, 1.0)
+    require_in("largest_unit", largest_unit, 0.0, 1.0)
+
+    def left(m: float) -> float:
+        return _gap(m, power, kappa, largest_unit)
+
+    if gain == 0.0 and left(1) <= _ROUNDING:  # else more checks leave less, and never nothing
+        return 1
+    enough = next((2**k for k in range(_MOST) if 0.0 < gain >= left(2**k)), None)
+    if enough is None:
+        raise ParameterError(
+            "gain", gain,
+            f"checks of power {power:g} at kappa = {kappa:g} leave something, however many: 3 leave {left(3):.2g} of a "
+            f"payment, 5 {left(5):.2g}, and any number more than {left(math.inf):.2g}; allow such a gain",
+        )  # fmt: skip
+    return bisect_left(range(enough + 1), -gain, key=lambda m: -left(m))
+
+
+def false_alarm_probability(checks: Checks, rate: float) -> float:
+    """1 - (1 - f)^m: the probability that an honest payee fails, f the rate at which a check of a genuine unit does."""
+    require_in("rate", rate, 0.0, 1.0)
+    return float(1.0 - (1.0 - rate) ** checks.per_payee)
+
+
+def expected_false_alarm_cost(checks: Checks, rate: float, payments: ArrayLike) -> float:
+    """What honest payees lose in expectation: the probability to fail times what they are paid, summed over payees.
+
+    ``payments`` has one payment a payee; who is owed nothing has nothing to lose.
+    """
+    paid = np.maximum(np.asarray(payments, dtype=np.float64), 0.0)
+    return false_alarm_probability(checks, rate) * float(paid.sum())
+
+
+GAIN = 0.02
+"""Of the largest payment: what may be left where manipulation counts as deterred."""
+
+UTILITY = "units of the utility"
+"""What amounts are counted in where no money was named."""
+
+Examined = Literal["anew", "once"]
+"""How a unit that is drawn twice is examined: again, by somebody who does not know of the first time, or once."""
+
+
+class Deterrence(Document):
+    """What spot checks leave to be gained, in expected money, whatever the payees of a run did.
+
+    ``claim``: "deterred" where no payee can gain more than ``gain`` of the largest payment, "none" where that does not
+    follow. It holds payee by payee, so that gains add up over names: those of any set of them to at most the sum of
+    what they are paid, times the gap, and the spill.
+    """
+
+    claim: Literal["deterred", "none"]
+    per_payee: int  # m
+    power: float  # q, as the operator states it
+    examined: Examined
+    payees: int  # who are paid
+    carried: int  # who earn too little to be checked, and are not paid this time
+    paid: float  # to all payees
+    payment: float  # T, the largest
+    kappa: float  # the largest
+    largest_unit: float  # of what the units of a payee earn, the part of one: the largest
+    gap: float
+    spill: Externality
+    gain: float
+    money: str
+
+    @property
+    def checks(self) -> Checks:
+        """m and q."""
+        return Checks(self.per_payee, self.power)
+
+    @property
+    def residual(self) -> float | None:
+        """T gap + s: what a payee can gain at most, in expectation; None where nothing bounds the spill."""
+        return None if self.spill.amount is None else self.payment * self.gap + self.spill.amount
+
+    @property
+    def words(self) -> str:
+        """The certificate in a paragraph of plain words."""
+        return paragraph(self)
+
+    @model_validator(mode="after")
+    def _claims_no_more_than_it_may(self) -> Deterrence:
+        try:
+            gap = _gap_deterred(self.checks, self.kappa, self.largest_unit, self.examined)
+        except DataMarketError as error:
+            raise ValueError(str(error)) from error
+        if abs(gap - self.gap) > _ROUNDING:
+            raise ValueError(f"claims a gap of {self.gap:g}, where its terms give {gap:g}")
+        if not 0.0 <= self.payment <= self.paid * (1.0 + _ROUNDING):
+            raise ValueError(
+                f"of payments of {self.paid:g} in all the largest cannot be {self.payment:g}"
+            )
+        if self.claim == "deterred" and _claim(self.payment, gap, self.spill, self.gain) == "none":
+            raise ValueError(
+                "claims that manipulation is deterred, which does not follow from its terms"
+            )
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Earned(Shown):
+    """What units earn: ``amount[i]`` goes to the payee ``payee[i]``; a payee is paid the sum, if that is above zero."""
+
+    payee: NDArray[Any]
+    amount: Values
+
+    @classmethod
+    def of(cls, payments: Payments, payees: Mapping[str, str] | None = None) -> Earned:
+        """The units of a payment; identities that ``payees`` does not name are payees of their own."""
+        found = unit_amounts(payments)
+        names = [str(name) for name in payments.identities]
+        whose = np.array([(payees or {}).get(name, name) for name in names])
+        return cls(whose[found.identity], found.amount)
+
+    def sums(self) -> PayeeSums:
+        """What the units of each payee earn together."""
+        names, payee = np.unique(self.payee, return_inverse=True)
+        gains, n = np.maximum(self.amount, 0.0), len(names)
+        largest = np.zeros(n)
+        np.maximum.at(largest, payee, gains)
+        total: Values = np.bincount(payee, weights=self.amount, minlength=n).astype(np.float64)
+        positive: Values = np.bincount(payee, weights=gains, minlength=n).astype(np.float64)
+        return PayeeSums(total, positive, largest)
+
+
+@dataclass(frozen=True, eq=False)
+class PayeeSums:
+    """Payee by payee: T, what its units earn; P, what those above zero earn; and what the largest earns."""
+
+    total: Values
+    positive: Values
+    largest: Values
+
+    @property
+    def owed(self) -> NDArray[np.bool_]:
+        """Who is to be paid: what is smaller than this is rounding, and paid to nobody."""
+        return np.asarray(self.total > _ROUNDING * self.positive)
+
+    def kappas(self, whose: NDArray[np.bool_]) -> Values:
+        """kappa = P / T of some who are owed, at least 1."""
+        return np.maximum(self.positive[whose] / self.total[whose], 1.0)
+
+
+def deterrence(
+    payments: Payments | Earned,
+    checks: Checks,
+    *,
+    payees: Mapping[str, str] | None = None,
+    spill: Externality | None = None,
+    examined: Examined = "once",
+    least: float = 0.0,
+    scale: float = 1.0,
+    money: str = UTILITY,
+    gain: float = GAIN,
+) -> Deterrence:
+    """What checks of every payee leave to be gained in a run.
+
+    ``payees`` says which identities are paid, checked and forfeit as one. ``spill`` is unknown unless given
+    (`Spill.by` says what is proved), and then nothing is claimed. A unit that is drawn twice is ``examined`` once, or
+    anew. Who earns less than ``least`` is carried.
+    ``scale`` is what one unit of the amounts is worth in ``money``.
+    """
+    require_in("least", least, 0.0, math.inf)
+    require_in("scale", scale, 0.0, math.inf, open_low=True)
+    earned = Earned.of(payments, payees) if isinstance(payments, Payments) else payments
+    found = Earned(earned.payee, np.asarray(earned.amount, dtype=np.float64) * scale).sums()
+    paid = found.owed & (found.total >= least)
+    return certified_checks(
+        checks,
+        payments=found.total[paid].tolist(),
+        kappa=float(found.kappas(paid).max(initial=1.0)),
+        largest_unit=min(float((found.largest[paid] / found.positive[paid]).max(initial=0.0)), 1.0),
+        carried=int((found.owed & ~paid).sum()),
+        spill=spill or Externality(),
+        examined=examined,
+        money=money,
+        gain=gain,
+    )
+
+
+def certified_checks(
+    checks: Checks,
+    *,
+    payments: list[float],
+    kappa: float,
+    largest_unit: float,
+    spill: Externality,
+    carried: int = 0,
+    examined: Examined = "once",
+    money: str = UTILITY,
+    gain: float = GAIN,
+) -> Deterrence:
+    """The most that these terms support."""
+    require_in("gain", gain, 0.0, math.inf)
+    payment, gap = max(payments, default=0.0), _gap_deterred(checks, kappa, largest_unit, examined)
+    return Deterrence(
+        claim=_claim(payment, gap, spill, gain),
+        per_payee=checks.per_payee,
+        power=checks.power,
+        examined=examined,
+        payees=len(payments),
+        carried=carried,
+        paid=math.fsum(payments),
+        payment=payment,
+        kappa=kappa,
+        largest_unit=largest_unit,
+        gap=gap,
+        spill=spill,
+        gain=gain,
+        money=money,
+    )
+
+
+def _gap_deterred(checks: Checks, kappa: float, largest_unit: float, examined: Examined) -> float:
+    require_in("largest_unit", largest_unit, 0.0, 1.0)
+    return deterrence_gap(checks, kappa, largest_unit=largest_unit if examined == "once" else 0.0)
+
+
+def _claim(payment: float, gap: float, spill: Externality, gain: float) -> Literal["deterred", "none"]:
+    if spill.amount is None:
+        return "none"
+    return "deterred" if payment * gap + spill.amount <= payment * gain * (1.0 + _ROUNDING) else "none"
+
+
+def paragraph(found: Deterrence) -> str:
+    """What is checked, how that is known, what is left to be gained, and what is not said."""
+    power = f"That a check of a false unit finds it out with probability {found.power:.3g} is assumed."
+    return " ".join((_what(found), power, _left(found), _limits(found)))
+
+
+def _what(d: Deterrence) -> str:
+    if d.payees == 1:
+        whose = f"Of the one payee, who is paid {d.payment:.4g} {d.money},"
+    else:
+        most = f"{d.paid:.4g} {d.money} together and {d.payment:.4g} at the most"
+        whose = f"Of each of {d.payees} payees, who are paid {most},"
+    carried = (
+        f" Carried, and not paid this time: {counted(d.carried, 'payee')} with too little."
+        if d.carried
+        else ""
+    )
+    return (
+        f"{whose} {counted(d.per_payee, 'unit')} are drawn in proportion to what they earn, and checked; a unit that "
+        f"is drawn twice is examined {d.examined}. Who fails forfeits the payment.{carried}"
+    )
+
+
+def _left(d: Deterrence) -> str:
+    terms = f"the gap is {d.gap:.4g} of a payment (kappa {d.kappa:.4g} at the most)"
+    if d.residual is None:
+        return (
+            f"The claim is none: {terms}, but nothing bounds the spill, which is what a manipulation adds to what "
+            "genuine units earn."
+        )
+    spill = {
+        "proved": "the spill is 0, as proved of coverage for ties that the manipulation leaves as they are",
+        "measured": f"the spill is {d.spill.amount:.4g}, as measured of one manipulation",
+        "assumed": f"the spill is taken to be {d.spill.amount:.4g}",
+    }[d.spill.known]
+    most = f"no payee gains more than {d.residual:.4g} {d.money} by manipulation in expectation"
+    if d.claim == "deterred":
+        return f"Manipulation is deterred: {most}; {terms}, and {spill}."
+    return f"The claim is none: {most}, which is over {d.gain:.2%} of the largest payment; {terms}, and {spill}."
+
+
+def _limits(d: Deterrence) -> str:
+    return (
+        "This speaks of expected money, not of any single outcome; it holds payee by payee and adds up over names, so "
+        "that all names of a person gain no more than the gap times what they are paid together, and the spill. It "
+        "needs checks that find any false unit with that probability, however it was made, draws that nobody could "
+        "foresee, and a new draw wherever others failed and the rest is paid again."
+    )

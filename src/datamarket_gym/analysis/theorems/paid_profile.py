@@ -1,0 +1,204 @@
+"""A profile with what a mechanism paid on it: what guarantees compare, honest and manipulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import DataMarketError, OracleRequiredError
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.mechanism.allocation import Shares, allocate
+from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.payments import PaidTotals, Payments
+from datamarket_gym.mechanism.pipeline import Pipeline, match_units
+from datamarket_gym.mechanism.preparation import open_lineage, resolve_threshold
+from datamarket_gym.utilities.oracle import UtilityOracle
+
+
+@dataclass(frozen=True, eq=False)
+class PaidProfile(Shown):
+    """A submitted profile with its ground truth, and what a mechanism, whichever, paid on it."""
+
+    profile: SubmittedProfile
+    payments: PaidTotals
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.profile, SubmittedProfile):
+            raise OracleRequiredError(
+                "a guarantee compares a provider with its pseudonyms, so it needs to know who controls "
+                "which identity; pass a SubmittedProfile with its ground truth, not the submission alone"
+            )
+        submission, payments = self.profile.submission, self.payments
+        self.profile.truth.aligned(submission)
+        inside = payments if isinstance(payments, Payments) else None
+        # Who submitted leaked rows alone, or units bought before, is paid nothing, and has no unit that plays.
+        missing = np.setdiff1d(payments.identities, submission.identities)
+        gone = np.empty(0, dtype=np.str_) if inside is None else inside.leaks.identity
+        same = (
+            np.isin(submission.identities, payments.identities).all()
+            and (np.isin(missing, gone).all() or (inside is not None and len(inside.known) > 0))
+            and (inside is None or len(inside.clustering.label) == len(submission))
+        )
+        if not same:
+            raise DataMarketError(
+                "these payments were made on another submission than the profile's; pay the profile "
+                "itself, for example with Paid.by(mechanism, profile, utility)"
+            )
+
+    def total(self, provider: str) -> float:
+        """What the provider collects over its identities."""
+        return self.payments.total(self.profile.identities_of(provider))
+
+
+def paid_by(
+    mechanism: Mechanism | OwnMechanism, profile: SubmittedProfile, utility: UtilityOracle
+) -> PaidProfile:
+    """Pay a profile by any mechanism: `Paid`, which guarantees can look into, where it is of our pipeline."""
+    if isinstance(mechanism, Mechanism):
+        return Paid.by(mechanism, profile, utility)
+    return PaidProfile(profile, mechanism.pay(profile.submission, utility, profile.truth))
+
+
+@dataclass(frozen=True, eq=False)
+class Paid(PaidProfile):
+    """A submitted profile with its ground truth, and its payments.
+
+    The utility is needed where the mechanism leaves its threshold open: it is settled again, not believed.
+    """
+
+    payments: Payments
+    utility: UtilityOracle | None = None
+    whole: Submission | None = None  # with the units that were bought before, where there are some
+
+    @classmethod
+    def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
+        """Pay a profile; the truth is shown to the mechanism only where it declares an oracle.
+
+        Units that were set aside as leaked validation rows, or bought before, play no part, so what is guaranteed
+        is guaranteed of the profile without them.
+        """
+        submission = profile.submission
+        payments = mechanism.pay(submission, utility, profile.truth)
+        playing = payments.clustering.submission
+        if (len(payments.leaks) or len(payments.known)) and playing is not None:
+            profile = replace(profile, submission=playing)
+        whole = submission.take(payments.leaks.others(len(submission))) if len(payments.known) else None
+        return cls(profile, payments, utility, whole)
+
+    @property
+    def seen(self) -> Submission:
+        """The units that evidence saw: those that play, and those that were bought before."""
+        return self.profile.submission if self.whole is None else self.whole
+
+    def settled(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism with the threshold that its policy gives on this profile."""
+        if self.utility is None:
+            if open_lineage(mechanism.evidence) is not None:
+                raise DataMarketError(
+                    f"{str(mechanism.evidence)!r} is resolved by the validation rows, which are not known here; "
+                    "pay with Paid.by(mechanism, profile, utility)"
+                )
+            return mechanism
+        return resolve_threshold(mechanism, self.seen, self.utility)[0]
+
+    @property
+    def n_clusters(self) -> int:
+        """K, the number of quotient players."""
+        return self.payments.clustering.n_clusters
+
+    def shares_of(self, provider: str) -> Values:
+        """Share of each cluster that the provider's identities hold together, in [0, 1]."""
+        shares = self.payments.shares
+        mine = np.isin(self.payments.identities, self.profile.identities_of(provider))[shares.identity]
+        held = np.bincount(shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters)
+        return np.minimum(held, 1.0)
+
+    def containing(self, provider: str) -> NDArray[np.bool_]:
+        """Which clusters hold a unit submitted under one of the provider's identities."""
+        found = np.zeros(self.n_clusters, dtype=bool)
+        found[self.payments.clustering.label[self.submitted_by(provider)]] = True
+        return found
+
+    def submitted_by(self, provider: str) -> NDArray[np.bool_]:
+        """Which units that play were submitted under one of the provider's identities."""
+        return np.isin(self.profile.submission.identity, self.profile.identities_of(provider))
+
+
+def require_same_market(honest: Paid, attacked: Paid, provider: str) -> None:
+    """Refuse profiles that differ in more than the one provider's units."""
+    before, after = (_others(paid, provider) for paid in (honest, attacked))
+    if provider not in honest.profile.truth.controller.values():
+        raise DataMarketError(
+            f"the honest profile has no provider {provider!r}, who attacks in the other; "
+            "pass the honest profile of the same market"
+        )
+    if before != after:
+        odd = sorted(before ^ after)[0]
+        where = "honest" if odd in before else "attacked"
+        raise DataMarketError(
+            f"the profiles do not belong together: unit {odd[0]!r} of {odd[1]!r}, who does not attack, "
+            f"is in the {where} one only; pass the honest profile that this attack was applied to"
+        )
+
+
+def _others(paid: Paid, provider: str) -> set[tuple[str, str, bytes, float]]:
+    submission = paid.profile.submission
+    mine = paid.submitted_by(provider)
+    columns = (submission.id, submission.identity, submission.keys, submission.times)
+    return set(zip(*(column[~mine].tolist() for column in columns), strict=True))
+
+
+def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
+    """Refuse payments whose clusters or shares do not follow from the submission; the mechanism with nothing left open.
+
+    Evidence and shares are worked out again, with the truth only for those layers and rules that
+    declare an oracle: a mechanism that looked at more than it declares is caught here.
+    """
+    submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
+    if paid.utility is None:
+        mechanism = paid.settled(mechanism)
+        clusters = match_units(mechanism, submission, truth)
+    else:
+        # Leaked rows are set aside already.
+        unchecked = mechanism.model_copy(update={"leak_check": "off"})
+        matching = Pipeline(unchecked, paid.utility, truth).match(paid.seen)
+        clusters, mechanism = matching.clusters, matching.mechanism
+        if not np.array_equal(matching.playing.id, submission.id):
+            raise DataMarketError(
+                f"the units that play are not those that {str(mechanism.evidence)!r} leaves of this submission, given "
+                "previously acquired data; a mechanism that reads more than both, or another mechanism, cannot be "
+                "certified"
+            )
+    if not _same_partition(clusters.label, payments.clustering.label):
+        raise DataMarketError(
+            f"the clusters are not those that {str(mechanism.evidence)!r} finds in this submission; a "
+            "mechanism that reads more than the submission, or another mechanism, cannot be certified"
+        )
+    divided = replace(payments.clustering, submission=submission)
+    found = allocate(divided, payments.canonical, payments.scores, mechanism.allocation, truth)
+    place = np.searchsorted(payments.identities, submission.identities)
+    found = replace(found, identity=place[found.identity])
+    (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
+    if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
+        raise DataMarketError(
+            f"the shares are not those of the rule {str(mechanism.allocation)!r} on this submission; a "
+            "mechanism that reads more than the submission, or another mechanism, cannot be certified"
+        )
+    return mechanism
+
+
+def _same_partition(a: Codes, b: Codes) -> bool:
+    pairs = np.unique(np.stack([a, b]), axis=1).shape[1]
+    return pairs == len(np.unique(a)) == len(np.unique(b))
+
+
+def _by_pair(shares: Shares, paid: Paid) -> tuple[Codes, Values]:
+    pair = shares.cluster * len(paid.payments.identities) + shares.identity
+    pairs, where = np.unique(pair, return_inverse=True)
+    return pairs, np.bincount(where, weights=shares.share).astype(np.float64)

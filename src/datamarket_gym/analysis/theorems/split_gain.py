@@ -1,0 +1,141 @@
+"""Split gain of a semivalue on unanimity games (Proposition 1 and its n-player extension).
+
+One of n unanimity players splits into k pseudonyms, all of whom are needed. With size law q (see
+`datamarket_gym.games.semivalues`) a player of an N-player unanimity game scores omega_{N,N-1} = q_{N-1}:
+
+    additive        Gamma = k omega_{n+k-1, n+k-2} - omega_{n, n-1}
+    multiplicative  G     = k omega_{n+k-1, n+k-2} / omega_{n, n-1}
+
+Shapley: G = n k / (n + k - 1), above 1 for all n, k >= 2. Raw Banzhaf: G = k / 2^(k-1) for any n.
+
+Manipulation may cost something (the paper's Remark on costs). With a cost c per further identity a
+split into k pseudonyms pays only while Gamma(k) > c (k - 1). Under Shapley the (k+1)st pseudonym adds
+(n-1) / ((n+k-1)(n+k)), which falls in k: there is a finite k to stop at for every c > 0. For an
+attack of perturbation distance d and cost c(d) the theory yields no more than an upper bound of the
+net gain, B - c(d); it does not say which d an attacker chooses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import ParameterError, require_count, require_in
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.games.semivalues import Semivalue
+from datamarket_gym.registry import written
+
+_SUM = 1e-9  # a law of K sizes in floating point sums to one within this
+
+
+@dataclass(frozen=True)
+class SplitGain(Shown):
+    """What a player of the n-player unanimity game gets honestly, and split into k pseudonyms."""
+
+    n: int
+    k: int
+    honest: float
+    split: float
+
+    @property
+    def additive(self) -> float:
+        """Gamma: positive where splitting pays."""
+        return self.split - self.honest
+
+    @property
+    def multiplicative(self) -> float:
+        """G, or NaN where the honest player gets nothing."""
+        return self.split / self.honest if self.honest else float("nan")
+
+
+def split_gain(semivalue: Semivalue, k: int, n: int = 2) -> SplitGain:
+    """The gain of splitting one of n unanimity players into k pseudonyms."""
+    require_count("k", k)
+    require_count("n", n)
+    honest = size_law(semivalue, n)[-1]
+    split = k * size_law(semivalue, n + k - 1)[-1]
+    return SplitGain(n, k, float(honest), float(split))
+
+
+def shapley_split_gain(n: int, k: int) -> float:
+    """The multiplicative gain under Shapley, n k / (n + k - 1)."""
+    require_count("n", n)
+    require_count("k", k)
+    return n * k / (n + k - 1)
+
+
+def profitable_splits(
+    semivalue: Semivalue, n: int = 2, *, k_max: int = 64, identity_cost: float = 0.0
+) -> Codes:
+    """The k of 2..k_max with Gamma(k) > identity_cost (k - 1): where splitting pays."""
+    require_count("k_max", k_max, at_least=2)
+    gains = np.array([split_gain(semivalue, k, n).additive for k in range(2, k_max + 1)])
+    found: Codes = 2 + np.flatnonzero(gains > identity_cost * np.arange(1, k_max))
+    return found
+
+
+def size_law(semivalue: Semivalue, n_players: int) -> Values:
+    """The semivalue's law of sizes; refuses weights that are negative or do not sum to one."""
+    law = np.asarray(semivalue.size_law(n_players), dtype=np.float64)
+    if law.shape != (n_players,) or not (law >= 0).all() or abs(law.sum() - 1.0) > _SUM:
+        raise ParameterError(
+            "semivalue",
+            _name(semivalue),
+            f"its weights for {n_players} players are not a semivalue's: sum_s C(K-1, s) omega_s is "
+            f"{law.sum():.6g} and the least is {law.min():.3g}; normalise them to sum to one",
+        )
+    return law
+
+
+def _name(semivalue: Semivalue) -> str:
+    from datamarket_gym.errors import DataMarketError as DataMarketError
+
+    try:
+        return written(semivalue)
+    except DataMarketError:  # not registered
+        return type(semivalue).__name__
+
+
+def marginal_benefit(n: int, k: int) -> float:
+    """What the (k+1)st pseudonym adds to the Shapley payment in the n-player unanimity game."""
+    require_count("n", n)
+    require_count("k", k)
+    return (n - 1) / ((n + k - 1) * (n + k))
+
+
+def stopping_k(n: int, identity_cost: float) -> int:
+    """Under Shapley, the k from which one more pseudonym is not worth its cost."""
+    require_count("n", n)
+    require_in("identity_cost", identity_cost, 0.0, math.inf, open_low=True)
+    # x (x + 1) >= (n - 1) / c at x = n + k - 1; the root may be off by one in floating point
+    root = (math.sqrt(1.0 + 4.0 * (n - 1) / identity_cost) - 1.0) / 2.0
+    k = max(1, math.ceil(root) - n + 1)
+    while k > 1 and marginal_benefit(n, k - 1) <= identity_cost:
+        k -= 1
+    while marginal_benefit(n, k) > identity_cost:
+        k += 1
+    return k
+
+
+def best_split(
+    semivalue: Semivalue, n: int = 2, *, identity_cost: float = 0.0, k_max: int = 64
+) -> tuple[int, float]:
+    """The k of 1..k_max with the largest Gamma(k) - identity_cost (k - 1), and that net gain."""
+    require_count("k_max", k_max)
+    require_in("identity_cost", identity_cost, 0.0, math.inf)
+    nets = [split_gain(semivalue, k, n).additive - identity_cost * (k - 1) for k in range(1, k_max + 1)]
+    best = max(range(k_max), key=lambda i: nets[i])
+    return best + 1, nets[best]
+
+
+def net_gain_bound(bound: float | None, cost: float) -> float:
+    """B - c(d): an upper bound of the net gain, where the theorem gave a bound B at all."""
+    if bound is None:
+        raise ParameterError(
+            "bound", bound, "there is no bound to subtract a cost from: the theorem does not apply"
+        )
+    require_in("cost", cost, 0.0, math.inf)
+    return bound - cost

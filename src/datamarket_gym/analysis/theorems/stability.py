@@ -1,0 +1,108 @@
+"""The two conditions of exact false-name-proofness (Theorem 2), checked on a concrete run.
+
+Quotient-stable: (a) the clusters are unchanged up to relabelling and (b) so is each representative as
+a multiset of training units. Checked as: there is a bijection of clusters under which representatives
+have equal content, and every unit that is in both profiles lies in corresponding clusters. The
+quotient games are then the same game.
+Neutral: in *every* cluster the provider's identities hold together what the provider held before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.analysis.theorems.paid_profile import Paid
+from datamarket_gym.display import Shown
+from datamarket_gym.execution.arrays import Codes, Keys, Values
+from datamarket_gym.mechanism import cluster_keys
+
+SHARE_TOLERANCE = 1e-12
+"""Shares are ratios of small whole numbers: equal ones differ by rounding only."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stability(Shown):
+    """``pairing[k]`` is the honest cluster of manipulated cluster k; None and reasons where unstable."""
+
+    pairing: Codes | None
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def stable(self) -> bool:
+        """Whether the manipulation is quotient-stable."""
+        return self.pairing is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Neutrality(Shown):
+    """Per manipulated cluster, how much more of it the provider holds than of its honest partner."""
+
+    gap: Values
+
+    @property
+    def neutral(self) -> bool:
+        """Whether the share sum is preserved in every cluster."""
+        return bool((np.abs(self.gap) <= SHARE_TOLERANCE).all())
+
+
+def quotient_stability(honest: Paid, attacked: Paid) -> Stability:
+    """Whether the manipulation leaves clusters and representatives unchanged, and if not, why not."""
+    before = cluster_keys(honest.payments.canonical)
+    after = cluster_keys(attacked.payments.canonical)
+    gone = Counter(before.tolist()) - Counter(after.tolist())
+    new = Counter(after.tolist()) - Counter(before.tolist())
+    if gone or new:
+        return Stability(
+            None,
+            (
+                f"{new.total()} of {attacked.n_clusters} manipulated clusters have a representative "
+                f"that no honest cluster has, and {gone.total()} of {honest.n_clusters} honest "
+                "representatives are gone",
+            ),
+        )
+    then, now = _common_units(honest, attacked)
+    pairing = _pair_by_content(before, after, then, now)
+    moved = int((pairing[now] != then).sum())
+    if moved:
+        return Stability(
+            None, (f"{moved} units that are in both profiles lie in clusters that do not correspond",)
+        )
+    return Stability(pairing)
+
+
+def neutrality(before: Values, after: Values) -> Neutrality:
+    """Compare the provider's shares of corresponding clusters, honest and manipulated."""
+    return Neutrality(after - before)
+
+
+def _common_units(honest: Paid, attacked: Paid) -> tuple[Codes, Codes]:
+    """The honest and the manipulated cluster of each unit that is in both profiles."""
+    _, then, now = np.intersect1d(
+        honest.profile.submission.id, attacked.profile.submission.id, return_indices=True
+    )
+    return honest.payments.clustering.label[then], attacked.payments.clustering.label[now]
+
+
+def _pair_by_content(before: Keys, after: Keys, then: Codes, now: Codes) -> Codes:
+    """Manipulated to honest clusters of equal content; among equals, those that share most units."""
+    from scipy.optimize import linear_sum_assignment
+
+    old, new = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
+    pairing = np.empty(len(after), dtype=np.int64)
+    pairing[new] = old
+    starts = np.flatnonzero(np.r_[True, before[old][1:] != before[old][:-1]])
+    sizes = np.diff(np.r_[starts, len(old)])
+    for start, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
+        twins_old, twins_new = old[start : start + size], new[start : start + size]
+        here = np.isin(then, twins_old) & np.isin(now, twins_new)
+        shared = np.zeros((size, size))
+        rank_old, rank_new = (np.argsort(twins) for twins in (twins_old, twins_new))
+        at_old = rank_old[np.searchsorted(twins_old, then[here], sorter=rank_old)]
+        at_new = rank_new[np.searchsorted(twins_new, now[here], sorter=rank_new)]
+        np.add.at(shared, (at_new, at_old), 1.0)
+        rows, columns = linear_sum_assignment(shared, maximize=True)
+        pairing[twins_new[rows]] = twins_old[columns]
+    return pairing

@@ -1,0 +1,184 @@
+"""Scores: functions of the rows alone. What a manifest says of them nobody reads, for it says nothing of them.
+
+Of a mechanism, over markets (task and draw) and attacks:
+
+    worst case     the largest, over tasks and attacks, of the mean gain over draws
+    best response  the mean over markets of the largest gain there, of the suite's attacks and the searched one
+    mean gain      the mean over markets and attacks
+    fairness loss  the mean over markets, honest and attacked, of the part of the pot that is with the wrong provider
+    efficiency     the mean over markets, honest and attacked, of what is paid over what honest data are worth, or
+                   the other way round if more is paid: nothing kept back, nothing made up
+    loss           (best response - 1) + fairness loss + (1 - efficiency): what ranks; less is better
+
+Standard errors are over draws, tasks taken apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamarket_gym.benchmark.blind_markets import measured_gain
+from datamarket_gym.benchmark.runner import BEST, HONEST
+from datamarket_gym.benchmark.submissions import AttackRow, Bundle, BundleError, MechanismRow
+from datamarket_gym.benchmark.suite import Suite, suite
+
+_TOLERANCE = 1e-8  # amounts are written to ten digits
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean and its standard error; none where there is one draw a task."""
+
+    value: float
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class MechanismScores:
+    """What the module's docstring defines, and what paying costs."""
+
+    loss: Score
+    best_response: Score
+    worst_case: Score
+    worst_attack: str
+    mean_gain: Score
+    fairness_loss: Score
+    efficiency: Score
+    seconds: float  # to pay one market
+    evaluations: float | None  # coalitions valued to pay one market, where that is told
+
+
+@dataclass(frozen=True)
+class AttackScores:
+    """The mean gain against each of the suite's mechanisms, and over all of them, which ranks: more is better."""
+
+    gain: Score
+    against: dict[str, Score]
+
+
+def gain(row: MechanismRow | AttackRow) -> float:
+    """What the attack of a row gained."""
+    return measured_gain(row.pay, row.honest_pay, row.pot, row.providers)
+
+
+def require_complete(bundle: Bundle) -> Suite:
+    """The part of the suite that was played; an error where rows are missing, double, or contradict one another."""
+    manifest, whole = bundle.manifest, suite()
+    if (manifest.suite, manifest.suite_hash) != (whole.name, whole.hash):
+        raise BundleError(f"it is of another suite than {whole.name} with hash {whole.hash[:12]}")
+    if (manifest.seeds == "private") != bool(manifest.commitment):
+        raise BundleError("it does not say by which key its markets were drawn")
+    if manifest.entry.checks > whole.most_checks:
+        raise BundleError(f"it checks more than {whole.most_checks} units of each payee")
+    part = whole.part(manifest.quick)
+    if bundle.entry.track == "mechanism":
+        against = [HONEST, *(attack.name for attack in part.attacks), BEST]
+    else:
+        against = [opponent.label for opponent in part.opponents]
+    asked = {(task, draw, each) for task, draw in part.cells for each in against}
+    there = [(row.task, row.draw, row.against) for row in bundle.rows]
+    if len(there) != len(set(there)):
+        raise BundleError("a row is there twice")
+    if set(there) != asked:
+        raise BundleError(
+            f"{len(asked - set(there))} rows of the suite are missing and {len(set(there) - asked)} are not of it"
+        )
+    _require_agreeing(bundle)
+    return part
+
+
+def _require_agreeing(bundle: Bundle) -> None:
+    """What is of a market, or of a mechanism when all are honest, is the same in all its rows."""
+    seen: dict[tuple[object, ...], MechanismRow | AttackRow] = {}
+    for row in bundle.rows:
+        market = (row.task, row.draw)
+        first = seen.setdefault(market, row)
+        if (row.worth, row.providers) != (first.worth, first.providers):
+            raise BundleError(f"rows of {row.task}, draw {row.draw}, are of different markets")
+        if isinstance(row, MechanismRow):
+            if (row.honest_pay, row.pot) != (first.honest_pay, first.pot):
+                raise BundleError(f"rows of {row.task}, draw {row.draw}, disagree on honest pay")
+            if row.attack == HONEST and abs(row.pay - row.honest_pay) > _TOLERANCE * row.pot:
+                raise BundleError(f"honesty gains something in {row.task}, draw {row.draw}")
+            if row.attack == HONEST and abs(row.paid - row.pot) > _TOLERANCE * row.pot:
+                raise BundleError(f"what is paid in {row.task}, draw {row.draw}, is not the honest pot")
+        if row.honest_pay > row.pot * (1 + _TOLERANCE) or row.pay > row.paid * (1 + _TOLERANCE):
+            raise BundleError(f"{row.task}, draw {row.draw}: one provider is paid more than all")
+
+
+def mechanism_scores(rows: Sequence[MechanismRow], part: Suite) -> MechanismScores:
+    """The scores of a mechanism's rows."""
+    gains = {(row.attack, row.task, row.draw): gain(row) for row in rows}
+    library = [attack.name for attack in part.attacks]
+    names = [task.name for task in part.tasks]
+    draws = range(part.draws)
+
+    def over(attacks: Sequence[str], task: str, draw: int) -> list[float]:
+        return [gains[attack, task, draw] for attack in attacks]
+
+    worst = {
+        (attack, task): [gains[attack, task, draw] for draw in draws] for attack in library for task in names
+    }  # fmt: skip
+    attack, task = max(worst, key=lambda pair: float(np.mean(worst[pair])))
+    best = [[max(1.0, *over([*library, BEST], task, draw)) for draw in draws] for task in names]
+    counted = [row for row in rows if row.attack != BEST]
+
+    def of_markets(number: Callable[[MechanismRow], float]) -> list[list[float]]:
+        return [
+            [float(np.mean([number(row) for row in counted if (row.task, row.draw) == (task, draw)])) for draw in draws]
+            for task in names
+        ]  # fmt: skip
+
+    fair, paid = of_markets(lambda row: row.fairness_loss), of_markets(_efficiency)
+    losses = [
+        [b - 1.0 + f + 1.0 - e for b, f, e in zip(*cells, strict=True)]
+        for cells in zip(best, fair, paid, strict=True)
+    ]
+    told = [row.evaluations for row in rows if row.evaluations is not None]
+    return MechanismScores(
+        loss=_score(losses),
+        best_response=_score(best),
+        worst_case=_score([worst[attack, task]]),
+        worst_attack=f"{attack}, {task}",
+        mean_gain=_score([[float(np.mean(over(library, t, d))) for d in draws] for t in names]),
+        fairness_loss=_score(fair),
+        efficiency=_score(paid),
+        seconds=float(np.mean([row.seconds for row in rows])),
+        evaluations=float(np.mean(told)) if told else None,
+    )
+
+
+def attack_scores(rows: Sequence[AttackRow], part: Suite) -> AttackScores:
+    """The scores of an attack's rows."""
+    gains = {(row.opponent, row.task, row.draw): gain(row) for row in rows}
+    labels = [opponent.label for opponent in part.opponents]
+
+    def of(opponents: Sequence[str]) -> Score:
+        return _score(
+            [
+                [
+                    float(np.mean([gains[o, task.name, draw] for o in opponents]))
+                    for draw in range(part.draws)
+                ]
+                for task in part.tasks
+            ]
+        )
+
+    return AttackScores(of(labels), {label: of([label]) for label in labels})
+
+
+def _efficiency(row: MechanismRow) -> float:
+    return min(row.paid, row.worth) / max(row.paid, row.worth)
+
+
+def _score(by_task: list[list[float]]) -> Score:
+    """The mean over tasks of the means over draws, with the standard error of it."""
+    value = float(np.mean([np.mean(draws) for draws in by_task]))
+    if any(len(draws) < 2 for draws in by_task):
+        return Score(value)
+    variances = [float(np.var(draws, ddof=1)) / len(draws) for draws in by_task]
+    return Score(value, math.sqrt(sum(variances)) / len(by_task))

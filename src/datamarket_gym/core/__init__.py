@@ -1,5 +1,0 @@
-"""What everything hangs on: errors, arrays, content keys, the registry, files and runs."""
-
-from datamarket_gym.core.compute import Compute, computing
-
-__all__ = ["Compute", "computing"]

@@ -1,0 +1,91 @@
+"""GroundTruth: what only markets, oracles and metrics may know, and the profile that carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.execution.arrays import Codes
+
+
+@dataclass(frozen=True, eq=False)
+class GroundTruth(Shown):
+    """Who really owns each unit, which unit it derives from, and who controls each identity.
+
+    ``owner[i]`` and ``source[i]`` belong to the unit ``id[i]``. Owner and controller differ only
+    where someone submits another provider's units under a name of their own.
+    """
+
+    id: Text
+    owner: Text
+    source: Text
+    controller: Mapping[str, str]
+
+    def aligned(self, submission: Submission) -> GroundTruth:
+        """The truth of this submission's units, row by row; an error where one is unknown."""
+        if len(self.id) == len(submission) and (self.id == submission.id).all():
+            return self
+        order = np.argsort(self.id)
+        at = np.minimum(np.searchsorted(self.id, submission.id, sorter=order), len(order) - 1)
+        rows = order[at]
+        wrong = np.flatnonzero(self.id[rows] != submission.id)
+        if len(wrong):
+            raise SubmissionError(
+                f"unit {str(submission.id[wrong[0]])!r} is not in the ground truth; "
+                "use the truth that came with this profile"
+            )
+        return GroundTruth(self.id[rows], self.owner[rows], self.source[rows], self.controller)
+
+    def controllers(self, submission: Submission) -> Text:
+        """For each of the submission's identities the provider who controls it."""
+        return np.array([self.controller[str(name)] for name in submission.identities])
+
+    def owner_codes(self) -> Codes:
+        """Owners as integers."""
+        return np.unique(self.owner, return_inverse=True)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class SubmittedProfile(Shown):
+    """What was submitted, with the truth held apart and the provider who attacks, if any.
+
+    Mechanisms are handed ``submission`` alone.
+    """
+
+    submission: Submission
+    truth: GroundTruth
+    attacker: str | None = None
+    attack: str = "honest"
+
+    def identities_of(self, provider: str) -> list[str]:
+        """The submitted identities that a provider controls."""
+        names = self.submission.identities
+        return [str(name) for name in names if self.truth.controller[str(name)] == provider]
+
+
+def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.bool_]:
+    """Which submitted units are honest ones of who submits them: id, features, label and embedding unchanged.
+
+    Copies, derivatives, other people's units, relabelled and made up ones are not, nor are those whose embedding,
+    which decides what ties them, is not the honest one.
+    """
+    theirs, ours = honest.submission, profile.submission
+    owner = honest.truth.aligned(theirs).owner
+    known = {
+        (str(unit), key): (str(who), row)
+        for row, (unit, key, who) in enumerate(zip(theirs.id, theirs.keys.tolist(), owner, strict=True))
+    }
+    controller = profile.truth.controller
+    pairs = zip(ours.id, ours.keys.tolist(), ours.identity, strict=True)
+    found = [(*known.get((str(u), key), ("", -1)), controller[str(n)]) for u, key, n in pairs]
+    true = np.array([row >= 0 and who == mine for who, row, mine in found], dtype=bool)
+    if theirs.embedding is not None and ours.embedding is not None:
+        row = np.array([row for _, row, _ in found], dtype=np.int64)
+        true &= (ours.embedding == theirs.embedding[row]).all(axis=1)
+    return true

@@ -1,0 +1,362 @@
+"""Submission: the columnar table of submitted units, and all that a mechanism may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.data.inputs import default_ids, feature_array, label_array, name_array
+from datamarket_gym.data.labels import is_labelled, is_missing, label_column
+from datamarket_gym.display import Screen, Shown, counted
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.execution.arrays import (
+    Codes,
+    Features,
+    Keys,
+    LowPrecisionRows,
+    Values,
+    beyond,
+    joined_rows,
+    taken,
+)
+from datamarket_gym.result_table import Tabular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+Text = NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Submission(Shown, Tabular):
+    """Units in columns; row i is one unit, submitted under ``identity[i]``.
+
+    ``features`` and ``label`` are the payload that a learner trains on; units need no labels, and have empty
+    ones then (`units.labels`). ``embedding`` is what
+    similarity evidence compares; without one it compares the features. ``time`` is when the unit
+    was submitted, in seconds (dates are converted); without it all units count as simultaneous.
+    """
+
+    id: Text
+    identity: Text
+    features: Features
+    label: NDArray[Any] = None  # type: ignore[assignment]  # an array from the start on, whatever was given
+    embedding: Features | None = None
+    source: Text | None = None
+    batch: Text | None = None
+    time: Values | None = None
+    licence: Text | None = None
+    metadata: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        def set_(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        for name in ("id", "identity", "source", "batch", "licence"):
+            if getattr(self, name) is not None:
+                set_(name, _text(name, getattr(self, name)))
+        set_("features", matrix("features", self.features))
+        set_("label", label_column(self.label, len(self.id)))
+        if self.embedding is not None:
+            set_("embedding", matrix("embedding", self.embedding))
+        if self.time is not None:
+            set_("time", _time(self.time))
+        columns = self.metadata.items()
+        set_(
+            "metadata",
+            {n: c if isinstance(c, np.ndarray) else np.array(c, dtype=object) for n, c in columns},
+        )
+        self._check()
+
+    @classmethod
+    def from_arrays(
+        cls, X: Any, y: Any = None, owner: Any = None, *, id: Any = None, **columns: Any
+    ) -> Submission:
+        """Make a submission from arrays, as scikit-learn has them.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, d)
+            The features of each unit.
+        y : array-like of shape (n,), optional
+            The label of each unit.
+        owner : array-like of shape (n,), optional
+            The identity that submitted each unit. If left out, every unit is an identity of its own.
+        id : array-like of shape (n,), optional
+            Unique ids; row numbers if left out.
+        columns
+            Further columns of `Submission`: ``time``, ``embedding``, ``source``, ``batch``, ``licence``, ``metadata``.
+
+        Returns
+        -------
+        Submission
+
+        Examples
+        --------
+        >>> Submission.from_arrays([[0.0, 1.0], [1.0, 0.0]], [0, 1], owner=["a", "b"]).identities.tolist()
+        ['a', 'b']
+        """
+        features = feature_array("X", X)
+        label = label_array("y", y, len(features), "X")
+        ids = default_ids(len(features)) if id is None else id
+        identity = ids if owner is None else name_array("owner", owner, len(features), "X")
+        return cls(id=ids, identity=identity, features=features, label=label, **columns)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        owner: str = "identity",
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        id: str | None = None,
+        time: str | None = None,
+    ) -> Submission:
+        """Make a submission from a pandas, polars or Arrow table with one row per unit.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The units.
+        owner : str
+            The column of the identity that submitted each unit.
+        label, id, time : str, optional
+            Their columns; ``"label"``, ``"id"`` and ``"time"`` where there are such columns, else none, and row numbers
+            for ids.
+        features : sequence of str, optional
+            The columns of numbers to learn from; if left out ``features`` (lists) or ``features_0``, ``features_1``
+            and so on, or else all columns of numbers that are nothing else.
+
+        Returns
+        -------
+        Submission
+            Columns that play no part are kept as metadata.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table = pa.table({"seller": ["a", "b"], "x": [0.0, 1.0], "label": [0, 1]})
+        >>> Submission.from_frame(table, owner="seller").identities.tolist()
+        ['a', 'b']
+        """
+        from datamarket_gym.data.io import from_frame
+
+        return from_frame(frame, owner, label, features, id, time)
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @cached_property
+    def identities(self) -> Text:
+        """The distinct identities, sorted by name."""
+        return np.unique(self.identity)
+
+    @cached_property
+    def identity_codes(self) -> Codes:
+        """For each unit the position of its identity in `identities`."""
+        return np.searchsorted(self.identities, self.identity)
+
+    @cached_property
+    def labelled(self) -> bool:
+        """Whether the units have labels."""
+        return is_labelled(self.label)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Content key of each unit: sha256 of its payload."""
+        return unit_keys(self.features, self.label)
+
+    @property
+    def vectors(self) -> Features:
+        """What similarity evidence compares: the embedding, or else the features."""
+        return self.features if self.embedding is None else self.embedding
+
+    @property
+    def times(self) -> Values:
+        """Submission times, zeros where none were given."""
+        return np.zeros(len(self)) if self.time is None else self.time
+
+    def column(self, name: str) -> list[str | None]:
+        """Read a column of text, named or of the metadata.
+
+        Parameters
+        ----------
+        name : str
+            ``"licence"``, ``"source"``, ``"batch"`` or a column of the metadata.
+
+        Returns
+        -------
+        list of str or None
+            The text of each unit without surrounding spaces, None where the cell is empty.
+
+        Raises
+        ------
+        SubmissionError
+            If there is no such column.
+        """
+        named = {n: getattr(self, n) for n in ("licence", "source", "batch")}
+        columns = {n: column for n, column in named.items() if column is not None} | dict(self.metadata)
+        if name not in columns:
+            raise SubmissionError(
+                f"the submission has no column {name!r}, only {', '.join(sorted(columns)) or 'features and labels'}; "
+                "add it, or name one of these"
+            )
+        cells = (None if is_missing(value) else str(value).strip() for value in columns[name].tolist())
+        return [cell or None for cell in cells]
+
+    def screen(self) -> Screen:
+        """Each identity with its units and the number of labels among them, where there are any."""
+        classes, labels = np.unique(self.label, return_inverse=True)
+        units, width = counted(len(self), "unit"), counted(self.features.shape[1], "feature")
+        given = [name for name in self._columns() if name not in ("id", "identity", "features", "label")]
+        title = (
+            f"Submission of {units} by {counted(len(self.identities), 'identity', 'identities')}: "
+            f"{width}, {counted(len(classes), 'label') if self.labelled else 'no labels'}"
+            + "".join(f", {name}" for name in (*given, *self.metadata))
+        )
+        pairs = np.unique(np.stack([self.identity_codes, labels]), axis=1)
+        columns = (self.identities, np.bincount(self.identity_codes), np.bincount(pairs[0]))
+        shown = 3 if self.labelled else 2
+        rows = zip(*columns[:shown], strict=True)
+        return Screen.of(title, ("identity", "units", "labels")[:shown], rows, len(self.identities))
+
+    def to_arrow(self) -> pa.Table:
+        """One row per unit; features and embeddings are list columns."""
+        from datamarket_gym.data.io import to_table
+
+        return to_table(self)
+
+    def take(
+        self, rows: NDArray[Any] | slice, changed: Mapping[str, NDArray[Any]] | None = None
+    ) -> Submission:
+        """Some rows (a mask, numbers or a slice) in that order, with some columns replaced.
+
+        Rows that are stored narrow stay so, and their keys, where known, go along: no unit is hashed twice.
+        """
+        changed = changed or {}
+        columns = {
+            name: taken(column, rows) for name, column in self._columns().items() if name not in changed
+        }
+        metadata = {name: column[rows] for name, column in self.metadata.items()}
+        found = Submission(**columns, **changed, metadata=metadata)
+        if "keys" in self.__dict__ and not changed.keys() & {"features", "label"}:
+            found.__dict__["keys"] = self.keys[rows]
+        return found
+
+    def compared_by(self, vectors: Features | LowPrecisionRows) -> Submission:
+        """The same units with another embedding; what is known of them, names and keys included, stays known."""
+        found = copy(self)
+        object.__setattr__(found, "embedding", matrix("embedding", vectors))
+        return found
+
+    @staticmethod
+    def concat(parts: list[Submission]) -> Submission:
+        """Stack submissions; a column (or metadata entry) stays only where all parts have it."""
+        columns = [part._columns() for part in parts]
+        shared = [name for name in columns[0] if all(name in other for other in columns)]
+        extra = [key for key in parts[0].metadata if all(key in part.metadata for part in parts)]
+        return Submission(
+            **{name: joined_rows([c[name] for c in columns]) for name in shared},
+            metadata={key: np.concatenate([p.metadata[key] for p in parts]) for key in extra},
+        )
+
+    def plain(self) -> Submission:
+        """The same units with plain float64 arrays in place of what is stored narrow, for whoever changes them."""
+        narrow = [n for n in ("features", "embedding") if isinstance(getattr(self, n), LowPrecisionRows)]
+        if not narrow:
+            return self
+        return self.take(slice(None), {name: np.asarray(getattr(self, name)) for name in narrow})
+
+    def _columns(self) -> dict[str, Any]:
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "metadata"}
+        return {name: column for name, column in named.items() if column is not None}
+
+    def _check(self) -> None:
+        if not len(self.id):
+            raise SubmissionError("the submission has no units; submit at least one row")
+        for name, column in {**self._columns(), **self.metadata}.items():
+            if len(column) != len(self.id):
+                raise SubmissionError(
+                    f"column {name!r} has {len(column)} rows but 'id' has {len(self.id)}; "
+                    "give every column one entry per unit"
+                )
+        names, counts = np.unique(self.id, return_counts=True)
+        if (counts > 1).any():
+            twice = names[counts > 1][0]
+            rows = np.flatnonzero(self.id == twice)[:2].tolist()
+            raise SubmissionError(
+                f"unit id {str(twice)!r} appears in rows {rows[0]} and {rows[1]}; ids must be unique"
+            )
+        for name in ("id", "identity"):
+            blank = np.flatnonzero(np.char.strip(getattr(self, name)) == "")
+            if len(blank):
+                raise SubmissionError(
+                    f"column {name!r} is empty in row {blank[0]}; name every unit's {name}"
+                )
+
+
+def matrix(name: str, values: Any) -> Features:
+    """A finite float64 matrix (r, d), or an error that names the row and the column.
+
+    One that is stored narrow stays so (`Narrow`), and is float64 wherever it is read.
+    """
+    try:
+        array = values if isinstance(values, LowPrecisionRows) else np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SubmissionError(
+            f"column {name!r} is not a numeric matrix ({error}); give all units as many numbers"
+        ) from error
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise SubmissionError(
+            f"column {name!r} has shape {array.shape}; give each unit a row of at least one number"
+        )
+    known = isinstance(array, LowPrecisionRows) and array.finite
+    if not known and (found := beyond(array, np.finfo(np.float64).max)) is not None:
+        row, column = found
+        raise SubmissionError(
+            f"column {name!r}, row {row}, entry {column} is {array[row, column]}; "
+            "remove the unit or fill in a finite number"
+        )
+    if not isinstance(array, LowPrecisionRows):
+        return np.ascontiguousarray(array)
+    array.finite = True
+    return cast(Features, array)
+
+
+def _text(name: str, values: Any) -> Text:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise SubmissionError(f"column {name!r} has shape {array.shape}; give one name per unit")
+    if array.dtype.kind not in "US":  # among text nothing is missing
+        missing = np.array([is_missing(value) for value in array.tolist()], dtype=bool)
+        if missing.any():
+            raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
+    return array.astype(np.str_, copy=False)
+
+
+def _time(values: Any) -> Values:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise SubmissionError(f"column 'time' has shape {array.shape}; give one time per unit")
+    if np.issubdtype(array.dtype, np.datetime64):
+        seconds = array.astype("datetime64[us]").astype(np.int64) / 1e6
+        # As a number NaT would be the earliest time of all, and the earliest is paid.
+        array = np.where(np.isnat(array), np.nan, seconds)
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise SubmissionError(f"column 'time' is neither a number nor a date ({error})") from error
+    if not np.isfinite(array).all():
+        raise SubmissionError(
+            f"column 'time' is empty in row {(~np.isfinite(array)).argmax()}; fill it in"
+        )
+    return array

@@ -1,0 +1,148 @@
+"""Evidence that asks the ground truth (who owns a unit, which unit it derives from), and its errors.
+
+In the noisy oracle a true edge (two nodes of one owner) is lost with probability p_fs, a false one (nodes of different
+owners) appears with p_fm. Real errors are not independent:
+
+``pairs`` "node" draws a false merge for every pair of nodes; "owner" draws one for every pair of
+*owners* and then ties all their nodes, so that errors are shared by all names of a provider.
+
+``prone`` makes a pair's probability p times a proneness that averages one over the pairs of its
+kind (cut at probability one):
+
+- "even": one for all;
+- "size": in proportion to the product of the two sides' unit counts for false merges (more units,
+  more chances of a wrong edge), to its inverse for false splits;
+- "density": twice the rank (in 0..1) of the largest cosine similarity between the two sides for
+  false merges (dense neighbourhoods merge), of its opposite for false splits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from datamarket_gym.data.content_keys import keyed_generator
+from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.parameters import OneOf, Range
+from datamarket_gym.registry import register
+
+
+@register("evidence", "oracle_latent")
+@dataclass(frozen=True)
+class OracleLatent(EvidenceLayer):
+    """Match what truly has one owner: the ideal, which also sees through pure splits."""
+
+    title = "true owner (oracle)"
+
+    needs_oracle: ClassVar[bool] = True
+
+    def edges(self, view: View) -> Edges:
+        """A star per latent owner."""
+        return star(latent_party(view, self), "oracle_latent")
+
+
+@register("evidence", "oracle_source")
+@dataclass(frozen=True)
+class OracleSource(EvidenceLayer):
+    """Match units that truly derive from the same source unit."""
+
+    title = "true source (oracle)"
+
+    needs_oracle: ClassVar[bool] = True
+
+    def edges(self, view: View) -> Edges:
+        """A star per source unit."""
+        source = np.unique(view.truth(self).source, return_inverse=True)[1]
+        return star(source, "oracle_source")
+
+
+def latent_party(view: View, layer: EvidenceLayer) -> Codes:
+    """Per unit, the provider behind it: its owner, or the controller of the identity it is tied to.
+
+    At unit granularity stolen units belong to whom they were stolen from; where all units of an
+    identity (or batch) are tied together, the identity as a whole belongs to whoever controls it.
+    """
+    truth = view.truth(layer)
+    if view.granularity == "unit":
+        return truth.owner_codes()
+    controllers = truth.controllers(view.submission)
+    return np.unique(controllers, return_inverse=True)[1][view.submission.identity_codes]
+
+
+@register("evidence", "noisy_oracle_latent")
+@dataclass(frozen=True)
+class NoisyOracleLatent(EvidenceLayer):
+    """Match what truly has one owner, with matches that are missed and matches that are wrong."""
+
+    title = "true owner with errors (oracle)"
+
+    p_fs: Annotated[float, Range(0, 1), "share of true matches that are missed"] = 0.0
+    p_fm: Annotated[float, Range(0, 1), "probability of a false match"] = 0.0
+    pairs: Annotated[str, OneOf("node", "owner"), "what errors strike"] = "node"
+    prone: Annotated[str, OneOf("even", "size", "density"), "who is prone to errors"] = "even"
+    needs_oracle: ClassVar[bool] = True
+
+    def edges(self, view: View) -> Edges:
+        """Kept true edges and false merges between nodes, each carried by the nodes' first units."""
+        _, first = np.unique(view.node, return_index=True)
+        unit_party = latent_party(view, self)
+        party = unit_party[first]
+        left, right = np.triu_indices(len(first), 1)
+        rng = keyed_generator(view.seed, "noisy oracle")
+        luck = rng.uniform(size=len(left))
+        same = party[left] == party[right]
+        lost = np.zeros(len(left), dtype=bool)
+        merged = np.zeros(len(left), dtype=bool)
+        true, false = np.flatnonzero(same), np.flatnonzero(~same)
+        prone = self._proneness(view, view.node, left[true], right[true])[0]
+        lost[true] = luck[true] < self.p_fs * prone
+        if self.pairs == "node":
+            prone = self._proneness(view, view.node, left[false], right[false])[1]
+            merged[false] = luck[false] < self.p_fm * prone
+        else:
+            n = int(party.max()) + 1
+            a, b = np.triu_indices(n, 1)
+            prone = self._proneness(view, unit_party, a, b)[1]
+            tied = np.zeros((n, n), dtype=bool)
+            tied[a, b] = rng.uniform(size=len(a)) < self.p_fm * prone
+            merged[false] = (tied | tied.T)[party[left[false]], party[right[false]]]
+        kept, wrong = np.flatnonzero(same & ~lost), np.flatnonzero(merged)
+        return Edges.concat(
+            [
+                Edges.of(first[left[kept]], first[right[kept]], "oracle_latent"),
+                Edges.of(first[left[wrong]], first[right[wrong]], "false_merge"),
+            ]
+        )
+
+    def _proneness(self, view: View, side: Codes, a: Codes, b: Codes) -> tuple[Values, Values]:
+        """How prone each pair of sides (a[i], b[i]) is to a false split and to a false merge."""
+        if self.prone == "even" or not len(a):
+            return np.ones(len(a)), np.ones(len(a))
+        if self.prone == "size":
+            size = np.bincount(side).astype(float)
+            product = size[a] * size[b]
+            return (1 / product) / (1 / product).mean(), product / product.mean()
+        rank = (_ranks(_closeness(view, side)[a, b]) + 0.5) / len(a)
+        return 2 * (1 - rank), 2 * rank
+
+
+def _closeness(view: View, side: Codes) -> Values:
+    """Largest cosine similarity between the units of any two sides."""
+    vectors = view.submission.vectors
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny)
+    order = np.argsort(side, kind="stable")
+    starts = np.searchsorted(side[order], np.arange(int(side.max()) + 1))
+    largest = np.maximum.reduceat(unit[order] @ unit[order].T, starts, axis=0)
+    closeness: Values = np.maximum.reduceat(largest, starts, axis=1)
+    return closeness
+
+
+def _ranks(values: Values) -> Values:
+    """0-based ranks; equal values share their mean rank."""
+    from scipy.stats import rankdata
+
+    ranks: Values = rankdata(values) - 1.0
+    return ranks

@@ -1,0 +1,425 @@
+"""The different directions among rows, and keys of rows.
+
+A few numbers of each direction that bound the cosine of every pair from above, so that most pairs need no more.
+
+Let R be orthogonal, and of Rx keep the first m numbers p and the length r of the rest. For directions x and y
+
+    x . y = Rx . Ry <= p . q + r s = (p, r) . (q, s)      (Cauchy and Schwarz, on the rest),
+
+one product of m + 1 numbers instead of all. R are the principal axes of some of the rows, so that a few numbers hold
+most of a row. A few pairs say how many are left at each m (`shares_left`), and what is cheapest. All this decides how
+many pairs are left to be decided, and never how: any orthogonal R and any m give the same answers.
+
+Turned rows in cells of rows alike, and how a search among them is cut: decides its speed, and no answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import row_keys
+from datamarket_gym.execution.arrays import (
+    Codes,
+    Features,
+    Keys,
+    Rows,
+    Short,
+    Values,
+    directions,
+    slack_of,
+)
+from datamarket_gym.execution.parallel import over_blocks
+
+DECIMALS = 8
+"""Features are identical where they agree to so many."""
+_PART = 512  # rows whose directions are worked out at a time
+_SPAN = 16384  # rows that a thread is given
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixed:
+    """Of the directions of some rows: whether they point anywhere, and a sum that tells most of them apart."""
+
+    vectors: Rows
+    by: NDArray[np.uint64]
+
+    def __call__(self, span: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        points, mixed = [], []
+        for at in range(*span, _PART):
+            part = directions(self.vectors[at : min(at + _PART, span[1])])
+            part += 0.0  # -0.0 and 0.0 are the same direction
+            points.append(part.any(axis=1))
+            mixed.append((part.view(np.uint64) * self.by).sum(axis=1))
+        return np.concatenate(points), np.concatenate(mixed)
+
+
+class DistinctRows:
+    """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` row i's.
+
+    Directions are worked out where they are read (``[a:b]``, ``[places]``), in float64.
+    ``lot`` is what samples of them are drawn by: all rows decide it.
+    """
+
+    def __init__(self, vectors: Rows) -> None:
+        self.vectors = vectors
+        n = len(vectors)
+        self.first, points = np.arange(n), np.zeros(n, dtype=bool)
+        mixed = np.empty(n, dtype=np.uint64)
+        odd = np.random.default_rng(0).integers(1 << 63, size=vectors.shape[1], dtype=np.uint64)
+        by = np.bitwise_or(odd, np.uint64(1))
+        spans = [(at, min(at + _SPAN, n)) for at in range(0, n, _SPAN)]
+        for (start, stop), found in zip(spans, over_blocks(_Mixed(vectors, by), spans, n), strict=True):
+            points[start:stop], mixed[start:stop] = found
+        self.lot = int(mixed.sum())
+        used = np.flatnonzero(points)
+        alike = used[first_duplicates(mixed[used])]
+        if not self._equal(used[alike < used], alike[alike < used]):
+            alike = used[
+                first_duplicates(self._digests(used))
+            ]  # somebody has made rows that the sums cannot tell apart
+        self.first[used] = alike
+        self.distinct = used[alike == used]
+
+    def __len__(self) -> int:
+        return len(self.distinct)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many there are, and how many numbers each has."""
+        return len(self.distinct), self.vectors.shape[1]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self.shape[1]
+
+    def __getitem__(self, key: slice | Codes) -> Features:
+        """Directions of some of the different rows; those that lie together are read without a list of places."""
+        place = self.distinct[key]
+        if isinstance(key, slice) and len(place) and place[-1] - place[0] == len(place) - 1:
+            return directions(self.vectors[int(place[0]) : int(place[-1]) + 1])
+        return directions(self.vectors[place])
+
+    @cached_property
+    def digests(self) -> Keys:
+        """Sha256 of each."""
+        return self._digests(self.distinct)
+
+    def _digests(self, rows: Codes) -> Keys:
+        parts = (
+            row_keys(directions(self.vectors[rows[at : at + _PART]]))
+            for at in range(0, len(rows), _PART)
+        )
+        return np.concatenate([np.empty(0, dtype="S64"), *parts])
+
+    def _equal(self, one: Codes, other: Codes) -> bool:
+        """Whether rows have the same direction, pair by pair."""
+        return all(
+            np.array_equal(
+                directions(self.vectors[one[at : at + _PART]]),
+                directions(self.vectors[other[at : at + _PART]]),
+            )
+            for at in range(0, len(one), _PART)
+        )
+
+
+def content_keys(features: Rows) -> Keys:
+    """Sha256 of each row, rounded to `DECIMALS`, whatever its label: rows are identical where these are."""
+    return row_keys(features, DECIMALS)
+
+
+def drawn(places: Codes, most: int, lot: int | None) -> Codes:
+    """At most so many of them, in order, by a lot.
+
+    Were they those at places that are known beforehand, one in a hundred units, sent at the right moments, could be all
+    of a sample. No answer depends on it, but how long it takes; so the lot may be nobody's, too (None).
+    """
+    if len(places) <= most:
+        return places
+    return places[np.sort(np.random.default_rng(lot).choice(len(places), most, replace=False))]
+
+
+def first_duplicates(keys: NDArray[np.generic]) -> Codes:
+    """For each row the first row with the same key."""
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return first[group].astype(np.int64)
+
+
+LEVELS = (8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640)
+"""How many numbers of a row may be looked at before all."""
+_LOOKED = 64  # numbers of a row that say where it lies
+_SAMPLE = 1024  # rows whose pairs say how many are left at each width
+_PART_PREFIX = 4096  # rows that are read at a time
+_DECIDED = 1e5  # what it costs to decide a pair, in numbers multiplied
+_LEAST_ROWS = 4096  # fewer are multiplied whole before a prefix is found
+
+Directions = Rows | DistinctRows
+"""Rows of length one, to be read a block or some at a time."""
+
+
+def levels_of(width: int) -> tuple[int, ...]:
+    """The levels at which rows of a width may be looked at: those that leave something out."""
+    return tuple(m for m in LEVELS if m <= 0.85 * width)
+
+
+def evenly(places: Codes, most: int) -> Codes:
+    """At most so many of them, from first to last."""
+    return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedRows:
+    """Turned directions in float32, and the lengths of what follows each level, rounded up."""
+
+    rows: Short
+    rest: Short
+
+    def at(self, rows: Codes) -> RotatedRows:
+        """Some of them."""
+        return RotatedRows(self.rows[rows], self.rest[rows])
+
+    def prefix(self, level: int, m: int, at: Codes | slice) -> Short:
+        """The first m numbers of some rows and the length of the rest."""
+        some = self.rows[:, :m][at]
+        out = np.empty((len(some), m + 1), dtype=np.float32)
+        out[:, :m], out[:, m] = some, self.rest[:, level][at]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """An orthogonal matrix by which rows are turned (none: as they are), and the levels that are of use."""
+
+    matrix: Features | None
+    levels: tuple[int, ...]
+
+    @staticmethod
+    def of(sample: Features, levels: tuple[int, ...]) -> Axes:
+        """The principal axes of some directions, those that hold most first."""
+        if not levels:
+            return Axes(None, ())
+        return Axes(np.linalg.eigh(sample.T @ sample)[1][:, ::-1].copy(), levels)
+
+    def turn(self, unit: Features) -> RotatedRows:
+        """Directions, turned in float64 and rounded at the end."""
+        if self.matrix is None:
+            return RotatedRows(unit.astype(np.float32), np.empty((len(unit), 0), dtype=np.float32))
+        turned = unit @ self.matrix
+        squares = turned * turned
+        rest = np.empty((len(unit), len(self.levels)), dtype=np.float32)
+        left, end = np.zeros(len(unit)), unit.shape[1]
+        for i in range(len(self.levels) - 1, -1, -1):
+            left += squares[:, self.levels[i] : end].sum(axis=1)
+            rest[:, i], end = np.sqrt(left), self.levels[i]
+        return RotatedRows(turned.astype(np.float32), np.nextafter(rest, np.float32(np.inf)))
+
+    def prefix(self, unit: Features, m: int) -> Short:
+        """The first m numbers of directions, turned, and the length of the rest; the others are not worked out.
+
+        The length is sqrt(|x|^2 - |p|^2). In float64 the difference is off by less than d 2^-46, the axes' own errors
+        included; so much is added and it is rounded up, so that it is never too short.
+        """
+        first = unit if self.matrix is None else unit @ self.matrix[:, :m]
+        out = np.empty((len(unit), m + 1), dtype=np.float32)
+        left = np.sum(unit * unit, axis=1) - np.sum(first[:, :m] * first[:, :m], axis=1)
+        out[:, :m], out[:, m] = first[:, :m], np.sqrt(np.maximum(left, 0.0) + unit.shape[1] * 2.0**-46)
+        np.nextafter(out[:, m], np.float32(np.inf), out=out[:, m])
+        return out
+
+    def first(self, unit: Features) -> Short:
+        """The first few numbers of turned directions."""
+        turned = unit if self.matrix is None else unit @ self.matrix[:, :_LOOKED]
+        return turned[:, :_LOOKED].astype(np.float32)
+
+
+def shares_left(levels: tuple[int, ...], ours: RotatedRows, theirs: RotatedRows, bound: Short) -> Values:
+    """Which share of all pairs of a few rows reaches the bound of ours at each level, and by all numbers."""
+    width, product, start, left = ours.rows.shape[1], np.zeros(1, dtype=np.float32), 0, []
+    for i, m in enumerate((*levels, width)):
+        product = product + ours.rows[:, start:m] @ theirs.rows[:, start:m].T
+        most = product if m == width else product + ours.rest[:, i][:, None] * theirs.rest[:, i]
+        left.append(np.count_nonzero(most >= bound[:, None]) / most.size)
+        start = m
+    return np.array(left)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix:
+    """Per row ``width`` coordinates and the length of the rest; all numbers and no rest where that is no less work.
+
+    The cosine of rows i and j is at most ``short[i] @ short[j] + slack``.
+    """
+
+    short: Short
+    width: int
+    slack: np.float32
+    rest: bool
+
+    def __len__(self) -> int:
+        return len(self.short)
+
+    @property
+    def words(self) -> str:
+        """How pairs are searched."""
+        return f"exactly, by prefixes of {self.width}" if self.rest else "exactly, by whole products"
+
+    def least(self, theta: float) -> np.float32:
+        """What a float32 product must reach so that the cosine may be ``theta``."""
+        return np.nextafter(np.float32(theta) - self.slack, np.float32(-2.0))
+
+
+def prefix_of(rows: Directions, theta: float, memory: int) -> Prefix:
+    """The prefix of directions that makes pairs at or above ``theta`` cheapest to find.
+
+    ``memory`` bounds its bytes, as far as the lowest level allows.
+    """
+    n, d = rows.shape
+    widest = max(LEVELS[0], memory // (4 * max(n, 1)) - 1)
+    levels = tuple(m for m in levels_of(d) if m <= widest)
+    if not levels or (n < _LEAST_ROWS and d <= widest):
+        return _short(rows, Axes(None, ()), d)
+    lot = rows.lot if isinstance(rows, DistinctRows) else None
+    sample = rows[drawn(np.arange(n), _SAMPLE, lot)]
+    axes = Axes.of(sample, levels)
+    turned = axes.turn(sample)
+    left = shares_left(levels, turned, turned, np.full(len(sample), theta, dtype=np.float32))
+    widths = np.array([*levels, d])
+    work = np.where(widths <= widest, widths + _DECIDED * left, np.inf)
+    return _short(rows, axes, int(widths[work.argmin()]))
+
+
+def _short(rows: Directions, axes: Axes, width: int) -> Prefix:
+    """What float32 loses, in storing and in multiplying vectors of length one, is in the slack."""
+    n, d = rows.shape
+    short = np.empty((n, d if width == d else width + 1), dtype=np.float32)
+    for at in range(0, n, _PART_PREFIX):
+        part = rows[at : at + _PART_PREFIX]
+        short[at : at + _PART_PREFIX] = part if width == d else axes.prefix(part, width)
+    return Prefix(short, width, slack_of(short.shape[1]), width < d)
+
+
+_PART_CELLS = 2048  # rows turned at a time
+_SAMPLE_CELLS = 8192  # rows that axes and cells are made from
+_ROUNDS = 5  # of moving the centres of cells
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a search is cut: decides its speed, and no answer.
+
+    Of the rows that want an answer ``height`` are held against ``width`` others at a time. Others lie in ``cells``;
+    those that want an answer are taken in ``groups``, one after the other. ``levels`` are numbers of a row that may
+    be looked at before all.
+    """
+
+    height: int
+    width: int
+    cells: int
+    groups: int
+    levels: tuple[int, ...]
+
+    @staticmethod
+    def of(wanted: int, among: int, width: int, cores: int) -> Plan:
+        """For so many rows among so many of a width: with few, what turning them costs is not won back."""
+        levels = levels_of(width)
+        height = min(1024, max(64, -(-wanted // (2 * cores))))
+        if not levels or wanted * among < 1 << 24:
+            return Plan(height, 2048, 1, -(-wanted // height), ())
+        return Plan(
+            height, 1024, max(1, min(256, among // 1024)), max(1, min(16, wanted // 8192)), levels
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Turned rows in cells; in a cell in their order. ``place[i]`` says which row lies i-th, ``lies`` the reverse."""
+
+    axes: Axes
+    turned: RotatedRows
+    place: Codes
+    lies: Codes
+    starts: Codes
+    centres: Short
+
+    @staticmethod
+    def of(rows: DistinctRows, among: Codes, plan: Plan) -> Cells:
+        """Some of the rows."""
+        asked = among if plan.levels or plan.cells > 1 else among[:0]
+        sample = rows[drawn(asked, _SAMPLE_CELLS, rows.lot)]
+        axes = Axes.of(sample, plan.levels)
+        centres = _centres(axes.first(sample), plan.cells)
+        cell = cells_of(rows, among, axes, centres)
+        order = np.argsort(cell, kind="stable")
+        lies = np.full(len(rows), -1)
+        lies[among[order]] = np.arange(len(among))
+        turned = RotatedRows(
+            np.empty((len(among), rows.width), dtype=np.float32),
+            np.empty((len(among), len(plan.levels)), dtype=np.float32),
+        )
+        for at in range(0, len(among), _PART_CELLS):
+            some = among[at : at + _PART_CELLS]
+            part, to = axes.turn(rows[some]), lies[some]
+            turned.rows[to], turned.rest[to] = part.rows, part.rest
+        starts = np.r_[0, np.cumsum(np.bincount(cell, minlength=len(centres)))]
+        return Cells(axes, turned, among[order], lies, starts, centres)
+
+    def turned_of(self, places: Codes, unit: Features) -> RotatedRows:
+        """Of some rows, whose directions are these, whether they lie here or not."""
+        at = self.lies[places]
+        if (at < 0).any():
+            return self.axes.turn(unit)
+        return self.turned.at(at)
+
+    def cells_of(self, rows: DistinctRows, places: Codes) -> Codes:
+        """The cell of each of some rows, whether they lie here or not."""
+        at = self.lies[places]
+        if (at < 0).any():
+            return cells_of(rows, places, self.axes, self.centres)
+        return np.searchsorted(self.starts, at, side="right") - 1
+
+    def before(self, place: int) -> Codes:
+        """Where in each cell the rows from this place on begin."""
+        return np.array(
+            [
+                start + np.searchsorted(self.place[start:stop], place)
+                for start, stop in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+            ]
+        )
+
+
+def cells_of(rows: DistinctRows, places: Codes, axes: Axes, centres: Short) -> Codes:
+    """The cell of each of some rows: that of the centre it is most like."""
+    cell = np.zeros(len(places), dtype=np.int64)
+    if len(centres) > 1:
+        for at in range(0, len(places), _PART_CELLS):
+            first = axes.first(rows[places[at : at + _PART_CELLS]])
+            cell[at : at + _PART_CELLS] = (first @ centres.T).argmax(axis=1)
+    return cell
+
+
+def _centres(rows: Short, cells: int) -> Short:
+    """Centres of rows alike, each beside one that it is like."""
+    if cells == 1:
+        return np.zeros((1, rows.shape[1]), dtype=np.float32)
+    centres = _long_as_one(evenly(np.arange(len(rows)), cells), rows)
+    for _ in range(_ROUNDS):
+        cell = (rows @ centres.T).argmax(axis=1)
+        used = np.flatnonzero(np.bincount(cell, minlength=len(centres)))
+        centres = np.stack([rows[cell == c].sum(axis=0) for c in used.tolist()])
+        centres = _long_as_one(np.arange(len(centres)), centres)
+    chain, left = [0], np.ones(len(centres), dtype=bool)
+    while len(chain) < len(centres):
+        left[chain[-1]] = False
+        alike = np.where(left, centres @ centres[chain[-1]], np.float32(-np.inf))
+        chain.append(int(alike.argmax()))
+    return centres[chain]
+
+
+def _long_as_one(at: Codes, rows: NDArray[np.float32]) -> Short:
+    some = rows[at]
+    length = np.linalg.norm(some, axis=1, keepdims=True)
+    return np.asarray(some / np.where(length > 0, length, 1), dtype=np.float32)

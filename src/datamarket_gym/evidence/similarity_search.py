@@ -1,0 +1,758 @@
+"""Of the pairs that rounded products leave in question, which is the nearest: decided by one float64 product each.
+
+For each row of a band its answer is at least ``floor``: the threshold, or what a pair that was seen has at least. A
+pair whose product, with all that it can be off, stays below that is out; the others are looked at exactly. Nothing
+that decides depends on the order in which pairs come.
+
+The nearest earlier rows by a device that multiplies all pairs faster than it could leave any out.
+
+Products of float16 propose, and where they leave too much in question products of float64; what is left is decided
+as on any machine (`decided`), so that answers have the same bits. NumPy runs the same lines, in tests.
+
+What a product of float16 is off: each number is rounded by at most 2^-11 of itself (and by 2^-25 where it is tiny), the
+sum in float32 by at most 2^-23 of itself per term, and the product and what it is held against by 2^-11 each when they
+are put into float16. Of directions that is at most 2^-10 + 2^-11 + 2^-11 and (d + 8) 2^-22 for all that is smaller.
+
+The nearest earlier row of each row of a band, without looking at all of every pair.
+
+The rows before a band lie in cells (`cells`). Cells are taken from near to far, a ring of them at a time. Of a ring a
+few pairs say how many numbers of each row it pays to look at: with few, products are cheap and more pairs stay in
+question. Where that would be many, all numbers are looked at: rows that all resemble one another cost one product of
+float32 and one of float64 each, and no more. Each row's nearest so far raises what a pair must reach.
+
+The nearest old row of each new row, by cosine, exactly: the old are many, and are read once, a block at a time.
+
+As in `searched`: candidates come from float32 products, of the first numbers of turned rows where these rule out most
+pairs, each is decided by one float64 product, and of old rows of one direction the first alone counts.
+
+The nearest earlier row of each row, by cosine, exactly; and what of an earlier answer is still true.
+
+Candidates come from float32 products, one block pair at a time; each is then decided by one float64 dot product, so
+that the answer depends neither on blocks nor on what comes later. Rows of one direction are compared once.
+
+What is nearest to a row among the rows before it stays so, whatever comes after (docs/lineage.md): of a market that has
+grown only pairs with a new row are compared. `NearestRows` is what an earlier answer leaves behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.evidence.similarity_bounds import (
+    Axes,
+    Cells,
+    DistinctRows,
+    Plan,
+    RotatedRows,
+    drawn,
+    evenly,
+    levels_of,
+    shares_left,
+)
+from datamarket_gym.execution.arrays import (
+    Candidates,
+    Codes,
+    Features,
+    Keys,
+    Rows,
+    Short,
+    Values,
+    directions,
+    products,
+    slack_of,
+    still_near,
+)
+from datamarket_gym.execution.parallel import available_cores, compute, one_thread, over_blocks
+
+_PAIRS = 8192  # decided at a time
+_HELD = 1 << 20  # pairs in question that are held before they are decided
+
+
+def off_in_double(width: int) -> float:
+    """Twice what a float64 product of directions of so many numbers can be off."""
+    return 2 * (width + 4) * 2.0**-53
+
+
+class Nearest:
+    """The nearest of the columns that rows of a band were offered so far."""
+
+    def __init__(self, rows: DistinctRows, band: Codes, least: float) -> None:
+        self.rows, self.band, self.least = rows, band, least
+        self.unit: Features = rows[band]
+        self.floor = np.full(len(band), least)
+        self._near: Codes = np.full(len(band), -1)
+        self._score: Values = np.full(len(band), -np.inf)
+        self._pending: list[tuple[Codes, Codes, Values]] = []
+        self._held = 0
+
+    def offer(self, row: Codes, column: Codes, about: Values, off: float) -> None:
+        """Pairs of rows of the band and earlier rows; their products are off by at most so much."""
+        np.maximum.at(self.floor, row, np.minimum(about, 1.0) - off)
+        kept = about + off >= self.floor[row]
+        self._pending.append((row[kept], column[kept], (about + off)[kept]))
+        self._held += int(kept.sum())
+        if self._held > _HELD:
+            self._decide()
+
+    def answer(self) -> tuple[Codes, Values]:
+        """Of each row of the band the nearest, or -1, and their cosine."""
+        self._decide()
+        return self._near, self._score
+
+    def _decide(self) -> None:
+        if not self._pending:
+            return
+        row, column, most = (np.concatenate(part) for part in zip(*self._pending, strict=True))
+        self._pending, self._held = [], 0
+        order = np.argsort(-most, kind="stable")  # the best first: others need not be looked at then
+        for at in range(0, len(order), _PAIRS):
+            part = order[at : at + _PAIRS]
+            won = (self._score[row[part]] == 1.0) & (self._near[row[part]] < column[part])
+            part = part[(most[part] >= self.floor[row[part]]) & ~won]
+            seen, which = np.unique(column[part], return_inverse=True)  # each is made a direction once
+            theirs = self.rows[seen][which]
+            exact = products(self.unit[row[part]], theirs)
+            self._take(row[part], column[part], exact)
+
+    def _take(self, row: Codes, column: Codes, exact: Values) -> None:
+        enough = exact >= self.least
+        row, column, exact = row[enough], column[enough], np.minimum(exact[enough], 1.0)
+        order = np.lexsort((column, -exact, row))
+        first = order[np.r_[True, row[order][1:] != row[order][:-1]]] if len(order) else order
+        row, column, exact = row[first], column[first], exact[first]
+        tie = (exact == self._score[row]) & (column < self._near[row])
+        better = (exact > self._score[row]) | tie
+        row, column, exact = row[better], column[better], exact[better]
+        self._near[row], self._score[row] = column, exact
+        self.floor[row] = np.maximum(self.floor[row], exact)
+
+
+_HELD_ON_DEVICE = 1 << 23  # pairs in question that are held before they are decided
+_READ = 8192  # rows made ready at a time
+MANY = 1 / 32
+"""The share of pairs in question from which on more is looked at of all of them."""
+
+Pairs = tuple[Codes, Codes, Values, float]
+"""Places of the rows of a band, and of columns, their products, and what these are off."""
+
+
+def off_in_half(width: int) -> float:
+    """What a float16 product of directions of so many numbers, held against a bound, can be off."""
+    return 2.0**-9 + (width + 8) * 2.0**-22
+
+
+def reaching(xp: Any, similar: Any, floor: Any, off: float) -> tuple[Any, Any, Any, Any]:
+    """What each row's answer reaches once these products count, and rows, columns and products that can be it."""
+    highest = xp.amax(similar, axis=1)
+    floor = xp.maximum(floor, xp.clip(highest, None, 1.0) - off)
+    bound = xp.asarray(floor - off, dtype=similar.dtype)
+    near = xp.argwhere(highest >= bound)[:, 0]
+    at = xp.argwhere(similar[near] >= bound[near][:, None])
+    row, column = near[at[:, 0]], at[:, 1]
+    return floor, row, column, similar[row, column]
+
+
+def _without(xp: Any, similar: Any, out: Any) -> Any:
+    """Products, those that are out as low as none is; a device would make a list of these to write to them."""
+    return xp.where(out, xp.full_like(similar[:1, :1], -xp.inf), similar)
+
+
+@dataclass(frozen=True)
+class Device:
+    """An array library, where its arrays lie, and how many rows and columns are multiplied at a time."""
+
+    xp: Any
+    where: str
+    height: int = 8192
+    width: int = 32768
+
+    @staticmethod
+    def cuda() -> Device:
+        """The graphics card."""
+        import torch
+
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        return Device(torch, "cuda")
+
+    def array(self, values: NDArray[Any]) -> Any:
+        """An array of ours there."""
+        return self.xp.asarray(values, device=self.where)
+
+    def back(self, values: Any) -> NDArray[Any]:
+        """An array from there."""
+        return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+
+    def rows(self, rows: DistinctRows, places: Codes) -> Any:
+        """Directions of some rows in float16."""
+        out = self.xp.empty((len(places), rows.width), dtype=self.xp.float16, device=self.where)
+        spans = [places[at : at + _READ] for at in range(0, len(places), _READ)]
+        at = 0
+        for part in over_blocks(_Halves(rows), spans, len(places)):
+            out[at : at + len(part)] = self.array(part)
+            at += len(part)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    rows: DistinctRows
+
+    def __call__(self, places: Codes) -> NDArray[np.float16]:
+        return self.rows[places].astype(np.float16)
+
+
+@dataclass(frozen=True, eq=False)
+class _Decide:
+    """The nearest of the pairs that are in question in a band, and their cosine."""
+
+    rows: DistinctRows
+    least: float
+
+    def __call__(self, asked: tuple[Codes, list[Pairs]]) -> tuple[Codes, Values]:
+        best = Nearest(self.rows, asked[0], self.least)
+        for pairs in asked[1]:
+            best.offer(*pairs)
+        return best.answer()
+
+
+def nearest_by(
+    device: Device, rows: DistinctRows, wanted: Codes, among: Codes, least: float
+) -> tuple[Codes, Values]:
+    """Of the wanted rows the nearest earlier one of some rows, and their cosine; both come in order."""
+    near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
+    theirs = device.rows(rows, among)
+    ours = theirs if wanted is among else device.rows(rows, wanted)
+    asked: list[tuple[Codes, list[Pairs]]] = []
+    held = 0
+    for at in range(0, len(wanted), device.height):
+        band = wanted[at : at + device.height]
+        for pairs in _in_question(
+            device, rows, band, ours[at : at + device.height], among, theirs, least
+        ):
+            if not asked or asked[-1][0] is not band:
+                asked.append((band, []))
+            asked[-1][1].append(pairs)
+            held += len(pairs[0])
+            if held > _HELD_ON_DEVICE:
+                _keep(rows, least, asked, near, score)
+                asked, held = [], 0
+    _keep(rows, least, asked, near, score)
+    return near, score
+
+
+def _keep(
+    rows: DistinctRows, least: float, asked: list[tuple[Codes, list[Pairs]]], near: Codes, score: Values
+) -> None:
+    """Decide what is in question and keep what is nearer than before; of equals the first."""
+    cells = rows.width * sum(len(pairs[0]) for _, held in asked for pairs in held)
+    decided = over_blocks(_Decide(rows, least), asked, cells)
+    for (band, _), (found, cosine) in zip(asked, decided, strict=True):
+        first = (cosine == score[band]) & (found < near[band])
+        nearer = (found >= 0) & ((cosine > score[band]) | first)
+        near[band[nearer]], score[band[nearer]] = found[nearer], cosine[nearer]
+
+
+def _in_question(
+    device: Device, rows: DistinctRows, band: Codes, ours: Any, among: Codes, theirs: Any, least: float
+) -> Iterator[Pairs]:
+    """The pairs of a band that products leave in question, a block of columns at a time."""
+    xp, off = device.xp, off_in_half(rows.width)
+    floor = device.array(np.full(len(band), least))
+    places = device.array(band)
+    for b in range(0, int(np.searchsorted(among, band[-1])), device.width):
+        columns = among[b : b + device.width]
+        later = None
+        if columns[-1] >= band[0]:
+            later = device.array(columns)[None, :] >= places[:, None]
+        by, similar = off, xp.matmul(ours, theirs[b : b + len(columns)].T)
+        if later is not None:
+            similar = _without(xp, similar, later)
+        floor, row, column, about = reaching(xp, similar, floor, by)
+        if len(row) > MANY * similar.shape[0] * similar.shape[1]:
+            by = off_in_double(rows.width)
+            exact = (device.array(rows[each]) for each in (band, columns))
+            similar = xp.matmul(next(exact), next(exact).T)
+            if later is not None:
+                similar = _without(xp, similar, later)
+            floor, row, column, about = reaching(xp, similar, floor, by)
+        if len(row):
+            found = device.back(column).astype(np.int64)
+            yield device.back(row).astype(np.int64), columns[found], device.back(about).astype(float), by
+
+
+_RINGS = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the rows before a band, from near to far
+_BLOCKS = 32  # of columns in a ring at most
+_PARTS = 4  # of a band: rows by what their pairs must reach
+_APART = 0.9  # share of the cost together at which parts are searched apart
+_ASKED = (24, 256)  # rows of a part, and columns, whose pairs say how many numbers to look at
+_OVERHEAD, _ASIDE = 45, 8000
+"""What a pair costs besides its numbers, and one that stays in question, in numbers of a block product: measured."""
+_GATHERED = 1024  # pairs in question whose rows are put side by side at a time: few enough to stay near the processor
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What rows of a band are searched among, and from which cosine on."""
+
+    rows: DistinctRows
+    cells: Cells
+    plan: Plan
+    least: float
+
+    def __call__(self, band: Codes) -> tuple[Codes, Values]:
+        """The nearest earlier ones of the rows in a band, or -1, and their cosine."""
+        return self.counted(band)[:2]
+
+    def counted(self, band: Codes) -> tuple[Codes, Values, Codes]:
+        """The same, and how many numbers were multiplied in blocks, and pairs one by one."""
+        at_hand = _Band(self, band)
+        for ring in self._rings(at_hand):
+            at_hand.search(ring)
+        return *at_hand.best.answer(), at_hand.work
+
+    def _rings(self, band: _Band) -> Iterator[Codes]:
+        """The columns that come before a row of the band, from near to far, a few blocks at a time."""
+        stops = self.cells.before(int(band.places.max()))
+        starts = self.cells.starts[:-1]
+        middle = band.mine.rows[:, : self.cells.centres.shape[1]].sum(axis=0)
+        order = np.argsort(-(self.cells.centres @ middle), kind="stable")
+        spans = [np.arange(starts[c], stops[c]) for c in order.tolist()]
+        columns = np.concatenate(spans)
+        ends = [int(share * len(columns)) for share in _RINGS]
+        for start, stop in zip([0, *ends[:-1]], ends, strict=True):
+            for at in range(start, stop, _BLOCKS * self.plan.width):
+                yield columns[at : min(at + _BLOCKS * self.plan.width, stop)]
+
+
+class _Band:
+    """Rows of a band, turned, and their nearest so far."""
+
+    def __init__(self, search: Search, band: Codes) -> None:
+        self.rows, self.cells, self.plan, self.places = search.rows, search.cells, search.plan, band
+        self.best = Nearest(search.rows, band, search.least)
+        self.mine = search.cells.turned_of(band, self.best.unit)
+        self.off = float(slack_of(search.rows.width)) / 2
+        self.work: Codes = np.zeros(2, dtype=np.int64)
+        size = len(band) * search.plan.width
+        self._products: Short = np.empty(size, dtype=np.float32)
+        self._hits: NDArray[np.bool_] = np.zeros(-(-size // 8) * 8, dtype=bool)
+
+    def search(self, columns: Codes) -> None:
+        """Hold the band against columns; rows whose nearest so far is near may need fewer numbers than others."""
+        if not len(columns):
+            return
+        parts = self._parts(columns)
+        for at in range(0, len(columns), self.plan.width):
+            block = columns[at : at + self.plan.width]
+            for part in parts:
+                if part.level < len(self.plan.levels) and not self._by_prefix(part, block):
+                    part.level = len(self.plan.levels)
+                if part.level == len(self.plan.levels):
+                    self._by_all(part.rows, block)
+
+    def _parts(self, columns: Codes) -> list[_Part]:
+        """The rows by what their pairs must reach, and the level that seems to cost least for each part."""
+        if not self.plan.levels:
+            return [_Part(np.arange(len(self.places)), 0, self.mine.rows)]
+        other = evenly(columns, _ASKED[1])
+        thirds = np.array_split(np.argsort(self.best.floor, kind="stable"), _PARTS)
+        costs = np.stack([self._costs(evenly(rows, _ASKED[0]), other) for rows in thirds])
+        if costs.mean(axis=0).min() * _APART < costs.min(axis=1).mean():
+            thirds, costs = [np.arange(len(self.places))], costs.mean(axis=0)[None]
+        parts = []
+        for rows, level in zip(thirds, costs.argmin(axis=1).tolist(), strict=True):
+            if level < len(self.plan.levels):
+                prefix = self.mine.prefix(level, self.plan.levels[level], rows)
+            else:
+                prefix = self.mine.rows[rows]
+            parts.append(_Part(rows, level, prefix))
+        return parts
+
+    def _costs(self, some: Codes, other: Codes) -> Values:
+        bound = (self.best.floor[some] - self.off).astype(np.float32)
+        mine, theirs = (each.at(rows) for each, rows in ((self.mine, some), (self.cells.turned, other)))
+        return level_costs(self.plan.levels, mine, theirs, bound)
+
+    def _by_prefix(self, part: _Part, block: Codes) -> bool:
+        """Offer what the first numbers leave in question; False where that is too much."""
+        m = self.plan.levels[part.level]
+        most = self._product(part.prefix, self.cells.turned.prefix(part.level, m, block))
+        bound = (self.best.floor[part.rows] - self.off).astype(np.float32)
+        hit = self._reached(most, bound)
+        self.work[0] += most.size * (m + 1)
+        if len(hit) > MANY * most.size:
+            return False
+        row, column = np.divmod(hit, len(block))
+        row, column = part.rows[row], block[column]
+        earlier = self.cells.place[column] < self.places[row]
+        row, column = row[earlier], column[earlier]
+        self.work[1] += len(row)
+        for at in range(0, len(row), _GATHERED):
+            ours, theirs = row[at : at + _GATHERED], column[at : at + _GATHERED]
+            about = np.einsum("ij,ij->i", self.mine.rows[ours], self.cells.turned.rows[theirs])
+            self.best.offer(ours, self.cells.place[theirs], about.astype(np.float64), self.off)
+        return True
+
+    def _reached(self, most: Short, bound: Short) -> Codes:
+        """Which pairs reach the bound of their row: eight at a time, for they are few."""
+        hit = self._hits[: -(-most.size // 8) * 8]
+        hit[most.size :] = False
+        np.greater_equal(most, bound[:, None], out=hit[: most.size].reshape(most.shape))
+        eights = np.flatnonzero(hit.view(np.uint64) != 0)
+        eight, of = np.nonzero(hit.reshape(-1, 8)[eights])
+        return eights[eight] * 8 + of
+
+    def _by_all(self, some: Codes, block: Codes) -> None:
+        """Offer what all numbers leave in question; in float64, where float32 leaves too much."""
+        rows, place, off = self.cells.turned.rows, self.cells.place[block], self.off
+        theirs = rows[block[0] : block[-1] + 1] if (np.diff(block) == 1).all() else rows[block]
+        everyone = len(some) == len(self.places)
+        similar: NDArray[np.floating] = self._product(
+            self.mine.rows if everyone else self.mine.rows[some], theirs
+        )
+        self.work[0] += similar.size * rows.shape[1]
+        row, column, about = self._reaching(similar, some, place, off)
+        if len(row) > MANY * similar.size:
+            off = off_in_double(rows.shape[1])
+            similar = self.best.unit[some] @ self.rows[place].T
+            row, column, about = self._reaching(similar, some, place, off)
+        self.best.offer(row, place[column], about, off)
+
+    def _reaching(
+        self, similar: NDArray[np.floating], some: Codes, place: Codes, off: float
+    ) -> tuple[Codes, Codes, Values]:
+        """Pairs with an earlier row whose product reaches what it must, once the best of these counts."""
+        if place.max() >= self.places[some].min():
+            similar[place >= self.places[some][:, None]] = -np.inf
+        self.best.floor[some], row, column, about = reaching(np, similar, self.best.floor[some], off)
+        return some[row], column, about.astype(np.float64)
+
+    def _product(self, ours: Short, theirs: Short) -> Short:
+        """All pairs, into memory that is used again."""
+        out = self._products[: len(ours) * len(theirs)].reshape(len(ours), len(theirs))
+        return np.matmul(ours, theirs.T, out=out)
+
+
+def level_costs(levels: tuple[int, ...], ours: RotatedRows, theirs: RotatedRows, bound: Short) -> Values:
+    """What a pair seems to cost at each level, and by all numbers, from all pairs of a few rows."""
+    if not len(ours.rows):
+        return np.zeros(len(levels) + 1)
+    left = shares_left(levels, ours, theirs, bound)
+    left[-1] = 0.0  # where all numbers are looked at, none is looked at aside
+    return np.array([*levels, ours.rows.shape[1]]) + _OVERHEAD + _ASIDE * left
+
+
+@dataclass(eq=False)
+class _Part:
+    """Some rows of a band, the level at which they are looked at, and what is looked at of them."""
+
+    rows: Codes
+    level: int
+    prefix: Short
+
+
+_PART = 512  # old rows at a time: few enough to stay near the processor
+_BLOCK = 2048  # new rows that they are held against
+_PAIRS_SETTLED = 1 << 14  # candidates decided at a time
+_ASIDE_SETTLED = 1024  # pairs looked at one by one at a time
+_ASKED_SETTLED = 512  # old and new rows that say how many numbers to look at first
+_WORTH = 1 << 14  # old rows from which on that is worth finding out
+
+
+def nearest_settled(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, Values]:
+    """For each new row the nearest old one, or -1 below ``least``, and their cosine."""
+    height = max(_PART, -(-len(old) // available_cores()))
+    spans = [(at, min(at + height, len(old))) for at in range(0, len(old), height)]
+    parent, cosine = np.full(len(new), -1), np.full(len(new), -np.inf)
+    parts = over_blocks(_Search.of(old, new, least), spans, len(old) * len(new))
+    for near, score in parts:  # of equals the first
+        nearer = score > cosine
+        parent, cosine = np.where(nearer, near, parent), np.where(nearer, score, cosine)
+    return parent, np.where(cosine == np.inf, 1.0, cosine)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The nearest of some old rows, and their cosine; infinity where both have one direction.
+
+    Of the new rows directions in float32 (``ours``) and what is looked at first of them (``prefix``: the first ``m``
+    numbers along the axes, or all) are made once for everybody; ``best`` is what each must reach at first.
+    """
+
+    old: Rows
+    new: Rows
+    least: float
+    axes: Axes
+    m: int
+    ours: Short
+    prefix: Short
+    best: Short
+
+    @staticmethod
+    def of(old: Rows, new: Rows, least: float) -> _Search:
+        """For all of the new rows, which are read a block at a time."""
+        (n, width), (axes, m) = new.shape, _level(old, new, least)
+        ours: Short = np.empty((n, width), dtype=np.float32)
+        prefix: Short = np.empty((n, m + 1), dtype=np.float32) if m else ours
+        best: Short = np.full(n, np.float32(least) - slack_of(width), dtype=np.float32)
+        for at in range(0, n, _BLOCK):
+            part = directions(new[at : at + _BLOCK])
+            ours[at : at + _BLOCK] = part
+            if m:
+                prefix[at : at + _BLOCK] = axes.prefix(part, m)
+            best[at : at + _BLOCK][~part.any(axis=1)] = np.inf  # zeros are like nothing
+        return _Search(old, new, least, axes, m, ours, prefix, best)
+
+    def __call__(self, span: tuple[int, int]) -> tuple[Codes, Values]:
+        (start, stop), best = span, self.best.copy()
+        slack = slack_of(self.ours.shape[1])
+        first: dict[bytes, int] = {}  # row of a direction, of those that were candidates
+        kept: Candidates = []
+        for at in range(start, stop, _PART):
+            part = directions(self.old[at : min(at + _PART, stop)])
+            pointed = np.flatnonzero(part.any(axis=1))
+            if not len(pointed):
+                continue
+            part = part if len(pointed) == len(part) else part[pointed]
+            theirs = part.astype(np.float32)
+            looked = self.axes.prefix(part, self.m) if self.m else theirs
+            for b in range(0, len(best), _BLOCK):
+                rows = slice(b, b + _BLOCK)
+                row, column, about = _candidates(
+                    self.ours[rows], theirs, self.prefix[rows], looked, best[rows], slack
+                )
+                fresh = _first_of_kind(part, pointed + at, column, first)
+                kept.append((row[fresh] + b, pointed[column[fresh]] + at, about[fresh]))
+        return _decided(self.old, self.new, kept, best, self.least)
+
+
+def _level(old: Rows, new: Rows, least: float) -> tuple[Axes, int]:
+    """Axes, and how many numbers along them it pays to look at before all; 0 where it does not."""
+    width = new.shape[1]
+    levels = levels_of(width)
+    if not levels or len(new) < width or len(old) < _WORTH:
+        return Axes(None, ()), 0
+    theirs, ours = (
+        directions(rows[drawn(np.arange(len(rows)), _ASKED_SETTLED, None)]) for rows in (old, new)
+    )
+    axes = Axes.of(np.concatenate([theirs, ours]), levels)
+    bound = np.full(len(ours), np.float32(least) - slack_of(width), dtype=np.float32)
+    at = int(level_costs(levels, axes.turn(ours), axes.turn(theirs), bound).argmin())
+    return axes, (*levels, 0)[at]
+
+
+def _candidates(
+    ours: Short, theirs: Short, prefix: Short, looked: Short, best: Short, slack: np.float32
+) -> tuple[Codes, Codes, Short]:
+    """Pairs that may be the nearest, and their products; raises what each row must reach.
+
+    Where the first numbers (``prefix``, ``looked``) leave few pairs, all numbers are looked at of these alone.
+    """
+    if prefix.shape[1] < ours.shape[1]:
+        row, column = np.nonzero(prefix @ looked.T >= best[:, None])
+        if len(row) <= MANY * len(ours) * len(theirs):
+            about = np.concatenate(
+                [np.empty(0, dtype=np.float32)]
+                + [
+                    np.einsum(
+                        "ij,ij->i",
+                        ours[row[at : at + _ASIDE_SETTLED]],
+                        theirs[column[at : at + _ASIDE_SETTLED]],
+                    )
+                    for at in range(0, len(row), _ASIDE_SETTLED)
+                ]
+            )
+            np.maximum.at(best, row, about - slack)
+            near = about >= best[row]
+            return row[near], column[near], about[near]
+    similar = ours @ theirs.T
+    highest = similar.max(axis=1)
+    some = np.flatnonzero(highest >= best)
+    np.maximum(best, highest - slack, out=best)
+    row, column = np.nonzero(similar[some] >= best[some, None])
+    return some[row], column, similar[some[row], column]
+
+
+def _first_of_kind(
+    part: Features, place: Codes, column: Codes, first: dict[bytes, int]
+) -> NDArray[np.bool_]:
+    """Which candidates are the first row of their direction: there may be as many copies as there are rows."""
+    fresh = np.zeros(len(part), dtype=bool)
+    for c in np.unique(column).tolist():
+        key = hashlib.sha256((part[c] + 0.0).tobytes()).digest()
+        fresh[c] = first.setdefault(key, int(place[c])) == place[c]
+    return fresh[column]
+
+
+def _decided(old: Rows, new: Rows, kept: Candidates, best: Short, least: float) -> tuple[Codes, Values]:
+    """The nearest among the candidates."""
+    near, score = np.full(len(new), -1), np.full(len(new), -np.inf)
+    if not kept:
+        return near, score
+    row, column = still_near(kept, best)
+    exact = np.empty(len(row))
+    for at in range(0, len(row), _PAIRS_SETTLED):
+        part = slice(at, at + _PAIRS_SETTLED)
+        ours, theirs = directions(new[row[part]]), directions(old[column[part]])
+        product = products(ours, theirs)
+        product = np.where(product >= least, np.minimum(product, 1.0), -np.inf)
+        exact[part] = np.where((ours == theirs).all(axis=1), np.inf, product)
+    order = np.lexsort((column, -exact, row))
+    order = order[exact[order] > -np.inf]
+    chosen = order[np.unique(row[order], return_index=True)[1]]
+    near[row[chosen]], score[row[chosen]] = column[chosen], exact[chosen]
+    return near, score
+
+
+Mask = NDArray[np.bool_]
+_AT_ONCE = 1 << 18  # pairs that are multiplied whole: to leave some out would take longer
+
+
+@dataclass(frozen=True, eq=False)
+class NearestRows:
+    """Of different directions, in order: sha256 of each, its nearest earlier one, and their cosine.
+
+    -1 where none reaches ``least``. ``reused`` of them were known before.
+    """
+
+    digest: Keys
+    parent: Codes
+    cosine: Values
+    least: float
+    reused: int = field(default=0, metadata={"recorded": False})
+
+    @staticmethod
+    def none() -> NearestRows:
+        """Nothing was compared."""
+        return NearestRows(np.empty(0, dtype="S64"), np.empty(0, dtype=np.int64), np.empty(0), 1.0)
+
+
+def nearest_earlier(
+    vectors: Rows, least: float = -1.0, known: NearestRows | None = None
+) -> tuple[Codes, Values]:
+    """For each row the nearest of the rows before it and their cosine; -1 where none reaches ``least``.
+
+    Of rows equally near it is the first. ``known`` is an earlier answer, about these rows or others; the answer is the
+    same with it as without.
+    """
+    rows = DistinctRows(vectors)
+    parent, cosine = _of_distinct(rows, *_found(rows, least, _still_true(known, rows, least)))
+    copies = np.flatnonzero(rows.first < np.arange(len(vectors)))
+    parent[copies], cosine[copies] = rows.first[copies], 1.0
+    return parent, cosine
+
+
+def _of_distinct(rows: DistinctRows, near: Codes, score: Values) -> tuple[Codes, Values]:
+    """Answers about the different rows as answers about all, where the others have none yet."""
+    n = len(rows.vectors)
+    parent, cosine, has = np.full(n, -1), np.full(n, -np.inf), np.flatnonzero(near >= 0)
+    parent[rows.distinct[has]], cosine[rows.distinct[has]] = rows.distinct[near[has]], score[has]
+    return parent, cosine
+
+
+def nearest_rows(vectors: Rows, least: float, known: NearestRows | None = None) -> NearestRows:
+    """The same to be kept; with an earlier answer only what that does not say is worked out."""
+    rows = DistinctRows(vectors)
+    again = _still_true(known, rows, least)
+    with ThreadPoolExecutor(1) as aside:
+        if compute().device == "cuda":  # the processor has time to hash rows while it waits for products
+            aside.submit(getattr, rows, "digests")
+        near, score = _found(rows, least, again)
+    return NearestRows(rows.digests, near, score, least, 0 if again is None else int(again.kept.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class _StillTrue:
+    """Which of the different rows have an answer that compares them with all earlier rows of ``kept``, and it."""
+
+    kept: Mask
+    near: Codes
+    score: Values
+
+
+def _still_true(known: NearestRows | None, rows: DistinctRows, least: float) -> _StillTrue | None:
+    """What an earlier answer says of rows that come in the same order as then.
+
+    Such a row was compared with all of them that come before it. It keeps its answer where that is one of them, or
+    where none was near enough; rows that are in another order now count as new ones.
+    """
+    if known is None or not len(known.digest):
+        return None
+    by = np.argsort(known.digest, kind="stable")
+    at = by[np.minimum(np.searchsorted(known.digest[by], rows.digests), len(by) - 1)]
+    at = np.where(known.digest[at] == rows.digests, at, -1)
+    before = np.maximum.accumulate(np.r_[-1, at])[:-1]
+    kept = at > before
+    place = np.full(len(known.digest) + 1, -1)  # of the known among the rows; the last is for none
+    place[at[kept]] = np.flatnonzero(kept)
+    enough = (known.parent[at] >= 0) & (known.cosine[at] >= least)
+    near = np.where(enough, place[known.parent[at]], -1)
+    kept &= (near >= 0) | ~enough
+    kept &= enough | (known.parent[at] >= 0) | (least >= known.least)
+    while (lost := kept & enough & ~kept[near]).any():
+        kept &= ~lost
+    return _StillTrue(kept, np.where(kept, near, -1), np.where(kept & enough, known.cosine[at], -np.inf))
+
+
+def _found(rows: DistinctRows, least: float, again: _StillTrue | None) -> tuple[Codes, Values]:
+    """The nearest earlier of the different rows, and their cosine."""
+    everything = np.arange(len(rows))
+    if again is None:
+        return _nearest(rows, everything, everything, least)
+    new = np.flatnonzero(~again.kept)
+    near, score = _nearest(rows, new, everything, least)
+    near[again.kept], score[again.kept] = again.near[again.kept], again.score[again.kept]
+    if len(new):  # old rows that come after new ones
+        later = np.flatnonzero(again.kept & (everything > new[0]))
+        other, cosine = _nearest(rows, later, new, least)
+        nearer = (cosine > score) | ((cosine == score) & (other >= 0) & (other < near))
+        near, score = np.where(nearer, other, near), np.where(nearer, cosine, score)
+    return near, score
+
+
+def _nearest(
+    rows: DistinctRows, wanted: Codes, among: Codes, least: float, plan: Plan | None = None
+) -> tuple[Codes, Values]:
+    """Of the wanted rows the nearest earlier one of some rows, and their cosine; both come in order."""
+    near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
+    if not len(wanted) or not len(among):
+        return near, score
+    if plan is None and len(wanted) * len(among) <= _AT_ONCE:
+        near[wanted], score[wanted] = _of_all(rows, wanted, among, least)
+        return near, score
+    plan = plan or Plan.of(len(wanted), len(among), rows.width, available_cores())
+    if plan.levels and compute().device == "cuda":
+        return nearest_by(Device.cuda(), rows, wanted, among, least)
+    with one_thread("blas"):
+        cells = Cells.of(rows, among, plan)
+    bands = bands_of(rows, wanted, cells, plan)
+    parts = over_blocks(Search(rows, cells, plan, least), bands, len(wanted) * len(among))
+    for band, (found, cosine) in zip(bands, parts, strict=True):
+        near[band], score[band] = found, cosine
+    return near, score
+
+
+def _of_all(rows: DistinctRows, wanted: Codes, among: Codes, least: float) -> tuple[Codes, Values]:
+    """The same by the products of all pairs; what decides is the same."""
+    best, off = Nearest(rows, wanted, least), off_in_double(rows.width)
+    similar = best.unit @ (best.unit if wanted is among else rows[among]).T
+    similar[among >= wanted[:, None]] = -np.inf
+    best.floor, row, column, about = reaching(np, similar, best.floor, off)
+    best.offer(row, among[column], about, off)
+    return best.answer()
+
+
+def bands_of(rows: DistinctRows, wanted: Codes, cells: Cells, plan: Plan) -> list[Codes]:
+    """Rows that want an answer: alike, and not far apart in time, for what comes after a row is looked at in vain."""
+    cell, bands = cells.cells_of(rows, wanted), []
+    for group in np.array_split(np.arange(len(wanted)), min(plan.groups, len(wanted))):
+        group = group[np.argsort(cell[group], kind="stable")]
+        bands += [wanted[part] for part in np.array_split(group, -(-len(group) // plan.height))]
+    return bands[::-1]  # those with most before them first

@@ -1,0 +1,458 @@
+"""The machine a run was made on, in words: results are never its function, seconds are.
+
+Threads of numerical libraries: one each, where this package divides the work itself.
+
+Products then have the same bits whatever the machine. Looking through the libraries of a process for those that have
+threads takes milliseconds, as long as a small market takes to be paid: they are looked for again only when modules
+were loaded since.
+
+By what work is done, as far as that decides its speed and never its results.
+
+Which device multiplies blocks, how much memory they may take, the cluster that shares them out and who is told how
+far they are: nothing of this belongs to a mechanism, a spec or the id of a run. It is named once, where a command
+begins (`computing`), and asked for where blocks are made (`compute`). What travels to a thread or to another machine
+takes along what it needs: there nobody asks again.
+
+Where the tasks of a run are computed: in this process, in several, or on the machines of a cluster.
+
+An executor calls ``function(shared, *task)`` for many tasks, gives back each result with the place of
+its task, and does so in whatever order they end. Results must not depend on who computed them: every
+call has one thread for linear algebra and OpenMP, here and in workers, so they are the same to the last bit.
+That also keeps a component which uses threads itself (gradient boosting, a forest with ``n_jobs=-1``) from
+filling cores that are full already, where OpenMP's waiting threads take many times as long. What travels to a
+worker (the function, ``shared``, the tasks) and back is pickled; what a script or a notebook has registered
+travels too.
+
+``shared`` is what all tasks need, apart from them so that an executor can send it once. The executor on other machines
+is `datamarket_gym.execution.dask_cluster.Connection`.
+
+Work on blocks of rows, on all cores, with answers in order.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import platform
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from datamarket_gym.display import Described
+from datamarket_gym.errors import (
+    DataMarketError,
+    ParameterError,
+    require_choice,
+    require_count,
+    require_extra,
+    require_in,
+)
+from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.registry import adopt, registered_elsewhere
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+
+def available_cores() -> int:
+    """The cores this process is allowed to run on, where the system tells, else all there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def machine(device: str = "cpu") -> str:
+    """Processor and cores and, where fits ran on one, the GPU."""
+    words = f"{_processor()}, {os.cpu_count()} cores"
+    return words if device == "cpu" else f"{_gpu() or 'no GPU'}, {words}"
+
+
+def _processor() -> str:
+    listed = Path("/proc/cpuinfo")
+    if listed.exists():
+        for line in listed.read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def gpu_there() -> bool:
+    """Whether a GPU can be used."""
+    return bool(_gpu())
+
+
+def _gpu() -> str:
+    try:
+        import torch
+    except ImportError:
+        return ""
+    return str(torch.cuda.get_device_name(0)) if torch.cuda.is_available() else ""
+
+
+def one_thread(user_api: str | None = None) -> AbstractContextManager[Any]:
+    """While it is entered, libraries (of linear algebra alone: ``blas``) use one thread each."""
+    found: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Those that are loaded; ``modules`` says when to look again, since a limit reaches none that is loaded later."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+DEVICES = ("cpu", "cuda")
+GIB = 1 << 30
+_MOST = 1e6  # GiB, more than any machine has; bytes stay whole numbers of 64 bits
+
+
+@dataclass(frozen=True)
+class Compute(Described):
+    """A device, memory for blocks and buffers (beside the inputs, in GiB), a scheduler's address, and who is told.
+
+    ``threads`` share out blocks in this process; 0: one for each core. Blocks of fewer than ``spread`` pairs in all
+    stay in this process where there is a cluster: they are done before they would have travelled.
+    """
+
+    device: str = "cpu"
+    memory: float = 4.0
+    cluster: str = ""
+    progress: Progress = SILENT
+    threads: int = 0
+    spread: int = 1 << 28
+
+    def __post_init__(self) -> None:
+        require_choice("device", self.device, DEVICES)
+        require_in("memory", self.memory, 0.0, _MOST, open_low=True)
+        require_count("threads", self.threads, at_least=0)
+        require_count("spread", self.spread)
+        if self.cluster and self.device != "cpu":
+            raise ParameterError(
+                "device",
+                self.device,
+                "the workers of a cluster compute on their CPUs: choose one of the two",
+            )
+
+    @property
+    def bytes(self) -> int:
+        """The memory in bytes."""
+        return int(self.memory * GIB)
+
+
+def device_named(name: str) -> str:
+    """``cpu``, ``cuda``, or by ``auto`` the one that there is; what cannot be used is refused."""
+    require_choice("device", name, (*DEVICES, "auto"))
+    if name == "cpu" or (name == "auto" and find_spec("torch") is None):
+        return "cpu"
+    require_extra("torch", "torch")
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise ParameterError("device", name, "torch finds no GPU here; choose cpu or auto")
+    return "cpu"
+
+
+_DEFAULT = Compute()
+_here: ContextVar[Compute] = ContextVar("by what work is done", default=_DEFAULT)
+
+
+def compute() -> Compute:
+    """What was named by whoever began this work."""
+    return _here.get()
+
+
+@contextmanager
+def computing(by: Compute) -> Iterator[None]:
+    """While it is entered, work is done by this; a cluster is connected to, and left at the end."""
+    with ExitStack() as stack:
+        if by.cluster and by.cluster != compute().cluster:
+            from datamarket_gym.execution.dask_cluster import connected
+
+            stack.enter_context(connected(by.cluster))
+        token = _here.set(by)
+        stack.callback(_here.reset, token)
+        yield
+
+
+Task = tuple[Any, ...]
+
+
+class Executor(Protocol):
+    """Computes tasks."""
+
+    def each(
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, result) of every task, as they are done."""
+        ...
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One task after the other in this process."""
+
+    def each(
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, result) of every task, in order."""
+        for place, task in enumerate(tasks):
+            yield place, call(function, shared, task)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Several processes of this machine, which end with this one.
+
+    A task that takes longer than ``timeout`` seconds is ended, where there are at least two jobs.
+    """
+
+    jobs: int
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        require_count("jobs", self.jobs)
+
+    def each(
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, result) of every task, as they are done."""
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered", timeout=self.timeout)
+        known = tuple(sys.path), registered(_dumps)
+        caller = _Caller(os.getpid(), in_worker(max(1, available_cores() // self.jobs)), known)
+        try:
+            yield from parallel(
+                delayed(_call_for)(caller, function, shared, place, task)
+                for place, task in enumerate(tasks)
+            )
+        except BrokenProcessPool as error:
+            raise DataMarketError(
+                "a worker process was killed, perhaps because memory ran out; run it again with fewer jobs"
+            ) from error
+        except multiprocessing.TimeoutError as error:  # joblib's; the built-in one is a task's own
+            if self.timeout is None:
+                raise
+            raise DataMarketError(f"a task was not done after {self.timeout:g} seconds") from error
+
+
+def executor(jobs: int) -> Executor:
+    """Processes where more than one is asked for, else this process."""
+    return Serial() if jobs == 1 else Processes(jobs)
+
+
+def executor_of_steps(jobs: int) -> Executor:
+    """The cluster where one was named (`datamarket_gym.execution.parallel`), else that many processes."""
+    if compute().cluster:
+        from datamarket_gym.execution.dask_cluster import connection
+
+        return connection()
+    return executor(jobs)
+
+
+def in_order(
+    executor: Executor, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+) -> Iterator[Any]:
+    """The results in the order of the tasks, each as soon as those before it are done."""
+    early: dict[int, Any] = {}
+    wanted = 0
+    for place, result in executor.each(function, shared, tasks):
+        early[place] = result
+        while wanted in early:
+            yield early.pop(wanted)
+            wanted += 1
+
+
+@dataclass
+class _Limits:
+    """The limits on threads of a call, and how many modules were loaded when the last was set."""
+
+    stack: ExitStack
+    modules: int = 0
+
+    def renew(self) -> None:
+        """Limit what is loaded now; a limit does not reach libraries that are loaded after it."""
+        if len(sys.modules) != self.modules:
+            self.stack.enter_context(one_thread())
+            self.modules = len(sys.modules)
+
+
+_limits: ContextVar[_Limits | None] = ContextVar("limits on threads", default=None)
+
+
+def keep_to_one_thread() -> None:
+    """Within an executor's call, limit libraries that were loaded since it began; elsewhere nothing."""
+    limits = _limits.get()
+    if limits is not None:
+        limits.renew()
+
+
+def call(function: Callable[..., Any], shared: Any, task: Task) -> Any:
+    """``function(shared, *task)``, with one thread for linear algebra and OpenMP."""
+    with ExitStack() as stack:
+        limits = _Limits(stack)
+        limits.renew()
+        token = _limits.set(limits)
+        try:
+            return function(shared, *task)
+        finally:
+            _limits.reset(token)
+
+
+def in_worker(threads: int) -> Compute:
+    """By what a worker of this process computes: here, with so many threads, and telling nobody."""
+    return replace(compute(), cluster="", progress=SILENT, threads=threads)
+
+
+def call_in_worker(function: Callable[..., Any], shared: Any, task: Task, by: Compute) -> Any:
+    """`call` in a process among others that fill the cores."""
+    from joblib import parallel_config
+
+    # n_jobs=-1 in each worker would be cores times cores, and so would threads for blocks.
+    with parallel_config(backend="sequential"), computing(by):
+        return call(function, shared, task)
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """What a worker is told of the process whose worker it is."""
+
+    pid: int
+    by: Compute
+    known: tuple[tuple[str, ...], tuple[bytes, ...]]
+
+
+def _call_for(
+    caller: _Caller, function: Callable[..., Any], shared: Any, place: int, task: Task
+) -> tuple[int, Any]:
+    if os.getpid() == caller.pid:  # where no process can be started, joblib calls it right here
+        return place, call(function, shared, task)
+    _end_with_parent()
+    adopt_registered(*caller.known)
+    return place, call_in_worker(function, shared, task, caller.by)
+
+
+def _dumps(found: Any) -> bytes:
+    from joblib.externals.loky.backend.reduction import dumps  # classes of __main__ included
+
+    return bytes(dumps(found))
+
+
+def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
+    """What was registered by a script or a notebook, pickled; what cannot be stays unknown to workers."""
+    found = []
+    for key, component in registered_elsewhere().items():
+        with suppress(Exception):  # whatever a class of somebody else's holds on to
+            found.append(dumps((key, component)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)  # once in each worker, and again when something was registered anew
+def adopt_registered(path: tuple[str, ...], known: tuple[bytes, ...]) -> None:
+    """Make known in a worker what its caller has registered, and where that looks for modules."""
+    sys.path += [
+        each for each in path if each not in sys.path
+    ]  # the worker may be older than what was loaded
+    adopt(dict(pickle.loads(each) for each in known))
+
+
+@cache  # once in each worker
+def _end_with_parent() -> None:
+    """End this process when its parent is gone; a killed one cannot say so, and workers wait for minutes."""
+
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+B = TypeVar("B")
+T = TypeVar("T")
+
+CELLS = 1 << 22  # pairs held by one thread: 32 MiB
+_ROWS = 64
+_AHEAD = 4  # blocks for each thread that are begun or done before the first of them is asked for
+_TASK = 4 * CELLS  # pairs in a task for another machine: some tenths of a second
+
+
+def spans(n_validation: int, n_rows: int) -> list[tuple[int, int]]:
+    """Starts and stops of the blocks in which so many validation rows are held against so many others."""
+    size = max(1, min(_ROWS, CELLS // max(n_rows, 1)))
+    return [(start, min(start + size, n_validation)) for start in range(0, n_validation, size)]
+
+
+def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iterator[T]:
+    """What ``work`` says of each block, in order; ``cells`` pairs in all say whether threads or a cluster are worth it.
+
+    One BLAS thread each, so that products have the same bits whatever the machine. ``work`` may be called in another
+    process on another machine: it takes along what it reads, and says all that it finds in what it returns. Only so
+    many answers are held as there are hands, and those that are waited for.
+    """
+    by = compute()
+    with one_thread("blas"):
+        if len(blocks) <= 1 or cells < CELLS // 8:
+            yield from map(work, blocks)
+            return
+        if by.cluster and cells >= by.spread:
+            found = _on_cluster(work, blocks, cells)
+        else:
+            found = _in_threads(work, blocks, by.threads or available_cores())
+        for done, answer in enumerate(found, 1):
+            by.progress.count(done, len(blocks))
+            yield answer
+
+
+def _in_threads(work: Callable[[B], T], blocks: Sequence[B], threads: int) -> Iterator[T]:
+    if threads == 1:
+        yield from map(work, blocks)
+        return
+    begun: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for block in blocks:
+                begun.append(pool.submit(work, block))
+                if len(begun) > _AHEAD * threads:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for each in begun:
+                each.cancel()
+
+
+def _on_cluster(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iterator[T]:
+    from datamarket_gym.execution.dask_cluster import connection
+
+    cluster = connection()
+    # Large enough to be worth the way, small enough that all workers have something to do to the end.
+    most = max(1, len(blocks) // (_AHEAD * cluster.workers()))
+    size = min(most, -(-_TASK * len(blocks) // cells))
+    tasks = [(blocks[at : at + size],) for at in range(0, len(blocks), size)]
+    for answers in cluster.in_order(_each_of, work, tasks):
+        yield from answers
+
+
+def _each_of(work: Callable[[B], T], blocks: Sequence[B]) -> list[T]:
+    return [work(block) for block in blocks]

@@ -1,0 +1,236 @@
+"""S14: several cheats at once, each playing what pays best given what the others play, until nobody gains.
+
+A row is where the dynamics end on one draw of a market, for so many providers who may cheat (the first ones), each for
+itself (``together = "apart"``) or in pairs that share data. Where they end in a cycle, numbers are means over it. The
+menu is the experiment's ``attacks``, noise in spreads (``{0.5}``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from datamarket_gym.analysis.metrics import clearly_paid
+from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.best_response import Seat, best_response
+from datamarket_gym.analysis.redteam.multi_attacker import (
+    CYCLE,
+    EQUILIBRIUM,
+    HONEST,
+    UNSETTLED,
+    Path,
+    Plays,
+    Stage,
+    Standings,
+    best_response_dynamics,
+)
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.experiments.cells import (
+    Row,
+    attacks_of,
+    kind,
+    labels_of,
+    market_of,
+    oracles_of,
+    selected,
+)
+from datamarket_gym.experiments.kinds.spot_checks import FAMILIES, CheckEntry, family, in_spreads
+from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
+from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.registry import Document, written
+
+PLAYED = "best_responses"
+APART, PAIRS = "apart", "pairs"
+SHOWN = {
+    FAMILIES["copycat"]: "plays_theft",
+    FAMILIES["sybil_split_k"]: "plays_own_again",
+    FAMILIES["synthetic_laundering"]: "plays_made",
+    FAMILIES["strategic_curation"]: "plays_left_out",
+}
+"""What cheats end up doing, by what their attack is made of."""
+
+
+class SeveralOptions(Document):
+    """Who is checked, who may cheat, in which order they move, and when the dynamics end.
+
+    ``checked`` names the mechanisms that are also played with ``checks``; ``cheats`` says in each order how many
+    providers may cheat, and ``pairs`` how many in coalitions of two. ``trials``: how many attacks beyond the menu are
+    searched for the first cheat where all may cheat, for what the menu misses.
+    """
+
+    cheats: dict[str, list[int]] = Field(min_length=1)
+    pairs: list[int] = Field(default_factory=list)
+    checks: CheckEntry | None = None
+    checked: list[str] = Field(default_factory=list)
+    epsilon: float = Field(default=0.01, ge=0.0)
+    rounds: int = Field(default=20, ge=1)
+    trials: int = Field(default=0, ge=0)
+
+
+@kind("several", SeveralOptions)
+def several_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
+    """Every mechanism under every utility, without checks and with, by the number of cheats."""
+    options = SeveralOptions(**spec.options)
+    market = market_of(task, seed)
+    _require_cheats(spec, options, market)
+    menu = [HONEST]
+    for _, attack in attacks_of(in_spreads(spec, spread(market.state))):
+        if (text := written(attack)) not in menu:
+            menu.append(text)
+    rows: list[Row] = []
+    for labels, oracle in oracles_of(spec, task, market, engine):
+        for entry in spec.mechanisms:
+            for m, axes in entry.expand():
+                if not selected(spec.only, PLAYED, m.name):
+                    continue
+                levels = [CheckEntry(per_payee=0)]
+                if options.checks is not None and m.name in options.checked:
+                    levels.append(options.checks)
+                for level in levels:
+                    checks = level.build() if level.per_payee else None
+                    scene = _Scene(options, market, m.seeded(seed), oracle, checks, menu, seed)
+                    at = {
+                        "experiment": spec.name, "seed": seed, "attack": PLAYED, **labels, **labels_of(m),
+                        **axes, "checks": level.per_payee,
+                    }  # fmt: skip
+                    rows += [{**at, **row} for row in scene.rows()]
+    return rows
+
+
+def _require_cheats(spec: ExperimentSpec, options: SeveralOptions, market: ProviderMarket) -> None:
+    n = len(market.state.providers)
+    for count in [c for counts in options.cheats.values() for c in counts]:
+        if not 1 <= count <= n:
+            raise DataMarketError(f"{spec.name}: options.cheats has {count}; this market has 1 to {n}")
+    for count in options.pairs:
+        if count % 2 or not 2 <= count <= n:
+            raise DataMarketError(
+                f"{spec.name}: options.pairs has {count}; give even numbers of providers, up to {n}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Scene:
+    """One market, one mechanism, one utility, with checks or without."""
+
+    options: SeveralOptions
+    market: ProviderMarket
+    mechanism: Any
+    oracle: Any
+    checks: Any
+    menu: list[str]
+    seed: int
+
+    def rows(self) -> Iterator[Row]:
+        providers = self.market.state.providers
+        alone = self._stage(list(range(len(providers))))
+        for order, counts in self.options.cheats.items():
+            for count in counts:
+                path = self._path(alone, count, order)
+                at = {"together": APART, "cheats": count, "order": order}
+                yield {
+                    **at,
+                    **self._row(alone, path, range(count)),
+                    **self._searched(alone, path, count),
+                }
+        if self.options.pairs:
+            most = max(self.options.pairs)
+            pairs = self._stage([(i, i + 1) for i in range(0, most, 2)])
+            for count in self.options.pairs:
+                path = self._path(pairs, count // 2, "round_robin")
+                at = {"together": PAIRS, "cheats": count, "order": "round_robin"}
+                yield {**at, **self._row(pairs, path, range(count // 2))}
+
+    def _stage(self, parties: list[Any]) -> Stage:
+        return Stage(self.market.state, self.mechanism, self.oracle, parties, self.checks)
+
+    def _path(self, stage: Stage, cheats: int, order: str) -> Path:
+        menus = [self.menu if i < cheats else [HONEST] for i in range(len(stage.members))]
+        return best_response_dynamics(
+            stage.payoffs, menus, epsilon=self.options.epsilon, rounds=self.options.rounds, order=order
+        )
+
+    def _searched(self, stage: Stage, path: Path, count: int) -> Row:
+        """What the first cheat could still gain by the best attack of a search, where everybody may cheat."""
+        if not self.options.trials or count < len(stage.members) or stage.payoffs(path.last) is None:
+            return {}
+        seat = Seat(stage, path.last)
+        best = best_response(seat, trials=self.options.trials, seed=self.seed)
+        now = stage.payoffs(path.last)
+        assert now is not None
+        return {"regret_searched": max(0.0, best.payoff - now[0])}
+
+    def _row(self, stage: Stage, path: Path, cheats: range) -> Row:
+        ends = [plays for plays in path.ends if stage.payoffs(plays) is not None]
+        found = [stage.standings(plays, cheats) for plays in ends]
+        before = sum(one.honest_pay for one in found[0].cheats)
+        providers = sum(len(one.members) for one in found[0].cheats)
+        after = float(np.mean([sum(one.pay for one in each.cheats) for each in found]))
+        clear = clearly_paid(before / providers, stage.honest.value, len(stage.state.providers))
+        return {
+            "honest_payment": before,
+            "attacked_payment": after,
+            "gain": after / before if clear else float("nan"),
+            "gain_additive": after - before,
+            "near_zero": not clear,
+            "gain_from_cheating": _from_cheating(stage, found),
+            **{name: _mean(found, name) for name in _MEANS},
+            "worth_kept": _mean(found, "worth"),
+            "value_kept": _mean(found, "value"),
+            "equilibrium": float(path.ended == EQUILIBRIUM),
+            "cycle": float(path.ended == CYCLE),
+            "unsettled": float(path.ended == UNSETTLED),
+            "rounds": float(path.rounds),
+            "regret": max(path.regrets),
+            "cheating_adds": _mean(found, "cheating_adds") / stage.scale,
+            "unplayable": float(_unplayable(stage, path, self.menu)),
+            **_played(ends, cheats),
+        }
+
+
+_MEANS = (
+    "gain_largest", "pot_taken", "pot_moved", "honest_pay", "honest_share", "honest_least"
+)  # fmt: skip
+
+
+def _mean(found: list[Standings], name: str) -> float:
+    return float(np.mean([getattr(each, name) for each in found]))
+
+
+def _from_cheating(stage: Stage, found: list[Standings]) -> float:
+    """The mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
+    n = len(stage.state.providers)
+    for each in found:
+        alone = float(np.mean([one.lone_honest_pay / len(one.members) for one in each.cheats]))
+        if not clearly_paid(alone, stage.honest.value, n):
+            return float("nan")
+    return _mean(found, "gain_from_cheating")
+
+
+def _unplayable(stage: Stage, path: Path, menu: list[str]) -> int:
+    """How many moves of the menu from a profile of the path could not be played, and so were not made.
+
+    What a search has tried at the end of another path is none of them.
+    """
+    return sum(
+        any(sum(a != b for a, b in zip(plays, gone, strict=True)) == 1 for gone in path.profiles)
+        for plays in stage.impossible
+        if set(plays) <= set(menu)
+    )
+
+
+def _played(ends: list[Plays], cheats: range) -> Row:
+    """The parts of the cheats that are honest at the end, or do this or that."""
+    columns = ["plays_honest", *SHOWN.values(), "plays_other"]
+    count = dict.fromkeys(columns, 0.0)
+    for plays in ends:
+        for party in cheats:
+            text = plays[party]
+            made = family(ATTACKS.create(text))
+            count["plays_honest" if text == HONEST else SHOWN.get(made, "plays_other")] += 1.0
+    return {column: found / len(ends) / len(cheats) for column, found in count.items()}

@@ -1,0 +1,171 @@
+"""The paper's numbers beside ours: which row of our results stands for which cell of the paper.
+
+The files of the folder ``paper`` hold what the paper says of the experiments that we run:
+
+- ``[[value]]``: a number in a table or in the text, with the labels of our row that stands for it;
+- ``[[claim]]``: a sentence about several rows (a bound, a range, an order), see `claims`;
+- ``[[unmeasured]]``: a number that we do not measure, and why not;
+- ``[[result]]``: a table or a figure, and the experiments that make ours;
+- ``[bar.NAME]``: a tolerance and where it comes from.
+
+How near a value must come is said by its ``bar``, never by the value itself, so that no single cell can be
+given room of its own. What has no bar claims nothing and says ``why``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import defaultdict
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from pydantic import Field
+
+from datamarket_gym.experiments.cells import Row
+from datamarket_gym.experiments.spec import Where
+from datamarket_gym.registry import Document
+
+SLACK = 1e-9  # 1.0 + 0.1 - 1.1 is not 0 in binary
+_SAID = ("paper", "paper_se", "bar", "why")
+_OURS = {"value", "se", "seeds", "paper", "tolerance", "within", "best_attack", "left_out", "redrawn"}
+_UNSAID = {*_OURS, "learner", "empty", "granularity", "representative", "task"}
+"""What an entry need not say; any other label that a row has and an entry has not tells them apart."""
+
+
+class Tolerance(Document):
+    """How near ours must come: ``within``, or that ``share`` of the paper's value.
+
+    ``origin`` says where the bar comes from; ``after`` that it was set when our results were known.
+    """
+
+    origin: str
+    within: float = 0.0
+    share: float = 0.0
+    after: bool = False
+
+    def around(self, paper: float) -> float:
+        """The largest difference allowed."""
+        return self.within + self.share * abs(paper)
+
+
+class Claim(Document):
+    """What the paper says of several rows at once, as a number that rows give and a bound on it.
+
+    Of every row of ``where`` the value is taken (or its standard error as it would be at ``seeds``
+    seeds), less ``above``; then the row that differs from it by the labels in ``less`` is subtracted,
+    ``times`` as often, or divided by (``relative``: the change in per cent over 100); or the steps ``along``
+    an axis are taken. ``over`` says which of these numbers is held against ``paper``, ``at_most`` or ``at_least``.
+    """
+
+    experiment: str
+    says: str
+    where: Where
+    of: Literal["value", "se"] = "value"
+    seeds: int = 10
+    above: float = 0.0
+    less: dict[str, Any] = Field(default_factory=dict)
+    times: float = 1.0
+    relative: bool = False
+    absolute: bool = False
+    along: str = ""
+    over: Literal["only", "lowest", "highest", "spread"] = "only"
+    paper: float | None = None
+    at_most: float | None = None
+    at_least: float | None = None
+    bar: str = ""
+    why: str = ""
+
+
+class Unmeasured(Document):
+    """A number of the paper that no row of ours stands for."""
+
+    experiment: str
+    says: str
+    why: str
+
+
+class PaperResult(Document):
+    """A table or a figure of the paper, or numbers of its text: its label, number and caption, and what makes ours.
+
+    ``also`` are pages of the docs beside the full tables.
+    """
+
+    number: str
+    caption: str
+    experiments: list[str]
+    label: str = ""
+    also: list[str] = Field(default_factory=list)
+
+
+@cache
+def _documents() -> dict[str, list[Any]]:
+    """The entries of all files by kind."""
+    folder = resources.files("datamarket_gym.experiments") / "paper"
+    found: dict[str, list[Any]] = defaultdict(list)
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        for kind, entries in tomllib.loads(file.read_text(encoding="utf-8")).items():
+            found[kind] += list(entries.items()) if kind == "bar" else entries
+    return found
+
+
+@cache
+def bars() -> dict[str, Tolerance]:
+    """All tolerances by name."""
+    return {name: Tolerance(**entry) for name, entry in _documents()["bar"]}
+
+
+@cache
+def paper_values() -> dict[str, tuple[Row, ...]]:
+    """The paper's single numbers by experiment."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for entry in _documents()["value"]:
+        found[entry["experiment"]].append(entry)
+    return {experiment: tuple(entries) for experiment, entries in found.items()}
+
+
+@cache
+def paper_claims() -> tuple[Claim, ...]:
+    """What the paper says of several rows at once."""
+    return tuple(Claim(**entry) for entry in _documents()["claim"])
+
+
+@cache
+def unmeasured() -> tuple[Unmeasured, ...]:
+    """The paper's numbers that we do not measure."""
+    return tuple(Unmeasured(**entry) for entry in _documents()["unmeasured"])
+
+
+@cache
+def paper_results() -> tuple[PaperResult, ...]:
+    """The paper's tables and figures in its order, and what of its text experiments are about."""
+    return tuple(PaperResult(**entry) for entry in _documents()["result"])
+
+
+def entry_of(row: Row) -> Row | None:
+    """The paper's entry that a row of ours stands for."""
+    for entry, labels in _labelled(row["experiment"]):
+        wanted = {"empty": row.get("empty") and "none", **labels}  # the paper counts from zero
+        if all(row.get(k) == v for k, v in wanted.items()) and not set(row) - set(wanted) - _UNSAID:
+            return entry
+    return None
+
+
+@cache
+def _labelled(experiment: str) -> tuple[tuple[Row, Row], ...]:
+    """The paper's entries of an experiment, each with the labels that a row of ours must have."""
+    entries = paper_values().get(experiment, ())
+    return tuple((entry, {k: v for k, v in entry.items() if k not in _SAID}) for entry in entries)
+
+
+def with_paper(row: Row) -> Row:
+    """The row with the paper's value, our tolerance and whether we are within it."""
+    entry = entry_of(row)
+    if entry is None:
+        return {**row, "paper": None, "tolerance": None, "within": None}
+    paper = entry["paper"]
+    tolerance = bars()[entry["bar"]].around(paper) if "bar" in entry else None
+    within = None
+    if tolerance is not None:  # a cell without any value is a miss
+        within = row["value"] is not None and abs(row["value"] - paper) <= tolerance + SLACK
+    return {**row, "paper": paper, "tolerance": tolerance, "within": within}

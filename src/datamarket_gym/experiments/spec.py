@@ -1,0 +1,201 @@
+"""Declarative experiments: tasks x attacks x mechanisms x seeds, written in TOML."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.mechanism import MECHANISMS, Mechanism, as_mechanism
+from datamarket_gym.registry import Document, from_toml
+from datamarket_gym.utilities.oracle import Utility
+
+Axes = dict[str, float | int | str]
+
+
+class TaskEntry(Document):
+    """A task as written in the registry, what its clock knows, and the axes it stands for in the tables.
+
+    ``learners`` names those of the utilities under which it is paid, so that cells that would be long can be
+    computed beside one another; without any it is paid under all.
+    """
+
+    task: str
+    times: Literal["given", "equal", "none"] = "given"
+    learners: list[str] = []
+    axes: Axes = {}
+
+    @property
+    def label(self) -> str:
+        """What tables call it: the task, and its times where they do not tell who came first."""
+        return self.task if self.times == "given" else f"{self.task}, times {self.times}"
+
+
+class UtilityEntry(Document):
+    """A learner and what accuracy is counted from; coverage is counted from nothing."""
+
+    learner: str = "logistic"
+    empty: Literal["none", "chance"] = "none"
+
+    def build(self) -> Utility:
+        """The utility."""
+        return Utility(self.learner, self.empty)
+
+
+class MechanismEntry(Document):
+    """A mechanism, or a family of them: lists and ``sweep`` values are multiplied out.
+
+    ``{axis}`` in the name or in ``changes`` is replaced by each value of ``sweep.axis``. Tables print
+    ``label`` where it is given, so that a family keeps one name. What an entry does not say is as the
+    mechanism's name says it.
+    """
+
+    name: str
+    label: str = ""
+    granularity: list[str] | None = Field(default=None, min_length=1)
+    representative: list[str] | None = Field(default=None, min_length=1)
+    changes: dict[str, Any] = {}
+    sweep: dict[str, list[float | int | str]] = {}
+
+    def expand(self) -> Iterator[tuple[Mechanism | OwnMechanism, Axes]]:
+        """Every mechanism of the family with its axes."""
+        listed = {"granularity": self.granularity, "representative": self.representative}
+        said = {key: values for key, values in listed.items() if values is not None}
+        for values in itertools.product(*said.values(), *self.sweep.values()):
+            axes = dict(zip(self.sweep, values[len(said) :], strict=True))
+            changes = {
+                key: value.format(**axes) if isinstance(value, str) else value
+                for key, value in self.changes.items()
+            }
+            changes |= zip(said, values, strict=False)
+            name = self.name.format(**axes)
+            found = as_mechanism(MECHANISMS.create({"name": name, **changes}), name)
+            yield found.called(self.label or found.name), axes
+
+    def pipelines(self, kind: str) -> Iterator[tuple[Mechanism, Axes]]:
+        """The same for a kind of experiment that looks inside: every mechanism must be of our pipeline."""
+        for found, axes in self.expand():
+            if not isinstance(found, Mechanism):
+                raise DataMarketError(
+                    f"experiments of kind {kind!r} change the parts of a mechanism, and {found.name} is one of "
+                    "its own; use kind = 'market' or 'best_response'"
+                )
+            yield found, axes
+
+
+Where = dict[str, float | int | str | list[float | int | str]]
+
+
+class Layout(Document):
+    """One printed table: a metric, what goes down and across, and which rows it shows.
+
+    ``down`` left out is the attack and every axis. Whatever else varies splits the table in several, but for
+    the labels in ``merge``: by default mechanisms stand side by side whoever plays under them. Several metrics are
+    the columns of one table; mechanisms then go down. Compact results keep all rows of the metric, or with
+    ``keeps = "shown"`` those of the table alone.
+    """
+
+    metric: str | list[str] = "gain"
+    down: list[str] = []
+    across: str = "mechanism"
+    merge: list[str] = ["granularity", "representative"]
+    where: Where = {}
+    keeps: Literal["all", "shown"] = "all"
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics shown."""
+        return [self.metric] if isinstance(self.metric, str) else self.metric
+
+
+class Ranges(Document):
+    """Lowest and highest gain over the cells of some axes, among the rows of ``where``."""
+
+    over: list[str]
+    where: Where = {}
+
+
+def require_attacks(called: Mapping[str, str], attacks: Sequence[str]) -> None:
+    """Raise where a name is given to an attack that is not among those beside it."""
+    if unknown := set(called) - set(attacks):
+        raise UnknownNameError("attack of this experiment", min(unknown), attacks)
+
+
+class ExperimentSpec(Document):
+    """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
+
+    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and ``tables`` say how
+    results are shown; they do not decide them. ``called`` gives attacks, as ``attacks`` writes them, the names that
+    tables print. ``device`` "cuda" marks an experiment that a suite leaves out on a CPU.
+    """
+
+    name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
+    title: str
+    about: str = ""
+    suite: str = ""
+    device: Literal["any", "cuda"] = "any"
+    pooled: list[str] = []
+    ranges: Ranges | None = None
+    tables: list[Layout] = []
+    kind: str = "market"
+    seeds: int = Field(default=50, ge=1)
+    first_seed: int = Field(default=0, ge=0)
+    tasks: list[TaskEntry] = [TaskEntry(task="synthetic")]
+    utilities: list[UtilityEntry] = [UtilityEntry()]
+    provider: int = 0
+    attacks: list[str] = []
+    called: dict[str, str] = {}
+    mechanisms: list[MechanismEntry] = []
+    only: str | None = None
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _names_are_of_attacks(self) -> Self:
+        require_attacks(self.called, self.attacks)
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that decides the results of a seed; which seeds are run is not part of it."""
+        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables"}
+        text = json.dumps(self.model_dump(exclude={*shown, "seeds", "first_seed"}), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def seed_range(self) -> range:
+        """The seeds to run."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+
+def parse_spec(text: str, origin: str) -> ExperimentSpec:
+    """A spec from TOML text; errors name the key."""
+    return from_toml(ExperimentSpec, text, origin)
+
+
+def builtin_specs() -> dict[str, ExperimentSpec]:
+    """The experiments that come with the package, read once."""
+    return dict(_packaged())
+
+
+@cache
+def _packaged() -> dict[str, ExperimentSpec]:
+    folder = resources.files("datamarket_gym.experiments") / "specs"
+    found = [f for f in folder.iterdir() if f.name.endswith(".toml")]
+    specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in found]
+    return {spec.name: spec for spec in sorted(specs, key=_natural)}
+
+
+def _natural(spec: ExperimentSpec) -> list[tuple[int, str]]:
+    """s2 before s10, and numbered experiments before named ones."""
+    named = re.match(r"s\d", spec.name) is None
+    parts = re.split(r"(\d+)", spec.name)
+    return [(int(named), ""), *((int(p), "") if p.isdigit() else (0, p) for p in parts)]

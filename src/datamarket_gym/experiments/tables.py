@@ -1,0 +1,275 @@
+"""Summary rows as tables, laid out as an experiment's `Layout` entries say, and these as Markdown.
+
+Every mean of ratios stands beside the ratio of means, and a cell that rests on fewer seeds than were run
+is marked: the seeds are named under its own table (protocol, 6).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from datamarket_gym.analysis.metrics import CLEAR
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.experiments.cells import Row
+from datamarket_gym.experiments.names import metric_titles
+from datamarket_gym.experiments.spec import ExperimentSpec, Layout
+from datamarket_gym.experiments.summary import LABELS, NUMBERS, RATIO, Labels, labels_of, matches
+
+LEGEND = (
+    "Mean ± standard error over seeds, without the latter where all seeds give one number; [the ratio of "
+    "means] beside every mean of ratios; (p ...) is the paper's value, ! marks a difference beyond the "
+    f"stated tolerance. A gain is the mean over the seeds whose honest payment exceeds {CLEAR:g} of an "
+    "equal share of v(all).\n"
+)
+DEFAULT = (
+    Layout(),
+    Layout(metric=["gain_additive", "oracle_l1", "rank_stability", "utility"]),
+    Layout(metric=["victim_loss", "victim_loss_sum", "theft"]),
+)
+"""Without layouts: the gains, the paper's other metrics, and the harm."""
+
+Cell = tuple[str, ...]
+"""What a cell says, in parts between which a line may end."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One table: cells under ``heads``, behind the labels under ``names``; notes go below."""
+
+    title: str
+    names: list[str]
+    heads: list[str]
+    lines: list[tuple[list[str], list[Cell]]]
+    notes: list[str]
+
+
+def axes_of(row: Row) -> list[str]:
+    """The names of a row's axes: everything that is neither a standing label nor a number."""
+    return [key for key in row if key not in LABELS and key not in NUMBERS]
+
+
+def shown_error(row: Row) -> str:
+    """The standard error behind a value, where it does not print as zero."""
+    return f" ± {row['se']:.3f}" if row["se"] and row["se"] >= 0.0005 else ""
+
+
+def grids(rows: Sequence[Row], layouts: Sequence[Layout]) -> list[Grid]:
+    """All tables of an experiment; without layouts those of `DEFAULT`."""
+    ratios = ratios_of(rows)
+    return [grid for layout in layouts or DEFAULT for grid in _grids(rows, ratios, layout)]
+
+
+def render(rows: Sequence[Row], layouts: Sequence[Layout]) -> str:
+    """All tables of an experiment as Markdown."""
+    return "\n".join([*(markdown(grid) for grid in grids(rows, layouts)), LEGEND])
+
+
+def markdown(grid: Grid) -> str:
+    """A table as Markdown."""
+    lines = [f"## {grid.title}", "", "| " + " | ".join([*grid.names, *grid.heads]) + " |"]
+    lines.append("|---" * (len(grid.names) + len(grid.heads)) + "|")
+    for labels, cells in grid.lines:
+        lines.append("| " + " | ".join([*labels, *(" ".join(cell) for cell in cells)]) + " |")
+    notes = ["", "<br>\n".join(grid.notes)] if grid.notes else []
+    return "\n".join([*lines, *notes]) + "\n"
+
+
+Ratios = dict[tuple[str, Labels], float]
+"""Ratios of means by the metric that says so and the labels of their cell."""
+
+
+def ratios_of(rows: Sequence[Row]) -> Ratios:
+    """The ratios of means that stand beside means of ratios."""
+    return {(r["metric"], labels_of(r)): r["value"] for r in rows if r["metric"].endswith(RATIO)}
+
+
+def ratio_beside(row: Row, ratios: Ratios) -> float | None:
+    """The ratio of means beside a row's mean of ratios, if there is one."""
+    return ratios.get((row["metric"] + RATIO, labels_of(row)))
+
+
+def shown_value(row: Row, ratio: float | None) -> str:
+    """The value as tables print it, or in words why there is none."""
+    if row["value"] is None:
+        return "undefined" if ratio is None else "no clear seed"
+    return f"{round(row['value'], 3) + 0.0:.3f}"  # no minus before zero
+
+
+def remarks(row: Row) -> list[str]:
+    """What must be said of a cell: seeds left out and why, markets played again, and the attack of a best response."""
+    texts = []
+    if row.get("left_out"):
+        why = (
+            "the honest payment is not clearly above zero there"
+            if row["metric"].startswith("gain")
+            else "it is undefined there"
+        )
+        ran = row["seeds"] + len(row["left_out"])
+        texts.append(f"{row['seeds']} of {ran} seeds; left out, as {why}: {spans(row['left_out'])}.")
+    if row.get("redrawn"):
+        texts.append(
+            "another market was played, as the honest payment is not clearly above zero in the "
+            f"first: seeds {spans(row['redrawn'])}."
+        )
+    if row.get("best_attack"):
+        texts.append(f"`{row['best_attack']}`")
+    return texts
+
+
+def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
+    several = len(layout.metrics) > 1
+    across = "metric" if several else layout.across
+    standing = ["attack", "mechanism"] if several else ["attack"]
+    blocks: dict[Labels, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["metric"] in layout.metrics and matches(row, layout.where):
+            inside = {across, *layout.merge, *(layout.down or [*standing, *axes_of(row)])}
+            varies = [k for k in (*LABELS, *axes_of(row)) if k not in inside]
+            blocks[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
+    words = ", ".join(metric_titles(metric) for metric in layout.metrics)
+    found = []
+    for fixed, block in _without_collisions(blocks, standing, across, layout, ratios):
+        # an axis of the columns never names a row; k is in the attack's name already
+        names = layout.down or [*standing, *dict.fromkeys(a for r in block for a in axes_of(r))]
+        names = [name for name in names if name not in (across, "k")]
+        said = caption(_played(block, names) | dict(fixed))
+        title = words[0].upper() + words[1:] + (f": {said}" if said else "")
+        found.append(_grid(title, names, across, block, ratios))
+    return found
+
+
+def _without_collisions(
+    blocks: dict[Labels, list[Row]], standing: list[str], across: str, layout: Layout, ratios: Ratios
+) -> Iterator[tuple[Labels, list[Row]]]:
+    """The blocks; where rows would share a cell, their mechanisms are named by the merged labels that differ.
+
+    Where the mechanism names no cell, such a block is split by the merged labels.
+    """
+    for fixed, block in blocks.items():
+        cells = {_cell_of(row, standing, across, layout) for row in block}
+        if len(cells) == len(block):
+            yield fixed, block
+        elif "mechanism" in (across, *(layout.down or standing)):
+            yield fixed, _named_apart(block, layout.merge, ratios)
+        else:
+            apart: dict[Labels, list[Row]] = defaultdict(list)
+            for row in block:
+                merged = ((k, row[k]) for k in layout.merge if row.get(k) is not None)
+                apart[(*fixed, *merged)].append(row)
+            yield from apart.items()
+
+
+def _played(block: Sequence[Row], names: Sequence[str]) -> Row:
+    """Who plays and what stands for a cluster, where all rows of a table have that in common."""
+    found = {key: {row.get(key) for row in block} for key in ("granularity", "representative")}
+    return {
+        key: value
+        for key, values in found.items()
+        if len(values) == 1 and key not in names and (value := next(iter(values))) is not None
+    }
+
+
+def _cell_of(row: Row, standing: list[str], across: str, layout: Layout) -> tuple[Any, ...]:
+    return tuple(row.get(k) for k in (across, *(layout.down or [*standing, *axes_of(row)])))
+
+
+def _named_apart(block: Sequence[Row], merge: Sequence[str], ratios: Ratios) -> list[Row]:
+    """The rows, with what differs of a mechanism behind its name; their ratios of means go with them."""
+    values: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    for row in block:
+        for key in merge:
+            values[row["mechanism"], key].add(row.get(key))
+    found = []
+    for row in block:
+        more = [str(row.get(key)) for key in merge if len(values[row["mechanism"], key]) > 1]
+        named = {**row, "mechanism": ", ".join([row["mechanism"], *more])} if more else row
+        if (ratio := ratio_beside(row, ratios)) is not None:
+            ratios[row["metric"] + RATIO, labels_of(named)] = ratio
+        found.append(named)
+    return found
+
+
+def caption(fixed: Row) -> str:
+    """The labels that a whole table shares, in words."""
+    words = [str(fixed.pop("task", ""))]
+    if "granularity" in fixed:
+        words.append(f"{fixed.pop('granularity')} granularity")
+    if "representative" in fixed:
+        words.append(f"`{fixed.pop('representative')}` representative")
+    if "learner" in fixed:
+        empty = fixed.pop("empty", "none")
+        words.append(f"{fixed.pop('learner')}, U(empty) = {'0' if empty == 'none' else empty}")
+    for key in ("attack", "mechanism"):
+        if key in fixed:
+            words.append(str(fixed.pop(key)))
+    return ", ".join([*filter(None, words), *(f"{k} = {v}" for k, v in fixed.items())])
+
+
+def _grid(title: str, names: list[str], across: str, block: Sequence[Row], ratios: Ratios) -> Grid:
+    columns = list(dict.fromkeys(row.get(across) for row in block))
+    down = list(dict.fromkeys(tuple(row.get(name) for name in names) for row in block))
+    notes = _Notes()
+    cells = {(tuple(r.get(n) for n in names), r.get(across)): _cell(r, ratios, notes) for r in block}
+    heads = ["-" if at is None else str(at) for at in columns]
+    if across == "metric":
+        heads = [metric_titles(head) for head in heads]
+    elif across != "mechanism":
+        heads = [f"{across} = {head}" for head in heads]
+    lines = [
+        (["" if part is None else str(part) for part in d], [cells.get((d, c), ()) for c in columns])
+        for d in down
+    ]
+    return Grid(title, names, heads, lines, notes.listed)
+
+
+def _cell(row: Row, ratios: Ratios, notes: _Notes) -> Cell:
+    ratio = ratio_beside(row, ratios)
+    parts = [shown_value(row, ratio)]
+    if row["value"] is not None:
+        parts[0] += shown_error(row)
+        if row["seeds"] == 1:
+            parts.append("(1 seed)")
+    if ratio is not None:
+        parts.append(f"[{ratio:.3f}]")
+    if row["paper"] is not None:
+        parts.append(f"(p {row['paper']:g}{' !' if row['within'] is False else ''})")
+    return (*parts, *notes.marks(row))
+
+
+@dataclass
+class _Notes:
+    """The notes of a table, and the marks that lead to them."""
+
+    listed: list[str] = field(default_factory=list)
+    _mark: dict[str, str] = field(default_factory=dict)
+
+    def marks(self, row: Row) -> Cell:
+        return tuple(self._marked(text) for text in remarks(row))
+
+    def _marked(self, text: str) -> str:
+        if text not in self._mark:
+            first, last = divmod(len(self._mark), 26)  # a to z, aa to zz
+            letters = (ascii_lowercase[first - 1] if first else "") + ascii_lowercase[last]
+            self._mark[text] = f"({letters})"
+            self.listed.append(f"({letters}) {text}")
+        return self._mark[text]
+
+
+def spans(seeds: Sequence[int]) -> str:
+    """Whole numbers in order, runs of three and more written with a dash: 0, 3-7, 12."""
+    ends = [at for at, (a, b) in enumerate(pairwise(seeds), 1) if b != a + 1]
+    runs = [seeds[a:b] for a, b in pairwise([0, *ends, len(seeds)])]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def write_tables(spec: ExperimentSpec, rows: list[Row], out: Path) -> None:
+    """Write ``table.json`` and ``table.md``."""
+    write_text(out / "table.json", json.dumps(rows, indent=1) + "\n")
+    write_text(out / "table.md", f"# {spec.title}\n\n" + render(rows, spec.tables))

@@ -1,0 +1,329 @@
+"""The parameters of components as the page asks for them: within bounds, because its questions must end.
+
+What the page asks: a market, a cheat, a utility, a mechanism and checks, each with a default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from datamarket_gym.analysis.theorems.deterrence import Checks
+from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameError, require_choice
+from datamarket_gym.evidence.graph import LAYERS
+from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.market.tasks.base import TASKS, Task
+from datamarket_gym.market.tasks.datasets import DomainTask
+from datamarket_gym.market.tasks.synthetic import WithoutLabels
+from datamarket_gym.mechanism.mechanism import Mechanism, get_mechanism
+from datamarket_gym.parameters import MISSING, Parameter, Range, parameters_of
+from datamarket_gym.registry import FIRST, HOMES, Document, components, create, lookup, parsed, written
+from datamarket_gym.registry import Spec as Spec_registry
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
+
+Value = bool | int | float | str
+
+_STEP = 0.01  # of numbers that are not whole
+_LARGE = 1000.0  # times the default: a limit beyond is none that a slider could have
+_OF_THE_MACHINE = {"device", "jobs", "games", "progress", "checkpoint", "key"}
+"""Parameters that name files, secrets or processors of this machine, or change the speed alone: not for a page."""
+_SIZES = {"n_providers", "per_provider"}
+"""Parameters of tasks that the page asks for by themselves."""
+_DEFAULTS: dict[str, Value] = {"theta": 0.9, "estimator": "DecisionTreeClassifier"}
+"""What stands in a control whose component has no default."""
+_LONGEST = 200  # characters of a text
+_TEXT = re.compile(r"[\w ;+|-]*")  # without dots and brackets no text names a module, or calls one
+
+
+@dataclass(frozen=True)
+class Control:
+    """A parameter with a default, and a range that ends; ``of`` is the kind of components that it may name."""
+
+    parameter: Parameter
+    kind: str  # bool, int, float, choice or text
+    default: Value
+    choices: tuple[Value, ...] = ()
+    of: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Describe the control to the page."""
+        parameter = self.parameter
+        label = parameter.title[:1].upper() + parameter.title[1:]
+        found: dict[str, Any] = {
+            "name": parameter.name, "kind": self.kind, "default": self.default, "label": label, "help": parameter.help,
+        }  # fmt: skip
+        if parameter.range is not None:
+            step = (
+                min(_STEP, self.default) if isinstance(self.default, float) and self.default else _STEP
+            )
+            found |= {"min": parameter.range.low, "max": parameter.range.high}
+            found["step"] = 1 if self.kind == "int" else step
+            if parameter.choices:
+                found["words"] = [{"value": word, "label": word} for word in parameter.choices]
+        if self.kind == "choice":
+            found["choices"] = [
+                {"value": value, "label": str(value) or "as the task has it"} for value in self.choices
+            ]
+        return found
+
+    def validate(self, what: str, value: Any) -> Value:
+        """Return the value; refuse what the page may not ask for."""
+        named = f"{self.parameter.name} of {what}"
+        if self.kind == "bool" and not isinstance(value, bool):
+            raise ParameterError(named, value, "choose true or false")
+        if self.kind == "choice" and value not in self.choices:
+            if self.of and isinstance(value, str):
+                return validate_spec(self.of, value)
+            require_choice(named, value, map(str, self.choices))
+        if self.kind == "text" and not (
+            isinstance(value, str) and len(value) <= _LONGEST and _TEXT.fullmatch(value)
+        ):
+            raise ParameterError(named, value, "write letters, digits and any of _ ; + | -")
+        if self.parameter.range is not None:
+            dataclasses.replace(self.parameter, name=named).validate(value)
+            if self.kind == "float" and not isinstance(value, str):
+                return float(value)
+        return value
+
+
+def validate_spec(kind: str, spec: Spec_registry) -> str:
+    """Write a component whose parameters a page may ask for; refuse others, and values out of range."""
+    name, values = parsed(kind, spec)
+    component, what = lookup(kind, name), f"{kind} {name}"
+    controls = {control.parameter.name: control for control in controls_of(kind, name)}
+    if FIRST in values:
+        first = next((parameter.name for parameter in parameters_of(component)), "")
+        if first not in controls:
+            raise ParameterError(what, values[FIRST], "write its parameters by their names")
+        values = {first: values[FIRST]}
+    for each in values:
+        if each not in controls:
+            raise UnknownNameError(f"parameter of {what}", each, controls)
+    required = {key: c.default for key, c in controls.items() if c.parameter.default is MISSING}
+    values = {key: controls[key].validate(what, value) for key, value in (required | values).items()}
+    return written(create(kind, {"name": name, **values}))
+
+
+def controls_of(kind: str, name: str) -> tuple[Control, ...]:
+    """The controls of a registered component."""
+    component: Any = lookup(kind, name)
+    is_written: bool = dataclasses.is_dataclass(component)
+    return _controls(kind, component) if is_written else ()
+
+
+@lru_cache(maxsize=256)
+def _controls(kind: str, component: Any) -> tuple[Control, ...]:
+    return tuple(
+        _control(component, parameter)
+        for parameter in parameters_of(component)
+        if parameter.written
+        and parameter.name not in _OF_THE_MACHINE
+        and not (kind == "task" and parameter.name in _SIZES)
+    )
+
+
+def hidden_parameters(component: Any) -> list[str]:
+    """The parameters of a component that no text gives: what they hold must be handed over in Python."""
+    return [
+        each.name
+        for each in parameters_of(component)
+        if not each.written and each.name not in _OF_THE_MACHINE
+    ]
+
+
+def _control(component: Any, parameter: Parameter) -> Control:
+    default = parameter.default
+    if default is MISSING:
+        default = parameter.choices[0] if parameter.choices else _DEFAULTS.get(parameter.name, 1.0)
+    if parameter.type is bool:
+        return Control(parameter, "bool", default)
+    if parameter.type in (int, float):
+        return Control(_bounded(parameter, default), parameter.type.__name__, default)
+    of = {"of": "task"}.get(parameter.name, parameter.name if parameter.name in HOMES else "")
+    if of and parameter.type is str:
+        makeable = _makeable(component, parameter.name, of)
+        return Control(parameter, "choice", default, tuple(dict.fromkeys([default, *makeable])), of)
+    if parameter.choices:
+        return Control(parameter, "choice", default, parameter.choices)
+    return Control(parameter, "text", default)
+
+
+def _makeable(component: Any, parameter: str, kind: str) -> Iterator[str]:
+    """The components of a kind that their names alone say in full."""
+    for name in components(kind):
+        try:
+            component(**{parameter: name})
+        except DataMarketError:
+            continue
+        yield name
+
+
+def _bounded(parameter: Parameter, default: Value) -> Parameter:
+    """The parameter with a range that ends: its own, or where it has none a few times the default."""
+    usual = 1.0 if isinstance(default, str) else float(default)
+    whole = parameter.type is int
+    own = parameter.range or Range(min(usual, 1.0) if whole else 0.0)
+    low = own.low + _STEP if own.open_low else own.low
+    high = own.high
+    if high > _LARGE * max(1.0, abs(usual)):
+        high = max(10.0, 5 * usual) if whole else max(3.0, 5 * usual)
+    low, high = (int(low), int(high)) if whole else (low, high)
+    return dataclasses.replace(parameter, range=Range(low, high))
+
+
+PROVIDERS, UNITS, SAMPLES, CHECKS = 12, 200, 1024, 50
+"""The most that the page asks for: its questions must end."""
+SEEDS = 1_000_000
+NAMED = "cosine@0.99"
+"""The evidence of presets that leave it to whoever uses them."""
+
+PARTS = (
+    "evidence", "granularity", "representative", "semivalue", "estimator", "samples", "allocation", "normalize",
+    "leak_check",
+)  # fmt: skip
+"""The parts of a mechanism that the page shows; the seed is the market's."""
+
+Word = Annotated[str, Field(max_length=500)]
+Spec = Word | dict[Word, bool | int | float | Word]
+
+
+@dataclass(frozen=True)
+class DrawnMarket:
+    """A drawn market: all that decides who owns what."""
+
+    task: str
+    seed: int
+    times: str
+
+
+@dataclass(frozen=True)
+class Under:
+    """A utility in a drawn market; whoever is told how far it is decides nothing."""
+
+    draw: DrawnMarket
+    learner: str
+    empty: str
+    progress: Progress = field(default=SILENT, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class AskedCheat:
+    """What a provider does, and how much of the others' units it knows."""
+
+    attack: str
+    attacker: int
+    knowledge: float
+
+
+class MarketAsked(Document):
+    """One question. A part of the mechanism that is left out is as the preset has it; components are written as in
+    the registry, as text or as a mapping with a name."""
+
+    task: Spec = "synthetic"
+    providers: int = Field(default=4, ge=1, le=PROVIDERS)
+    units: int = Field(default=40, ge=1, le=UNITS)
+    seed: int = Field(default=0, ge=0, le=SEEDS)
+    times: Literal["given", "equal", "none"] = "given"
+    attack: Spec = "near_duplicate_2x_sybils"
+    attacker: int = Field(default=0, ge=0, lt=PROVIDERS)
+    knowledge: float = Field(default=1.0, ge=0.0, le=1.0)
+    learner: Spec = RECOMMENDED
+    empty: Literal["none", "chance"] | None = None
+    mechanism: Word = "recommended"
+    evidence: Spec | None = None
+    granularity: Literal["unit", "batch", "identity"] | None = None
+    representative: Spec | None = None
+    semivalue: Spec | None = None
+    estimator: Spec | None = None
+    samples: int | None = Field(default=None, ge=1, le=SAMPLES)
+    allocation: Spec | None = None
+    normalize: bool | None = None
+    leak_check: Literal["off", "drop", "error"] | None = None
+    checks: int = Field(default=Checks().per_payee, ge=0, le=CHECKS)
+    power: float = Field(default=Checks().power, gt=0.0, le=1.0)
+
+    def filled(self) -> MarketAsked:
+        """The same question with nothing left out, every component in its written form; or why it cannot be asked."""
+        chosen = self.chosen()
+        learner = validate_spec("learner", self.learner)
+        found = {
+            "task": self._task(sizes=False),
+            "attack": validate_spec("attack", self.attack),
+            "learner": learner,
+            "empty": self.empty or LEARNERS.create(learner).paid_from,
+            **chosen.model_dump(include=set(PARTS)),
+        }
+        Utility(learner, found["empty"])  # refuses what no accuracy is counted from
+        return self.model_copy(update=found)
+
+    def chosen(self) -> Mechanism:
+        """The mechanism: a preset with the parts that were said, seeded as experiments seed it."""
+        said = {part: getattr(self, part) for part in PARTS if getattr(self, part) is not None}
+        for kind in ("evidence", "representative", "semivalue", "estimator", "allocation"):
+            if kind in said:
+                said[kind] = validate_spec(kind, said[kind])
+        base = preset(self.mechanism, said.get("evidence"))
+        return base.model_copy(update=said).seeded(self.seed)
+
+    def changed(self) -> list[str]:
+        """The parts that are not as the preset has them; only of a filled question."""
+        base = preset(self.mechanism, str(self.evidence)).model_dump()
+        return [part for part in PARTS if getattr(self, part) != base[part]]
+
+    def _task(self, *, sizes: bool) -> str:
+        text = validate_spec("task", self.task)
+        if not sizes:
+            return text
+        counts = {"n_providers": self.providers, "per_provider": self.units}
+        return written(_sized(TASKS.create(text), counts, self._content()))
+
+    def _content(self) -> str:
+        """The kind of raw content that the cheat or the evidence looks at; without it tasks need not load any."""
+        attack = ATTACKS.create(validate_spec("attack", self.attack))
+        layer = LAYERS.create(self.chosen().evidence)
+        return attack.needs_content or layer.needs_content
+
+    def draw(self) -> DrawnMarket:
+        """Which market is drawn; only of a filled question."""
+        return DrawnMarket(self._task(sizes=True), self.seed, self.times)
+
+    def under(self, progress: Progress = SILENT) -> Under:
+        """Which utility it is paid under; only of a filled question."""
+        return Under(self.draw(), str(self.learner), str(self.empty), progress)
+
+    def cheat(self) -> AskedCheat:
+        """What the attacker does; only of a filled question."""
+        return AskedCheat(str(self.attack), self.attacker, self.knowledge)
+
+
+def preset(name: str, evidence: str | None = None) -> Mechanism:
+    """A registered mechanism; one that leaves its evidence open is given some."""
+    return _made(lookup("mechanism", name), name, evidence)
+
+
+@lru_cache(maxsize=64)
+def _made(registered: Any, name: str, evidence: str | None) -> Mechanism:
+    """The same, once for as long as nothing else is registered under the name."""
+    try:
+        return get_mechanism(name)
+    except ParameterError:
+        return get_mechanism(f"{name}/{evidence or NAMED}")
+
+
+def _sized(task: Task, counts: dict[str, int], content: str) -> Task:
+    """The task with its providers and their units, and raw content where it is looked at and the task has it."""
+    if isinstance(task, WithoutLabels):
+        return WithoutLabels(written(_sized(TASKS.create(task.of), counts, content)))
+    has = {f.name for f in dataclasses.fields(task)}  # type: ignore[arg-type]  # a task of somebody's own
+    changes: dict[str, int | bool] = {name: count for name, count in counts.items() if name in has}
+    if isinstance(task, DomainTask) and content == task.domain.kind:
+        changes["content"] = True
+    return dataclasses.replace(task, **changes)  # type: ignore[type-var]

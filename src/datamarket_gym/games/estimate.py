@@ -1,0 +1,228 @@
+"""From a game to scores that are a function of content: not of names, not of the order of players.
+
+Players are put into the order of their content keys before anything is drawn or summed, random
+numbers come from a generator keyed by the seed and all players' keys, and players of identical
+content, who are symmetric in the game, share one score. Renaming or reordering players therefore
+changes no bit of any score.
+
+Rescaling to the grand value is a step of its own, because it can change signs of gains: raw Banzhaf,
+Beta and leave-one-out scores do not sum to v(all). Rescaling them makes a payment that spends the
+whole value, but guarantees for raw scores do not carry over by themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import combined_key, keyed_generator
+from datamarket_gym.errors import ParameterError, require_count, require_instance
+from datamarket_gym.execution.arrays import CoalitionMatrix, Keys, Values
+from datamarket_gym.games.exact import MAX_PLAYERS, Exact
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.permutation import Permutation
+from datamarket_gym.games.progress import Watch, watch
+from datamarket_gym.games.semivalues import (
+    ESTIMATORS,
+    SEMIVALUES,
+    Banzhaf,
+    Estimate,
+    Estimator,
+    Semivalue,
+    Shapley,
+    Truncated,
+)
+from datamarket_gym.games.stratified import Stratified, affordable
+from datamarket_gym.games.subset import MaximumSampleReuse
+from datamarket_gym.parameters import Range
+from datamarket_gym.registry import register
+
+
+@register("estimator", "auto")
+@dataclass(frozen=True)
+class Auto(Estimator):
+    """Use the closed form, else enumerate within the budget, else sample as suits the semivalue.
+
+    ``exact_n_limit`` (the paper's name; its experiments have 4): enumerate all coalitions of up to so
+    many players whatever the budget, and sample with more. -1 leaves it to the budget: enumerate
+    where 2^K coalitions cost no more than sampling would. A closed form is used in any case, and
+    sampling by size (Beta) goes through all coalitions of a size that has no more than its draws.
+    """
+
+    title = "automatic"
+
+    exact_n_limit: Annotated[
+        int,
+        Range(-1, MAX_PLAYERS),
+        "players whose coalitions are all tried; -1: where that costs no more than sampling",
+    ] = -1
+
+    def estimate(
+        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
+    ) -> Estimate:
+        """Scores by the best method; ``method`` of the result names it."""
+        values = game.closed_form(semivalue)
+        if values is not None:
+            cut, nobody = game.truncated(semivalue), np.zeros(game.n_players)
+            if cut is None:
+                return Estimate(values, nobody, 0, "closed form", samples=0)
+            method = f"closed form of the nearest {cut.nearest:,} (each score within {cut.within:.2g})"
+            return Estimate(values, nobody, 0, method, bias=cut.within, proven=True)
+        return self.choose(game.n_players, semivalue, budget).estimate(game, semivalue, budget, rng)
+
+    def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:
+        """The estimator for a game without closed form."""
+        law = semivalue.size_law(n_players)
+        if not law.all() and affordable(law, budget):
+            return Stratified()  # enumerates just the sizes that count: leave-one-out asks K + 1
+        affords = n_players <= MAX_PLAYERS and 1 << n_players <= budget
+        if affords if self.exact_n_limit < 0 else n_players <= self.exact_n_limit:
+            return Exact()
+        if isinstance(semivalue, Shapley):
+            return Permutation()
+        if isinstance(semivalue, Banzhaf):
+            return MaximumSampleReuse()
+        return Stratified()
+
+
+def estimate(
+    game: Game,
+    semivalue: str | Semivalue = "shapley",
+    estimator: str | Estimator = "auto",
+    *,
+    samples: int = 256,
+    seed: int = 0,
+) -> Estimate:
+    """Scores with standard errors, in the order of the game's players.
+
+    ``samples`` is the paper's R: orders of joining (Algorithm 1), draws a player (Algorithm 2).
+    """
+    require_instance("game", game, Game, "a Game (UtilityOracle.game makes one)")
+    require_count("samples", samples)
+    require_count("seed", seed, at_least=0)
+    law, how = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
+    n_players = game.n_players
+    budget = how.budget(samples, n_players)
+
+    def plan() -> tuple[int, int]:
+        """The evaluations at most, and those of each sample where fewer samples ask for fewer."""
+        chosen = how.choose(n_players, law, budget) if isinstance(how, Auto) else how
+        most = 1 << MAX_PLAYERS if isinstance(chosen, Exact) else budget
+        planned = _coalitions_that_count(law, n_players, most)
+        return planned, budget // samples if planned == budget else 0
+
+    with watch(plan) as watched:
+        if game.keys is None:
+            view = OrderedView(game, np.arange(n_players), watched)
+            return how.estimate(view, law, budget, keyed_generator(seed, n_players))
+        order = np.argsort(game.keys, kind="stable")
+        rng = keyed_generator(seed, combined_key(game.keys.tolist()))
+        try:
+            found = how.estimate(OrderedView(game, order, watched), law, budget, rng)
+        except ParameterError as error:
+            if error.parameter != "budget":
+                raise
+            raise ParameterError("samples", samples, f"take more: {error.remedy}") from error
+    back = np.argsort(order)
+    keys = game.keys[order]
+    return replace(
+        found,
+        values=_shared(found.values, keys)[back],
+        # sd(mean) <= mean(sd) however the estimates depend on each other
+        standard_errors=_shared(found.standard_errors, keys)[back],
+    )
+
+
+def _coalitions_that_count(law: Semivalue, n_players: int, most: int) -> int:
+    """How many coalitions a semivalue gives weight (leave-one-out: all players, and all but one), up to ``most``."""
+    sizes = np.flatnonzero(law.size_law(n_players))
+    total = 0
+    # Sizes of few coalitions first: with many players the others have more than can be counted.
+    for size in sorted(
+        {*sizes.tolist(), *(sizes + 1).tolist()} - {0}, key=lambda s: min(s, n_players - s)
+    ):
+        few = min(size, n_players - size)
+        if few >= most.bit_length():  # comb(n, few) >= 2^few
+            return most
+        total += comb(n_players, few)
+        if total >= most:
+            return most
+    return total
+
+
+def _shared(numbers: Values, sorted_keys: Keys) -> Values:
+    """Each run of equal keys gets its mean."""
+    starts = np.flatnonzero(np.append(True, sorted_keys[1:] != sorted_keys[:-1]))
+    if len(starts) == len(numbers):
+        return numbers
+    counts = np.diff(np.append(starts, len(numbers)))
+    means: Values = np.repeat(np.add.reduceat(numbers, starts) / counts, counts)
+    return means
+
+
+class OrderedView(Game):
+    """Player j of the view is player ``order[j]`` of the game behind it; what is asked may be watched."""
+
+    def __init__(self, game: Game, order: NDArray[np.intp], watched: Watch | None = None) -> None:
+        super().__init__(
+            game.n_players,
+            keys=None if game.keys is None else game.keys[order],
+            prints=game.prints[order],
+            memo=game.memo,
+            empty_value=game.empty_value,
+        )
+        self.game = game
+        self.order, self.watched = order, watched
+        self.asked, self.computed = game.asked, game.computed
+
+    def values(self, coalitions: CoalitionMatrix) -> Values:
+        """v of each row, asked of the game behind."""
+        coalitions = self._checked(coalitions)
+        if self.watched is None:
+            values = self.game.values(self._restored(coalitions))
+        else:
+            asked = self.game.asked
+            values = self.watched.values(self._ask, coalitions)
+            self.game.asked = asked + len(coalitions)  # what was measured first was asked for once
+        self.asked, self.computed = self.game.asked, self.game.computed
+        return values
+
+    def closed_form(self, semivalue: Semivalue) -> Values | None:
+        """The closed form of the game behind, in the view's order."""
+        values = self.game.closed_form(semivalue)
+        return None if values is None else values[self.order]
+
+    def truncated(self, semivalue: Semivalue) -> Truncated | None:
+        """What the game behind says of its closed form."""
+        return self.game.truncated(semivalue)
+
+    def _ask(self, coalitions: CoalitionMatrix) -> Values:
+        return self.game.values(self._restored(coalitions))
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        return self.game._evaluate(self._restored(coalitions))
+
+    def _restored(self, coalitions: CoalitionMatrix) -> CoalitionMatrix:
+        restored = np.empty_like(coalitions)
+        restored[:, self.order] = coalitions
+        return restored
+
+
+_CLEARLY = 1e-9  # of the scores' own size
+
+
+def normalized(values: Values, grand_value: float) -> Values:
+    """Scores times grand_value / sum(scores); refuses a sum that is not clearly above zero."""
+    values = np.asarray(values, dtype=float)
+    total = float(values.sum())
+    if not total > _CLEARLY * float(np.abs(values).sum()):
+        raise ParameterError(
+            "values",
+            f"scores that sum to {total:g}",
+            "normalisation needs a sum clearly above zero; pay the raw scores, or use Shapley",
+        )
+    return values * (grand_value / total)

@@ -1,0 +1,193 @@
+"""What samplers share: coalitions asked in large batches (distinct, non-empty, in the order they came),
+and the mean and standard error of i.i.d. sample vectors, one column per player.
+
+The running sums of a long estimation are kept in a checkpoint file that is whole at every moment. It
+carries a key made of everything the result depends on; a file with another key is refused, never silently mixed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, islice
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.errors import ParameterError
+from datamarket_gym.execution.arrays import CoalitionMatrix, Values
+from datamarket_gym.execution.files import replacing
+from datamarket_gym.games.game import Game
+
+
+@dataclass
+class Moments:
+    """Running sums, and the two ways in which a sample variance can be too good to be true.
+
+    A player whose samples are all equal has sample variance zero, though an event rarer than one in
+    n may have gone unseen: the error is then that of one unseen event as large as the largest
+    spread of any player, spread / n. And with importance weights, a player of whom hardly any
+    sample carries weight is unknown: below two samples' worth of weight the error is infinite.
+    """
+
+    total: Values  # (K,)
+    squares: Values  # (K,), about the mean
+    lowest: Values  # (K,)
+    highest: Values  # (K,)
+    weight: Values  # (K,), of all samples, in shares of the largest weight a sample can have
+    count: int = 0
+
+    @classmethod
+    def zeros(cls, n_players: int) -> Moments:
+        """No samples yet."""
+        low, high = np.full(n_players, np.inf), np.full(n_players, -np.inf)
+        return cls(np.zeros(n_players), np.zeros(n_players), low, high, np.zeros(n_players))
+
+    def add(self, samples: Values, weight: Values) -> None:
+        """Take in a batch (B, K) of samples (Chan et al. 1983: no cancellation)."""
+        count, mean = len(samples), samples.mean(axis=0)
+        if self.count:
+            drift = mean - self.total / self.count
+            self.squares += drift**2 * (self.count * count / (self.count + count))
+        self.squares += ((samples - mean) ** 2).sum(axis=0)
+        self.total += samples.sum(axis=0)
+        self.lowest = np.minimum(self.lowest, samples.min(axis=0))
+        self.highest = np.maximum(self.highest, samples.max(axis=0))
+        self.weight += weight
+        self.count += count
+
+    def mean(self) -> Values:
+        """The estimate."""
+        return self.total / self.count
+
+    def standard_errors(self) -> Values:
+        """Of the mean."""
+        if self.count < 2:
+            return np.full(len(self.total), np.inf)
+        errors: Values = np.sqrt(self.squares / (self.count * (self.count - 1)))
+        spread = self.highest - self.lowest
+        errors = unseen(errors, spread == 0, float(spread.max()), self.count)
+        errors[self.weight < 2] = np.inf
+        return errors
+
+
+def unseen(errors: Values, constant: np.ndarray, spread: float, count: int) -> Values:
+    """Errors in which players with constant samples get that of one unseen event."""
+    return np.where(constant, spread / count, errors)
+
+
+BATCH_CELLS = 1 << 26  # a boolean coalition matrix is at most 64 MB
+BATCH_ROWS = 1 << 14  # and at most this many coalitions, so that progress can be saved in between
+
+
+def rows_per_batch(n_players: int) -> int:
+    """How many coalitions of ``n_players`` go into one batch."""
+    return max(1, min(BATCH_ROWS, BATCH_CELLS // n_players))
+
+
+def ask(game: Game, coalitions: CoalitionMatrix) -> Values:
+    """v of each row; repeated rows are asked once, empty ones not at all (they are worth 0)."""
+    values = np.zeros(len(coalitions))
+    rows = np.flatnonzero(coalitions.any(axis=1))
+    if len(rows):
+        first, where = _distinct(coalitions[rows])
+        values[rows] = game.values(coalitions[rows[first]])[where]
+    return values
+
+
+def all_of_size(n_players: int, size: int) -> Iterator[CoalitionMatrix]:
+    """Every coalition of a size, in batches."""
+    few = min(size, n_players - size)  # name the members or the absent, whichever are fewer
+    every = combinations(range(n_players), few)
+    while chunk := list(islice(every, rows_per_batch(n_players))):
+        batch = np.zeros((len(chunk), n_players), dtype=bool)
+        named = np.array(chunk, dtype=np.intp).reshape(len(chunk), few)
+        np.put_along_axis(batch, named, True, axis=1)
+        yield batch if few == size else ~batch
+
+
+def require_budget(budget: int, needed: int, method: str, n_players: int) -> None:
+    """Refuse a budget that does not pay for two samples: one has no standard error."""
+    if budget < needed:
+        raise ParameterError(
+            "budget",
+            budget,
+            f"{method} with {n_players} players needs at least {needed} evaluations, for two samples",
+        )
+
+
+def _distinct(coalitions: CoalitionMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where each distinct row occurs first, in order of occurrence, and which one each row is."""
+    packed = np.packbits(coalitions, axis=1)
+    if packed.shape[1] <= 8:
+        words = np.zeros((len(packed), 8), dtype=np.uint8)
+        words[:, : packed.shape[1]] = packed
+        codes = words.view(np.uint64)[:, 0]
+        _, first, where = np.unique(codes, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return first[order], rank[where]
+    number: dict[bytes, int] = {}
+    first_rows: list[int] = []
+    which = np.empty(len(packed), dtype=np.intp)
+    for row, code in enumerate(map(bytes, packed)):
+        if code not in number:
+            number[code] = len(first_rows)
+            first_rows.append(row)
+        which[row] = number[code]
+    return np.array(first_rows, dtype=np.intp), which
+
+
+ARRAYS = ("total", "squares", "lowest", "highest", "weight")
+
+
+class Checkpoint:
+    """Where `Moments` are kept between batches; without a path, nowhere."""
+
+    def __init__(self, path: str | None, *parts: object) -> None:
+        self.path = None if path is None else Path(path)
+        self.key = hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def load(self, rng: np.random.Generator) -> tuple[Moments, int] | None:
+        """The sums and evaluations so far, and the generator set; None without a file."""
+        if self.path is None or not self.path.exists():
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as kept:
+                fields = {name: kept[name] for name in kept.files}
+            key, evaluations = str(fields["key"]), int(fields["evaluations"])
+            kept_moments = Moments(**{name: fields[name] for name in ARRAYS}, count=int(fields["count"]))
+            state = json.loads(str(fields["generator"]))
+        except (OSError, ValueError, KeyError, BadZipFile) as error:
+            raise ParameterError(
+                "checkpoint",
+                str(self.path),
+                f"not a checkpoint ({error}); delete it or name another",
+            ) from error
+        if key != self.key:
+            raise ParameterError(
+                "checkpoint",
+                str(self.path),
+                "it belongs to another game, seed, budget or parameters; delete it or name another",
+            )
+        rng.bit_generator.state = state
+        return kept_moments, evaluations
+
+    def save(self, moments: Moments, rng: np.random.Generator, evaluations: int) -> None:
+        """Write the sums to the file."""
+        if self.path is None:
+            return
+        with replacing(self.path) as part, part.open("wb") as file:
+            np.savez(
+                file,
+                key=self.key,
+                **{name: getattr(moments, name) for name in ARRAYS},
+                count=moments.count,
+                evaluations=evaluations,
+                generator=json.dumps(rng.bit_generator.state),
+            )

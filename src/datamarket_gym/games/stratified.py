@@ -1,0 +1,167 @@
+"""Size-stratified sampling, for any semivalue: phi_i = sum_s q_s (mean marginal of i at size s).
+
+Sizes that cost no more to enumerate than to sample are enumerated, once for all players; sizes 0
+and K-1 nearly always are. The other sizes are put into groups of about equal weight (one size each
+if the budget allows), and rounds are dealt to the groups in proportion to their weight. A round:
+draw a size s from the group's law, seat the players around a table at random; everyone's marginal
+to the s players before them is one uniform sample at that size, and all players together take 2K
+evaluations. A player's samples are independent across rounds, so the variance within groups gives
+an honest standard error. Shapley scores are made to sum to v(all) by the least-squares adjustment:
+each moves in proportion to its variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.execution.arrays import CoalitionMatrix, Values
+from datamarket_gym.games.game import Game
+from datamarket_gym.games.sampling import all_of_size, ask, require_budget, rows_per_batch, unseen
+from datamarket_gym.games.semivalues import Estimate, Estimator, Semivalue, Shapley
+from datamarket_gym.registry import register
+
+_ROUNDS = 4  # at least this many for a group, where the budget allows
+
+
+@register("estimator", "stratified")
+@dataclass(frozen=True)
+class Stratified(Estimator):
+    """Try all coalitions of the sizes that have few, and random ones of the others."""
+
+    title = "stratified by coalition size"
+
+    def estimate(
+        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
+    ) -> Estimate:
+        """Scores and standard errors; exact when the budget pays for every size that counts."""
+        n_players, law = game.n_players, semivalue.size_law(game.n_players)
+        before = game.asked
+        listed = _worth_listing(law, budget)
+        sampled = np.setdiff1d(np.flatnonzero(law), listed)
+        if len(sampled):
+            require_budget(budget, 4 * n_players + 1, "stratified", n_players)
+        values, errors = _enumerated(game, law, listed), np.zeros(n_players)
+        if len(sampled):
+            variance, spread = np.zeros(n_players), 0.0
+            n_rounds = (budget - 1 - _cost(n_players, listed)) // (2 * n_players)
+            groups = _groups(law, sampled, n_rounds)
+            drawn = [
+                rng.choice(sizes, size=rounds, p=law[sizes] / law[sizes].sum())
+                for sizes, rounds in groups
+            ]
+            ends = np.cumsum([rounds for _, rounds in groups])
+            marginals = np.split(_round_table(game, np.concatenate(drawn), rng), ends[:-1])
+            for (sizes, rounds), found in zip(groups, marginals, strict=True):
+                weight = law[sizes].sum()
+                values += weight * found.mean(axis=0)
+                variance += weight**2 * found.var(axis=0, ddof=1) / rounds
+                spread = max(spread, float(np.ptp(found, axis=0).max()))
+            share = law[sampled].sum()
+            errors = unseen(np.sqrt(variance), variance == 0, share * spread, n_rounds)
+            if isinstance(semivalue, Shapley) and errors.any():
+                # the true scores sum to v(all): what is missing is error, borne by the uncertain
+                missing = game.grand_value() - values.sum()
+                values += missing * (errors**2 / (errors**2).sum())
+        exact = None if len(sampled) else 0
+        return Estimate(values, errors, game.asked - before, "stratified", exact)
+
+
+def affordable(law: Values, budget: int) -> bool:
+    """Whether all coalitions that enter the semivalue with a weight fit the budget."""
+    positive = law > 0
+    # sizes 1..K, each as Q or as Q with the player; size 0 is known to be worth 0
+    for size in 1 + np.flatnonzero(positive | np.append(positive[1:], False)):
+        budget -= comb(len(law), int(size))
+        if budget < 0:
+            return False
+    return True
+
+
+def _cost(n_players: int, strata: Sequence[int]) -> int:
+    """Coalitions to enumerate for these sizes of Q: those of Q and of Q with the player."""
+    sizes = {size for s in strata for size in (s, s + 1) if size > 0}
+    return sum(comb(n_players, size) for size in sizes)
+
+
+def _worth_listing(law: Values, budget: int) -> list[int]:
+    """The sizes to enumerate: from both ends inwards, as long as sampling would cost as much."""
+    n_players, listed = len(law), list[int]()
+    left = np.flatnonzero(law).tolist()
+    if affordable(law, budget):
+        return left
+    while left:
+        spent, mass = _cost(n_players, listed), law[left].sum()
+        prices = [(_cost(n_players, [*listed, size]) - spent, size) for size in (left[0], left[-1])]
+        worth = [
+            (price, size)
+            for price, size in prices
+            if spent + price + 4 * n_players < budget  # two rounds for the others
+            and price <= max((budget - spent) * law[size] / mass, 2 * n_players)  # a round's cost
+        ]
+        if not worth:
+            break
+        listed.append(min(worth)[1])
+        left.remove(listed[-1])
+    return listed
+
+
+def _enumerated(game: Game, law: Values, listed: list[int]) -> Values:
+    """The part of the scores that the enumerated sizes contribute, without error."""
+    n_players = game.n_players
+    inside: dict[int, Values] = {0: np.zeros(n_players)}  # sum of v over coalitions with i, by size
+    outside: dict[int, Values] = {0: np.zeros(n_players)}
+    for size in sorted({size for s in listed for size in (s, s + 1) if size > 0}):
+        inside[size], outside[size] = np.zeros(n_players), np.zeros(n_players)
+        for batch in all_of_size(n_players, size):
+            found = ask(game, batch)[:, None]
+            inside[size] += np.where(batch, found, 0.0).sum(axis=0)
+            outside[size] += np.where(batch, 0.0, found).sum(axis=0)
+    values = np.zeros(n_players)
+    for s in sorted(listed):
+        values += law[s] * ((inside[s + 1] - outside[s]) / comb(n_players - 1, s))
+    return values
+
+
+def _groups(law: Values, sampled: NDArray[np.intp], n_rounds: int) -> list[tuple[NDArray[np.intp], int]]:
+    """Runs of sizes of about equal weight, each with its number of rounds, two at least."""
+    n_groups = max(1, min(len(sampled), n_rounds // _ROUNDS))
+    weight = law[sampled] / law[sampled].sum()
+    if n_groups == len(sampled):
+        which = np.arange(n_groups)
+    else:
+        middle = np.cumsum(weight) - weight / 2
+        which = np.minimum((middle * n_groups).astype(np.intp), n_groups - 1)
+    numbers = np.unique(which)
+    spare = n_rounds - 2 * len(numbers)
+    return [
+        (sampled[which == number], 2 + int(spare * weight[which == number].sum()))
+        for number in numbers.tolist()
+    ]
+
+
+def _round_table(game: Game, sizes: NDArray[np.intp], rng: np.random.Generator) -> Values:
+    """Everyone's marginal to the ``size`` players before them, in each round: (rounds, K)."""
+    n_players = game.n_players
+    marginals = np.empty((len(sizes), n_players))
+    at_once = max(1, rows_per_batch(n_players) // (2 * n_players))
+    for start in range(0, len(sizes), at_once):
+        part = sizes[start : start + at_once]
+        seats = rng.permuted(np.tile(np.arange(n_players), (len(part), 1)), axis=1)
+        windows = np.concatenate([_windows(seat, int(s)) for seat, s in zip(seats, part, strict=True)])
+        found = ask(game, windows).reshape(len(part), 2, n_players)
+        marginals[start : start + at_once] = found[:, 1] - found[:, 0]
+    return marginals
+
+
+def _windows(seat: NDArray[np.integer], size: int) -> CoalitionMatrix:
+    """For each player i the ``size`` players seated before i, then the same with i: (2K, K)."""
+    n_players = len(seat)
+    seat = seat.astype(np.int32)
+    distance = (seat[:, None] - seat[None, :]) % n_players  # how far j sits before i
+    before = (distance >= 1) & (distance <= size)
+    return np.concatenate([before, distance <= size])

@@ -1,0 +1,204 @@
+"""The paper's attack library: copies under pseudonyms, pure splits and label noise.
+
+Copies turned just out of reach of a similarity threshold, at the length of their originals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.execution.arrays import Features
+from datamarket_gym.market.attacks.base import (
+    ATTACKS,
+    Attack,
+    Block,
+    Identities,
+    Noise,
+    Own,
+    Share,
+    Victim,
+)
+from datamarket_gym.market.attacks.provenance_fraud import stolen
+from datamarket_gym.market.market import MarketState
+from datamarket_gym.parameters import OneOf, Range
+from datamarket_gym.registry import register
+
+
+@register("attack", "honest")
+@dataclass(frozen=True)
+class Honest(Attack):
+    """Submit the own units under one identity, and nothing else."""
+
+    title = "no attack"
+    tried = ()
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units under one's own name."""
+        return [Block(0, own.rows)]
+
+
+@register("attack", "exact_dup_2x_sybils")
+@dataclass(frozen=True)
+class ExactDuplicates(Attack):
+    """Keep all own units, and submit copies of some of them under each of some further identities.
+
+    At ``fraction=0`` there is nothing to copy: identities without units do not exist, so the provider
+    is honest.
+    """
+
+    title = "exact copies under new identities"
+    tried = ("fraction=0.5, sybils=2", "fraction=1.0, sybils=1", "fraction=1.0, sybils=4")
+
+    fraction: Annotated[Share, Range(0, 1)] = 0.5
+    sybils: Identities = 2
+
+    def blocks(self, own: Own) -> list[Block]:
+        """The same copied units go into every pseudonym."""
+        return _copies(own, self.fraction, self.sybils, sigma=0.0)
+
+
+@register("attack", "near_duplicate_2x_sybils")
+@dataclass(frozen=True)
+class NearDuplicates(Attack):
+    """Keep all own units, and submit noisy copies of some of them under each of some further identities."""
+
+    title = "near copies under new identities"
+    tried = ("sigma={noise}, fraction=1.0, sybils=1", "sigma={noise}, fraction=1.0, sybils=3")
+
+    sigma: Noise = 0.03
+    fraction: Annotated[Share, Range(0, 1)] = 0.5
+    sybils: Identities = 2
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Noisy copies; with sigma = 0 they are exact."""
+        return _copies(own, self.fraction, self.sybils, self.sigma)
+
+
+@register("attack", "sybil_split_k")
+@dataclass(frozen=True)
+class SybilSplit(Attack):
+    """Divide the own units among several identities, and add nothing."""
+
+    title = "split over several identities"
+    tried = ("k=2", "k=3", "k=5")
+
+    k: Annotated[int, Range(1), "identities"] = 3
+    how: Annotated[str, OneOf("round_robin", "block"), "how units are divided"] = "round_robin"
+
+    @property
+    def label(self) -> str:
+        """The paper's name with its k, for example sybil_split_3."""
+        return f"sybil_split_{self.k}"
+
+    def blocks(self, own: Own) -> list[Block]:
+        """k disjoint parts that together are the honest units."""
+        if self.how == "round_robin":
+            parts = [own.rows[j :: self.k] for j in range(self.k)]
+        else:
+            parts = np.array_split(own.rows, self.k)
+        return [Block(j, part) for j, part in enumerate(parts)]
+
+
+@register("attack", "label_noise")
+@dataclass(frozen=True)
+class LabelNoise(Attack):
+    """Change some own labels to another class, or to another unit's number, at random."""
+
+    title = "randomly wrong labels"
+
+    needs_labels: ClassVar[bool] = True
+
+    p: Annotated[float, Range(0, 1), "share of the labels that are wrong"] = 0.3
+
+    def blocks(self, own: Own) -> list[Block]:
+        """The same units with some labels wrong."""
+        rng = own.rng("label noise")
+        label = own.honest.label[own.rows].copy()
+        classes = np.unique(own.honest.label)
+        flipped = rng.permutation(len(label))[: round(self.p * len(label))]
+        codes = np.searchsorted(classes, label[flipped])
+        shift = rng.integers(1, max(2, len(classes)), size=len(flipped))
+        label[flipped] = classes[(codes + shift) % len(classes)]
+        return [Block(0, own.rows, label=label)]
+
+
+@register("attack", "provider_zero_attack")
+@dataclass(frozen=True)
+class ProviderZeroAttack(Attack):
+    """Let provider 0 play the named attack, whichever provider is asked for: the paper's setting."""
+
+    title = "attack by the first provider"
+    tried = ()
+
+    attack: Annotated[str, "which attack"] = "exact_dup_2x_sybils"
+
+    def __post_init__(self) -> None:
+        ATTACKS.create(self.attack)
+
+    def beyond(self, label: NDArray[Any]) -> str:
+        """As the named attack."""
+        return ATTACKS.create(self.attack).beyond(label)
+
+    def blocks(self, own: Own) -> list[Block]:
+        """The blocks of the named attack."""
+        inner = ATTACKS.create(self.attack)
+        return inner.blocks(own)
+
+    def apply(self, provider_id: str | int, market_state: MarketState) -> SubmittedProfile:
+        """Provider 0 attacks."""
+        return super().apply(0, market_state)
+
+
+def _copies(own: Own, fraction: float, sybils: int, sigma: float) -> list[Block]:
+    if not fraction:
+        return [Block(0, own.rows)]
+    count = max(1, round(fraction * len(own.rows)))
+    copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
+    noise = own.rng("copy noise")
+    blocks = [Block(0, own.rows)]
+    for pseudonym in range(1, sybils + 1):
+        features = own.honest.features[copied]
+        if sigma > 0:
+            features = features + noise.normal(scale=sigma, size=features.shape)
+        blocks.append(Block(pseudonym, copied, features=features, copy=True))
+    return blocks
+
+
+@register("attack", "turn")
+@dataclass(frozen=True)
+class Turn(Attack):
+    """Copy others' units, each rotated at random to a given similarity with its original, and as long as that is.
+
+    Added noise makes vectors longer, and so less useful to nearest neighbours; a rotated copy is as long as the units
+    around it. Knows their units, guesses theta, and may write vectors of its own.
+    """
+
+    title = "rotated copies"
+    tried = ("cosine=0.9", "cosine=0.8", "cosine=0.7", "cosine=0.6", "cosine=0.6, fraction=0.05")
+
+    cosine: Annotated[float, Range(-1, 1), "cosine similarity of a copy with its original"] = 0.8
+    victim: Victim = "all"
+    fraction: Share = 1.0
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the turned copies."""
+        rows = stolen(own, self.victim, self.fraction, "turn")
+        vectors = own.honest.features[rows]
+        aside = own.rng("turning").normal(size=vectors.shape)
+        made = turned(vectors, aside, self.cosine)
+        return [Block(0, own.rows), Block(0, rows, features=made, copy=True)]
+
+
+def turned(vectors: Features, aside: Features, cosine: float) -> Features:
+    """The vectors, as long as they are, turned to a cosine with themselves, towards ``aside``."""
+    least = np.finfo(float).tiny
+    squared = np.maximum((vectors**2).sum(axis=1, keepdims=True), least)
+    aside = aside - vectors * ((aside * vectors).sum(axis=1, keepdims=True) / squared)
+    aside *= np.sqrt(squared / np.maximum((aside**2).sum(axis=1, keepdims=True), least))
+    made: Features = cosine * vectors + np.sqrt(1 - cosine**2) * aside
+    return made

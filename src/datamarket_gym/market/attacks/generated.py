@@ -1,0 +1,214 @@
+"""The rest of every market's worries: laundering, curation, theft, junk and poisoning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.market.attacks.base import (
+    AddedUnits,
+    Attack,
+    Block,
+    First,
+    Noise,
+    Own,
+    Share,
+    groups,
+    wrong,
+)
+from datamarket_gym.parameters import OneOf, Range
+from datamarket_gym.registry import register
+
+
+@register("attack", "synthetic_laundering")
+@dataclass(frozen=True)
+class SyntheticLaundering(Attack):
+    """Add units generated from the attacker's own, class by class, under a further identity.
+
+    ``how="gaussian"`` draws from a Gaussian fitted to the attacker's units of a class;
+    ``how="mix"`` interpolates between two of its units of the same class. Without labels all are of one; numbers are
+    cut into four parts by size, and are drawn, or mixed, as the features are. With ``first`` they came before
+    everybody's units, which needs no forged clock: they are made of its own.
+    """
+
+    title = "generated units added"
+    tried = (
+        "ratio=1.0, how=gaussian",
+        "ratio=1.0, how=mix",
+        "ratio=3.0, how=gaussian",
+        "ratio=3.0, how=mix",
+        "ratio=3.0, first=True",
+        "ratio=0.1",
+    )
+
+    ratio: AddedUnits = 1.0
+    how: Annotated[str, OneOf("gaussian", "mix"), "how they are generated"] = "gaussian"
+    first: First = False
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Honest units, and generated ones in the same label proportions."""
+        rng = own.rng("laundering")
+        count = max(1, round(self.ratio * len(own.rows)))
+        parents = rng.choice(own.rows, size=count)
+        numbers = are_numbers(own.honest.label)
+        columns = own.honest.features
+        if numbers:  # a number is made as one more feature
+            columns = np.column_stack([columns, own.honest.label])
+        code = np.full(len(own.honest), -1)
+        code[own.rows] = groups(own.honest.label[own.rows])
+        found = np.empty((count, columns.shape[1]))
+        for c in np.unique(code[parents]):
+            of_class = np.flatnonzero(code == c)
+            mine, where = columns[of_class], np.flatnonzero(code[parents] == c)
+            if self.how == "gaussian":
+                spread = mine.std(axis=0)
+                found[where] = rng.normal(mine.mean(axis=0), spread, (len(where), len(spread)))
+            else:
+                partner = columns[rng.choice(of_class, size=len(where))]
+                share = rng.uniform(size=(len(where), 1))
+                found[where] = share * columns[parents[where]] + (1 - share) * partner
+        made = Block(
+            1,
+            parents,
+            features=found[:, :-1] if numbers else found,
+            label=found[:, -1] if numbers else None,
+            copy=True,
+            owner=own.name,
+            time=own.earliest(count) if self.first else None,
+        )
+        return [Block(0, own.rows), made]
+
+
+@register("attack", "strategic_curation")
+@dataclass(frozen=True)
+class StrategicCuration(Attack):
+    """Submit only, or mostly, the own units that a leaked validation sample rewards.
+
+    A unit's reward is the number of leaked rows of its label, less those of other labels, among
+    whose five nearest own units it is; where labels are numbers, or there are none, of all leaked rows.
+    """
+
+    title = "best units only"
+    tried = ("keep=0.3", "keep=0.6", "keep=0.9")
+
+    keep: Annotated[
+        float, Range(0, 1, open_low=True), "share of its units that are submitted; the best"
+    ] = 0.5
+    rest: Annotated[float, Range(0, 1), "share of the others that are submitted as well"] = 0.0
+
+    def blocks(self, own: Own) -> list[Block]:
+        """A selection of the honest units."""
+        order = np.argsort(-leaked_rewards(own, own.rows), kind="stable")
+        best = max(1, round(self.keep * len(own.rows)))
+        others = order[best:][: round(self.rest * (len(own.rows) - best))]
+        chosen = np.sort(np.concatenate([order[:best], others]))
+        return [Block(0, own.rows[chosen])]
+
+
+@register("attack", "copycat")
+@dataclass(frozen=True)
+class Copycat(Attack):
+    """Submit another provider's units, exact or with noise, as the attacker's beside its own."""
+
+    title = "copies of another's units"
+    tried = ("fraction=1.0, sigma=0.0", "fraction=1.0, sigma={noise}")
+
+    fraction: Share = 1.0
+    sigma: Noise = 0.0
+    victim: Annotated[
+        int | str, "victim; a provider's number or name, -1 for the one after the attacker"
+    ] = -1
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and later copies of the victim's."""
+        if self.victim == -1:
+            (victim,) = own.victims(1)
+        else:
+            victim = own.state.provider(self.victim)
+        if victim == own.name:
+            raise DataMarketError(f"copycat: {own.name} cannot copy itself; name another victim")
+        rng = own.rng("copycat")
+        theirs = np.flatnonzero(own.owner == victim)
+        count = max(1, round(self.fraction * len(theirs)))
+        copied = np.sort(rng.permutation(theirs)[:count])
+        features = own.honest.features[copied]
+        if self.sigma > 0:
+            features = features + rng.normal(scale=self.sigma, size=features.shape)
+        return [Block(0, own.rows), Block(0, copied, features=features, copy=True)]
+
+
+@register("attack", "junk_padding")
+@dataclass(frozen=True)
+class JunkPadding(Attack):
+    """Add random units with random labels, to collect what guessing earns."""
+
+    title = "random units added"
+    tried = ("ratio=1.0", "ratio=3.0, identities=3", "ratio=3.0, first=True")
+
+    ratio: AddedUnits = 1.0
+    identities: Annotated[int, Range(1), "identities that submit the added units"] = 1
+    first: First = False
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Noise with the overall mean and spread of the attacker's own units, random labels."""
+        rng = own.rng("junk")
+        mine = own.honest.features[own.rows]
+        classes = np.unique(own.honest.label)
+        blocks = [Block(0, own.rows)]
+        for pseudonym in range(self.identities):
+            count = max(1, round(self.ratio * len(own.rows) / self.identities))
+            features = rng.normal(mine.mean(axis=0), mine.std(axis=0), (count, mine.shape[1]))
+            blocks.append(
+                Block(
+                    pseudonym,
+                    rng.choice(own.rows, size=count),
+                    features=features,
+                    label=rng.choice(classes, size=count),
+                    copy=True,
+                    owner=own.name,
+                    derived=False,
+                    time=own.earliest(count) if self.first else None,
+                )
+            )
+        return blocks
+
+
+def leaked_rewards(own: Own, units: NDArray[np.int64], neighbours: int = 5) -> NDArray[np.int64]:
+    """How often each of the units is near a leaked row of its label, less of another.
+
+    Near any leaked row, where labels are no classes or there are none on either side.
+    """
+    mine, label = own.honest.features[units], own.honest.label[units]
+    classes = own.labels_count and not are_numbers(label)
+    rewards = np.zeros(len(units), dtype=np.int64)
+    for row, wanted in zip(own.state.leaked_features, own.state.leaked_label, strict=True):
+        near = np.argsort(((mine - row) ** 2).sum(axis=1), kind="stable")[:neighbours]
+        rewards[near] += np.where(label[near] == wanted, 1, -1) if classes else 1
+    return rewards
+
+
+@register("attack", "label_poisoning")
+@dataclass(frozen=True)
+class LabelPoisoning(Attack):
+    """Label some own units as the class after their own: systematic, not random.
+
+    Numbers become those half-way round among all of the market's, by size.
+    """
+
+    title = "systematically wrong labels"
+
+    needs_labels: ClassVar[bool] = True
+
+    p: Annotated[float, Range(0, 1), "share of the labels that are wrong"] = 1.0
+
+    def blocks(self, own: Own) -> list[Block]:
+        """The same units, the chosen ones with the next class's label."""
+        label = own.honest.label[own.rows].copy()
+        chosen = own.rng("poisoned units").permutation(len(label))[: round(self.p * len(label))]
+        label[chosen] = wrong(label[chosen], own.honest.label)
+        return [Block(0, own.rows, label=label)]

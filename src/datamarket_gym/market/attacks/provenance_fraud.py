@@ -1,0 +1,193 @@
+"""False claims about units: when they came, where they come from, and who is to be paid for them."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.arrays import Features, Keys
+from datamarket_gym.market.attacks.base import (
+    AddedUnits,
+    Attack,
+    Block,
+    Noise,
+    Own,
+    Share,
+    Victim,
+    wrong,
+)
+from datamarket_gym.market.market import ACCOUNT
+from datamarket_gym.parameters import Range
+from datamarket_gym.registry import register
+
+
+@register("attack", "backdate")
+@dataclass(frozen=True)
+class Backdate(Attack):
+    """Copy others' units and date the copies before all originals: a forged clock.
+
+    Knows their units, and that the market believes the times that submitters write. Where it goes by its own log, the
+    copies come at once after their originals: nobody can be faster.
+    """
+
+    title = "backdated copies"
+    tried = ("victim=all",)
+
+    forges_times: ClassVar[bool] = True
+
+    victim: Victim = 1
+    sigma: Noise = 0.0
+    fraction: Share = 1.0
+
+    @property
+    def assumes(self) -> str:
+        """A forged clock."""
+        return "that submitters can forge their times"
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the copies, which keep the order of their originals."""
+        if own.honest.time is None:
+            raise DataMarketError("this market's units have no times, so there is no clock to forge")
+        rows = stolen(own, self.victim, self.fraction, "backdate")
+        features = noisy(own, rows, self.sigma, "backdate noise")
+        times = own.honest.times
+        forged = times[rows] - (times.max() - times.min()) - 1.0
+        came = own.at_once(rows)
+        return [
+            Block(0, own.rows),
+            Block(0, rows, features=features, time=came, forged=forged, copy=True),
+        ]
+
+
+@register("attack", "grind_ties")
+@dataclass(frozen=True)
+class GrindTies(Attack):
+    """Copy others' units at the originals' times, and try noise until the tie falls the attacker's way.
+
+    Of ``tries`` noisy copies of each unit it submits the one with the smallest content key: the owner,
+    where units of equal time go to the smallest. With a ``guess`` it is the one with the earliest lot, the HMAC of
+    the content key under what lots are drawn under, ``SEED|BEACON``. Knows their units and, where there are any, their
+    times, which the clock lets it share; a log of what is received does not.
+    """
+
+    title = "copies that win ties in time"
+    tried = ("victim=all, sigma={little}",)
+
+    forges_times: ClassVar[bool] = True
+
+    victim: Victim = 1
+    sigma: Annotated[Noise, Range(0, open_low=True), "noise on each copy"] = (
+        0.01  # an exact copy has one key
+    )
+    tries: Annotated[int, Range(1), "noisy copies of each unit; the one that wins is submitted"] = 20
+    fraction: Share = 1.0
+    guess: Annotated[str, "guess of what lots are drawn under; SEED|BEACON, blank: none"] = ""
+
+    @property
+    def assumes(self) -> str:
+        """A clock that does not tell."""
+        return "that copies have the times of their originals"
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and of each stolen one the luckiest copy, at the original's time."""
+        rows = stolen(own, self.victim, self.fraction, "grinding")
+        label, rng = own.honest.label[rows], own.rng("grinding noise")
+        original = own.honest.features[rows]
+        best, features = None, original
+        for _ in range(self.tries):
+            copies = original + rng.normal(scale=self.sigma, size=original.shape)
+            keys = self._order(unit_keys(copies, label))
+            better = np.ones(len(rows), dtype=bool) if best is None else keys < best
+            features = np.where(better[:, None], copies, features)
+            best = keys if best is None else np.where(better, keys, best)
+        ground = Block(
+            0,
+            rows,
+            features=features,
+            time=own.at_once(rows),
+            forged=own.honest.times[rows],
+            copy=True,
+        )
+        return [Block(0, own.rows), ground]
+
+    def _order(self, keys: Keys) -> Keys:
+        if not self.guess:
+            return keys
+        lots = [hmac.digest(self.guess.encode(), key, "sha256").hex() for key in keys.tolist()]
+        return np.array(lots, dtype="S64")
+
+
+@register("attack", "own_source")
+@dataclass(frozen=True)
+class OwnSource(Attack):
+    """Copy others' units later, and name each copy as its own source.
+
+    Copies of the other attacks leave the original's name in the column ``source``. Knows the units of its
+    ``victim``, and that the market trusts the column.
+    """
+
+    title = "copies that name themselves as source"
+    tried = ("victim=all",)
+
+    victim: Victim = 1
+    sigma: Noise = 0.0
+    fraction: Share = 1.0
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the copies that claim to be originals."""
+        if own.honest.source is None:
+            raise DataMarketError("this market's units have no column 'source', so none can be claimed")
+        rows = stolen(own, self.victim, self.fraction, "own source")
+        features = noisy(own, rows, self.sigma, "own source noise")
+        copies = Block(0, rows, features=features, claims_origin=True, copy=True)
+        return [Block(0, own.rows), copies]
+
+
+@register("attack", "link_claim")
+@dataclass(frozen=True)
+class LinkClaim(Attack):
+    """Submit mislabelled units under a further identity that claims the victim's payout account.
+
+    The units are its own with the next class's label (of numbers, the one half-way round); of several victims each is
+    claimed by an identity. Evidence that links who names one account matches the victim to the junk. Knows the account.
+    """
+
+    title = "junk in another's name"
+
+    needs_labels: ClassVar[bool] = True
+
+    victim: Victim = 1
+    ratio: AddedUnits = 1.0
+
+    def blocks(self, own: Own) -> list[Block]:
+        """Own units, and the junk in the victims' names."""
+        if ACCOUNT not in own.honest.metadata:
+            raise DataMarketError(
+                f"this market's units have no column {ACCOUNT!r}, so no account can be claimed"
+            )
+        rng = own.rng("link claim")
+        blocks = [Block(0, own.rows)]
+        for pseudonym, victim in enumerate(own.victims(self.victim), start=1):
+            rows = rng.choice(own.rows, size=max(1, round(self.ratio * len(own.rows))))
+            account = str(own.honest.metadata[ACCOUNT][own.owner == victim][0])
+            label = wrong(own.honest.label[rows], own.honest.label)
+            blocks.append(Block(pseudonym, rows, label=label, copy=True, account=account))
+        return blocks
+
+
+def stolen(own: Own, victim: int | str, fraction: float, purpose: str) -> NDArray[np.int64]:
+    """A random share of the victim's units, at least one."""
+    theirs = own.rows_of(victim)
+    return np.sort(own.rng(purpose).permutation(theirs)[: max(1, round(fraction * len(theirs)))])
+
+
+def noisy(own: Own, rows: NDArray[np.int64], sigma: float, purpose: str) -> Features:
+    """Features of some units under Gaussian noise; at sigma 0 as they are."""
+    features = own.honest.features[rows]
+    return features + own.rng(purpose).normal(scale=sigma, size=features.shape) if sigma else features

@@ -1,0 +1,276 @@
+"""Real data that comes with scikit-learn: nothing to download, and the same rows on every machine.
+
+The four real domains as tasks: units are embedded images or texts of a public data set.
+
+Each draw takes providers' rows from the training split and the validation rows from the test split.
+Image tasks draw as many classes as there are providers, and provider i holds class i of those drawn;
+text tasks deal a random subset of all classes out. Where the test split has too few rows of the
+drawn classes, training rows that nobody holds fill it up.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.arrays import Codes, Features
+from datamarket_gym.market.datasets import (
+    DOMAINS,
+    Domain,
+    Embeddings,
+    find,
+    load_corpus,
+    load_embeddings,
+)
+from datamarket_gym.market.tasks.base import (
+    Count,
+    Dataset,
+    PartitionName,
+    Task,
+    TaskDraw,
+    ValidationCount,
+)
+from datamarket_gym.market.tasks.partitions import PARTITIONS
+from datamarket_gym.registry import register
+
+_STREAM = 20261119  # keeps these draws apart from other users of the same seeds
+
+
+@dataclass(frozen=True)
+class BundledTask(Task):
+    """Providers, their units and the validation rows, drawn from a table of rows with a class each."""
+
+    n_providers: Count = 8
+    per_provider: Count = 60
+    validation: ValidationCount = 200
+    partition: PartitionName = "dominant_class@0.5"
+
+    @abstractmethod
+    def table(self) -> tuple[str, Features, Codes]:
+        """What it is called, and all its rows with their classes."""
+
+    def draw(self, seed: int) -> TaskDraw:
+        """The pool, the validation rows and the partition for one seed."""
+        rng = np.random.default_rng(np.random.SeedSequence([seed, _STREAM]))
+        name, features, label = self.table()
+        needed = self.n_providers * self.per_provider + self.validation
+        if needed > len(label):
+            raise DataMarketError(
+                f"{name} has {len(label)} rows, but {needed} are asked for ({self.n_providers} providers with "
+                f"{self.per_provider} units each, {self.validation} validation rows); ask for fewer"
+            )
+        held_out, pool = np.split(rng.permutation(len(label)), [self.validation])
+        dataset = Dataset(name, features[pool], label[pool], features[held_out], label[held_out])
+        partition = PARTITIONS.create(self.partition)
+        return TaskDraw(dataset, partition.deal(label[pool], self.n_providers, self.per_provider, rng))
+
+
+@register("task", "digits")
+@dataclass(frozen=True)
+class Digits(BundledTask):
+    """1,797 handwritten digits of 8 x 8 grey levels (Alpaydin and Kaynak 1998), as they come with scikit-learn."""
+
+    title = "handwritten digits"
+
+    def table(self) -> tuple[str, Features, Codes]:
+        """All images, grey levels from 0 to 1."""
+        from sklearn.datasets import load_digits
+
+        found = load_digits()
+        return "digits", found.data / 16.0, found.target.astype(np.int64)
+
+
+@register("task", "breast_cancer")
+@dataclass(frozen=True)
+class BreastCancer(BundledTask):
+    """Thirty measurements of cells of 569 tumours, benign or malignant (Street et al. 1993), from scikit-learn.
+
+    Columns are standardised on all of it.
+    """
+
+    title = "tumours"
+
+    per_provider: Count = 40
+    validation: ValidationCount = 140
+    partition: PartitionName = (
+        "iid"  # a third of the tumours are malignant: too few to deal out unevenly
+    )
+
+    def table(self) -> tuple[str, Features, Codes]:
+        """All tumours."""
+        from sklearn.datasets import load_breast_cancer
+
+        found = load_breast_cancer()
+        centred = found.data - found.data.mean(axis=0)
+        return "breast_cancer", centred / found.data.std(axis=0), found.target.astype(np.int64)
+
+
+_DOMAIN_STREAM = 20260730  # keeps these draws apart from other users of the same seeds
+
+
+@dataclass(frozen=True)
+class DomainTask(Task):
+    """A market over one public data set; ``content=True`` lets the raw texts or images travel along."""
+
+    n_providers: Count = 4
+    per_provider: Count = 50
+    validation: ValidationCount = 500
+    partition: PartitionName = ""
+    content: Annotated[bool, "with texts or images"] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PARTITIONS.create(self.dealt_by)
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """The public data set."""
+
+    @property
+    def dealt_by(self) -> str:
+        """The partition, written: the domain's own unless another was named."""
+        own = "class_stratified" if self.domain.kind == "image" else "iid"
+        return self.partition or own
+
+    def pool(self) -> Embeddings:
+        """Embeddings and labels of the training split, from which providers are dealt."""
+        return _embeddings(self.domain).training()
+
+    def draw(self, seed: int) -> TaskDraw:
+        """Classes, providers' rows and validation rows for one seed."""
+        everything = _embeddings(self.domain)
+        assert everything.label is not None
+        assert everything.train is not None
+        rng = np.random.default_rng(np.random.SeedSequence([seed, _DOMAIN_STREAM]))
+        code = self._classes(everything.label, rng)
+        dealt, held_out = self._rows(code, everything.train, rng)
+        rows = np.concatenate(dealt)
+        ends = np.cumsum([0, *(len(part) for part in dealt)])
+        content = {}
+        if self.content:
+            corpus = load_corpus(self.domain.name)
+            content = {corpus.kind: corpus.content[rows]}
+        dataset = Dataset(
+            self.domain.name,
+            everything.vectors[rows],
+            everything.label[rows],
+            everything.vectors[held_out],
+            everything.label[held_out],
+            content,
+            self.domain.encoder,
+        )
+        parts = [np.arange(a, b) for a, b in pairwise(ends)]
+        return TaskDraw(dataset, parts)
+
+    def _classes(self, label: Codes, rng: np.random.Generator) -> Codes:
+        """Position of each row's class among those drawn, -1 for classes left out."""
+        classes = len(self.domain.classes)
+        drawn = rng.permutation(classes)
+        if self.domain.kind == "image":
+            drawn = drawn[: min(max(2, self.n_providers), classes)]
+        position = np.full(classes, -1)
+        position[drawn] = np.arange(len(drawn))
+        return position[label]
+
+    def _rows(
+        self, code: Codes, train: NDArray[np.bool_], rng: np.random.Generator
+    ) -> tuple[list[Codes], Codes]:
+        pool = np.flatnonzero(train & (code >= 0))
+        partition = PARTITIONS.create(self.dealt_by)
+        dealt = [pool[p] for p in partition.deal(code[pool], self.n_providers, self.per_provider, rng)]
+        test = rng.permutation(np.flatnonzero(~train & (code >= 0)))[: self.validation]
+        spare = np.setdiff1d(pool, np.concatenate(dealt))
+        held = np.unique(code[np.concatenate(dealt)])
+        both = np.concatenate([test, rng.permutation(spare)[: self.validation - len(test)]])
+        if len(both) < self.validation:
+            raise DataMarketError(
+                f"{self.domain.title} has {len(both)} rows left for validation, but {self.validation} "
+                "are asked for; ask for fewer, or for fewer units per provider"
+            )
+        return dealt, both[np.isin(code[both], held)]
+
+
+@register("task", "cifar10")
+@dataclass(frozen=True)
+class Cifar10(DomainTask):
+    """CIFAR-10 under a frozen ResNet-18; one class per provider."""
+
+    title = "CIFAR-10"
+
+    @property
+    def domain(self) -> Domain:
+        """CIFAR-10."""
+        return DOMAINS["cifar10"]
+
+
+@register("task", "stl10")
+@dataclass(frozen=True)
+class Stl10(DomainTask):
+    """STL-10 under a frozen ResNet-18; one class per provider."""
+
+    title = "STL-10"
+
+    @property
+    def domain(self) -> Domain:
+        """STL-10."""
+        return DOMAINS["stl10"]
+
+
+@register("task", "agnews")
+@dataclass(frozen=True)
+class AgNews(DomainTask):
+    """AG News under frozen MiniLM-L6-v2; a random partition."""
+
+    title = "AG News"
+
+    @property
+    def domain(self) -> Domain:
+        """AG News."""
+        return DOMAINS["agnews"]
+
+
+@register("task", "imdb")
+@dataclass(frozen=True)
+class Imdb(DomainTask):
+    """IMDB reviews under frozen MiniLM-L6-v2; a random partition."""
+
+    title = "IMDB"
+
+    @property
+    def domain(self) -> Domain:
+        """IMDB."""
+        return DOMAINS["imdb"]
+
+
+def embeddings_path(which: Domain) -> Path:
+    """The file of a domain's embeddings; an error that says how to make it."""
+    found = find(which.embeddings_file)
+    if found is None:
+        raise DataMarketError(
+            f"there are no embeddings {which.embeddings_file!r} in the data folders; make them by "
+            f"`datamarket embed {which.name}`, or name the folder that holds them by --data"
+        )
+    return found
+
+
+def _embeddings(which: Domain) -> Embeddings:
+    return _read(embeddings_path(which))
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path) -> Embeddings:
+    found = load_embeddings(path)
+    if found.label is None or found.train is None:
+        raise DataMarketError(
+            f"{path.name} has no labels or no split; make it again by `datamarket embed`"
+        )
+    return found

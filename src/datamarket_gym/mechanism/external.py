@@ -1,0 +1,191 @@
+"""A mechanism of one's own that is not our pipeline: any object with ``pay(submission, utility)``.
+
+It answers with an amount for each identity, or with `PaidTotals` (such as our `Payments`). `OwnMechanism`
+is the one place where such answers are checked and made `PaidTotals`; what measures mechanisms (metrics,
+experiments, the red team) goes through it and treats all alike.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from numbers import Real
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from datamarket_gym.data.ground_truth import GroundTruth
+from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.display import Described
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.evidence.graph import Clusters, Edges
+from datamarket_gym.execution.arrays import Values
+from datamarket_gym.mechanism.payments import PaidTotals
+from datamarket_gym.mechanism.quotient_game import QuotientGame
+from datamarket_gym.mechanism.representatives import IdentityRepresentative
+from datamarket_gym.registry import written_fields
+from datamarket_gym.utilities.oracle import UtilityOracle
+
+
+@runtime_checkable
+class Payer(Protocol):
+    """Plug point ``mechanism``: anything that pays a submission.
+
+    A third parameter named ``oracle``, where ``pay`` has one, is handed the ground truth in experiments.
+    """
+
+    def pay(self, submission: Submission, utility: UtilityOracle) -> PaidTotals | Mapping[str, float]:
+        """An amount for each identity of the submission, in units of the utility."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OwnPayments(PaidTotals):
+    """The amounts that a mechanism of one's own gave the identities of a submission."""
+
+    submission: Submission
+    amount: Values
+    utility: UtilityOracle
+    seconds: float = 0.0
+    evaluations: float = float("nan")
+
+    @property
+    def identities(self) -> Text:  # type: ignore[override]
+        """The submission's identities."""
+        return self.submission.identities
+
+    @property
+    def totals(self) -> Values:
+        """Amount per identity."""
+        return self.amount
+
+    @cached_property
+    def grand_value(self) -> float:
+        """v(all): what all submitted units are worth together."""
+        return worth(self.submission, self.utility)
+
+
+def worth(submission: Submission, utility: UtilityOracle) -> float:
+    """v(all): what some units are worth together, as they are, whatever evidence would say of them."""
+    everything = np.zeros(len(submission), dtype=np.int64)
+    pool = Clusters(everything, Edges.none(), "identity")
+    canonical = IdentityRepresentative().canonical(submission, pool)
+    return QuotientGame(canonical, utility).grand_value()
+
+
+@dataclass(frozen=True, eq=False)
+class OwnMechanism(Described):
+    """A mechanism of one's own under a name; its answers are `PaidTotals`, or an error says why not."""
+
+    name: str
+    payer: Any
+
+    def __post_init__(self) -> None:
+        pay = getattr(self.payer, "pay", None)
+        if isinstance(self.payer, type) or not callable(pay):
+            raise ParameterError(
+                f"mechanism {self.name}",
+                type(self.payer).__name__,
+                "pass an object with pay(submission, utility)",
+            )
+        try:
+            inspect.signature(pay).bind(None, None, **({"oracle": None} if self.asks_oracle else {}))
+        except TypeError as error:
+            raise ParameterError(
+                f"mechanism {self.name}", f"pay{inspect.signature(pay)}",
+                "let it take (submission, utility), and oracle=None where it needs the truth",
+            ) from error  # fmt: skip
+
+    @classmethod
+    def of(cls, payer: Any, name: str = "") -> OwnMechanism:
+        """The mechanism under a name, or under what it is written as, or under that of its class."""
+        return cls(name or _written(payer) or type(payer).__name__, payer)
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name
+
+    @property
+    def id(self) -> str:
+        """The same: what a stranger's object does is in no spec."""
+        return self.name
+
+    @property
+    def key(self) -> str:
+        """All that is known of what decides payments."""
+        return repr((self.name, _written(self.payer) or self.payer))
+
+    @property
+    def asks_oracle(self) -> bool:
+        """Whether it takes the ground truth."""
+        return "oracle" in inspect.signature(self.payer.pay).parameters
+
+    def called(self, name: str) -> OwnMechanism:
+        """The same mechanism under another name."""
+        return replace(self, name=name)
+
+    def seeded(self, seed: int) -> OwnMechanism:
+        """The mechanism with another seed, where it is a dataclass that has one."""
+        payer = self.payer
+        if (
+            is_dataclass(payer)
+            and not isinstance(payer, type)
+            and "seed" in {f.name for f in fields(payer)}
+        ):
+            return replace(self, payer=replace(payer, seed=seed))
+        return self
+
+    def pay(
+        self, submission: Submission, utility: UtilityOracle, oracle: GroundTruth | None = None
+    ) -> OwnPayments:
+        """Pay a submission; the oracle is shown only to a mechanism that takes one."""
+        started = time.perf_counter()
+        shown = {"oracle": oracle} if self.asks_oracle else {}
+        found = self.payer.pay(submission, utility, **shown)
+        return self._checked(found, submission, utility, time.perf_counter() - started)
+
+    def _checked(
+        self, found: Any, submission: Submission, utility: UtilityOracle, seconds: float
+    ) -> OwnPayments:
+        names = submission.identities.tolist()
+        if not isinstance(found, PaidTotals | Mapping):
+            raise DataMarketError(
+                f"mechanism {self.name} paid with a {type(found).__name__}; return a mapping from identity to "
+                "amount, or Payments"
+            )
+        amounts: Mapping[Any, Any] = found.as_dict() if isinstance(found, PaidTotals) else found
+        for name in names:
+            if name not in amounts:
+                raise DataMarketError(
+                    f"mechanism {self.name} has no amount for identity {name!r}; pay it 0.0 if it gets nothing"
+                )
+            amount = amounts[name]
+            if (
+                isinstance(amount, bool | np.bool_)
+                or not isinstance(amount, Real)
+                or not np.isfinite(float(amount))
+            ):
+                raise DataMarketError(
+                    f"mechanism {self.name} pays identity {name!r} {amount!r}; pay a finite number"
+                )
+        if len(amounts) > len(names):
+            odd = next(name for name in amounts if name not in set(names))
+            raise DataMarketError(
+                f"mechanism {self.name} pays {odd!r}, who submitted nothing; pay identities of the submission only"
+            )
+        # Payments, too, count by their amounts alone: their clusters may be of other units than these.
+        amount = np.array([float(amounts[n]) for n in names])
+        evaluations = found.evaluations if isinstance(found, PaidTotals) else float("nan")
+        return OwnPayments(submission, amount, utility, seconds, evaluations)
+
+
+def _written(payer: Any) -> str:
+    """What it is written as; empty where it has no written form."""
+    try:
+        return written_fields(payer)
+    except DataMarketError:
+        return ""

@@ -1,0 +1,311 @@
+"""Whole cents by largest remainder, exactly: the one rule by which `pay` and payout runs round.
+
+Tables of payments: by identity, by unit, by cluster, and the explanation of one identity's payment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import combined_keys
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.display import counted
+from datamarket_gym.errors import DataMarketError, InputTypeError, ParameterError, require_known
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.mechanism.allocation import apportion, grid_of
+from datamarket_gym.result_table import ResultTable
+
+if TYPE_CHECKING:
+    from datamarket_gym.mechanism.payments import Payments
+
+
+def largest_remainder(amount: int, exact: Sequence[Fraction], order: Sequence[int]) -> list[int]:
+    """Whole parts that sum to the amount, each the floor of its exact part or one more."""
+    parts = [e.numerator // e.denominator for e in exact]
+    left = amount - sum(parts)
+    ranked = sorted(order, key=lambda i: parts[i] - exact[i])  # stable: equal remainders keep the order
+    for i in ranked[:left]:
+        parts[i] += 1
+    return parts
+
+
+def by_content(keys: Sequence[bytes], names: Sequence[str]) -> list[int]:
+    """The order in which equal remainders are served: by content key, equal ones by a draw keyed by all content."""
+    everything = hashlib.sha256(b"".join(sorted(keys))).digest()
+    lots = [hashlib.sha256(everything + name.encode()).digest() for name in names]
+    return sorted(range(len(keys)), key=lambda i: (keys[i], lots[i]))
+
+
+_CENTS = 100
+_MOST = 10**13  # above this amounts in cents are not exact in floating point
+
+
+@dataclass(frozen=True)
+class Pot:
+    """An amount of money in whole cents that is divided by value."""
+
+    cents: int
+
+    @classmethod
+    def of(cls, amount: Any) -> Pot:
+        """The pot of an amount, or an error that says what is wrong with it."""
+        number = int | float | Decimal | np.integer | np.floating
+        if isinstance(amount, bool) or not isinstance(amount, number):
+            raise InputTypeError("amount", amount, "a number above zero, the money to divide")
+        exact = Decimal(str(amount))
+        if not exact.is_finite() or not 0 < exact < _MOST // _CENTS:
+            raise ParameterError(
+                "amount", amount, f"choose a number above zero, below {_MOST // _CENTS:,}"
+            )
+        cents = exact * _CENTS
+        if cents != cents.to_integral_value():
+            raise ParameterError("amount", amount, "give at most two decimals")
+        return cls(int(cents))
+
+    @property
+    def shown(self) -> str:
+        """The amount with two decimals."""
+        return f"{self.cents / _CENTS:,.2f}"
+
+
+def identity_amounts(payments: Payments) -> Values:
+    """What each identity is paid: of a pot in money, to the cent, else its value."""
+    return payments.totals if payments.pot is None else payments.cents / _CENTS
+
+
+def identity_cents(payments: Payments, pot: Pot) -> NDArray[np.int64]:
+    """A pot divided in proportion to value, negative scores of clusters counted as zero.
+
+    What rounding leaves goes, a cent each, to the largest remainders, by content where these are equal. Values are
+    whole numbers of steps of their grid, so shares are exact fractions.
+    """
+    from datamarket_gym.mechanism.payments import floored
+
+    used, names = floored(payments), payments.identities
+    step = grid_of(used.scores.values)
+    weight = np.zeros(len(names), dtype=np.int64)
+    np.add.at(weight, used.shares.identity, np.round(used.amount / step).astype(np.int64))
+    total = int(weight.sum())
+    if not total:
+        raise DataMarketError(
+            "the units are worth nothing on these validation rows, so there is nothing to divide the amount by; check "
+            "labels and validation rows"
+        )
+    submitted = _submitted(payments)
+    code = np.searchsorted(names, submitted.identity)
+    order = np.lexsort((submitted.keys, code))
+    ends = np.cumsum(np.bincount(code, minlength=len(names)))
+    keys = combined_keys(submitted.keys[order], ends).tolist()
+    due = [Fraction(pot.cents * w, total) for w in weight.tolist()]
+    return np.array(largest_remainder(pot.cents, due, by_content(keys, names.tolist())))
+
+
+def identity_table(payments: Payments) -> ResultTable:
+    """One row per identity, in alphabetical order."""
+    amount = identity_amounts(payments)
+    paid = amount.sum()
+    submitted = _submitted(payments)
+    columns: dict[str, Any] = {
+        "identity": payments.identities,
+        "units": np.bincount(np.searchsorted(payments.identities, submitted.identity)),
+        "value": payments.totals,
+        "amount": amount,
+        "share": amount / paid if paid else np.full(len(amount), np.nan),
+    }
+    if payments.pot is None:
+        del columns["value"]
+    if not payments.scores.exact:
+        # Of a pot, the money for a value of one: negative scores of clusters do not count in what it is divided by.
+        scale = 1.0 if payments.pot is None else paid / np.maximum(payments.scores.values, 0.0).sum()
+        columns["standard_error"] = payments.standard_errors * scale
+    return ResultTable(payments.title, columns, money=_money(payments))
+
+
+@dataclass(frozen=True, eq=False)
+class UnitAmounts:
+    """``amount[i]`` for the unit ``row[i]`` of the submission that played, to identity number ``identity[i]``.
+
+    Units that earn nothing because others stand for them are left out.
+    """
+
+    row: Codes
+    identity: Codes
+    amount: Values
+
+
+def unit_amounts(payments: Payments) -> UnitAmounts:
+    """Divide the amounts of payments among units.
+
+    What a name gets of a cluster goes to its units that stand for the cluster, by their claims. Where none of its units
+    does, to all of its units in the cluster alike. A name's amounts sum to its total, up to rounding.
+    """
+    submission = _playing(payments)
+    n = len(payments.identities)
+    identity = np.searchsorted(payments.identities, submission.identities)[submission.identity_codes]
+    pair = payments.clustering.label * n + identity
+    canonical = payments.canonical
+    claim = np.bincount(canonical.claim_unit, weights=canonical.claim_share, minlength=len(submission))
+    pairs, place = np.unique(pair, return_inverse=True)
+    unclaimed = np.bincount(place, weights=claim) <= 0.0
+    claim = np.where(unclaimed[place], 1.0, claim)
+    whole = np.bincount(place, weights=claim)
+    shares = payments.shares
+    at = np.searchsorted(pairs, shares.cluster * n + shares.identity)
+    paid = np.zeros(len(pairs))
+    np.add.at(paid, at, payments.amount)
+    is_paid = np.isin(np.arange(len(pairs)), at)[place] & (claim > 0.0)
+    row = np.flatnonzero(is_paid)
+    return UnitAmounts(row, identity[row], paid[place[row]] * claim[row] / whole[place[row]])
+
+
+@dataclass(frozen=True, eq=False)
+class UnitPlaces:
+    """For every submitted unit its cluster (-1: it did not play), what it is paid, and why nothing where it is not."""
+
+    submission: Submission
+    cluster: Codes
+    amount: Values
+    reason: NDArray[Any]
+
+
+def unit_places(payments: Payments) -> UnitPlaces:
+    """Every submitted unit with its cluster and amount; amounts of an identity's units sum to its own."""
+    whole = _submitted(payments)
+    playing = np.setdiff1d(
+        np.arange(len(whole)), np.concatenate([payments.leaks.unit, payments.known.unit])
+    )
+    cluster = np.full(len(whole), -1, dtype=np.int64)
+    cluster[playing] = payments.clustering.label
+    amount = np.zeros(len(whole))
+    found = unit_amounts(payments)
+    amount[playing[found.row]] = found.amount
+    if payments.pot is not None:
+        amount = _unit_cents(payments, whole, amount)
+    reason = np.full(len(whole), "", dtype=object)
+    representative = _representatives(payments)
+    claimed = np.zeros(len(payments.clustering.label), dtype=bool)
+    claimed[payments.canonical.claim_unit] = True
+    for row in np.flatnonzero(~claimed).tolist():
+        first = representative[payments.clustering.label[row]]
+        reason[playing[row]] = (
+            f"matches unit {whole.id[playing[first]]} of {whole.identity[playing[first]]}"
+        )
+    for unit, row in zip(payments.leaks.unit.tolist(), payments.leaks.row.tolist(), strict=True):
+        reason[unit] = f"equals validation row {row}, or nearly"
+    reason[payments.known.unit] = "matches a unit acquired before"
+    reason[(reason == "") & (amount <= 0)] = "adds no value"
+    return UnitPlaces(whole, cluster, amount, reason)
+
+
+def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values:
+    """Each identity's money divided among its units by what they are worth, to the cent."""
+    name = np.searchsorted(payments.identities, whole.identity)
+    positive = np.maximum(amount, 0.0)
+    total = np.bincount(name, weights=positive, minlength=len(payments.identities))
+    units = np.bincount(name, minlength=len(payments.identities))
+    # An identity may be paid for clusters in which none of its units is worth anything by itself.
+    share = np.where(
+        total[name] > 0, positive / np.where(total > 0, total, 1.0)[name], 1.0 / units[name]
+    )
+    order = np.argsort(whole.keys, kind="stable")
+    out = np.empty(len(whole))
+    out[order] = apportion(payments.cents, name[order], share[order]) / _CENTS
+    return out
+
+
+def unit_table(payments: Payments) -> ResultTable:
+    """One row per submitted unit, in the order of submission."""
+    places = unit_places(payments)
+    whole = places.submission
+    columns = {
+        "unit": whole.id, "identity": whole.identity, "cluster": places.cluster, "amount": places.amount,
+        "reason": places.reason.astype(np.str_),
+    }  # fmt: skip
+    return ResultTable(payments.title, columns, money=_money(payments))
+
+
+def cluster_table(payments: Payments) -> ResultTable:
+    """One row per cluster: those of several units first, then those worth most."""
+    clusters, scores = payments.clustering, payments.scores
+    submission = _playing(payments)
+    label, count = clusters.label, clusters.n_clusters
+    pairs = np.unique(label * len(submission.identities) + submission.identity_codes)
+    edges, reasons = clusters.edges, np.full(count, "", dtype=object)
+    for reason in np.unique(edges.reason).tolist():
+        for cluster in np.unique(label[edges.left[edges.reason == reason]]).tolist():
+            reasons[cluster] = f"{reasons[cluster]}, {reason}" if reasons[cluster] else reason
+    representative = _representatives(payments)
+    columns: dict[str, Any] = {
+        "cluster": np.arange(count),
+        "units": np.bincount(label, minlength=count),
+        "identities": np.bincount(pairs // len(submission.identities), minlength=count),
+        "representative": submission.id[representative],
+        "owner": submission.identity[representative],
+        "value": scores.values,
+        "standard_error": scores.standard_errors,
+        "matched_by": reasons.astype(np.str_),
+    }
+    order = np.lexsort((-scores.values, columns["units"] == 1))
+    return ResultTable(payments.title, columns).take(order)
+
+
+def explanation(payments: Payments, identity: str) -> ResultTable:
+    """The units of one identity, best paid first, under a sentence that sums them up."""
+    if not isinstance(identity, str):
+        raise InputTypeError("identity", identity, "the name of an identity")
+    require_known("identity", [identity], payments.identities.tolist())
+    places = unit_places(payments)
+    mine = np.flatnonzero(places.submission.identity == identity)
+    mine = mine[np.argsort(-places.amount[mine], kind="stable")]
+    amount = float(identity_amounts(payments)[payments.identities == identity][0])
+    total = float(identity_amounts(payments).sum())
+    paid = int((places.amount[mine] > 0).sum())
+    shown = f"{amount:,.4g}" if payments.pot is None else f"{amount:,.2f}"
+    of = "" if payments.pot is None else f" of {payments.pot.shown}"
+    share = f" ({amount / total:.1%})" if total else ""
+    reasons = places.reason[mine]
+    told = []
+    for what, start in (
+        ("match units of others or earlier ones", "matches unit"), ("equal validation rows", "equals"),
+        ("were acquired before", "matches a unit"), ("add no value", "adds no"),
+    ):  # fmt: skip
+        count = sum(str(reason).startswith(start) for reason in reasons)
+        told += [f"{count:,} {what}"] if count else []
+    title = f"{identity} is paid {shown}{of}{share}: {paid:,} of {counted(len(mine), 'unit')} are paid"
+    columns = {
+        "unit": places.submission.id[mine], "amount": places.amount[mine], "cluster": places.cluster[mine],
+        "reason": reasons.astype(np.str_),
+    }  # fmt: skip
+    return ResultTable("; ".join([title, *told]), columns, money=_money(payments))
+
+
+def _money(payments: Payments) -> tuple[str, ...]:
+    return () if payments.pot is None else ("amount", "standard_error")
+
+
+def _submitted(payments: Payments) -> Submission:
+    return payments.submitted or _playing(payments)
+
+
+def _playing(payments: Payments) -> Submission:
+    submission = payments.clustering.submission
+    if submission is None:
+        raise DataMarketError("these payments do not say which submission they are of; pay it again")
+    return submission
+
+
+def _representatives(payments: Payments) -> Codes:
+    """For each cluster the row of a unit that stands for it: the first that has a claim on it."""
+    canonical = payments.canonical
+    cluster = canonical.cluster[canonical.claim_row]
+    first = np.unique(cluster, return_index=True)[1]
+    found: Codes = canonical.claim_unit[first]
+    return found

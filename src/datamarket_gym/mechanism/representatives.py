@@ -1,0 +1,285 @@
+"""Stage 2, represent: the training rows that stand for the clusters, and who has a claim on each.
+
+Ownership rule, fixed and the same everywhere: a canonical unit belongs to the earliest submission
+of its content in the cluster; simultaneous submissions are ordered by lot, never by name (see
+`evidence.order`); units alike in time and content are indistinguishable, so they share the claim
+equally. The representatives are those of the paper (its Definition of R_theta).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.evidence.graph import Clusters, seniority_ranks
+from datamarket_gym.execution.arrays import Codes, Features, Keys, Values, in_order
+from datamarket_gym.parameters import Component, OneOf, Range
+from datamarket_gym.registry import Kind, register
+
+_ROWS = 8192  # features that are read at a time
+
+
+@dataclass(frozen=True, eq=False)
+class CanonicalUnits(Shown):
+    """Rows to train on (payload, content key, weight, cluster) and submitted units' claims on them.
+
+    ``unit[i]`` is the submitted unit that row i repeats, or -1 where the row was made (a centroid).
+    Claim c gives the submitted unit ``claim_unit[c]`` a share of the row ``claim_row[c]``.
+    """
+
+    features: Features
+    label: NDArray[Any]
+    keys: Keys
+    weight: Values | None
+    cluster: Codes
+    unit: Codes
+    claim_row: Codes
+    claim_unit: Codes
+    claim_share: Values
+    n_clusters: int
+
+    def stored(self) -> CanonicalUnits:
+        """The same without features, labels and keys, where row numbers of the submission tell them."""
+        if (self.unit < 0).any():
+            return self
+        return replace(self, features=self.features[:0], label=self.label[:0], keys=self.keys[:0])
+
+    def restored(self, submission: Submission) -> CanonicalUnits:
+        """What `stored` left out, taken from the submission again."""
+        if (self.unit < 0).any():
+            return self
+        features, label, keys = _payload(submission, self.unit)
+        return replace(self, features=features, label=label, keys=keys)
+
+
+class Representative(Component, ABC):
+    """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
+
+    by_seniority: ClassVar[bool] = True
+    """Whether it prefers the earlier of tied units; only then do missing times matter."""
+
+    @abstractmethod
+    def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
+        """The canonical training rows of all clusters; every cluster keeps at least one."""
+
+
+REPRESENTATIVES: Kind[Representative] = Kind("representative", Representative)
+
+
+def represent_clusters(
+    clusters: Clusters, representative: str | Representative = "collapse"
+) -> CanonicalUnits:
+    """Choose the rows that stand for the clusters of a submission."""
+    if clusters.submission is None:
+        raise SubmissionError(
+            "these clusters do not say which submission they divide, so there are no rows to train "
+            "on; make them by EvidenceGraph.build or clusters_by"
+        )
+    return REPRESENTATIVES.create(representative).canonical(clusters.submission, clusters)
+
+
+def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:
+    """Units sorted by group and by who was first, and each one's place within its group."""
+    order = np.lexsort((seniority_ranks(submission, clusters.lot), group))
+    ordered = group[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    sizes = np.diff(np.r_[starts, len(order)])
+    return order, np.arange(len(order)) - np.repeat(starts, sizes)
+
+
+def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> CanonicalUnits:
+    """Canonical units that repeat submitted units ``rows``; their twins in time and content share."""
+    rows = np.sort(rows)
+    twins = _pairs(clusters.label, seniority_ranks(submission, clusters.lot))
+    chosen = twins[rows]
+    order = np.argsort(twins, kind="stable")
+    starts = np.searchsorted(twins[order], chosen)
+    counts = np.bincount(twins)[chosen]
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    features, label, keys = _payload(submission, rows)
+    return CanonicalUnits(
+        features=features,
+        label=label,
+        keys=keys,
+        weight=None,
+        cluster=clusters.label[rows],
+        unit=rows,
+        claim_row=np.repeat(np.arange(len(rows)), counts),
+        claim_unit=order[np.repeat(starts, counts) + offsets],
+        claim_share=np.repeat(1.0 / counts, counts),
+        n_clusters=clusters.n_clusters,
+    )
+
+
+def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any], Keys]:
+    """Features, labels and keys of submitted units; where that is all of them, without a copy."""
+    features, label, keys = submission.features, submission.label, submission.keys
+    if len(rows) == len(submission) and (rows == np.arange(len(rows))).all():
+        return features, label, keys
+    return in_order(features, rows), label[rows], keys[rows]
+
+
+def canonical_training_set(
+    canonical: CanonicalUnits,
+) -> tuple[Features, NDArray[Any], Values]:
+    """What a buyer should train the final model on: features, labels and weights.
+
+    These are the rows of the grand coalition, so payment and deployment see the same data.
+    """
+    weight = np.ones(len(canonical.label)) if canonical.weight is None else canonical.weight
+    return canonical.features, canonical.label, weight
+
+
+@register("representative", "identity")
+@dataclass(frozen=True)
+class IdentityRepresentative(Representative):
+    """Keep all submitted units: copies train the model as often as they were submitted."""
+
+    title = "all units"
+
+    by_seniority: ClassVar[bool] = False
+
+    def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
+        """All units, each its own claim."""
+        rows = np.arange(len(submission))
+        return CanonicalUnits(
+            features=submission.features,
+            label=submission.label,
+            keys=submission.keys,
+            weight=None,
+            cluster=clusters.label,
+            unit=rows,
+            claim_row=rows,
+            claim_unit=rows,
+            claim_share=np.ones(len(rows)),
+            n_clusters=clusters.n_clusters,
+        )
+
+
+@register("representative", "collapse")
+@dataclass(frozen=True)
+class Collapse(Representative):
+    """Keep one of the identical units of a cluster, owned by the earliest submission."""
+
+    title = "identical units once"
+
+    def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
+        """The most senior unit of each group of identical payloads."""
+        key = np.unique(submission.keys, return_inverse=True)[1]
+        group = _pairs(clusters.label, key)
+        order, rank = seniority(submission, clusters, group)
+        return keep_units(submission, clusters, order[rank == 0])
+
+
+@register("representative", "capped")
+@dataclass(frozen=True)
+class Capped(Representative):
+    """Keep at most so many units of each cluster: the first, the medoids or the centroids.
+
+    ``first`` keeps the earliest, ``medoid`` those nearest to the cluster's mean, ``centroid`` makes
+    one mean row for each of the cluster's ``kappa`` most frequent labels.
+    """
+
+    title = "at most so many units a cluster"
+
+    kappa: Annotated[int, Range(1), "units of a cluster at most"] = 1
+    pick: Annotated[str, OneOf("first", "medoid", "centroid"), "which units"] = "first"
+
+    def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
+        """The chosen units, or the rows made from them."""
+        if self.pick == "centroid":
+            return self._centroids(submission, clusters)
+        order, rank = seniority(submission, clusters, clusters.label)
+        if self.pick == "medoid":
+            distance = _distance_to_mean(submission, clusters, order)
+            by_distance = np.lexsort((rank, distance, clusters.label[order]))
+            order = order[by_distance]
+        return keep_units(submission, clusters, order[rank < self.kappa])
+
+    def _centroids(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
+        code = np.unique(submission.label, return_inverse=True)[1]
+        group = _pairs(clusters.label, code)
+        order, rank = seniority(submission, clusters, group)
+        eldest = order[rank == 0]  # one unit per (cluster, label), in group order
+        sizes = np.bincount(group)
+        by_size = np.lexsort((code[eldest], -sizes, clusters.label[eldest]))
+        ordered = clusters.label[eldest][by_size]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        place = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+        chosen = np.sort(by_size[place < self.kappa])
+        sums = _summed(submission.features, order, group, len(sizes))
+        kept = keep_units(submission, clusters, eldest[chosen])
+        means = (sums / sizes[:, None])[group[kept.unit]]
+        keys = unit_keys(means, kept.label)
+        return replace(kept, features=means, keys=keys, unit=np.full(len(means), -1))
+
+
+@register("representative", "weight_normalized")
+@dataclass(frozen=True)
+class WeightNormalized(Representative):
+    """Keep all units, weighted so that every cluster weighs the same."""
+
+    title = "all units, equal weight a cluster"
+
+    budget: Annotated[float, Range(0, open_low=True), "weight of a cluster"] = 1.0
+    by_seniority: ClassVar[bool] = False
+
+    def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
+        """All units with weight budget / cluster size."""
+        sizes = np.bincount(clusters.label, minlength=clusters.n_clusters)
+        weight = self.budget / sizes[clusters.label]
+        kept = IdentityRepresentative().canonical(submission, clusters)
+        return replace(kept, weight=weight)
+
+
+@register("representative", "provenance")
+@dataclass(frozen=True)
+class SourceUnit(Representative):
+    """Keep, of the units with one declared source, the source unit itself, or else the earliest."""
+
+    title = "the source unit"
+
+    def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
+        """One unit per (cluster, source)."""
+        declared = submission.id if submission.source is None else submission.source
+        group = _pairs(clusters.label, np.unique(declared, return_inverse=True)[1])
+        order, rank = seniority(submission, clusters, group)
+        derived = (submission.id != declared)[order]
+        by_origin = np.lexsort((rank, derived, group[order]))
+        first = order[by_origin][np.flatnonzero(rank == 0)]
+        return keep_units(submission, clusters, first)
+
+
+def _pairs(a: Codes, b: Codes) -> Codes:
+    """One code per distinct pair, ordered by the first component."""
+    pair = a * (int(b.max()) + 1) + b
+    return np.unique(pair, return_inverse=True)[1]
+
+
+def _summed(features: Features, order: Codes, group: Codes, n: int) -> Features:
+    """The sum of the rows of each group, one after the other in an order of content: the same bits however they lie."""
+    sums = np.zeros((n, features.shape[1]))
+    for at in range(0, len(order), _ROWS):
+        some = order[at : at + _ROWS]
+        np.add.at(sums, group[some], features[some])
+    return sums
+
+
+def _distance_to_mean(submission: Submission, clusters: Clusters, order: Codes) -> Values:
+    """Squared distances of units, in that order, to the mean of their cluster."""
+    features, label = submission.features, clusters.label
+    means = _summed(features, order, label, clusters.n_clusters)
+    means /= np.bincount(label, minlength=clusters.n_clusters)[:, None]
+    distance = np.empty(len(order))
+    for at in range(0, len(order), _ROWS):
+        some = order[at : at + _ROWS]
+        distance[at : at + _ROWS] = ((features[some] - means[label[some]]) ** 2).sum(axis=1)
+    return distance

@@ -1,0 +1,338 @@
+"""Account numbers: IBAN (ISO 13616) by country, length and check digits; BIC (ISO 9362) by its form.
+
+An IBAN holds if its country and length are those of SWIFT's registry (release 101) and, with its first four characters
+moved to the end and letters read as 10 to 35, it leaves 1 when divided by 97 (ISO 7064).
+
+Names in the letters that every bank takes: a to z, A to Z, 0 to 9, / - ? : ( ) . , ' + and space.
+
+These are the characters that SEPA asks every bank to support. What else a name holds is spelled with them, in the way
+of the European Payments Council's best practices (EPC217-08): accents go, Greek and Cyrillic are transliterated, signs
+become the nearest of these or a full stop (``spellings.txt``). Letters of other scripts have no spelling here and
+are handed back: people know how their name is written at their bank, and a table does not.
+
+A bank account: whose it is, its number, and what banks ask for beside it.
+
+accounts.csv: a row for each payee, with its name and account; and whether a batch can be paid by it.
+
+Columns payee, name, and iban (or account with bic or clearing); bic, country and town may be there, others are left
+alone. Cells that were escaped against formulas, as payments.csv has them, are read as they were before; what is no such
+escape stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.display import listed
+from datamarket_gym.errors import SubmissionError
+from datamarket_gym.payout.names import (
+    cannot_be_seen,
+    csv_safe,
+    find_look_alikes,
+    from_csv,
+    spelled,
+    visible,
+)
+
+_BY_LENGTH = {
+    15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
+    22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL", 24: "AD CZ ES MD PK RO SA SE SK TN VG",
+    25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
+    29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
+}  # fmt: skip
+LENGTHS = {country: length for length, countries in _BY_LENGTH.items() for country in countries.split()}
+_SEPA = (
+    "AD AL AT BE BG CH CY CZ DE DK EE ES FI FR GB GI GR HR HU IE IS IT LI LT LU LV MC MD ME MK MT NL NO PL PT RO "
+    "RS SE SI SK SM VA"
+)
+SEPA = frozenset(_SEPA.split())
+"""Countries of IBANs that SEPA reaches (European Payments Council, EPC409-09)."""
+_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]+")
+_BIC = re.compile(r"[A-Z0-9]{4}[A-Z]{2}[A-Z0-9]{2}([A-Z0-9]{3})?")
+CHECK = 97
+
+
+def plain(number: str) -> str:
+    """A number as banks keep it: without the spaces that people write, in capitals."""
+    return "".join(number.split()).upper()
+
+
+def wrong_with_iban(iban: str) -> str:
+    """What is wrong with an IBAN; nothing if it holds."""
+    if not _IBAN.fullmatch(iban):
+        return "an IBAN is two letters, two digits, then letters and digits"
+    length = LENGTHS.get(iban[:2])
+    if length is None:
+        return f"no country {iban[:2]} has IBANs; give the columns account and bic instead"
+    if len(iban) != length:
+        return f"an IBAN of {iban[:2]} has {length} characters, not {len(iban)}"
+    if not 2 <= int(iban[2:4]) <= CHECK + 1 or _remainder(iban) != 1:
+        return "its check digits do not fit: a character is wrong, or two are swapped"
+    return ""
+
+
+def wrong_with_bic(bic: str) -> str:
+    """What is wrong with a BIC; nothing if it has the form of one."""
+    return "" if _BIC.fullmatch(bic) else "a BIC has 8 or 11 characters, such as DEUTDEFF or DEUTDEFF500"
+
+
+def in_sepa(iban: str) -> bool:
+    """Whether SEPA reaches an account; no IBAN, no SEPA."""
+    return iban[:2] in SEPA
+
+
+def _remainder(iban: str) -> int:
+    return int("".join(str(int(c, 36)) for c in iban[4:] + iban[:4])) % CHECK
+
+
+_TAKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-?:().,'+ ")
+_GAP = re.compile(r"\s+")
+_SLASHES = re.compile(r"//+")
+
+
+def latin(text: str) -> tuple[str, str]:
+    """A text in the letters banks take, and those of its letters that have no such spelling.
+
+    Slashes that open or end it, or follow each other, go: banks take them for marks of their own.
+    """
+    spelled = "".join(map(_spelled, unicodedata.normalize("NFC", text)))
+    spelled = _SLASHES.sub("/", _GAP.sub(" ", spelled)).strip("/ ")
+    return spelled, "".join(dict.fromkeys(c for c in unicodedata.normalize("NFC", text) if _unknown(c)))
+
+
+def cut(text: str, most: int) -> str:
+    """The text within a length, not ending in a space or a slash."""
+    return text[:most].rstrip("/ ")
+
+
+def says_a_name(spelled: str) -> bool:
+    """Whether a spelling holds a letter or a digit."""
+    return any(c.isalnum() for c in spelled)
+
+
+@cache
+def _table() -> dict[str, str]:
+    text = (files("datamarket_gym.payout.bank") / "spellings.txt").read_text(encoding="utf-8")
+    rows = (line.split() for line in text.splitlines() if not line.startswith("# "))
+    return {c: spelling for spelling, *characters in rows for c in characters}
+
+
+@cache
+def _spelled(c: str) -> str:
+    if c in _TAKEN:
+        return c
+    if c.isspace():
+        return " "
+    if unicodedata.category(c) in ("Cf", "Mn", "Me", "Mc") or cannot_be_seen(c):
+        return ""
+    if (number := unicodedata.decimal(c, None)) is not None:
+        return str(number)
+    if (small := _table().get(c.lower())) is not None:
+        return small if c == c.lower() else small.capitalize()
+    parts = unicodedata.normalize("NFKD", c)
+    if parts != c:
+        return "".join(_spelled(part) for part in parts)
+    return "."
+
+
+@cache
+def _unknown(c: str) -> bool:
+    """Whether a letter, or a part of one, has no spelling."""
+    if c in _TAKEN or c.lower() in _table() or unicodedata.category(c)[0] != "L" or cannot_be_seen(c):
+        return False
+    parts = unicodedata.normalize("NFKD", c)
+    return parts == c or any(_unknown(part) for part in parts)
+
+
+LONGEST_NAME = 140
+LONGEST_SEPA_NAME = 70
+_LONGEST_TOWN = 35
+_NUMBER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 .-]{0,32}[A-Za-z0-9])?")
+_CLEARING = re.compile(r"[A-Z]{5} [A-Za-z0-9-]{1,28}")
+_COUNTRY = re.compile(r"[A-Z]{2}")
+
+
+@dataclass(frozen=True)
+class BankAccount:
+    """Where a payee is paid, or where the money comes from; nothing is empty text."""
+
+    payee: str
+    name: str
+    iban: str = ""
+    account: str = ""  # where there is no IBAN
+    bic: str = ""
+    clearing: str = ""  # the bank's number in its country's clearing, such as "USABA 021000021"
+    country: str = ""
+    town: str = ""
+
+    @property
+    def number(self) -> str:
+        """The IBAN, or else the account number."""
+        return self.iban or self.account
+
+    @property
+    def sepa(self) -> bool:
+        """Whether SEPA reaches it."""
+        return in_sepa(self.iban)
+
+    def spelled(self, most: int) -> str:
+        """The name in the letters banks take, within a length."""
+        return cut(latin(self.name)[0], most)
+
+    def spelled_town(self) -> str:
+        """The town in the letters banks take, within the length a message gives it."""
+        return cut(latin(self.town)[0], _LONGEST_TOWN)
+
+    def faults(self, letters: bool = True) -> Iterator[str]:
+        """What a bank would refuse, and what to do about it; without ``letters``, texts may hold any."""
+        if letters:
+            yield from _faults_of_text("name", self.name)
+        if bool(self.iban) == bool(self.account):
+            yield "give iban, or account where there is no IBAN" + (", not both" if self.iban else "")
+        if self.iban and (wrong := wrong_with_iban(self.iban)):
+            yield f"iban {visible(self.iban)}: {wrong}"
+        if self.account and not _NUMBER.fullmatch(self.account):
+            yield f"account {visible(self.account)}: give at most 34 letters, digits, spaces, points and hyphens"
+        if self.account and not (self.bic or self.clearing):
+            yield "an account without IBAN needs the bank's bic, or its clearing number"
+        if self.bic and (wrong := wrong_with_bic(self.bic)):
+            yield f"bic {visible(self.bic)}: {wrong}"
+        if self.clearing and not _CLEARING.fullmatch(self.clearing):
+            yield f"clearing {visible(self.clearing)}: give the system's code and the number, such as USABA 021000021"
+        if bool(self.country) != bool(self.town):
+            yield "an address is country and town together; give both, or neither"
+        if self.country and not _COUNTRY.fullmatch(self.country):
+            yield f"country {visible(self.country)}: give the two letters of ISO 3166, such as DE"
+        if self.town and letters:
+            yield from _faults_of_text("town", self.town)
+
+
+def _faults_of_text(role: str, text: str) -> Iterator[str]:
+    hidden = next((c for c in text if unicodedata.category(c) in ("Cc", "Cs")), None)
+    if hidden is not None:
+        yield f"{role} holds the control character U+{ord(hidden):04X}; remove it"
+        return
+    spelled, unknown = latin(text)
+    if unknown:
+        yield (
+            f"{role} {visible(text)!r} holds letters that not every bank takes ({visible(unknown)}); write it in Latin "
+            "letters, as the bank knows it"
+        )
+    elif not says_a_name(cut(spelled, _LONGEST_TOWN)):
+        yield f"{role} {visible(text)!r} holds no letter or digit; write it as the bank knows it"
+
+
+_NEEDED = ("payee", "name")
+_OPTIONAL = ("iban", "account", "bic", "clearing", "country", "town")
+_PLAIN = ("iban", "bic", "country")  # written without spaces, in capitals
+_NAMED = 10  # in an error or a warning
+
+
+def read_accounts(path: Path) -> dict[str, BankAccount]:
+    """The accounts of a table, by payee, each once; what their cells hold is not checked yet."""
+    table = Table.open(path)
+    known = [name for name in _OPTIONAL if name in table.names]
+    if not {"iban", "account"} & set(known):
+        table.require("account number", "iban")
+    single, _ = table.read([table.require(role, role) for role in _NEEDED] + known)
+    columns = {name: single[name].optional() for name in (*_NEEDED, *known)}
+    found: dict[str, BankAccount] = {}
+    rows: dict[str, int] = {}
+    for row, cells in enumerate(zip(*columns.values(), strict=True)):
+        cell = {name: _read(value, name) for name, value in zip(columns, cells, strict=True)}
+        if not any(cell.values()):
+            continue
+        payee = cell["payee"]
+        if not payee:
+            raise SubmissionError(f"{table.where}: row {row} names no payee; fill it in or drop the row")
+        if payee in found:
+            raise SubmissionError(
+                f"{table.where}: payee {visible(payee)!r} is there twice, in rows {rows[payee]} and {row}; keep the "
+                "row with the right account"
+            )
+        found[payee], rows[payee] = BankAccount(**cell), row
+    return found
+
+
+def _read(cell: str | None, column: str) -> str:
+    if cell is None:
+        return ""
+    text = from_csv(cell)
+    if csv_safe(text) != cell:  # not what an escape looks like: 't Hooft
+        text = cell
+    if column == "payee":
+        return text  # spaces may be part of a payee's name
+    return plain(text) if column in _PLAIN else text.strip()
+
+
+def require_payable(
+    lines: Iterable[str],
+    accounts: Mapping[str, BankAccount],
+    where: Path,
+    otherwise: str,
+    letters: bool = True,
+) -> None:
+    """Refuse a batch if somebody in it has no account, or one that banks refuse; ``otherwise`` is the way out."""
+    lines = list(lines)
+    missing = [payee for payee in lines if payee not in accounts]
+    if missing:
+        raise SubmissionError(
+            f"{len(missing):,} of {len(lines):,} payees to be paid have no row in {str(where)!r}: "
+            f"{_listed(_with_hint(missing, accounts))}. Add their rows, or {otherwise}"
+        )
+    faults = [
+        f"payee {visible(payee)!r}: {fault}"
+        for payee in lines
+        for fault in accounts[payee].faults(letters)
+    ]
+    if faults:
+        raise SubmissionError(
+            f"{str(where)!r} holds accounts that a bank would refuse: {_listed(faults)}. Correct them, or {otherwise}"
+        )
+
+
+def doubts(lines: Iterable[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
+    """What a person should look at before the file goes to the bank: one account of several payees, look-alikes."""
+    paid = set(lines)
+    owners: dict[str, list[str]] = {}
+    for payee, account in accounts.items():
+        if account.number:
+            owners.setdefault(plain(account.number), []).append(payee)
+    shared = [group for group in owners.values() if len(group) > 1 and paid & set(group)]
+    if shared:
+        yield (
+            f"several payees are paid to one account, which may be one person under several names: "
+            f"{_listed(_group(group) for group in shared)}. If they are, join them with --overrides in the next run"
+        )
+    alike = [group for group in find_look_alikes(sorted(accounts)) if paid & set(group)]
+    if alike:
+        yield (
+            f"payees whose names look alike; see that each has the account of its own: "
+            f"{_listed(' and '.join(map(spelled, group[:_NAMED])) for group in alike)}"
+        )
+
+
+def _with_hint(missing: list[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
+    near = {name: group for group in find_look_alikes(sorted({*missing, *accounts})) for name in group}
+    for payee in missing:
+        like = next((name for name in near.get(payee, []) if name in accounts), None)
+        yield (
+            repr(visible(payee))
+            if like is None
+            else f"{spelled(payee)}, which looks like {spelled(like)}"
+        )
+
+
+def _group(group: list[str]) -> str:
+    return listed((repr(visible(name)) for name in group), _NAMED)
+
+
+def _listed(items: Iterable[str]) -> str:
+    return listed(items, _NAMED, "; ")

@@ -1,5 +1,0 @@
-"""The book: every run, payment and balance of a market, as one chain of entries that only grows."""
-
-from datamarket_gym.core.extras import require_extra
-
-require_extra("sqlalchemy", "payout")

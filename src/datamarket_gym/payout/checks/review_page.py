@@ -1,0 +1,436 @@
+"""What units hold, as somebody who checks them looks at it: a text, a picture, or numbers; and as a page shows it.
+
+The nearest earlier units of other payees: what a drawn unit is laid beside.
+
+Blocks of all units, the earliest first, times those drawn units that came later: 3,000 of 100,000 units take seconds,
+and no matrix of all pairs is ever there.
+
+checks.html: every drawn unit beside what it might be a copy of, what to ask of its payee, and forms to answer in:
+one for each look at the unit, which different people make.
+
+One file that opens without a network. Names and texts are escaped, pictures are drawn anew, and no script but the
+page's own can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.evidence.graph import seniority_ranks
+from datamarket_gym.execution.arrays import (
+    Codes,
+    Features,
+    Rows,
+    Values,
+    directions,
+    in_blocks,
+    products,
+    products_of,
+    slack_of,
+)
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.market.encoders import ContentError
+from datamarket_gym.market.encoders.base import open_image
+from datamarket_gym.mechanism.preparation import compared
+from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
+from datamarket_gym.payout.images import image_bytes
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet, template_text
+from datamarket_gym.payout.results import Results
+from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.what_if import finished_results
+
+FEW = 12  # numbers that are written out; more are drawn
+_POINTS, _WIDTH, _HEIGHT = 64, 256, 40
+_SIDES = ((400, 360), (2000, 224))  # up to so many pictures, so many pixels a side
+_LEAST_SIDE = 96
+
+
+@dataclass(frozen=True)
+class UnitContent:
+    """A unit's label (empty where it has none) and payload; the first of text, picture and numbers is shown."""
+
+    label: str
+    numbers: Values
+    text: str | None = None
+    image: bytes | None = None
+
+
+def unit_contents(results: Results, places: Places, rows: Iterable[int]) -> dict[int, UnitContent]:
+    """The content of some units of a run, by their places among the units that played."""
+    submission, wanted = results.inputs.submission, sorted(set(rows))
+    text = submission.metadata.get("text")
+    images: dict[int, bytes] = {}
+    if shows_images(results, places):
+        images = unit_images(results.spec, results.inputs.ids, places.submissions, wanted)
+    return {
+        row: UnitContent(
+            str(submission.label[row]),
+            submission.features[row],
+            None if text is None else str(text[row]),
+            images.get(row),
+        )
+        for row in wanted
+    }
+
+
+def shows_images(results: Results, places: Places) -> bool:
+    """Whether the units of a run are pictures."""
+    spec = results.spec
+    return places.submissions.is_dir() or (
+        spec.columns.image is not None and spec.files.images is not None
+    )
+
+
+def shown(content: UnitContent, longest: int, side: int) -> dict[str, Any]:
+    """A content as plain values for a page: ``text``, ``image`` (a data URI), ``figures`` or ``path`` (a curve)."""
+    label = visible(content.label)
+    if content.text is not None:
+        return {"label": label, "text": visible_text(content.text, longest)}
+    if content.image is not None:
+        return {"label": label, **_picture(content.image, side)}
+    numbers = content.numbers
+    if len(numbers) <= FEW:
+        return {"label": label, "figures": [f"{v:.4g}" for v in numbers]}
+    return {"label": label, "path": curve(numbers), "count": f"{len(numbers):,}"}
+
+
+def visible_text(text: str, longest: int) -> str:
+    """A text as people may see it: lines stay, what cannot be seen or reorders is spelled out, long ones are cut."""
+    some = text[:longest].replace("\r\n", "\n").expandtabs(4)
+    lines = "\n".join(visible(line, longest + 1) for line in some.split("\n"))
+    return lines if len(text) <= longest else f"{lines}… ({len(text):,} characters)"
+
+
+def side_for(pictures: int) -> int:
+    """How many pixels a side pictures may have, so that a page with so many stays light."""
+    return next((side for most, side in _SIDES if pictures <= most), _LEAST_SIDE)
+
+
+def curve(numbers: Values) -> str:
+    """Numbers as the path of a small drawing, at most 64 points: neighbouring ones are averaged."""
+    start = np.arange(min(len(numbers), _POINTS)) * len(numbers) // min(len(numbers), _POINTS)
+    heights = np.add.reduceat(numbers, start) / np.diff(np.r_[start, len(numbers)])
+    span = heights.max() - heights.min()
+    level = np.full(len(heights), 0.5) if not span > 0 else (heights - heights.min()) / span
+    y = (2 + (1 - level) * (_HEIGHT - 4)).round().astype(int).tolist()
+    return "M" + "L".join(map("{} {}".format, _across(len(level)), y))
+
+
+@cache
+def _across(points: int) -> list[int]:
+    """So many points from the left to the right."""
+    across: list[int] = np.linspace(0, _WIDTH, points).round().astype(int).tolist()
+    return across
+
+
+def _picture(image: bytes, side: int) -> dict[str, str]:
+    """The picture drawn anew: nothing of the file but its pixels gets into the page."""
+    try:
+        opened = open_image(image)
+    except ContentError as error:
+        return {"text": f"The picture cannot be shown: {visible(error.why, 200)}."}
+    from PIL import Image
+
+    small = max(opened.size) <= 64
+    opened.thumbnail((side, side))
+    out = io.BytesIO()
+    drawn = Image.fromarray(
+        np.asarray(opened)
+    )  # comments, positions and profiles of the file stay behind
+    drawn.save(out, format="PNG" if small else "JPEG", **({} if small else {"quality": 72}))
+    kind = "png" if small else "jpeg"
+    return {"image": f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode()}"}
+
+
+def unit_images(
+    spec: PayoutSpec, ids: Sequence[str], submissions: Path, rows: Sequence[int]
+) -> dict[int, bytes]:
+    """The image files of some of the units, whose names are ``ids``, of a run that is paid for images."""
+    if submissions.is_dir():
+        names, folder = [ids[row] for row in rows], submissions
+    else:
+        file_of = _image_names(spec, submissions)
+        names, folder = [file_of[ids[row]] for row in rows], Path(str(spec.files.images))
+    return dict(zip(rows, image_bytes(folder, names), strict=True))
+
+
+def _image_names(spec: PayoutSpec, submissions: Path) -> dict[str, str]:
+    """The name of each unit's image file, by the unit's name."""
+    table, columns = Table.open(submissions), spec.columns
+    image = table.require("image", str(columns.image))
+    identifier = columns.id or ("id" if "id" in table.names else None)
+    single, _ = table.read([image, *([identifier] if identifier else [])])
+    files = single[image].optional()
+    ids = single[identifier].optional() if identifier else [f"row {i}" for i in range(len(files))]
+    return {unit: file for unit, file in zip(ids, files, strict=True) if unit and file}
+
+
+NEAREST = 3
+"""So many stand beside each unit on the page."""
+_BLOCK = 2048
+_MOST = 64  # candidates of a row in a block: of more that are equally near the earliest are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Units as far as neighbours go: direction, seniority (`evidence.order`), and the number of their payee."""
+
+    vectors: Rows
+    rank: Codes
+    payee: Codes
+
+
+def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Values]:
+    """For each drawn unit the ``count`` nearest units that are earlier and of another payee, and the cosines.
+
+    Shape (drawn, count); -1 and -inf where there are fewer. Of units equally near the earliest come first. A vector
+    of zeros is near nothing. Candidates come from float32 products, the order from float64 ones.
+    """
+    order = np.argsort(units.rank, kind="stable")
+    order = order[_filled(units.vectors)[order]]
+    late = np.argsort(drawn.rank, kind="stable")  # those that come after a block are the last of these
+    ours = directions(drawn.vectors[:])[late]
+    rank, payee = drawn.rank[late], drawn.payee[late]
+    short, filled = ours.astype(np.float32), _filled(ours)
+    slack = slack_of(ours.shape[1])
+    best = np.full((len(ours), count), -np.inf, dtype=np.float32)
+    kept: list[tuple[Codes, Codes]] = []
+    for at in range(0, len(order), _BLOCK):
+        theirs = order[at : at + _BLOCK]
+        first, last = np.searchsorted(rank, units.rank[theirs[[0, -1]]], side="right")
+        similar = short[first:] @ directions(units.vectors[theirs]).astype(np.float32).T
+        similar[: last - first][units.rank[theirs] >= rank[first:last, None]] = -np.inf
+        similar[_same(payee[first:], units.payee[theirs])] = -np.inf
+        similar[~filled[first:]] = -np.inf
+        rows = np.flatnonzero(similar.max(axis=1) > best[first:, -1] - slack)
+        if len(rows):
+            all_rows = rows + first
+            best[all_rows] = _highest(np.hstack([best[all_rows], similar[rows]]), count)
+            row, unit = _candidates(similar, rows, best[all_rows, -1] - slack, theirs)
+            kept.append((row + first, unit))
+    near, cosine = np.full((len(ours), count), -1), np.full((len(ours), count), -np.inf)
+    if kept:
+        row, unit = (np.concatenate(part) for part in zip(*kept, strict=True))
+        near[late], cosine[late] = _decided(units, ours, row, unit, count)
+    return near, cosine
+
+
+def _filled(vectors: Rows) -> NDArray[np.bool_]:
+    """Which vectors have a length, a block at a time."""
+    filled = np.zeros(len(vectors), dtype=bool)
+    for at, block in in_blocks(vectors):
+        rows = block.astype(np.float64)
+        filled[at : at + len(rows)] = products(rows, rows) > 0
+    return filled
+
+
+def _same(left: Codes, right: Codes) -> tuple[Codes, Codes]:
+    """Where two lists hold the same number: places in the one, and in the other."""
+    order = np.argsort(right, kind="stable")
+    low, high = (np.searchsorted(right[order], left, side=side) for side in ("left", "right"))
+    count = high - low
+    place = np.repeat(np.arange(len(left)), count)
+    nth = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+    return place, order[low[place] + nth]
+
+
+def _highest(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """The highest of each row, in falling order."""
+    some: NDArray[np.float32] = -np.sort(np.partition(-values, count - 1, axis=1)[:, :count], axis=1)
+    return some
+
+
+def _candidates(
+    similar: NDArray[np.float32], rows: Codes, least: NDArray[np.float32], theirs: Codes
+) -> tuple[Codes, Codes]:
+    """Pairs (drawn unit, unit) that may be among the nearest."""
+    some = similar[rows]
+    row, column = np.nonzero((some >= least[:, None]) & (some > -np.inf))
+    first = np.searchsorted(row, np.arange(len(rows)))
+    early = np.arange(len(row)) - first[row] < _MOST
+    return rows[row[early]], theirs[column[early]]
+
+
+def _decided(units: Ranked, ours: Features, row: Codes, unit: Codes, count: int) -> tuple[Codes, Values]:
+    exact = products_of(ours, lambda rows: directions(units.vectors[rows]), row, unit)
+    exact = np.minimum(exact, 1.0)
+    order = np.lexsort((unit, units.rank[unit], -exact, row))
+    row, unit, exact = row[order], unit[order], exact[order]
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    near, cosine = np.full((len(ours), count), -1), np.full((len(ours), count), -np.inf)
+    top = place < count
+    near[row[top], place[top]], cosine[row[top], place[top]] = unit[top], exact[top]
+    return near, cosine
+
+
+NAME = "checks.html"
+_LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
+_OPEN = 3  # so many payees are unfolded at once
+
+
+@dataclass(frozen=True)
+class ChecksPage:
+    """All that the page shows, as plain values; texts are escaped by the template."""
+
+    title: str
+    run: str
+    beacon: str
+    asked: Sequence[str]
+    payees: list[Row]
+    unfolded: bool
+    labelled: bool  # whether units have labels, which may be wrong
+
+
+def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = None) -> None:
+    """Write checks.html into the run's folder; needs the run's inputs, for what units hold."""
+    places = places or places_of(run)
+    if not places.submissions.exists():
+        raise SubmissionError(
+            f"the submissions of the run are no longer at {str(places.submissions)!r}, and the page shows what units "
+            "hold; put them back, or say where they are now with --submissions"
+        )
+    _, results = finished_results(run, places)
+    page = checks_page(results, places, drawn)
+    scripts = [template_text("checks.js")]
+    style = style_sheet("checks.css")
+    key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
+    write_text(run / NAME, filled("checks.html.j2", page, style, scripts, key))
+
+
+def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksPage:
+    """Gather everything the page shows."""
+    beside = Beside(results, places, drawn.draws)
+    by_payee: dict[str, list[Draw]] = {}
+    for draw in sorted(drawn.draws, key=lambda draw: draw.number):
+        by_payee.setdefault(draw.payee, []).append(draw)
+    payees = [_payee(results, drawn.run, payee, draws, beside) for payee, draws in by_payee.items()]
+    return ChecksPage(
+        title=f"{len(drawn.draws):,} checks of {len(by_payee):,} payees",
+        run=drawn.run,
+        beacon=visible(drawn.beacon, 200),
+        asked=ASKED,
+        payees=payees,
+        unfolded=len(by_payee) <= _OPEN,
+        labelled=results.inputs.submission.labelled,
+    )
+
+
+def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
+    """What is written to a payee, ready to be sent."""
+    wrong = "wrongly labelled, " if labelled else ""
+    listed = "\n".join(f"  - {unit}" for unit in units)
+    asked = "\n".join(f"  {i}. {what}" for i, what in enumerate(ASKED, 1))
+    return (
+        f"Dear {payee},\n\n"
+        "you are to be paid for units that you handed in. Before money goes out, a few units of every payee are "
+        "drawn by lot and looked at. Of yours, these were drawn:\n\n"
+        f"{listed}\n\nOf each, please send us\n\n{asked}\n\n"
+        "To be drawn is no suspicion. If we find that a unit is not genuine (a copy, made from somebody else's, "
+        f"{wrong}or made up), the payment is forfeit.\n\n"
+        f"Payout run {run[:16]}\n"
+    )
+
+
+class Beside:
+    """The drawn units, what is nearest to each, and what all of them hold."""
+
+    def __init__(
+        self,
+        results: Results,
+        places: Places,
+        draws: Sequence[Draw],
+        side: int | None = None,
+    ) -> None:
+        self.results = results
+        self.owner = results.inputs.owner
+        place = {name: i for i, name in enumerate(results.inputs.ids)}
+        names = list(dict.fromkeys(draw.unit for draw in draws))
+        unknown = [name for name in names if name not in place]
+        if unknown:
+            raise DataMarketError(
+                f"the drawn unit {visible(unknown[0])!r} is not a unit of the run; draw again"
+            )
+        self.row = {name: place[name] for name in names}
+        self.near, self.cosine = self._nearest(names)
+        rows = {*self.row.values(), *(int(u) for near in self.near.values() for u in near if u >= 0)}
+        self.contents = unit_contents(results, places, rows)
+        self.side = side or side_for(len(names) * (1 + NEAREST))
+
+    def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
+        results = self.results
+        submission = results.inputs.submission
+        vectors = compared(submission, results.utility)[0].vectors
+        rank = seniority_ranks(submission, results.payments.clustering.lot)
+        payee = results.payees.group[self.owner]
+        rows = np.array([self.row[name] for name in names], dtype=np.int64)
+        drawn = Ranked(vectors[rows], rank[rows], payee[rows])
+        near, cosine = nearest_others(Ranked(vectors, rank, payee), drawn, NEAREST)
+        return dict(zip(names, near, strict=True)), dict(zip(names, cosine, strict=True))
+
+    def unit(self, name: str) -> Row:
+        """A drawn unit."""
+        return shown(self.contents[self.row[name]], _LONGEST, self.side)
+
+    def others(self, name: str) -> list[Row]:
+        """What is nearest to a drawn unit."""
+        inputs = self.results.inputs
+        return [
+            {
+                "unit": visible(inputs.ids[row]),
+                "identity": visible(inputs.identities[self.owner[row]]),
+                "cosine": f"{cosine:.3f}",
+                **shown(self.contents[row], _LONGEST_NEAR, 2 * self.side // 3),
+            }
+            for row, cosine in zip(self.near[name].tolist(), self.cosine[name].tolist(), strict=True)
+            if row >= 0
+        ]
+
+
+def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: Beside) -> Row:
+    by_unit: dict[str, list[Draw]] = {}
+    for draw in draws:
+        by_unit.setdefault(draw.unit, []).append(draw)
+    checks: list[Row] = [
+        {
+            "numbers": [each.number for each in looks],
+            "unit": visible(draw.unit),
+            "identity": visible(draw.identity) if draw.identity != payee else "",
+            "amount": earns(results.spec.money, draw.amount),
+            "share": f"{draw.share:.1%}",
+            "content": beside.unit(draw.unit),
+            "others": beside.others(draw.unit),
+        }
+        for looks in by_unit.values()
+        for draw in looks[:1]
+    ]
+    name = visible(payee)
+    return {
+        "name": name,
+        "checks": checks,
+        "count": len(draws),
+        "find": " ".join([name, *(check["unit"] for check in checks)]),
+        "letter": letter(
+            name, [check["unit"] for check in checks], run, results.inputs.submission.labelled
+        ),
+    }
+
+
+def earns(money: Currency, amount: float) -> str:
+    """What a unit earns."""
+    minor = round(amount * 10**money.digits)
+    return f"{money.code} {money.text(minor)}" if minor else f"less than {money.code} {money.text(1)}"

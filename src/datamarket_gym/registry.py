@@ -1,0 +1,644 @@
+"""How components are written: ``name``, ``name@value``, ``name(parameter=value, ...)`` or a mapping with a name.
+
+The code of modules that are not of this package: what a plug point of somebody else's is made of.
+
+Plug points register themselves here; the CLI, the docs and the conformance tests look here.
+
+A component is a frozen dataclass under a stable name. It is written in three equivalent ways::
+
+    cosine@0.99                     the name, and the value of its first parameter
+    noisy_oracle_latent(p_fs=0.1, p_fm=0.2)
+    {"name": "cosine", "theta": 0.99}
+
+Each room declares its kinds of plug points as `Kind` objects, which know the type of what they build;
+`create` reaches all of them by name. Third parties register theirs by putting the same decorator on
+a class in a module that their package names under the entry-point group ``datamarket_gym.plugins``.
+
+Python files of one's own, loaded for the plug points that they register.
+
+Documents that people write or keep: frozen models that refuse unknown keys and name what is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import importlib
+import inspect
+import re
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import DataMarketError, ParameterError, PluginWarning, UnknownNameError
+from datamarket_gym.parameters import Parameter, first_sentence, parameters_of
+
+Spec = str | Mapping[str, Any]
+FIRST = "@"
+"""Stands for the first parameter, whatever its name."""
+
+
+def parsed(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
+    """The name and the parameters that a written form gives."""
+    if isinstance(spec, Mapping):
+        parameters = dict(spec)
+        if "name" not in parameters:
+            raise ParameterError(kind, dict(spec), "the mapping needs a 'name'")
+        return str(parameters.pop("name")), parameters
+    match = re.fullmatch(r"\s*([\w.-]+)\s*(?:@\s*(.+?)|\((.*)\))?\s*", spec, flags=re.DOTALL)
+    if match is None:
+        raise ParameterError(kind, spec, "write name, name@value or name(parameter=value, ...)")
+    name, single, several = match.groups()
+    if single is not None:
+        return name, {FIRST: _literal(single)}
+    parameters = {}
+    for item in _items(several or ""):
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise ParameterError(kind, spec, f"write {item!r} as parameter=value")
+        if key.strip() in parameters:
+            raise ParameterError(kind, spec, f"give {key.strip()!r} once")
+        parameters[key.strip()] = _literal(value.strip())
+    return name, parameters
+
+
+def _items(text: str) -> list[str]:
+    """The text between commas that stand outside quotes and brackets."""
+    parts, depth, quote, start = [], 0, "", 0
+    escaped = False
+    for at, sign in enumerate(text):
+        if quote:
+            if not escaped and sign == quote:
+                quote = ""
+            escaped = sign == "\\" and not escaped
+        elif sign in "'\"":
+            quote = sign
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
+
+
+def _literal(text: str) -> Any:
+    if text in ("nan", "inf", "-inf"):
+        return float(text)
+    if text in ("true", "false"):  # as TOML and JSON have them: the word 'false' would count as true
+        return text == "true"
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def text_of(value: Any) -> str:
+    """A value as `parsed` reads it back: bare words stay bare, whatever would be misread is quoted.
+
+    What no text gives back (a function, a NaN inside a list) is refused.
+    """
+    value = plain(value)
+    if isinstance(value, str):
+        bare = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
+        return value if bare and not set(value) & set("'\"\\\n") else repr(value)
+    text = repr(value) if isinstance(value, float) else _inner(value)
+    again = _literal(text)
+    if type(again) is not type(value) or (again != value and value == value):
+        raise DataMarketError(
+            f"{value!r} has no written form; use numbers, texts, and lists or mappings of them"
+        )
+    return text
+
+
+def plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, in lists and mappings too."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (tuple, list):
+        return type(value)(plain(v) for v in value)
+    if type(value) is dict:
+        return {plain(k): plain(v) for k, v in value.items()}
+    return value
+
+
+def _inner(value: Any) -> str:
+    """A value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
+    if type(value) in (tuple, list):
+        inner = ", ".join(map(_inner, value)) + ("," if type(value) is tuple and len(value) == 1 else "")
+        return f"[{inner}]" if type(value) is list else f"({inner})"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{_inner(k)}: {_inner(v)}" for k, v in value.items()) + "}"
+    return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)
+
+
+def is_ours(module: str) -> bool:
+    """Whether a module is of this package."""
+    return module.split(".")[0] == __name__.split(".")[0]
+
+
+def files_of(home: str) -> dict[str, str]:
+    """The text of a module's file and of those in its folder that it uses, by module; none of a notebook."""
+    first = _file(sys.modules.get(home))
+    if first is None:
+        return {}
+    todo = [home] if first.suffix == ".py" else []  # what is compiled names no files
+    seen = {home: first.read_text(encoding="utf-8", errors="replace")}
+    while todo:
+        at = todo.pop()
+        for name in _imported(seen[at], sys.modules[at].__package__):
+            path = _file(sys.modules.get(name))
+            if name in seen or is_ours(name) or path is None:
+                continue
+            if path.is_relative_to(first.parent) and not _is_library(path, first):
+                seen[name] = path.read_text(encoding="utf-8", errors="replace")
+                todo.append(name)
+    return seen
+
+
+def _imported(text: str, package: str | None) -> Iterator[str]:
+    """The modules that a file names in its imports, and what might be modules in them."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = resolve_name("." * node.level + base, package or "")
+            yield base
+            yield from (f"{base}.{each.name}" for each in node.names)
+
+
+def _file(module: ModuleType | None) -> Path | None:
+    path = getattr(module, "__file__", None)
+    return Path(path).resolve() if path and Path(path).is_file() else None
+
+
+def _is_library(path: Path, first: Path) -> bool:
+    """Whether a file below a script's folder is somebody else's: an environment may lie there."""
+    inside = path.relative_to(first.parent).parts
+    return path.suffix != ".py" or any(part in ("site-packages", "dist-packages") for part in inside)
+
+
+def typed(made: Any) -> str:
+    """What a class or function of a notebook does, of which there is no file: its code and its constants."""
+    if isinstance(made, CodeType):
+        inside = [typed(const) for const in made.co_consts]
+        return repr((made.co_code.hex(), made.co_names, made.co_varnames, inside))
+    if isinstance(made, type):
+        return repr([(name, typed(part)) for name, part in sorted(vars(made).items())])
+    made = getattr(made, "__func__", getattr(made, "fget", made))
+    if hasattr(made, "__code__"):
+        return repr((typed(made.__code__), repr(made.__defaults__), repr(made.__kwdefaults__)))
+    return repr(made) if isinstance(made, str | int | float | complex | bytes | tuple) else ""
+
+
+T = TypeVar("T")
+
+HOMES = {
+    "encoder": "datamarket_gym.market.encoders",
+    "partition": "datamarket_gym.market.tasks",
+    "task": "datamarket_gym.market.tasks",
+    "game": "datamarket_gym.games",
+    "attack": "datamarket_gym.market.attacks",
+    "evidence": "datamarket_gym.evidence",
+    "representative": "datamarket_gym.mechanism",
+    "learner": "datamarket_gym.utilities",
+    "similarity": "datamarket_gym.utilities",
+    "semivalue": "datamarket_gym.games",
+    "estimator": "datamarket_gym.games",
+    "allocation": "datamarket_gym.mechanism",
+    "mechanism": "datamarket_gym.benchmark.baselines",
+    "experiment": "datamarket_gym.experiments",
+}
+"""Each kind of plug point and the package whose import declares it and registers the built-in ones."""
+
+_PLUGINS = "datamarket_gym.plugins"
+
+_components: dict[str, dict[str, Any]] = {kind: {} for kind in HOMES}
+_kinds: dict[str, Kind[Any]] = {}
+_by: dict[tuple[str, str], str] = {}  # the module that registered a component
+_broken: dict[str, str] = {}  # why a plugin could not be loaded
+
+
+class Kind(Generic[T]):
+    """One kind of plug point, declared once beside the class that its components derive from.
+
+    Components are made by their constructors, unless ``build`` makes them from a text (or a mapping's name) and
+    parameters, and ``write`` gives the text back. Instances of the class ``of`` pass through `create`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        of: type,
+        build: Callable[[str, dict[str, Any]], T] | None = None,
+        write: Callable[[T], str] | None = None,
+    ) -> None:
+        if name not in HOMES:
+            raise UnknownNameError("plug point", name, HOMES)
+        self.name, self.of, self.write, self._build = name, of, write, build
+        _kinds[name] = self
+
+    def create(self, spec: Spec | T) -> T:
+        """Build a component from its written form (text or mapping); an instance passes through."""
+        if isinstance(spec, str | Mapping):
+            if self._build is None:
+                return self.construct(spec)
+            return self._build(*((spec, {}) if isinstance(spec, str) else parsed(self.name, spec)))
+        if isinstance(spec, type):
+            raise ParameterError(self.name, spec.__name__, f"pass an instance, as {spec.__name__}(...)")
+        if not isinstance(spec, self.of):
+            raise ParameterError(
+                self.name, type(spec).__name__, "pass its written form, a mapping or an instance"
+            )
+        return spec
+
+    def construct(self, spec: Spec, changes: Mapping[str, Any] | None = None) -> T:
+        """By the constructor of the class that a written form names, with some parameters changed."""
+        name, given = parsed(self.name, spec)
+        cls: Callable[..., T] = lookup(self.name, name)
+        what = f"{self.name} {name}"
+        takes = _taken_by(cls)
+        if FIRST in given:
+            if not takes:
+                raise ParameterError(what, given[FIRST], "it takes no parameter")
+            given = {next(iter(takes)): given[FIRST]}
+        given |= changes or {}
+        for parameter in given:
+            if parameter not in takes:
+                raise UnknownNameError(f"parameter of {what}", parameter, takes)
+        missing = [p.name for p in takes.values() if p.name not in given and p.default is p.empty]
+        if missing:
+            raise ParameterError(what, spec, f"give a value for {', '.join(missing)}")
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise ParameterError(what, spec, f"check its parameters ({error})") from error
+
+
+@lru_cache(maxsize=256)
+def _taken_by(cls: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a constructor; experiments ask for the same ones at each payment."""
+    return inspect.signature(cls).parameters
+
+
+_NAME = re.compile(r"[\w.-]+")
+
+
+def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]:
+    """Class (or function) decorator: makes it known as ``name`` among the plug points of ``kind``.
+
+    Running a notebook's cell again, or reloading a module, replaces what it registered before. A name of
+    this package's, or of another module, is never replaced. ``by`` is the module that registers, where it is not the
+    one that calls.
+    """
+    if kind not in HOMES:
+        raise UnknownNameError("plug point", kind, HOMES)
+
+    if _NAME.fullmatch(name) is None:
+        raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
+
+    # Who registers, whoever wrote the class.
+    who = str(sys._getframe(1).f_globals.get("__name__", "")) if by is None else by
+
+    def add(component: T) -> T:
+        if not is_ours(who):
+            # The built-in names first: else one that is not loaded yet could be taken.
+            importlib.import_module(HOMES[kind])
+        known = _components[kind].get(name)
+        if known is not None and not _again(known, _by[kind, name], component, who):
+            raise DataMarketError(
+                f"{kind} {name!r} is registered twice, by {_by[kind, name]} and by {who}; choose another name"
+            )
+        _components[kind][name], _by[kind, name] = component, who
+        return component
+
+    return add
+
+
+def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
+    """Whether a component is another version of a known one: of the same module, under the same name.
+
+    What is typed at a prompt or into a notebook (``__main__`` without a file) may change its class's name.
+    """
+    if is_ours(by) or known_by != by:
+        return False
+    typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
+    return typed or _class_of(known) == _class_of(component)
+
+
+def _class_of(component: Any) -> str:
+    return str(getattr(component, "__qualname__", type(component).__qualname__))
+
+
+def registered_elsewhere() -> dict[tuple[str, str], Any]:
+    """Components by kind and name that are not of this package: a script's, a notebook's, a plugin's."""
+    return {
+        (kind, name): component
+        for kind, known in _components.items()
+        for name, component in known.items()
+        if not is_ours(_by[kind, name])
+    }
+
+
+def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
+    """The module that registered a component and a hash of its code; None for those of this package."""
+    lookup(kind, name)
+    if is_ours(by := _by[kind, name]):
+        return None
+    made = _components[kind][name]
+    return by, sources_elsewhere()[_home(kind, name, made)]
+
+
+def sources_elsewhere() -> dict[str, str]:
+    """Hashes by module of the code of those components, of its helpers, and of what objects are set to.
+
+    The code is that of the module's file, and of the files in its folder that it imports by name; of a
+    notebook, what it knows of the components.
+    """
+    parts: dict[str, set[str]] = {}
+    for (kind, name), component in registered_elsewhere().items():
+        made = _made(component)
+        home = _home(kind, name, component)
+        found = parts.setdefault(home, set())
+        files = files_of(home)
+        found.update(files.values() or [typed(made)])
+        if made is not component:
+            found.add(re.sub(r" at 0x[0-9a-fA-F]+", "", f"{kind} {name} {component!r}"))
+    return {
+        home: hashlib.sha256("\0".join(sorted(found)).encode()).hexdigest()
+        for home, found in parts.items()
+    }
+
+
+def scripts_elsewhere() -> set[str]:
+    """The modules of those components, and those beside them that they import, unless they are installed as plugins."""
+    installed = _plugin_packages()
+    homes = {_home(*key, component) for key, component in registered_elsewhere().items()}
+    return {name for home in homes for name in files_of(home) if name.split(".")[0] not in installed}
+
+
+def plugins_elsewhere() -> dict[str, str]:
+    """Of `sources_elsewhere` those that are installed as plugins, all of which are loaded first."""
+    _load_plugins()
+    installed = _plugin_packages()
+    return {
+        home: source for home, source in sources_elsewhere().items() if home.split(".")[0] in installed
+    }
+
+
+def _plugin_packages() -> set[str]:
+    return {entry.module.split(".")[0] for entry in entry_points(group=_PLUGINS)}
+
+
+def _made(component: Any) -> Any:
+    """The class or function of a component, which may be an object."""
+    return component if hasattr(component, "__qualname__") else type(component)
+
+
+def _home(kind: str, name: str, component: Any) -> str:
+    """The module in which a component of somebody else's is written."""
+    module: str = _made(component).__module__
+    return _by[kind, name] if is_ours(module) else module
+
+
+def adopt(found: Mapping[tuple[str, str], Any]) -> None:
+    """Make known here, in a worker, what another process has registered; what is built in stays."""
+    for (kind, name), component in found.items():
+        if name not in _components[kind] or not is_ours(_by[kind, name]):
+            by = str(component.__module__)
+            _components[kind][name], _by[kind, name] = component, "__main__" if is_ours(by) else by
+
+
+@cache
+def _load(kind: str) -> None:
+    importlib.import_module(HOMES[kind])
+    _load_plugins()
+
+
+@cache
+def _load_plugins() -> None:
+    for entry in entry_points(group=_PLUGINS):
+        try:
+            entry.load()
+        except (Exception, SystemExit) as error:  # whatever somebody else's module does, ours go on
+            why = (
+                f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
+                "mend it or uninstall its package"
+            )
+            _broken[entry.name] = why
+            warnings.warn(PluginWarning(why), stacklevel=2)
+
+
+def broken_plugins() -> dict[str, str]:
+    """Why plugins could not be loaded, by name; without them everything else works."""
+    _load_plugins()
+    return dict(_broken)
+
+
+def components(kind: str) -> dict[str, Any]:
+    """All registered components of a kind by name, sorted."""
+    if kind not in HOMES:
+        raise UnknownNameError("plug point", kind, HOMES)
+    _load(kind)
+    return dict(sorted(_components[kind].items()))
+
+
+def lookup(kind: str, name: str) -> Any:
+    """The component registered under a name."""
+    known = components(kind)
+    if name not in known:
+        raise UnknownNameError(kind, name, known, *_broken.values())
+    return known[name]
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What a component says of itself.
+
+    Parameters
+    ----------
+    title
+        A short noun phrase: the class's own, or else the registered name in words.
+    summary
+        A sentence: the class's own, or else the first of its docstring.
+    parameters
+        Those of its constructor, with their ranges, defaults and help.
+    """
+
+    title: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+
+
+def describe(kind: str, spec: Spec) -> Description:
+    """Describe a registered component.
+
+    Parameters
+    ----------
+    kind
+        The kind of plug point, such as ``attack``.
+    spec
+        A name, or a written form that begins with one.
+
+    Returns
+    -------
+    Description
+        Its title, its summary and its parameters.
+
+    Raises
+    ------
+    UnknownNameError
+        If nothing is registered under the name.
+    """
+    text = str(spec.get("name", "")) if isinstance(spec, Mapping) else spec
+    name = re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0]
+    component = lookup(kind, name)
+    if hasattr(component, "__qualname__"):  # a class or a function; what it inherits describes another
+        own, text = vars(component), component.__doc__ or ""
+        parameters = parameters_of(component)
+    else:
+        own, text = {key: getattr(component, key, "") for key in ("title", "summary")}, ""
+        parameters = ()
+    return Description(
+        own.get("title") or name.replace("_", " "),
+        own.get("summary") or first_sentence(text),
+        parameters,
+    )
+
+
+def create(kind: str, spec: Any) -> Any:
+    """`Kind.create` of the kind of that name (typed per kind where it is exported)."""
+    if kind not in HOMES:
+        raise UnknownNameError("plug point", kind, HOMES)
+    _load(kind)
+    return _kinds[kind].create(spec)
+
+
+def written(component: object) -> str:
+    """The short written form of a component; `create` reads it back."""
+    for kind in _kinds.values():
+        if kind.write is not None and isinstance(component, kind.of):
+            return kind.write(component)
+    return written_fields(component)
+
+
+def written_fields(component: object) -> str:
+    """The name of a component's class and those parameters that are not as by default.
+
+    Fields that are not shown (``repr=False``) are no parameters: what they hold, no text gives back.
+    """
+    name, registered = _found(component)
+    if registered is component:
+        return name
+    if not dataclasses.is_dataclass(component):
+        raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
+    fields = [f for f in dataclasses.fields(component) if f.init and f.repr]
+    values = {f.name: getattr(component, f.name) for f in fields}
+    changed = {
+        f.name: values[f.name] for f in fields if _has_no_default(f) or values[f.name] != f.default
+    }
+    if not changed:
+        return name
+    if list(changed) == [fields[0].name]:
+        single = f"{name}@{text_of(changed[fields[0].name])}"
+        if parsed("", single)[1].keys() == {FIRST}:
+            return single
+    return f"{name}({', '.join(f'{key}={text_of(value)}' for key, value in changed.items())})"
+
+
+def name_of(component: object) -> str:
+    """The name under which a component's class, or the component itself, is registered."""
+    return _found(component)[0]
+
+
+def display_name(component: object) -> str:
+    """The name a component is registered under; of one that is not, its own ``name`` or that of its class."""
+    try:
+        return name_of(component)
+    except DataMarketError:
+        return str(getattr(component, "name", type(component).__name__))
+
+
+def _found(component: object) -> tuple[str, Any]:
+    for known in _components.values():
+        for name, registered in known.items():
+            if registered is component or registered is type(component):
+                return name, registered
+    raise DataMarketError(
+        f"{type(component).__name__} is not registered; decorate it with @register(kind, name)"
+    )
+
+
+def _has_no_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def load(files: Iterable[Path]) -> None:
+    """Import files by their names, as a script beside them would; worker processes find them the same way."""
+    for file in files:
+        _load_script(file)
+
+
+def _load_script(file: Path) -> None:
+    if not file.is_file() or file.suffix != ".py":
+        raise DataMarketError(f"there is no Python file {str(file)!r}; name one that ends in .py")
+    name = file.stem
+    if not name.isidentifier():
+        raise DataMarketError(
+            f"{file.name!r} cannot be imported by its name; use letters, digits and _, as in my_market.py"
+        )
+    there = find_spec(name)
+    if name in sys.modules or (there is not None and there.origin != str(file.resolve())):
+        raise DataMarketError(f"{file.name!r} has the name of a module that is there already; rename it")
+    # Last, so that nothing beside the file can stand in for a library.
+    sys.path.append(str(file.resolve().parent))
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        raise DataMarketError(
+            f"{str(file)!r} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+
+
+class Document(Shown, BaseModel):
+    """A frozen model that refuses unknown keys by name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+D = TypeVar("D", bound=BaseModel)
+
+
+def from_toml(model: type[D], text: str, origin: str) -> D:
+    """A document from TOML text; errors name the file and the key."""
+    try:
+        return model(**tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise DataMarketError(f"{origin} is not valid TOML: {error}") from error
+    except ValidationError as error:
+        raise fault(error, f"{origin}: ") from error
+
+
+def fault(error: ValidationError, before: str = "") -> DataMarketError:
+    """The first thing that pydantic found wrong, as an error of ours; one of ours passes through."""
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, DataMarketError):
+        return cause
+    where = ".".join(str(part) for part in first["loc"])
+    return ParameterError(f"{before}{where}", first["input"], first["msg"])

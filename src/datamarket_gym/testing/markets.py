@@ -1,0 +1,129 @@
+"""Checkers for what makes markets: attacks, partitions, tasks and encoders."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.market.attacks.base import Attack
+from datamarket_gym.market.encoders.base import KINDS, ContentError, Encoder
+from datamarket_gym.market.market import MarketState
+from datamarket_gym.market.tasks.base import Task
+from datamarket_gym.market.tasks.partitions import Partition
+from datamarket_gym.testing.base import (
+    ConformanceError,
+    changed,
+    check_written,
+    fresh_market,
+    promise,
+    samples,
+    small_market,
+)
+
+
+def validate_encoder(encoder: Encoder) -> None:
+    """One finite vector per item, whatever its neighbours in the batch; bad content is named."""
+    check_written("encoder", encoder)
+    promise(encoder.kind in KINDS, f"kind {encoder.kind!r} is none of {KINDS}")
+    items = samples(encoder.kind, small_market().dataset.features[:6]).tolist()
+    found = encoder.encode(items)
+    promise(found.ndim == 2 and len(found) == len(items), "not one vector per item")
+    promise(np.isfinite(found).all(), "a vector is not finite")
+    promise((np.linalg.norm(found, axis=1) > 0).all(), "a vector has zero norm")
+    promise((encoder.encode(items) == found).all(), "the same items gave two sets of vectors")
+    alone = np.concatenate([encoder.encode([item]) for item in items[::-1]])[::-1]
+    gap = np.linalg.norm(alone - found, axis=1) / np.linalg.norm(found, axis=1)
+    promise((gap < 1e-2).all(), "a vector depends on the other items of its batch")
+    for bad in ("", b"", None):
+        try:
+            encoder.encode([items[0], bad])
+        except ContentError as error:
+            promise(error.row == 1, f"bad content in row 1 was reported in row {error.row}")
+        else:
+            promise(False, f"{bad!r} was embedded")
+
+
+def validate_attack(attack: Attack) -> None:
+    """Any provider can attack, in the same way each time; others' units stay as they were; the truth covers every unit.
+
+    So it is in a market without labels, or the attack says why it cannot be played there.
+    """
+    check_written("attack", attack)
+    _check_played(attack, fresh_market(attack.needs_content).state)
+    bare = fresh_market(attack.needs_content, labels=False).state
+    try:
+        _check_played(attack, bare)
+    except DataMarketError as error:
+        promise(
+            not isinstance(error, ConformanceError) and attack.beyond(bare.honest.submission.label),
+            f"in a market without labels: {error}",
+        )
+
+
+def _check_played(attack: Attack, state: MarketState) -> None:
+    honest = state.honest.submission
+    before = honest.take(np.arange(len(honest)))
+    for provider in range(len(state.providers)):
+        first, again = attack.apply(provider, state), attack.apply(provider, state)
+        column = changed(honest, before)
+        promise(not column, f"the honest market was changed: {column}")
+        _same(first, again)
+        attacker = first.attacker
+        promise(attacker in state.providers, f"{attacker!r} is not a provider of the market")
+        promise(first.identities_of(str(attacker)), f"{attacker} is left without an identity")
+        _others_untouched(first, state.honest)
+
+
+def _same(first: SubmittedProfile, again: SubmittedProfile) -> None:
+    broken = "applied twice to the same market, the attack gives two different profiles"
+    promise(len(first.submission) == len(again.submission), broken)
+    column = changed(first.submission, again.submission)
+    promise(not column, f"{broken}: {column}; draw random numbers from own.rng")
+    one, other = (p.truth.aligned(p.submission) for p in (first, again))
+    promise(
+        (one.owner == other.owner).all()
+        and (one.source == other.source).all()
+        and dict(one.controller) == dict(other.controller),
+        f"{broken}: the truth",
+    )
+
+
+def _others_untouched(attacked: SubmittedProfile, honest: SubmittedProfile) -> None:
+    truth = attacked.truth.aligned(attacked.submission)
+    controllers = truth.controllers(attacked.submission)[attacked.submission.identity_codes]
+    theirs = np.flatnonzero(controllers != attacked.attacker)
+    before = np.flatnonzero(honest.truth.aligned(honest.submission).owner != attacked.attacker)
+    promise(
+        set(attacked.submission.id[theirs]) == set(honest.submission.id[before]),
+        "other providers' units went missing or were added",
+    )
+    now, then = (
+        each.take(rows[np.argsort(each.id[rows])])
+        for each, rows in ((attacked.submission, theirs), (honest.submission, before))
+    )
+    column = changed(now, then)
+    promise(not column, f"other providers' units were changed: {column}")
+
+
+def validate_partition(partition: Partition) -> None:
+    """Everyone gets as many rows as asked, and no row is dealt twice."""
+    check_written("partition", partition)
+    label = np.repeat(np.arange(4), 100)
+    dealt = partition.deal(label, 5, 12, np.random.default_rng(0))
+    promise(len(dealt) == 5, f"5 providers asked, {len(dealt)} dealt to")
+    promise(all(len(rows) == 12 for rows in dealt), "a provider got another number of rows than 12")
+    everything = np.concatenate(dealt)
+    promise(len(np.unique(everything)) == len(everything), "a row was dealt twice")
+
+
+def validate_task(task: Task) -> None:
+    """The same seed gives the same draw, and another seed another."""
+    check_written("task", task)
+    first, again, other = task.draw(0), task.draw(0), task.draw(1)
+    promise((first.dataset.features == again.dataset.features).all(), "seed 0 gave two draws")
+    promise(
+        first.dataset.features.shape != other.dataset.features.shape
+        or (first.dataset.features != other.dataset.features).any(),
+        "seeds 0 and 1 gave the same draw",
+    )

@@ -1,0 +1,222 @@
+"""Checkers for what makes mechanisms: evidence, representatives, allocations, and the whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph, EvidenceLayer
+from datamarket_gym.execution.arrays import Codes
+from datamarket_gym.market.attacks.content import ImageVariants, TextVariants
+from datamarket_gym.market.attacks.copies import NearDuplicates
+from datamarket_gym.mechanism.allocation import Allocation, Provenance
+from datamarket_gym.mechanism.external import OwnMechanism, Payer
+from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism
+from datamarket_gym.mechanism.representatives import Collapse, Representative
+from datamarket_gym.testing.base import changed, check_written, promise, small_market
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
+
+
+def _attacked(content: str = "") -> SubmittedProfile:
+    """A profile with exact copies, near copies and honest units."""
+    attack = {"text": TextVariants("typos"), "image": ImageVariants("jpeg")}.get(content)
+    return (attack or NearDuplicates(sigma=1e-3)).apply(0, small_market(content).state)
+
+
+def _partition_of(label: Codes) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(label == k).tolist()) for k in np.unique(label)}
+
+
+def _shuffled(submission: Submission) -> tuple[Submission, Codes]:
+    order = np.random.default_rng(1).permutation(len(submission))
+    return submission.take(order), order
+
+
+def validate_evidence(layer: EvidenceLayer) -> None:
+    """Edges are between units of the submission; clusters do not depend on row order or names."""
+    check_written("evidence", layer)
+    profile = _attacked(layer.needs_content)
+    truth = profile.truth if layer.needs_oracle else None
+    for granularity in GRANULARITIES:
+        found = EvidenceGraph.build(profile.submission, layer, granularity=granularity, truth=truth)
+        edges, n = found.edges, len(profile.submission)
+        promise(((edges.left >= 0) & (edges.left < n)).all(), "an edge leaves the submission")
+        promise(((edges.right >= 0) & (edges.right < n)).all(), "an edge leaves the submission")
+        promise((edges.left != edges.right).all(), "an edge ties a unit to itself")
+        promise(np.isfinite(edges.score).all(), "an edge has no finite score")
+        promise((np.char.str_len(edges.reason) > 0).all(), "an edge has no reason")
+        promise(
+            all((found.label[edges.left] == found.label[edges.right]).tolist()),
+            "two tied units are in different clusters",
+        )
+    if layer.needs_oracle:
+        return
+    label = EvidenceGraph.build(profile.submission, layer).label
+    shuffled, order = _shuffled(profile.submission)
+    back = np.argsort(order)
+    promise(
+        _partition_of(EvidenceGraph.build(shuffled, layer).label[back]) == _partition_of(label),
+        "the clusters depend on the order of rows",
+    )
+    renamed = shuffled.take(back, {"identity": np.char.add("z", profile.submission.identity[::-1])})
+    promise(
+        _partition_of(EvidenceGraph.build(renamed, layer).label) == _partition_of(label),
+        "the clusters of units depend on the names of identities",
+    )
+
+
+def validate_representative(representative: Representative) -> None:
+    """Every cluster keeps a row, claims on each row add up to one, and row order does not matter."""
+    check_written("representative", representative)
+    submission = _attacked().submission
+    clusters = EvidenceGraph.build(submission, "cosine@0.95")
+    kept = representative.canonical(submission, clusters)
+    promise(set(kept.cluster.tolist()) == set(range(clusters.n_clusters)), "a cluster was left empty")
+    per_row = np.bincount(kept.claim_row, weights=kept.claim_share, minlength=len(kept.label))
+    promise(np.allclose(per_row, 1.0), "the claims on a canonical unit do not add up to one")
+    promise(
+        (clusters.label[kept.claim_unit] == kept.cluster[kept.claim_row]).all(),
+        "a unit of another cluster claims a canonical unit",
+    )
+    shuffled, order = _shuffled(submission)
+    again = representative.canonical(
+        shuffled, Clusters(clusters.label[order], clusters.edges, clusters.granularity, shuffled)
+    )
+    promise(
+        sorted(zip(kept.cluster.tolist(), kept.keys.tolist(), strict=True))
+        == sorted(zip(again.cluster.tolist(), again.keys.tolist(), strict=True)),
+        "the canonical units depend on the order of rows",
+    )
+
+
+def validate_allocation(allocation: Allocation) -> None:
+    """Shares are positive and add up to one in every cluster, whatever the identities are called."""
+    check_written("allocation", allocation)
+    profile = _attacked()
+    shares = _shares(allocation, profile.submission, profile.truth)
+    renames = {str(name): f"z{i}" for i, name in enumerate(profile.submission.identities[::-1])}
+    names = np.array([renames[str(name)] for name in profile.submission.identity])
+    controller = {renames[k]: v for k, v in profile.truth.controller.items()}
+    truth = GroundTruth(profile.truth.id, profile.truth.owner, profile.truth.source, controller)
+    everything = np.arange(len(names))
+    other = _shares(allocation, profile.submission.take(everything, {"identity": names}), truth)
+    promise(
+        {(c, renames[i]): s for (c, i), s in shares.items()} == other,
+        "shares depend on what identities are called",
+    )
+
+
+def _shares(
+    allocation: Allocation, submission: Submission, truth: GroundTruth
+) -> dict[tuple[int, str], float]:
+    clusters = EvidenceGraph.build(submission, "cosine@0.95", granularity="identity")
+    canonical = Collapse().canonical(submission, clusters)
+    shown = truth if allocation.needs_oracle else None
+    shares = allocation.shares(Provenance(submission, clusters, canonical, shown))
+    promise((shares.share > 0).all(), "a share is not positive")
+    promise(
+        np.allclose(np.bincount(shares.cluster, weights=shares.share), 1.0),
+        "the shares of a cluster do not add up to one",
+    )
+    names = submission.identities[shares.identity].tolist()
+    # Clusters are named by their units, which are the same under any names of identities.
+    first = [int(clusters.members(c)[0]) for c in shares.cluster.tolist()]
+    found: dict[tuple[int, str], float] = defaultdict(float)
+    for pair, share in zip(zip(first, names, strict=True), shares.share.tolist(), strict=True):
+        found[pair] += share
+    return {pair: round(share, 12) for pair, share in found.items()}
+
+
+def validate_mechanism(mechanism: Payer) -> None:
+    """The spec survives JSON, nothing of a cluster's score is lost, and names do not matter.
+
+    Of a mechanism that is not of our pipeline: it pays every identity a finite amount, the same for the
+    same units in any order and under any names, and leaves the submission as it was.
+    """
+    if not isinstance(mechanism, Mechanism):
+        _check_own(as_mechanism(mechanism))
+        return
+    promise(
+        Mechanism.model_validate_json(mechanism.model_dump_json()) == mechanism,
+        "the spec does not survive JSON",
+    )
+    profile, utility = _attacked(), Utility("knn@3")
+    paid = mechanism.pay(profile.submission, small_market().utility_oracle(utility), profile.truth)
+    promise(np.isfinite(paid.totals).all(), "a payment is not finite")
+    promise(
+        abs(paid.amount.sum() - paid.scores.values.sum()) < 1e-9,
+        "the payments do not add up to the scores",
+    )
+    shuffled, _ = _shuffled(profile.submission)
+    again = mechanism.pay(shuffled, small_market().utility_oracle(utility), profile.truth)
+    promise(paid.as_dict() == again.as_dict(), "payments depend on the order of rows")
+    if not mechanism.evidence.needs_oracle:  # some err, by a draw for each name
+        _names_do_not_matter(mechanism, profile, small_market().utility_oracle(utility), paid.as_dict())
+
+
+def _check_own(mechanism: Mechanism | OwnMechanism) -> None:
+    profile, oracle = _attacked(), small_market().utility_oracle(Utility("knn@3"))
+    submission = profile.submission
+    before = submission.take(np.arange(len(submission)))
+    paid = mechanism.pay(submission, oracle, profile.truth).as_dict()
+    column = changed(submission, before)
+    promise(not column, f"the mechanism changes the submission: {column}; work on a copy")
+    promise(
+        mechanism.pay(submission, oracle, profile.truth).as_dict() == paid,
+        "the same submission was paid in two ways; draw random numbers from a seed of its own",
+    )
+    copies = NearDuplicates(sigma=0.0).apply(0, small_market().state)  # which ties between equals decide
+    for each in (profile, copies):
+        one, other = (
+            mechanism.pay(units, oracle, each.truth).as_dict()
+            for units in (each.submission, _shuffled(each.submission)[0])
+        )
+        promise(
+            np.allclose([other[name] for name in one], list(one.values()), atol=1e-9),
+            "payments depend on the order of rows",
+        )
+        _names_do_not_matter(mechanism, each, oracle, one)
+
+
+def _names_do_not_matter(
+    mechanism: Mechanism | OwnMechanism,
+    profile: SubmittedProfile,
+    utility: UtilityOracle,
+    paid: Mapping[str, float],
+) -> None:
+    """The same units under other names of identities and of units, which sort the other way, are paid the same."""
+    renamed, names = _renamed(profile)
+    other = mechanism.pay(renamed.submission, utility, renamed.truth).as_dict()
+    promise(
+        np.allclose([other[names[name]] for name in paid], list(paid.values()), atol=1e-9),
+        "payments depend on what identities or units are called",
+    )
+
+
+def _renamed(profile: SubmittedProfile) -> tuple[SubmittedProfile, dict[str, str]]:
+    submission, truth = profile.submission, profile.truth.aligned(profile.submission)
+    by_name = np.lexsort((submission.id, submission.identity))
+    names, units = (
+        {str(old): f"{stem}{len(column) - i:05d}" for i, old in enumerate(column)}
+        for stem, column in (("n", submission.identities), ("u", submission.id[by_name]))
+    )
+    identity, unit = (
+        np.array([new[str(old)] for old in column])
+        for new, column in ((names, submission.identity), (units, submission.id))
+    )
+    told = {"identity": identity, "id": unit, "batch": identity}
+    source = np.array([units.get(str(old), str(old)) for old in truth.source])
+    if submission.source is not None:
+        told["source"] = np.array([units.get(str(old), str(old)) for old in submission.source])
+    controller = {names[name]: truth.controller[name] for name in names}
+    return (
+        SubmittedProfile(
+            submission.take(np.arange(len(submission)), told),
+            GroundTruth(unit, truth.owner, source, controller),
+        ),
+        names,
+    )

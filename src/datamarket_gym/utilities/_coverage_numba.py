@@ -1,0 +1,166 @@
+"""The loops of `covered_by`, compiled by numba; imported only where a block is worth it.
+
+Players are sorted by two passes over 11 bits each of where their g lies between the floor and the largest, which puts
+nearly all in order, and then by insertion on g itself. Who has made many lie closer together than that finds them
+merged instead.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.execution.arrays import Codes, Features, Values
+from datamarket_gym.utilities.accelerators import kept
+
+_BITS = 11
+_BINS = 1 << _BITS
+_TOP = float((1 << 2 * _BITS) - 1)
+_MOVES = 8  # by insertion, for each player, before it is given up
+_NARROW = 1e-200  # a range of g that cannot be divided into bins
+
+
+def ranked(similarity: Values, c: float, floor: float) -> tuple[Codes, Values]:
+    """`Covers.ranked`."""
+    n = len(similarity)
+    place, g = np.empty(n, dtype=np.int32), np.empty(n)
+    found = _one(similarity, c, floor, place, g)
+    return place[:found].astype(np.int64), g[:found]
+
+
+def add(
+    similarity: Features,
+    c: float,
+    floor: Values,
+    decides: Values,
+    slot: Codes,
+    total: Values,
+    by_slot: Features,
+    most: Values,
+) -> None:
+    """`Covers.add`; ``most`` is written to."""
+    _add(similarity, c, floor, decides, slot, total, by_slot, most)
+
+
+@numba.njit(nogil=True)
+def _in_order(s, c, floor, place, g, other_place, other_g, count):  # type: ignore[no-untyped-def]
+    """Write places and g of those above c and the floor, from the least on, and return how many they are."""
+    span = 1.0 - c
+    m = 0
+    for k in range(len(s)):  # without branches: every second one would be guessed wrongly
+        x = (s[k] - c) / span
+        x = min(x, 1.0)
+        g[m], place[m] = x, k
+        m += (s[k] > c) & (x > floor)
+    if m < 2:
+        return m
+    high = floor
+    for i in range(m):
+        high = max(high, g[i])
+    moves = 0
+    if high - floor > _NARROW:
+        scale = _TOP / (high - floor)
+        count[:] = 0
+        for i in range(m):
+            bins = np.int64((g[i] - floor) * scale)
+            count[0, bins & (_BINS - 1)] += 1
+            count[1, bins >> _BITS] += 1
+        low_at = high_at = 0
+        for b in range(_BINS):
+            here, there = count[0, b], count[1, b]
+            count[0, b], count[1, b] = low_at, high_at
+            low_at, high_at = low_at + here, high_at + there
+        for i in range(m):
+            bins = np.int64((g[i] - floor) * scale) & (_BINS - 1)
+            other_g[count[0, bins]], other_place[count[0, bins]] = g[i], place[i]
+            count[0, bins] += 1
+        for i in range(m):
+            bins = np.int64((other_g[i] - floor) * scale) >> _BITS
+            g[count[1, bins]], place[count[1, bins]] = other_g[i], other_place[i]
+            count[1, bins] += 1
+        for i in range(1, m):
+            x = g[i]
+            if x < g[i - 1]:
+                p, j = place[i], i
+                while j > 0 and g[j - 1] > x:
+                    g[j], place[j] = g[j - 1], place[j - 1]
+                    j -= 1
+                g[j], place[j] = x, p
+                moves += i - j
+                if moves > _MOVES * m:
+                    break
+    if high - floor <= _NARROW or moves > _MOVES * m:
+        # Stable, and so were the steps before: equal ones stay in their order.
+        order = np.argsort(g[:m], kind="mergesort")
+        for i in range(m):
+            other_g[i], other_place[i] = g[order[i]], place[order[i]]
+        g[:m], place[:m] = other_g[:m], other_place[:m]
+    return m
+
+
+@kept(__file__, nogil=True)
+def _one(s: Values, c: float, floor: float, place: NDArray[np.int32], g: Values) -> int:
+    other_place, other_g = np.empty_like(place), np.empty_like(g)
+    count = np.empty((2, _BINS), dtype=np.int32)
+    return _in_order(s, c, floor, place, g, other_place, other_g, count)
+
+
+@kept(__file__, nogil=True)
+def _add(
+    similarity: Features,
+    c: float,
+    floor: Values,
+    decides: Values,
+    slot: Codes,
+    total: Values,
+    by_slot: Features,
+    most: Values,
+) -> None:
+    n = similarity.shape[1]
+    place, other_place = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    g, other_g = np.empty(n), np.empty(n)
+    count = np.empty((2, _BINS), dtype=np.int32)
+    for row in range(len(similarity)):
+        m = _in_order(similarity[row], c, floor[row], place, g, other_place, other_g, count)
+        if m == 0:
+            continue
+        most[row] = g[m - 1] - floor[row]
+        before, value = floor[row], 0.0
+        grouped = by_slot[slot[row]] if len(by_slot) else total
+        for i in range(m):
+            value += (g[i] - before) * decides[m - 1 - i]
+            before = g[i]
+            total[place[i]] += value
+            if len(by_slot):
+                grouped[place[i]] += value
+
+
+@kept(__file__, nogil=True)
+def keep(
+    z: int,
+    who: Codes,
+    g: Values,
+    part: Values,
+    row: NDArray[np.int32],
+    degree: Features,
+    parts: Features,
+    place: NDArray[np.int32],
+    least: Values,
+) -> None:
+    """`covered_rows`: the part of each player in one validation row, where it is larger than the least that is kept."""
+    rank = 1
+    for i in range(len(who) - 1, -1, -1):
+        if i + 1 < len(who) and g[i] != g[i + 1]:
+            rank = len(who) - i
+        player = who[i]
+        if part[i] > least[player]:
+            slot = 0
+            for k in range(1, parts.shape[1]):
+                if parts[player, k] < parts[player, slot]:
+                    slot = k
+            row[player, slot], degree[player, slot] = z, g[i]
+            parts[player, slot], place[player, slot] = part[i], rank
+            least[player] = parts[player, 0]
+            for k in range(1, parts.shape[1]):
+                least[player] = min(least[player], parts[player, k])

@@ -1,0 +1,214 @@
+"""Arrays of the device that learners compute on: the same few operations, of numpy or of torch.
+
+What is written with them runs on a graphics card, and in tests, without one, on numpy arrays.
+
+Compiled kernels kept on disk, and thrown away when any source compiled into them changes.
+
+numba keeps the machine code of a function together with a stamp of the one file that holds it. Code
+and constants of other files are compiled into it too, and a change there would go unnoticed. Here the
+stamp is a hash of the bytes of all of them. Where the code is kept is numba's choice (next to the
+source, or in the user's cache where that is read-only), and a new stamp overwrites the old code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numpy.typing import NDArray
+
+from datamarket_gym.errors import require_extra
+from datamarket_gym.execution.arrays import Codes
+
+Array = Any
+"""Of numpy or of torch."""
+
+
+def is_torch_array(array: Array) -> bool:
+    """Whether this is a tensor of torch; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def array_namespace(array: Array) -> Any:
+    """The functions of the array API standard for an array: NumPy has them itself, torch by array-api-compat."""
+    if not is_torch_array(array):
+        return np
+    require_extra("array_api_compat", "torch")
+    from array_api_compat import torch as namespace
+
+    return namespace
+
+
+class HostArrays:
+    """The few operations that numpy and torch name differently, of numpy; ``xp`` has those that both name alike."""
+
+    xp: Any = np
+
+    def put(self, array: NDArray[Any]) -> Array:
+        """The array, on the device."""
+        return array
+
+    def got(self, array: Array) -> NDArray[Any]:
+        """The array, back."""
+        return np.asarray(array)
+
+    def empty(self, rows: int, columns: int, kind: str = "float64") -> Array:
+        """Room for a matrix of numbers of a kind."""
+        return np.empty((rows, columns), dtype=kind)
+
+    def widened(self, array: Array) -> Array:
+        """The same numbers as float64."""
+        return array.astype(np.float64)
+
+    def clipped(self, g: Array) -> Array:
+        """At most one."""
+        return np.minimum(g, 1.0)
+
+    def chosen(self, which: Array, one: Array, other: Array) -> Array:
+        """One where it holds, else the other."""
+        return np.where(which, one, other)
+
+    def rising(self, g: Array) -> tuple[Array, Array]:
+        """Each row sorted, and where its numbers were."""
+        order = np.argsort(g, axis=1, kind="stable")
+        return np.take_along_axis(g, order, axis=1), order
+
+    def running(self, steps: Array) -> Array:
+        """Sums of each row from its first number on."""
+        return np.cumsum(steps, axis=1)
+
+    def last_step(self, steps: Array) -> Array:
+        """The place of the last step above zero at or before each place, 0 where there is none."""
+        places = np.where(steps > 0.0, np.arange(steps.shape[1]), 0)
+        return np.maximum.accumulate(places, axis=1)
+
+    def taken(self, array: Array, places: Array) -> Array:
+        """Numbers of each row at places."""
+        return np.take_along_axis(array, places, axis=1)
+
+    def put_back(self, array: Array, places: Array) -> Array:
+        """The inverse of `taken`."""
+        out = np.empty_like(array)
+        np.put_along_axis(out, places, array, axis=1)
+        return out
+
+    def largest_of(self, similar: Array, starts: Codes) -> Array:
+        """The largest of each row between one start and the next."""
+        return np.maximum.reduceat(similar, starts, axis=1)
+
+
+class CudaArrays(HostArrays):
+    """The same of torch."""
+
+    def __init__(self, device: str = "cuda") -> None:
+        import torch
+
+        self.xp = self._torch = torch
+        self._device = device
+
+    def put(self, array: NDArray[Any]) -> Array:
+        """The array, on the device."""
+        native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        return self._torch.from_numpy(native).to(self._device)
+
+    def got(self, array: Array) -> NDArray[Any]:
+        """The array, back."""
+        found: NDArray[Any] = array.cpu().numpy()
+        return found
+
+    def empty(self, rows: int, columns: int, kind: str = "float64") -> Array:
+        """Room for a matrix of numbers of a kind."""
+        return self._torch.empty((rows, columns), dtype=getattr(self._torch, kind), device=self._device)
+
+    def widened(self, array: Array) -> Array:
+        """The same numbers as float64."""
+        return array.to(self._torch.float64)
+
+    def clipped(self, g: Array) -> Array:
+        """At most one."""
+        return g.clamp_(max=1.0)
+
+    def chosen(self, which: Array, one: Array, other: Array) -> Array:
+        """One where it holds, else the other."""
+        return self._torch.where(which, one, other)
+
+    def rising(self, g: Array) -> tuple[Array, Array]:
+        """Each row sorted, and where its numbers were."""
+        found = self._torch.sort(g, dim=1, stable=True)
+        return found.values, found.indices
+
+    def running(self, steps: Array) -> Array:
+        """Sums of each row from its first number on."""
+        return self._torch.cumsum(steps, dim=1)
+
+    def last_step(self, steps: Array) -> Array:
+        """The place of the last step above zero at or before each place, 0 where there is none."""
+        places = self._torch.arange(steps.shape[1], device=self._device)
+        return self._torch.cummax(self._torch.where(steps > 0.0, places, 0), dim=1).values
+
+    def taken(self, array: Array, places: Array) -> Array:
+        """Numbers of each row at places."""
+        return self._torch.gather(array, 1, places)
+
+    def put_back(self, array: Array, places: Array) -> Array:
+        """The inverse of `taken`."""
+        return self._torch.empty_like(array).scatter_(1, places, array)
+
+    def largest_of(self, similar: Array, starts: Codes) -> Array:
+        """The largest of each row between one start and the next."""
+        ends = np.append(starts[1:], similar.shape[1])
+        lengths = self.put(ends - starts)
+        return self._torch.segment_reduce(
+            similar.T.contiguous(), "max", lengths=lengths, axis=0
+        ).T.contiguous()
+
+
+def arrays_of(device: str) -> HostArrays:
+    """Of the device that `core.compute` names."""
+    return HostArrays() if device == "cpu" else CudaArrays(device)
+
+
+class _ContentCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache of one function, stamped by the content of several files."""
+
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
+        super().__init__(function)
+        self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, stamp)
+
+    def filled(self) -> bool:
+        """Whether there is machine code for this stamp."""
+        return bool(self._cache_file._load_index())
+
+
+def kept(*sources: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function as `numba.njit` does and keep it while ``sources`` are the same bytes.
+
+    ``sources`` are the files whose code or constants are compiled into it, its own included.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        dispatcher._cache = _ContentCache(function, stamp(*sources))
+        return dispatcher
+
+    return compiled
+
+
+def stamp(*sources: str) -> str:
+    """A hash of the files' bytes, in the order given."""
+    whole = hashlib.sha256()
+    for source in sources:
+        whole.update(hashlib.sha256(Path(source).read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def is_compiled(dispatcher: Any) -> bool:
+    """Whether its machine code is kept, so that calling it costs no compilation."""
+    return bool(dispatcher._cache.filled())

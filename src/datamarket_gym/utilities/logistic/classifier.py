@@ -1,0 +1,303 @@
+"""Which engine answers: compiled kernels for few parameters and many coalitions, else whole batches,
+which begin in single precision where there are many features.
+
+The choice is a function of the problem, of how many games like it are to be played, and of what is
+installed: all coalitions of its players are assumed to be asked for. All engines give the same answers.
+
+The registered learner and its scorers: checks, easy cases, choice of engine, report.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.display import Shown
+from datamarket_gym.errors import ParameterError, require_in
+from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Values
+from datamarket_gym.execution.parallel import available_cores
+from datamarket_gym.parameters import OneOf, Range
+from datamarket_gym.registry import register
+from datamarket_gym.utilities.base import Scorer, TrainingRows, UtilityFunction, ValidationRows
+from datamarket_gym.utilities.logistic import certainty as exact
+from datamarket_gym.utilities.logistic.batched import BatchedGames
+from datamarket_gym.utilities.logistic.layout import stack
+from datamarket_gym.utilities.logistic.low_precision import Wide
+from datamarket_gym.utilities.logistic.problem import Problem, prepare, present
+
+_COMPILED = 400  # parameters up to which compiled kernels beat matrix products
+_WIDE = 65  # features from which rows are fitted so closely that few of them bend the loss
+_WORTH_LOADING = 200  # coalitions that take as long in batches as loading the kernels
+_WORTH_COMPILING = 4000  # half a minute, once on a machine: nobody should wait for it to solve a few
+
+
+class Engine(Protocol):
+    """Solves coalitions with at least two classes."""
+
+    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
+        """Correct predictions, whether they are proven, and gradient evaluations spent.
+
+        What is not proven is solved again by `exact`.
+        """
+
+
+class Batched:
+    """Whole batches on NumPy: without numba, and for few coalitions."""
+
+    def __init__(self, problem: Problem, C: float, jobs: int) -> None:
+        self._games = BatchedGames(stack([problem], C, np.empty(0)), jobs)
+
+    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
+        """See `Engine`."""
+        (answer,) = self._games.solve([coalitions])
+        return answer.correct, answer.proven, answer.gradients
+
+
+class NoEngine:
+    """Leaves everything to `exact`."""
+
+    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
+        """Nothing proven."""
+        n = len(coalitions)
+        return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool), 0
+
+
+def choose(problem: Problem, C: float, jobs: int, backend: str = "auto", games: int = 1) -> Engine:
+    """The engine for a problem; ``backend`` (compiled, wide, batched, exact) overrides the choice."""
+    if backend == "auto":
+        many = "wide" if problem.features.shape[1] >= _WIDE else "batched"
+        backend = "compiled" if _worth_compiled_kernels(problem, games) else many
+    if backend == "compiled":
+        from datamarket_gym.utilities.logistic.compiled import Compiled
+
+        return Compiled(problem, C, jobs)
+    if backend == "wide":
+        return Wide(problem, C, jobs)
+    return Batched(problem, C, jobs) if backend == "batched" else NoEngine()
+
+
+def _worth_compiled_kernels(problem: Problem, games: int) -> bool:
+    coalitions = 2**problem.n_players - 1
+    small = problem.n_classes * (problem.features.shape[1] + 1) <= _COMPILED and problem.n_classes <= 60
+    if not small or coalitions <= _WORTH_LOADING or find_spec("numba") is None:
+        return False
+    from datamarket_gym.utilities.accelerators import is_compiled
+    from datamarket_gym.utilities.logistic._numba import solve_part
+
+    return coalitions * games > _WORTH_COMPILING or is_compiled(solve_part)
+
+
+@dataclass
+class SolverReport(Shown):
+    """What a scorer has done so far."""
+
+    coalitions: int = 0  # solved, single-class ones included
+    proven: int = 0  # predictions certain by proof (or because there is one class only)
+    converged: int = 0  # certain because the gradient is at rounding level
+    ties: int = 0  # a validation row stayed within rounding of a boundary: lowest class taken
+    gradients: int = 0  # gradient evaluations
+
+    def add(self, other: SolverReport) -> None:
+        """Add the counts of another report."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+class LogisticScorer(Scorer):
+    """Answers coalitions on the CPU; `report` counts what it took."""
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        validation: ValidationRows,
+        C: float = 1.0,
+        jobs: int = 0,
+        backend: str = "auto",
+        games: int = 1,
+    ) -> None:
+        self.problem = prepare(rows, validation)
+        self.C = float(C)
+        self.jobs, self.backend, self.games = jobs or available_cores(), backend, games
+        self.report = SolverReport()
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What solves coalitions of more than one class."""
+        return choose(self.problem, self.C, self.jobs, self.backend, self.games)
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """Validation accuracy of each coalition."""
+        return self.correct(coalitions) / len(self.problem.validation_label)
+
+    def correct(self, coalitions: CoalitionMatrix) -> Codes:
+        """Number of validation rows each coalition's model gets right."""
+        coalitions = np.asarray(coalitions)
+        correct, todo = _one_class(self.problem, coalitions, self.report)
+        if len(todo):
+            hits, proven, gradients = self.engine.solve(coalitions[todo])
+            self.report.gradients += gradients
+            _settle(self.problem, self.C, coalitions[todo], hits, proven, self.report)
+            correct[todo] = hits
+        return correct
+
+
+class StackedLogisticScorer(Shown):
+    """Answers the coalitions of several games with the same features and classes in one batch.
+
+    ``device`` is "numpy", or a device of torch: "cpu", "cuda", or "auto" (cuda where there is one).
+    Values are those of `LogisticScorer`.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[tuple[TrainingRows, ValidationRows]],
+        C: float = 1.0,
+        device: str = "auto",
+    ) -> None:
+        require_in("C", C, 0.0, 1e6, open_low=True)
+        self.C = float(C)
+        self.problems = [prepare(rows, validation) for rows, validation in problems]
+        self.report = SolverReport()
+        self.games = BatchedGames(stack(self.problems, self.C, _empty(device)))
+
+    def correct(self, coalitions: Sequence[CoalitionMatrix]) -> list[Codes]:
+        """Validation rows that each coalition's model gets right, game by game."""
+        if len(coalitions) != len(self.problems):
+            raise ParameterError("coalitions", len(coalitions), "pass one matrix per game")
+        matrices = [np.asarray(asked) for asked in coalitions]
+        counts, open_ = [], []
+        for problem, asked in zip(self.problems, matrices, strict=True):
+            hits, todo = _one_class(problem, asked, self.report)
+            counts.append(hits)
+            open_.append(todo)
+        if any(len(todo) for todo in open_):
+            remaining = [c[todo] for c, todo in zip(matrices, open_, strict=True)]
+            answers = self.games.solve(remaining)
+            for problem, hits, todo, c, answer in zip(
+                self.problems, counts, open_, remaining, answers, strict=True
+            ):
+                self.report.gradients += answer.gradients
+                _settle(problem, self.C, c, answer.correct, answer.proven, self.report)
+                hits[todo] = answer.correct
+        return counts
+
+
+class TorchLogisticScorer(Scorer):
+    """Answers the coalitions of one game on a device; see `StackedLogisticScorer`."""
+
+    def __init__(
+        self, rows: TrainingRows, validation: ValidationRows, C: float = 1.0, device: str = "auto"
+    ) -> None:
+        self.stacked = StackedLogisticScorer([(rows, validation)], C, device)
+
+    @property
+    def report(self) -> SolverReport:
+        """What the scorer has done so far."""
+        return self.stacked.report
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """Validation accuracy of each coalition."""
+        return self.correct(coalitions) / len(self.stacked.problems[0].validation_label)
+
+    def correct(self, coalitions: CoalitionMatrix) -> Codes:
+        """Number of validation rows each coalition's model gets right."""
+        return self.stacked.correct([coalitions])[0]
+
+
+def _one_class(
+    problem: Problem, coalitions: CoalitionMatrix, report: SolverReport
+) -> tuple[Codes, Codes]:
+    """Hits of coalitions with one class, which predict it, and the places of all others."""
+    if coalitions.dtype != bool or coalitions.shape[1:] != (problem.n_players,):
+        raise ParameterError(
+            "coalitions",
+            f"{coalitions.dtype} array of shape {coalitions.shape}",
+            f"pass a boolean matrix of shape (B, {problem.n_players})",
+        )
+    having = present(coalitions, problem.classes)
+    count = having.sum(axis=1)
+    if (count == 0).any():
+        players = np.flatnonzero(coalitions[int((count == 0).argmax())]).tolist()
+        raise ParameterError("coalition", players, "it has no training row; leave it out")
+    label = problem.validation_label
+    known = label[(label >= 0) & (label < problem.n_classes)]
+    hits = np.bincount(known, minlength=problem.n_classes)
+    todo = np.flatnonzero(count > 1)
+    report.coalitions += len(coalitions)
+    report.proven += len(coalitions) - len(todo)
+    return hits[having.argmax(axis=1)].astype(np.int64), todo
+
+
+def _settle(
+    problem: Problem,
+    C: float,
+    coalitions: CoalitionMatrix,
+    correct: Codes,
+    proven: Any,
+    report: SolverReport,
+) -> None:
+    """Solve what stayed open one by one, in place, and report."""
+    report.proven += int(proven.sum())
+    for b in np.flatnonzero(~proven):
+        outcome = exact.solve(problem, coalitions[b], C)
+        correct[b] = outcome.correct
+        report.proven += outcome.proven
+        report.converged += not outcome.proven and not outcome.tied
+        report.ties += outcome.tied
+        report.gradients += outcome.evaluations
+
+
+def _empty(device: str) -> Any:
+    """An array of the library and on the device that is asked for."""
+    if device == "numpy":
+        return np.empty(0)
+    import torch
+
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if torch.device(device).type not in ("cpu", "cuda"):
+        raise ParameterError("device", device, "choose numpy, cpu, cuda or auto")
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError("torch sees no CUDA device")
+    return torch.empty(0, device=device)
+
+
+@register("learner", "logistic")
+@dataclass(frozen=True)
+class Logistic(UtilityFunction):
+    """Classify by logistic regression, trained on every coalition until it converges."""
+
+    title = "logistic regression"
+
+    C: Annotated[
+        float, Range(0, 1e6, open_low=True), "C; the larger, the closer the model follows its data"
+    ] = 1.0
+    device: Annotated[str, OneOf("cpu", "cuda", "auto")] = (
+        "cpu"  # cpu, cuda, or auto (cuda where there is one)
+    )
+    jobs: Annotated[int, Range(0)] = (
+        0  # threads on the CPU; 0 means all cores; results do not depend on it
+    )
+    games: Annotated[int, Range(1)] = (
+        1  # how many are to be played: many are worth compiling kernels for; nor on this
+    )
+
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
+        """Prepare the rows; on the GPU where asked for and available."""
+        if self.device != "cpu":
+            try:
+                return TorchLogisticScorer(rows, validation, self.C, "cuda")
+            except (ImportError, RuntimeError) as error:
+                warnings.warn(
+                    f"logistic on device {self.device!r} is not available ({error}); "
+                    "using the CPU, which gives the same values",
+                    stacklevel=2,
+                )
+        return LogisticScorer(rows, validation, self.C, self.jobs, games=self.games)

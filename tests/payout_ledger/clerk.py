@@ -1,0 +1,125 @@
+"""Everything that can happen to a book, done by the functions that the commands call, on small made-up runs.
+
+A run here is a folder with a manifest and nothing else: a book takes what is entered, whoever worked it out.
+"""
+
+import hashlib
+from pathlib import Path
+
+from datamarket_gym.execution.files import sha256, write_json
+from datamarket_gym.payout.checks import plan as checks
+from datamarket_gym.payout.ledger import runs
+from datamarket_gym.payout.ledger import transactions as batches
+from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger.entries import Line
+from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.store import open_ledger
+
+MANIFEST = {
+    "format": 1, "spec": {}, "inputs": {}, "mechanism": {}, "evidence": {}, "overrides": [], "opening_balances": {},
+    "standing_overrides": [], "settles": None, "versions": {}, "seed": 0, "amount": 0, "currency": "EUR",
+    "identities": 0, "units": 0, "leaked": 0, "clusters": 0, "outputs": {},
+}  # fmt: skip
+
+
+class Clerk:
+    """Works on one book; `folder` holds the folders of its runs."""
+
+    def __init__(self, where, folder):
+        self.where, self.folder = str(where), Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.book = open_ledger(self.where, new=True)
+
+    def run_folder(self, run):
+        return self.folder / run
+
+    def run_id(self, run):
+        return hashlib.sha256(run.encode()).hexdigest()
+
+    def manifest(self, run):
+        return sha256(self.run_folder(run) / "manifest.json")
+
+    def draft(self, run, currency, amount, lines, opening, edition=0):
+        """Enter a run; lines: payee -> (paid, balance after)."""
+        folder = self.run_folder(run)
+        folder.mkdir(exist_ok=True)
+        said = MANIFEST | {"run": self.run_id(run), "edition": edition}
+        write_json(folder / "manifest.json", said)
+        entered = [Line(who, paid, paid + left, left) for who, (paid, left) in lines.items()]
+        return runs.enter(
+            self.book,
+            folder,
+            runs.Draft(
+                run=self.run_id(run), amount=amount, currency=currency, manifest=self.manifest(run), places={},
+                checks=0, lines=entered, taken=runs.Taken(opening), overrides=[], warnings=[], period=run,
+                submissions=self.run_id(f"submissions of {run}"), kept=0,
+            ),
+        )  # fmt: skip
+
+    def approve(self, run, by, manifest=None):
+        accounts = self.book.accounts()
+        found = ledger_warnings(accounts, accounts.required(self.run_id(run)))
+        despite = [warning.name for warning in found]
+        return runs.approve(self.run_folder(run), manifest or self.manifest(run), by, despite)
+
+    def supersede(self, run):
+        return checks.supersede(self.run_folder(run), "0" * 64, self.folder, "checks failed", "1" * 64)
+
+    def paid(self, run, reference):
+        return runs.mark_paid(self.run_folder(run), reference)
+
+    def order(self, currency, run=None):
+        return batches.order(self.book, run=run and self.run_id(run), currency=currency)
+
+    def confirm(self, batch, reference):
+        return batches.confirm(self.book, batch, reference)
+
+    def cancel(self, batch):
+        return batches.cancel(self.book, batch, "the bank refused it")
+
+    def bounce(self, number, payee):
+        return money.bounced(self.book, payee, "account closed", of=number)
+
+    def fee(self, payee, currency, amount):
+        return self.decided(
+            lambda by: money.charge(self.book, payee, amount, currency, "transfer abroad", by)
+        )
+
+    def correct(self, number, payee, amount):
+        return self.decided(
+            lambda by: money.correct(self.book, payee, amount, number, "counted wrongly", by)
+        )
+
+    def decided(self, asked_by):
+        """What people decide, each under a name of their own, as many as it takes."""
+        for name in ("R. Okafor", "M. Ito", *(f"clerk {n}" for n in range(8))):
+            if (entry := asked_by(name)).kind != "asked":
+                return entry
+
+    def hold(self, payee):
+        return money.hold(self.book, payee, "account unknown")
+
+    def release(self, payee):
+        return money.release(self.book, payee, "account known")
+
+    def fund(self, payee, currency, amount):
+        return self.decided(
+            lambda by: money.end_balance(
+                self.book, "funded", payee, currency, "the debtor has left", amount, by
+            )
+        )
+
+    def write_off(self, payee, currency, amount):
+        return self.decided(
+            lambda by: money.end_balance(
+                self.book, "written_off", payee, currency, "the debtor has left", amount, by
+            )
+        )
+
+    def rule_people(self, people, by):
+        with self.book.page() as page:
+            return page.add("rule", content={"approvals": people}, by=by)
+
+    def rule_least(self, currency, least):
+        with self.book.page() as page:
+            return page.add("rule", currency=currency, amount=least, content={"least": True})

@@ -1,0 +1,61 @@
+"""Commands that are typed a second time, because the first seemed to fail or was forgotten, move no money twice."""
+
+import errno
+
+import pytest
+from clerk import Clerk
+
+from datamarket_gym.payout.ledger import store as receipts
+from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.store import LedgerChecksum
+
+
+@pytest.fixture
+def clerk(tmp_path):
+    """Two runs that were paid, in folders that the book finds."""
+    found = Clerk(tmp_path / "book.sqlite", tmp_path / "runs")
+    for month in ("june", "july"):
+        found.draft(month, "EUR", 1000, {"ann": (600, 0), "ed": (400, 0)}, {})
+        found.approve(month, "R. Okafor")
+        found.paid(month, f"transfer of {month}")
+    return found
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def kinds(clerk):
+    return [entry.kind for entry in clerk.book.read()]
+
+
+def test_what_came_back_comes_back_once(clerk):
+    first = money.bounced(clerk.book, "ann", "account closed")
+    with pytest.raises(LedgerError, match=r"has come back before; name an earlier entry with --of"):
+        money.bounced(clerk.book, "ann", "account closed")
+    assert clerk.book.accounts().payable["ann", "EUR"] == 600
+    june = next(e.number for e in clerk.book.read() if e.kind == "sent" and e.payee == "ann")
+    assert june != first.content["of"]
+    money.bounced(clerk.book, "ann", "that one, too", june)
+    assert clerk.book.accounts().payable["ann", "EUR"] == 1200
+
+
+def test_a_disk_that_is_full_after_the_commit_does_not_ask_for_a_second_try(clerk, monkeypatch):
+    of = kinds(clerk).index("payment") + 1
+    monkeypatch.setattr(LedgerChecksum, "close", full)
+    monkeypatch.setattr(receipts, "write_json", full)
+    monkeypatch.setattr(
+        receipts, "_receipts", lambda accounts: [(clerk.run_folder("june"), said(clerk))]
+    )
+    with pytest.warns(UserWarning, match=r"is entered; .* Do not do it again"):
+        assert money.correct(clerk.book, "ann", 5, of, "counted wrongly").kind == "correction"
+    monkeypatch.undo()
+    assert kinds(clerk).count("correction") == 1
+    assert clerk.book.accounts().payable["ann", "EUR"] == 5
+    money.hold(clerk.book, "ann", "account unclear")  # closes the seal
+    assert all(check.good for check in clerk.book.examined())
+
+
+def said(clerk):
+    return receipts.read_receipt(clerk.run_folder("june"))
