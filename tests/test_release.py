@@ -94,7 +94,7 @@ def test_a_new_attack_takes_less_than_thirty_lines_with_its_checker(capsys):
 
     source = (ROOT / "examples/attack_in_thirty_lines.py").read_text(encoding="utf-8")
     assert len(source.splitlines()) < 30
-    assert "check_attack(Echo())" in source
+    assert "validate_attack(Echo())" in source
     try:
         exec(compile(source, "attack_in_thirty_lines.py", "exec"), {"__name__": "example"})
     finally:

@@ -2,8 +2,8 @@
 
 Each raises `ConformanceError` with the first broken promise, and returns None when all hold::
 
-    from datamarket_gym.testing import check_attack
-    check_attack(MyAttack())
+    from datamarket_gym.testing import validate_attack
+    validate_attack(MyAttack())
 """
 
 from datamarket_gym.testing.base import (
@@ -59,5 +59,5 @@ __all__ = [
     "validate_budget_balance",
     "validate_individual_rationality",
     "individually_rational",
-    *(f"check_{kind}" for kind in CHECKERS),
+    *(f"validate_{kind}" for kind in CHECKERS),
 ]
