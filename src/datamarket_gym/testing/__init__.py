@@ -59,5 +59,5 @@ __all__ = [
     "validate_budget_balance",
     "validate_individual_rationality",
     "individually_rational",
-    *(f"validate_{kind}" for kind in CHECKERS),
+    *(checker.__name__ for checker in CHECKERS.values()),
 ]
