@@ -48,6 +48,6 @@ def test_no_unit_below_zero_is_drawn_and_passing_is_no_claim(folder):
     answered(folder)
     assert settle(folder).checked
     filed = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
-    assert (filed["claim"], filed["spill"]["known"]) == ("none", "unknown")
+    assert (filed["claim"], filed["externality"]["known"]) == ("none", "unknown")
     assert filed["kappa"] == max(p.kappa for p in paid_payees(folder, read_manifest(folder)))
-    assert "nothing bounds the spill" in filed["words"]
+    assert "nothing bounds the externality" in filed["words"]

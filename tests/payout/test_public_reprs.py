@@ -148,7 +148,6 @@ def results(market):
     )
     yield from (comparison, guarantees.decompose(comparison))
     yield from (guarantees.Earned.of(paid), guarantees.deterrence(paid, checks))
-    yield guarantees.cluster_precedence(submission, clusters, {submission.id[1]: [submission.id[0]]})
     yield checked_attack(knn, attacked, knn.pay(attacked.submission, oracle), honest, 0.2, oracle)
     yield best_response(target, trials=2)
     yield best_response_dynamics(lambda plays: [len(p) for p in plays], ["ab", "ab"])

@@ -22,7 +22,7 @@ ENTRY = """
     import numba
     import helper
     from helper import FACTOR
-    from datamarket_gym.utilities.accelerators import is_compiled, kept
+    from datamarket_gym.utilities._numba_cache import is_compiled, kept
 
     @numba.njit
     def inner(x):

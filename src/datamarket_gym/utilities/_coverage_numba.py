@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import Codes, Features, Values
-from datamarket_gym.utilities.accelerators import kept
+from datamarket_gym.utilities._numba_cache import kept
 
 _BITS = 11
 _BINS = 1 << _BITS

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Values
-from datamarket_gym.utilities.accelerators import kept
+from datamarket_gym.utilities._numba_cache import kept
 from datamarket_gym.utilities.knn_neighbors import Slack
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ def certificate_of(run: Path, checks: Checks) -> Deterrence:
         payments=[p.paid / 10**money.digits for p in payees],
         kappa=max(p.kappa for p in payees),
         largest_unit=max(p.largest_unit for p in payees),
-        spill=Externality.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
+        externality=Externality.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
         carried=len(settles.carried) if settles else 0,
         examined=_examined(run),
         money=money.code,

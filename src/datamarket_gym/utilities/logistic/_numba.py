@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from datamarket_gym.utilities.accelerators import kept
+from datamarket_gym.utilities._numba_cache import kept
 from datamarket_gym.utilities.logistic import certainty as certificate
 from datamarket_gym.utilities.logistic.certainty import RADII, ROUNDING, SLACK, TIE
 

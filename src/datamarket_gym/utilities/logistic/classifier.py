@@ -23,8 +23,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import ParameterError, require_in
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.execution.parallel import available_cores
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 from datamarket_gym.utilities.base import Scorer, TrainingRows, UtilityFunction, ValidationRows
 from datamarket_gym.utilities.logistic import certainty as exact
 from datamarket_gym.utilities.logistic.batched import BatchedGames
@@ -88,7 +87,7 @@ def _worth_compiled_kernels(problem: Problem, games: int) -> bool:
     small = problem.n_classes * (problem.features.shape[1] + 1) <= _COMPILED and problem.n_classes <= 60
     if not small or coalitions <= _WORTH_LOADING or find_spec("numba") is None:
         return False
-    from datamarket_gym.utilities.accelerators import is_compiled
+    from datamarket_gym.utilities._numba_cache import is_compiled
     from datamarket_gym.utilities.logistic._numba import solve_part
 
     return coalitions * games > _WORTH_COMPILING or is_compiled(solve_part)
