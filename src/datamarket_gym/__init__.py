@@ -6,7 +6,7 @@ allocation rule pays the identities, and an audit says what a cheater could stil
 
     from datamarket_gym import ProviderMarket, Synthetic, get_mechanism
 
-    market = ProviderMarket.from_task(Synthetic(), seed=0, utility="coverage")
+    market = ProviderMarket.from_task(Synthetic(), seed=0, learner="coverage")
     paid = get_mechanism("recommended").pay(market.honest.submission, market.utility_oracle())
     paid.as_dict()
 """

@@ -272,7 +272,7 @@ def chosen(players: int, d: int = 5, games: int = 1) -> str:
 
 def test_the_engine_is_a_function_of_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few coalitions or many features in batches; compiled kernels where they are worth their price."""
-    from datamarket_gym.utilities import _numba_cache as kernel_cache
+    from datamarket_gym.utilities import accelerators as kernel_cache
 
     for ready, expected in ((True, "Compiled"), (False, "Batched")):
         monkeypatch.setattr(kernel_cache, "is_compiled", lambda dispatcher, ready=ready: ready)
@@ -289,7 +289,7 @@ def test_the_engine_is_a_function_of_the_problem(monkeypatch: pytest.MonkeyPatch
 def test_compiling_is_announced_and_only_when_it_happens(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from datamarket_gym.utilities import _numba_cache as kernel_cache
+    from datamarket_gym.utilities import accelerators as kernel_cache
 
     rows, validation = game(11)
     for ready in (True, False):

@@ -1,11 +1,21 @@
 """Arrays of the device that learners compute on: the same few operations, of numpy or of torch.
 
 What is written with them runs on a graphics card, and in tests, without one, on numpy arrays.
+
+Compiled kernels kept on disk, and thrown away when any source compiled into them changes.
+
+numba keeps the machine code of a function together with a stamp of the one file that holds it. Code
+and constants of other files are compiled into it too, and a change there would go unnoticed. Here the
+stamp is a hash of the bytes of all of them. Where the code is kept is numba's choice (next to the
+source, or in the user's cache where that is read-only), and a new stamp overwrites the old code.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,3 +171,35 @@ class CudaArrays(HostArrays):
 def arrays_of(device: str) -> HostArrays:
     """Of the device that `core.compute` names."""
     return HostArrays() if device == "cpu" else CudaArrays(device)
+
+
+def compile_cached(*sources: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function with `numba.njit` and cache its machine code while ``sources`` do not change.
+
+    ``sources`` are the files whose code or constants are compiled into it, its own included.
+    """
+    import numba
+    from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        cache = FunctionCache(function)
+        name = cache._impl.filename_base
+        cache._cache_file = IndexDataCacheFile(cache.cache_path, name, hash_of_files(*sources))
+        dispatcher._cache = cache
+        return dispatcher
+
+    return compiled
+
+
+def hash_of_files(*sources: str) -> str:
+    """Hash the bytes of files, in the order given."""
+    whole = hashlib.sha256()
+    for source in sources:
+        whole.update(hashlib.sha256(Path(source).read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def is_compiled(dispatcher: Any) -> bool:
+    """Return whether machine code is cached, so that a call costs no compilation."""
+    return bool(dispatcher._cache._cache_file._load_index())

@@ -87,7 +87,7 @@ def _worth_compiled_kernels(problem: Problem, games: int) -> bool:
     small = problem.n_classes * (problem.features.shape[1] + 1) <= _COMPILED and problem.n_classes <= 60
     if not small or coalitions <= _WORTH_LOADING or find_spec("numba") is None:
         return False
-    from datamarket_gym.utilities._numba_cache import is_compiled
+    from datamarket_gym.utilities.accelerators import is_compiled
     from datamarket_gym.utilities.logistic._numba import solve_part
 
     return coalitions * games > _WORTH_COMPILING or is_compiled(solve_part)

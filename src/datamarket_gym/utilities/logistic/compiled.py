@@ -128,7 +128,7 @@ class Compiled:
 
     def _start(self) -> None:
         """Compile if need be; solve the grand coalition, the start where there is no better one."""
-        from datamarket_gym.utilities._numba_cache import is_compiled
+        from datamarket_gym.utilities.accelerators import is_compiled
         from datamarket_gym.utilities.logistic import _numba as coalition
 
         if not is_compiled(coalition.solve_part):
