@@ -57,7 +57,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv, pyarrow.parquet
-from datamarket_gym import ProviderMarket, Synthetic, Utility, mechanism, read_submission
+from datamarket_gym import ProviderMarket, Synthetic, Utility, get_mechanism, read_submission
 from datamarket_gym.analysis.redteam import audit
 
 table = pa.table({"id": ["a", "b", "c"], "identity": ["x", "x", "y"], "label": [0, 1, 1],
@@ -75,7 +75,7 @@ for utility in ("logistic", "coverage", "knn", "ridge"):
             paid = mechanism(each).pay(market.honest.submission, oracle).as_dict()
             assert sum(paid.values()) > 0, (utility, each)
 oracle = market.utility_oracle(Utility.paying())
-report = audit(market, mechanism("shapley"), oracle, only="copycat", providers=1)
+report = audit(market, get_mechanism("shapley"), oracle, only="copycat", providers=1)
 assert report.findings
 assert "plotly" not in sys.modules and "sqlalchemy" not in sys.modules
 """

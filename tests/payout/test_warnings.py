@@ -185,7 +185,7 @@ def test_the_terminal_shows_them_before_any_amount(tmp_path):
         at = done.output.index(f"Warning: {warning.title}. ({warning.name})")
         assert at < done.output.index("EUR 100.00 among")
         assert all(f"- {item}" in done.output for item in warning.items)
-    assert "with --accept NAME for each warning" in done.output
+    assert "with --accept WARNING for each warning" in done.output
 
 
 def test_who_loses_more_than_half_is_compared_with_a_run_without_evidence(folder):

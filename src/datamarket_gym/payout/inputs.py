@@ -52,8 +52,10 @@ from datamarket_gym.payout.imported_scores import Scored, read_scored
 from datamarket_gym.payout.intake.log import content_kind
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
-from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.payout.ledger.entries import ContentKind
+from datamarket_gym.payout.money import (
+    validation_groups,
+)
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.quarantine import BadRow, add_bad_rows, note_columns, split_rows

@@ -203,7 +203,9 @@ def write_manifest(
     """Write the manifest of a finished run; ``opening`` and ``standing`` are what the ledger brought."""
     pass  # MERGED
     from datamarket_gym.payout.acquisition_prices import priced_given
-    from datamarket_gym.payout.intervals import LEVEL
+    from datamarket_gym.payout.money import (
+        LEVEL,
+    )
 
     spec, division, received = results.spec, results.division, results.inputs.received
     clusters, earlier = results.payments.clustering, results.inputs.prior

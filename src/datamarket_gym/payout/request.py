@@ -12,10 +12,8 @@ A payout run written down: as a command line, and as a TOML file of its settings
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +28,7 @@ from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, ru
 from datamarket_gym.payout.ledger.store import LedgerChecksum, has_ledger, is_address, open_ledger
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.settings import SETTINGS, PayoutSpec
+from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, flat_settings
 from datamarket_gym.payout.stored_inputs import fetched
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
@@ -163,23 +161,6 @@ def _copy(ledger: Path, to: Path) -> None:
 CONFIG = "payday.toml"
 
 
-def settings_of(spec: PayoutSpec) -> dict[str, Any]:
-    """The settings that are not as they are if left out, by their names with points: ``columns.id``."""
-    return dict(_flat(spec.model_dump(exclude_defaults=True)))
-
-
-def as_toml(spec: PayoutSpec) -> str:
-    """The settings as a file for ``--config``."""
-    plain, parts = [], []
-    for name, value in spec.model_dump(exclude_defaults=True).items():
-        if isinstance(value, dict):
-            if value:
-                parts += ["", f"[{name}]", *(f"{key} = {_toml(each)}" for key, each in value.items())]
-        else:
-            plain.append(f"{name} = {_toml(value)}")
-    return "\n".join([*plain, *parts]) + "\n"
-
-
 def as_command(request: PayRequest, config: str | None = None) -> str:
     """The command line of a payout run, for a shell; where a ``config`` is named, that file has the settings."""
     given = {
@@ -192,7 +173,7 @@ def as_command(request: PayRequest, config: str | None = None) -> str:
         "ledger": request.ledger,
         "intake": request.intake,
     }
-    settings = settings_of(request.spec)
+    settings = flat_settings(request.spec)
     for name in () if config is not None else settings.keys() - SETTINGS.keys():
         raise ParameterError(
             name, settings[name], "no option says it; put it into a TOML file (--config)"
@@ -218,16 +199,3 @@ def _option(flag: str, value: Any) -> list[str]:
         return [flag]
     text = str(value)
     return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML has it, which for these types is JSON, but for one control character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

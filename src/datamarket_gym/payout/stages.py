@@ -40,10 +40,15 @@ from datamarket_gym.payout.imported_scores import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, LogTip, absolute_address
-from datamarket_gym.payout.intervals import half_width, moved_at_most, standard_errors, validation_groups
 from datamarket_gym.payout.ledger.disputes import select_overrides
 from datamarket_gym.payout.ledger.runs import LedgerInputs
 from datamarket_gym.payout.manifest import require_as_written, run_id
+from datamarket_gym.payout.money import (
+    half_width,
+    moved_at_most,
+    standard_errors,
+    validation_groups,
+)
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.operator_evidence import operator_matches, payees
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides

@@ -150,8 +150,6 @@ class UtilityFunction(Component, ABC):
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> Scorer:
         """A scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of the others."""
-        pass  # MERGED
-
         return AlwaysThere(self.scorer(with_background(rows, background), validation))
 
     def compared(self, rows: Features, validation: Features) -> Features:

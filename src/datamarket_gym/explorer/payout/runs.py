@@ -67,7 +67,6 @@ from datamarket_gym.payout.explain import (
     require_payee,
     submission_messages,
 )
-from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
@@ -82,7 +81,11 @@ from datamarket_gym.payout.manifest import (
     require_as_written,
     spec_of,
 )
-from datamarket_gym.payout.money import Currency, thousands
+from datamarket_gym.payout.money import (
+    LEVEL,
+    Currency,
+    thousands,
+)
 from datamarket_gym.payout.report.charts import MOST_SHOWN, DrawnPayment, drawn_payments
 from datamarket_gym.payout.report.html import explain_reason
 from datamarket_gym.payout.report.page import evidence_message, period_message
