@@ -444,7 +444,7 @@ class PageGlossary:
 
     @property
     def entries(self) -> list[tuple[str, GlossaryTerm]]:
-        """The anchor and the explanation of each term that was used, by title."""
+        """The checkpoint and the explanation of each term that was used, by title."""
         used: Iterable[GlossaryTerm] = self._used.values()
         return [(_anchor(t.key), t) for t in sorted(used, key=lambda t: (t.title.lower(), t.key))]
 
