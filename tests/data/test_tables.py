@@ -116,7 +116,7 @@ def test_line_breaks_in_quotes_are_read_wherever_they_fall(tmp_path):
     ("write_as", "ending", "says"),
     [
         (delimited, "csv", rf"column 'x', row {LATE} is 'none yet', which is no number; "),
-        (lines, "jsonl", rf"column 'x' is a number in row 0 and text in row {LATE}; "),
+        (lines, "jsonl", rf"column 'x' changes from number to string in row {LATE}; "),
     ],
 )
 def test_text_that_comes_late_among_numbers_is_refused_with_its_row(tmp_path, write_as, ending, says):
@@ -132,7 +132,7 @@ def test_json_numbers_may_become_fractions_late_but_not_text(tmp_path):
     found = read_submission(path, {"features": "x"})
     assert found.label[[1, -1]].tolist() == [1.0, 0.5]
     path.write_bytes(lines(late(id="last", label="cat")))
-    says = rf"'label' is a number in row 0 and text in row {LATE}; write all of it the same way"
+    says = rf"'label' changes from number to string in row {LATE}; write all of it the same way"
     with pytest.raises(SubmissionError, match=says):
         read_submission(path, {"features": "x"})
 
@@ -182,8 +182,8 @@ ROWS = "007,anna,1,1.5,2,x\n008,ben,0,3,4,y\n"
         ("a.arrow", HEAD + ROWS, "cannot be read as .arrow"),
         ("a.feather", b"ARROW1 cut", "cannot be read as .feather"),
         ("a.jsonl", "{broken\n", "row 0 cannot be read"),
-        ("a.jsonl", "[1, 2]\n", "row 0 is a list; write one JSON object per line"),
-        ("a.jsonl", '{"label": 0, "id": 1, "id": 2}\n', "the field 'id' is there twice"),
+        ("a.jsonl", "[1, 2]\n", "row 0 cannot be read .*; write one JSON object per line"),
+        ("a.jsonl", '{"label": 0, "id": 1, "id": 2}\n', "row 0 cannot be read .*/id.* was specified twice"),
         ("a.jsonl", '{"id": "é"}\n'.encode("latin1"), "row 0 is not UTF-8"),
         ("a.jsonl", "\n", "no column 'id'.*it has none"),
         ("a.jsonl", "[" * 100_000, "row 0 cannot be read"),
@@ -209,17 +209,17 @@ def changed(**fields):
     [
         ({"features": [1]}, "'features', row 3 has 1 numbers where the first row has 2"),
         ({"features": [1, None]}, "'features', row 3, entry 1 is nan"),
-        ({"features": [1, "2"]}, r"'features', row 3 is \[1, \"2\"\]"),
-        ({"features": 1}, "'features' is a list in row 0 and a number in row 3"),
+        ({"features": [1, "2"]}, "'features/.*changes from number to string in row 3"),
+        ({"features": 1}, "'features' changes from array to number in row 3"),
         ({"features": None}, "'features' is empty in row 3"),
         ({"features": [1, float("nan")]}, "'features', row 3, entry 1 is nan"),
         ({"identity": None}, "'identity' is empty in row 3"),
-        ({"identity": ["a"]}, r"'identity', row 3 is \[\"a\"\]; give text"),
-        ({"identity": "\ud800"}, "'identity', row 3 is"),
+        ({"identity": ["a"]}, "'identity' changes from string to array in row 3"),
+        ({"identity": "\ud800"}, "row 3 cannot be read .*surrogate"),
         ({"label": None}, "'label' is empty in row 3"),
-        ({"label": "1"}, "'label' is a number in row 0 and text in row 3"),
-        ({"label": True}, "'label' is a number in row 0 and true or false in row 3"),
-        ({"place": 7}, "'place' is text in row 0 and a number in row 3"),
+        ({"label": "1"}, "'label' changes from number to string in row 3"),
+        ({"label": True}, "'label' changes from number to boolean in row 3"),
+        ({"place": 7}, "'place' changes from string to number in row 3"),
     ],
 )
 def test_cells_of_json_are_refused_with_their_row(tmp_path, fields, says):
@@ -232,7 +232,7 @@ def test_cells_of_json_are_refused_with_their_row(tmp_path, fields, says):
 def test_json_names_may_be_numbers_and_fields_may_come_late(tmp_path):
     path = tmp_path / "a.jsonl"
     nested = changed(id="13", deep={"size": 1}).splitlines()[3]
-    text = changed(id=12, size=3, place='say "deep": "x') + nested
+    text = changed(id="12", size=3, place='say "deep": "x') + nested
     path.write_text(text.replace('"size"', '"si\\u007ae"'))
     found = read_submission(path)
     assert found.id.tolist() == ["007", "008", "9", "12", "last", "13"]
@@ -385,7 +385,7 @@ def test_a_stream_that_is_cut_off_between_batches_is_refused(tmp_path):
 def test_a_whole_number_too_large_for_a_float_is_named(tmp_path):
     path = tmp_path / "units.jsonl"
     path.write_text('{"id": 1, "identity": "a", "label": 0, "features": [1%s]}\n' % ("0" * 400))
-    with pytest.raises(SubmissionError, match=r"column 'features', row 0 is .*too large"):
+    with pytest.raises(SubmissionError, match=r"row 0 holds 10{39}, a number too large"):
         read_submission(path)
 
 

@@ -103,7 +103,7 @@ REFUSED = {
     "1e400": (as_csv(cell(5, 4, "1e400")), "'features_0', row 5 is inf; drop the row"),
     "a header alone": (as_csv(lambda lines: lines[:1]), "has no rows"),
     "an open quote": (as_csv(cell(5, 1, '"seller')), "mend the row"),
-    "NaN as identity": (as_lines(5, "identity", float("nan")), "'identity' is empty in row 5"),
+    "NaN as identity": (as_lines(5, "identity", float("nan")), "'identity' changes from string to number in row 5"),
     "a number of 400 digits": (as_lines(5, "features", [10**400] * 6), "row 5"),
     "a label of 100 bits": (as_lines(5, "label", 2**100), "row 5"),
     "an object as identity": (as_lines(5, "identity", {"a": 1}), "row 5"),

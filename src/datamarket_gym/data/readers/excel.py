@@ -1,13 +1,12 @@
 """Sheets of Excel files, cell by cell: ``file.xlsx``, or ``file.xlsx#Sheet`` where there are several.
 
-The first row holds the names of the columns. Excel knows no whole numbers: what is whole is one. Dates have no zone.
-Formulas count by the value that was saved with them; nothing is calculated, no macro runs.
+Excel knows no whole numbers: what is whole is one. Dates have no zone. Formulas count by the value that was saved with
+them, and without one as empty; of merged cells all but the first are empty.
 """
 
 from __future__ import annotations
 
 import datetime
-import re
 import warnings
 import zipfile
 import zlib
@@ -24,7 +23,6 @@ from datamarket_gym.data.readers.files import Kind
 from datamarket_gym.errors import SubmissionError, require_extra
 
 _DIGITS = 15  # of a number that Excel keeps
-_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="([A-Z0-9:$]+)"')
 # Parsers of XML raise kinds of SyntaxError; openpyxl raises the last three on odd files.
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, SyntaxError, KeyError, ValueError, OSError, EOFError, AttributeError, TypeError,
@@ -39,91 +37,47 @@ def sheet_of(path: Path, wanted: str) -> str:
 
 
 class ExcelSheet:
-    """One sheet of an Excel file."""
+    """One sheet of an Excel file; its first row holds the names of the columns."""
 
-    typed, rows = True, 0
+    typed = True
 
     def __init__(self, path: Path, wanted: str = "") -> None:
         self.path, self.where = path, repr(f"{path}#{wanted}" if wanted else str(path))
-        self.sheet = sheet_of(path, wanted)
-        with self._rows() as rows:
-            header = next(rows, ())
-        cells = [None if _is_empty(cell) else _to_text(cell.value) for cell in header]
-        while cells and cells[-1] is None:
-            cells.pop()
-        if not any(cells):
+        with _workbook(path) as book:
+            sheet = _choose_sheet(path, book.worksheets, wanted)
+            sheet.reset_dimensions()  # which some programs write wrongly
+            rows = [list(row) for row in sheet.iter_rows()]
+        while rows and all(map(_is_empty, rows[-1])):
+            rows.pop()  # rows after the last filled one are no rows
+        header, *self._cells = rows or [[]]
+        self._header = [None if _is_empty(cell) else _to_text(cell.value) for cell in header]
+        self.names = tuple(name for name in self._header if name is not None)
+        self.rows = len(self._cells)
+        if not self.names:
             raise SubmissionError(
                 f"{self.where}: the first row of the sheet is empty; write the names of the columns there"
             )
-        self.header = cells
-        self.names = tuple(name for name in cells if name is not None)
+        for cell in (cell for row in self._cells for cell in row if not _is_empty(cell)):
+            if cell.column > len(self._header) or self._header[cell.column - 1] is None:
+                remedy = "name the column in the first row, or empty it"
+                raise self._error(cell, "is filled but its column has no name", remedy)
 
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
         """Yield one batch, since only all cells of a column tell its type."""
-        places = {name: self.header.index(name) for name in wanted}
-        columns: dict[str, list[Any]] = {name: [] for name in wanted}
-        blank: set[tuple[int, int]] = (
-            set()
-        )  # empty cells of the wanted columns; a formula may be in them
-        ends = 0
-        with self._rows() as rows:
-            next(rows, ())
-            for count, row in enumerate(rows, 1):
-                for at, cell in enumerate(row):
-                    if _is_empty(cell):
-                        continue
-                    ends = count
-                    if at >= len(self.header) or self.header[at] is None:
-                        raise self._error(
-                            cell, "is filled but its column has no name",
-                            "name the column in the first row, or empty it",
-                        )  # fmt: skip
-                for name, at in places.items():
-                    cell = row[at] if at < len(row) and not _is_empty(row[at]) else None
-                    if cell is None:
-                        blank.add((count, at))
-                    elif cell.data_type == "e":
-                        raise self._error(cell, f"is {cell.value}", "mend it or drop the row")
-                    columns[name].append(cell)
-        if blank:
-            self._refuse_formulas(blank)
-        if ends:  # rows after the last filled one are no rows
-            yield {n: self._array(cells[:ends], wanted[n]) for n, cells in columns.items()}
-
-    @contextmanager
-    def _rows(self, values: bool = True) -> Iterator[Iterator[tuple[Any, ...]]]:
-        """Yield the rows of the sheet; with formulas in place of their values where not ``values``."""
-        with _workbook(self.path, values) as book:
-            sheet = book[self.sheet]
-            self._refuse_merged(sheet._worksheet_path)
-            sheet.reset_dimensions()  # which some programs write wrongly
-            yield sheet.iter_rows()
-
-    def _refuse_merged(self, part: str) -> None:
-        """Refuse cells that are merged: all but the first are empty, and whose value they hold is a guess."""
-        end = b""
-        with zipfile.ZipFile(self.path) as archive, archive.open(part) as file:
-            while block := file.read(1 << 20):
-                if merged := _MERGED.search(end + block):
-                    raise SubmissionError(
-                        f"{self.where}: the cells {merged[1].decode()} are merged; unmerge them, fill in each, "
-                        "and give every column its name in the first row"
-                    )
-                end = block[-200:]
-
-    def _refuse_formulas(self, blank: set[tuple[int, int]]) -> None:
-        """Refuse a formula whose value was not saved: it looks like an empty cell."""
-        with self._rows(values=False) as rows:
-            for count, row in enumerate(rows):
-                for at, cell in enumerate(row):
-                    if (count, at) in blank and not _is_empty(cell):
-                        raise self._error(
-                            cell, f"is the formula {str(cell.value)[:40]!r} without a value",
-                            "open the file in a spreadsheet program and save it",
-                        )  # fmt: skip
+        if not self._cells:
+            return
+        columns = {}
+        for name, kind in wanted.items():
+            at = self._header.index(name)
+            cells = [row[at] if at < len(row) else None for row in self._cells]
+            columns[name] = self._array([None if _is_empty(cell) else cell for cell in cells], kind)
+        yield columns
 
     def _array(self, cells: Sequence[Any], kind: Kind) -> Any:
         """Return text, or numbers, dates or truth values where all cells are such and any type is wanted."""
+        for cell in cells:
+            if cell is not None and cell.data_type == "e":
+                raise self._error(cell, f"is {cell.value}", "mend it or drop the row")
         values = [None if cell is None else cell.value for cell in cells]
         families = {_family(value) for value in values if value is not None}
         if kind == "any" and families == {"number"}:
@@ -136,10 +90,8 @@ class ExcelSheet:
             return pa.array(values, pa.bool_())
         for cell in cells:
             if cell is not None and _family(cell.value) == "number" and abs(cell.value) >= 10**_DIGITS:
-                raise self._error(
-                    cell, f"is a number of more than {_DIGITS} digits, of which Excel keeps {_DIGITS}",
-                    "format the column as text and write it again",
-                )  # fmt: skip
+                wrong = f"is a number of more than {_DIGITS} digits, of which Excel keeps {_DIGITS}"
+                raise self._error(cell, wrong, "format the column as text and write it again")
         return pa.array([None if v is None else _to_text(v) for v in values], pa.string())
 
     def _error(self, cell: Any, wrong: str, remedy: str) -> SubmissionError:
@@ -147,14 +99,14 @@ class ExcelSheet:
 
 
 @contextmanager
-def _workbook(path: Path, values: bool = True) -> Iterator[Any]:
+def _workbook(path: Path) -> Iterator[Any]:
     require_extra("openpyxl", "payout")
     import openpyxl
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of styles and the like, which are not read
-            book = openpyxl.load_workbook(path, read_only=True, data_only=values)
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
             try:
                 yield book
             finally:
@@ -183,7 +135,7 @@ def _choose_sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
 
 
 def _is_empty(cell: Any) -> bool:
-    value = cell.value
+    value = None if cell is None else cell.value
     return value is None or (isinstance(value, str) and not value.strip())
 
 
