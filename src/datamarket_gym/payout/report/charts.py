@@ -98,7 +98,7 @@ def threshold_chart(threshold: DrawnThreshold, honest: str) -> dict[str, Any]:
 
     ``honest`` are the units whose similarities are shown, in words.
     """
-    price, floor = threshold.price, threshold.floor
+    price, floor = threshold.cost, threshold.floor
     assert price is not None
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
     data = [
@@ -106,7 +106,7 @@ def threshold_chart(threshold: DrawnThreshold, honest: str) -> dict[str, Any]:
         _hills("noisy copies", centres, threshold.copies, "--alt"),
         {
             "type": "scatter", "mode": "lines", "name": f"honest price, {LIMIT:.0%} = 1",
-            "x": price.thetas, "y": [round(min(p / LIMIT, 1.05), 4) for p in price.prices],
+            "x": price.thetas, "y": [round(min(p / LIMIT, 1.05), 4) for p in price.costs],
             "line": {"color": "--good", "dash": "dot"},
         },
     ]  # fmt: skip

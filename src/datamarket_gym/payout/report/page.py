@@ -75,7 +75,7 @@ def payout_page(
     needs = Needs.read(folder / NEEDS)
     if len(needs):
         charts["chart-needs"] = needs_chart(needs)
-    if threshold.price is not None:
+    if threshold.cost is not None:
         charts["chart-threshold"] = threshold_chart(threshold, _honest(results))
     if audit is not None and (drawn := red_team_chart(audit)) is not None:
         charts["chart-red-team"] = drawn
@@ -281,7 +281,7 @@ def _has_classes(results: Results) -> bool:
 
 
 def _counted(results: Results) -> str:
-    """What the pay is that a threshold would move (`evidence.threshold.price`), where it is not what is paid for."""
+    """What the pay is that a threshold would move (`evidence.threshold.cost`), where it is not what is paid for."""
     learner = LEARNERS.create(results.spec.learner)
     if _has_classes(results):
         accuracy = learner.paid_from == "chance"
@@ -291,7 +291,7 @@ def _counted(results: Results) -> str:
 
 def _check(results: Results) -> Row | None:
     threshold = results.threshold
-    price = threshold.price
+    price = threshold.cost
     if price is None:
         return None
     return {
@@ -300,7 +300,7 @@ def _check(results: Results) -> Row | None:
         "limit": f"{LIMIT:.0%}",
         "lowest": "none" if price.theta is None else f"{price.theta:g}",
         "price": "" if price.theta is None else f"{price.at(price.theta):.2%}",
-        "crowding": None if threshold.crowding is None else f"{threshold.crowding:.2f}",
+        "crowding": None if threshold.density is None else f"{threshold.density:.2f}",
         "crowd": f"{ALLOWED:.0%}",
         "measured_on": threshold.measured_on,
         "counted": _counted(results),
