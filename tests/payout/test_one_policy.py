@@ -222,7 +222,7 @@ def test_the_price_is_measured_once_per_validation_rows_whatever_the_seed(market
     made = []
     measure = choice.false_match_cost
     monkeypatch.setattr(choice, "false_match_cost", lambda *a: (made.append(1), measure(*a))[1])
-    choice._measured.cache_clear()
+    choice._measure.cache_clear()
     m = get_mechanism("recommended")
     for seed in range(3):
         fresh = UtilityOracle(oracle.features.copy(), oracle.label, KNN)

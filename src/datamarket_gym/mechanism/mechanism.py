@@ -37,8 +37,8 @@ from datamarket_gym.mechanism.pipeline import (
     describe_leaks,
 )
 from datamarket_gym.mechanism.representatives import Representative
-from datamarket_gym.parameters import Component
 from datamarket_gym.registry import (
+    Component,
     Kind,
     components,
     create,

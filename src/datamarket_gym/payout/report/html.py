@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from datamarket_gym.analysis.redteam.attack_grid import family
-from datamarket_gym.parameters import parameters_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.status import section
 from datamarket_gym.payout.warnings import UnresolvedWarning
-from datamarket_gym.registry import components, describe
+from datamarket_gym.registry import components, describe, parameters_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -445,7 +444,7 @@ class PageGlossary:
 
     @property
     def entries(self) -> list[tuple[str, GlossaryTerm]]:
-        """The anchor and the explanation of each term that was used, by title."""
+        """The checkpoint and the explanation of each term that was used, by title."""
         used: Iterable[GlossaryTerm] = self._used.values()
         return [(_anchor(t.key), t) for t in sorted(used, key=lambda t: (t.title.lower(), t.key))]
 

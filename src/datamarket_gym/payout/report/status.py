@@ -4,9 +4,9 @@ The report is written with the draft and its bytes are in the manifest; who appr
 the page has one section between two comments. `restated` puts another state there, `drafted` gives the page as it was
 drafted, byte for byte. Whatever else stands on the page is escaped and can hold neither comment.
 
-The state on a report, from the book: what a run's entries come to, and whether a page says what they came to.
+The state on a report, from the ledger: what a run's entries come to, and whether a page says what they came to.
 
-A page may be behind (its folder is a copy, or the process was killed after the book was written): what it says must
+A page may be behind (its folder is a copy, or the process was killed after the ledger was written): what it says must
 have been so once.
 """
 
@@ -43,7 +43,7 @@ _LATER = (
 
 @dataclass(frozen=True)
 class ReportState:
-    """What the book says of a run, in plain values; times as ISO 8601."""
+    """What the ledger says of a run, in plain values; times as ISO 8601."""
 
     state: str
     entered: str
@@ -191,10 +191,10 @@ def stated(folder: Path, history: Sequence[LedgerEntry]) -> Check:
     ends = [n for n, entry in enumerate(history, 1) if entry.kind in _SHOWN]
     said = [n for n in ends if restated(page, report_state(history[:n])) == page]
     if not said:
-        return Check(what, False, "the page says otherwise than the book")
+        return Check(what, False, "the page says otherwise than the ledger")
     if said[-1] != ends[-1]:
         now = [entry.kind for entry in history if entry.kind in STATES][-1]
         return Check(
             what, True, f"behind: the run is {now}; datamarket ledger show brings it up to date"
         )
-    return Check(what, True, "as the book has it")
+    return Check(what, True, "as the ledger has it")

@@ -1,4 +1,4 @@
-"""Where a payout stands, for those who are paid, by its book: draft, approved, sent, and since when.
+"""Where a payout stands, for those who are paid, by its ledger: draft, approved, sent, and since when.
 
 A statement as a page: one file without network, which prints on A4 and can be read on a telephone.
 
@@ -46,7 +46,7 @@ _NOT_APPROVED = {
 
 @dataclass(frozen=True)
 class RunState:
-    """A run in its book."""
+    """A run in its ledger."""
 
     accounts: Accounts
     record: RunRecord
@@ -58,7 +58,7 @@ class RunState:
 
     @property
     def as_of(self) -> str:
-        """The last entry of the book that this was written from, and its day."""
+        """The last entry of the ledger that this was written from, and its day."""
         return f"entry {self.accounts.number:,} of {self.accounts.at[:10]}"
 
     def words(self, payee: str, paid: int) -> str:
@@ -114,7 +114,7 @@ class RunState:
 
 
 def state_of(folder: Path) -> RunState:
-    """The state of a run in its book."""
+    """The state of a run in its ledger."""
     accounts = ledger_of(folder).accounts()
     return RunState(accounts, run_of(folder, accounts))
 
