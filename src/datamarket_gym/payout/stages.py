@@ -201,7 +201,9 @@ class PayoutPipeline(Pipeline):
     payday: PayoutJob
     run: Run | FinishedRun
     reuse: NearestRows | None = None  # kept by another run; the results are the same without
-    asked: dict[str, Values] = field(default_factory=dict)  # as `measure_threshold` keeps it, if made now
+    asked: dict[str, Values] = field(
+        default_factory=dict
+    )  # as `measure_threshold` keeps it, if made now
     overrides: list[Override] = field(init=False)  # of units of this run
 
     def __post_init__(self) -> None:
