@@ -19,7 +19,7 @@ from datamarket_gym.errors import (
     require_whole,
     warn_user,
 )
-from datamarket_gym.games.progress import show_progress
+from datamarket_gym.execution.progress import show_progress
 from datamarket_gym.mechanism.external import Payer
 from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.mechanism import get_mechanism as mechanism_named
