@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from datamarket_gym.errors import InputTypeError, LongValuationWarning
+from datamarket_gym.execution import progress as module
 from datamarket_gym.execution.progress import show_progress, shown_on_stderr
 from datamarket_gym.games import estimate
-from datamarket_gym.execution import progress as module
 from datamarket_gym.games.game import Game
 
 

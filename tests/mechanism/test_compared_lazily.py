@@ -9,7 +9,7 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.graph import Edges, clusters_by
 from datamarket_gym.evidence.threshold import with_compared_vectors
 from datamarket_gym.execution.arrays import WHOLE, LowPrecisionRows
-from datamarket_gym.mechanism.mechanism import get_mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.mechanism.quotient_game import QuotientGame
 from datamarket_gym.mechanism.representatives import represent_clusters
 from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle

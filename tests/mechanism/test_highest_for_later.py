@@ -12,7 +12,7 @@ from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.threshold import highest_for_later, measure_threshold
 from datamarket_gym.execution import arrays as highest
-from datamarket_gym.mechanism.mechanism import get_mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.utilities import coverage
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 from datamarket_gym.utilities.similarity import StandardisedSimilarity

@@ -7,7 +7,7 @@ from datamarket_gym import Submission
 from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.evidence.graph import Edges, clusters_by
 from datamarket_gym.games.semivalues import SEMIVALUES
-from datamarket_gym.mechanism.mechanism import get_mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.mechanism.quotient_game import score_clusters
 from datamarket_gym.mechanism.representatives import represent_clusters
 from datamarket_gym.utilities.coverage import CoverageScorer

@@ -8,7 +8,7 @@ from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.parallel import Compute, computing
-from datamarket_gym.mechanism.mechanism import get_mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities import accelerators as device_arrays
 from datamarket_gym.utilities import coverage_rows as covered_by

@@ -55,7 +55,7 @@ from datamarket_gym.experiments.kinds.spot_checks import filled
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import is_ours, sources_elsewhere
 from datamarket_gym.testing.markets import validate_attack
 from datamarket_gym.utilities.oracle import UtilityOracle

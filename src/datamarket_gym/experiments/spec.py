@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import MECHANISMS, Mechanism, as_mechanism
+from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, from_toml
 from datamarket_gym.utilities.oracle import Utility
 

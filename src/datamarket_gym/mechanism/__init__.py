@@ -3,13 +3,15 @@
 from datamarket_gym.mechanism import robust_volume
 from datamarket_gym.mechanism.allocation import Allocation, Amounts, Provenance, Shares, allocate
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
-from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism, get_mechanism
 from datamarket_gym.mechanism.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
 from datamarket_gym.mechanism.pipeline import (
     Matching,
+    Mechanism,
     Pipeline,
     acquired_from,
+    as_mechanism,
     find_acquired_units,
+    get_mechanism,
     match_units,
     resolve_threshold,
 )

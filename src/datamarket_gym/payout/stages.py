@@ -22,8 +22,8 @@ from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import json_text, read_json
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import Format, Run, record_format
-from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.pipeline import (
+    Mechanism,
     Pipeline,
     find_leaked_units,
     match_units,

@@ -59,8 +59,7 @@ from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
 from datamarket_gym.market.datasets import looking_in, named_folder
 from datamarket_gym.market.market import MarketState, ProviderMarket
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
-from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism
-from datamarket_gym.mechanism.pipeline import describe_leaks
+from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism, describe_leaks
 from datamarket_gym.registry import written
 from datamarket_gym.utilities.oracle import UtilityOracle
 

@@ -34,8 +34,7 @@ from datamarket_gym.analysis.theorems.stability import Stability, neutrality, qu
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count
 from datamarket_gym.games.semivalues import Estimate
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import Mechanism
-from datamarket_gym.mechanism.pipeline import is_open
+from datamarket_gym.mechanism.pipeline import Mechanism, is_open
 from datamarket_gym.registry import Document
 
 Claim = Literal["exact", "certain", "probable", "expected", "none"]

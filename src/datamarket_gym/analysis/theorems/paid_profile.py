@@ -14,9 +14,14 @@ from datamarket_gym.errors import DataMarketError, OracleRequiredError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.allocation import Shares, allocate
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.payments import PaidTotals, Payments
-from datamarket_gym.mechanism.pipeline import Pipeline, is_open, match_units, resolve_threshold
+from datamarket_gym.mechanism.pipeline import (
+    Mechanism,
+    Pipeline,
+    is_open,
+    match_units,
+    resolve_threshold,
+)
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 
