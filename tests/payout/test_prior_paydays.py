@@ -262,22 +262,22 @@ def test_nothing_new_is_an_error_that_says_so(market, bought):
 
 
 def test_explanations_say_what_each_was_bought_as(stolen):
-    told = explain(stolen, "thief").bought
+    told = explain(stolen, "thief").acquired
     assert len(told) == 60
     assert told[0] == {
         "unit": "again 0", "run": told[0]["run"], "period": "June 2026", "old_unit": "u0", "old_owner": "seller 0",
         "reason": "exact_hash", "score": 1.0,
     }  # fmt: skip
-    assert explain(stolen, "seller 0").bought == []
+    assert explain(stolen, "seller 0").acquired == []
 
 
 def test_the_report_names_what_was_bought_from_whom(stolen, alone):
     page = (stolen / "report.html").read_text(encoding="utf-8")
     section = page[page.index('<h2 id="bought">') : page.index('<h2 id="red-team">')]
-    assert "priced given what was bought in June 2026" in section
+    assert "pays for what its units add to what was acquired in June 2026" in section
     assert "<bdi>seller 2</bdi>" in section
-    assert "60 units of this run are tied" in section
-    assert "No unit of this run is tied" in (alone / "report.html").read_text(encoding="utf-8")
+    assert "60 units of this run match what was acquired" in section
+    assert "No unit of this run matches" in (alone / "report.html").read_text(encoding="utf-8")
 
 
 def test_attacks_are_played_given_what_was_bought(market, bought):
@@ -294,7 +294,7 @@ def test_a_run_that_names_none_is_as_it_was(market):
     assert not {"prior", "known"} & manifest.keys()
     assert sorted(manifest["outputs"]) == sorted(OUTPUTS)
     assert not (made / KNOWN).exists()
-    assert "bought" not in (made / "report.html").read_text(encoding="utf-8").partition("<main>")[2]
+    assert "acquired" not in (made / "report.html").read_text(encoding="utf-8").partition("<main>")[2]
 
 
 def typed(*words):
