@@ -29,12 +29,12 @@ ELSEWHERE = {
 }
 SETUPS = {  # what a page takes for granted
     "README.md": page_runs.inputs,
-    "book.md": page_runs.inputs,
+    "ledger.md": page_runs.inputs,
     "payout.md": page_runs.inputs,
     "protocol.md": page_runs.examples,
     "regression.md": page_runs.numbers,
 }
-SLOW = ("book.md", "payout.md")  # README types most of their commands, too
+SLOW = ("ledger.md", "payout.md")  # README types most of their commands, too
 APPROVED = ("bank.md", "disputes.md", "statements.md")  # a month that was approved
 
 

@@ -51,7 +51,7 @@ def test_options_that_are_not_there_are_noticed(command):
     with pytest.raises(Exception, match="no-such"):
         parsed(command, ["pay", "june.csv", "--validation", "v.csv", "--out", "june", "--no-such", "1"])
     with pytest.raises(Exception, match="Missing"):
-        parsed(command, ["ledger", "correct", "book.sqlite", "--payee", "anna"])
+        parsed(command, ["ledger", "correct", "ledger.sqlite", "--payee", "anna"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -14,8 +14,10 @@ from datamarket_gym.mechanism import Amounts, CanonicalUnits, Mechanism, Scores,
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout import stages
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.intervals import validation_groups
 from datamarket_gym.payout.manifest import RECORDS
+from datamarket_gym.payout.money import (
+    validation_groups,
+)
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify

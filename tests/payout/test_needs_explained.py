@@ -228,8 +228,8 @@ def test_a_run_of_before_is_explained_without(folder, tmp_path):
     path.write_text(json.dumps(manifest), encoding="utf-8")
     (old / NEEDS).unlink()
     assert explain(old, "seller 1").needs is None
-    # The manifest that the test has changed is not the one in the book; that no needs were kept is no fault.
-    assert [check.what for check in verify(old) if not check.good] == ["manifest and book"]
+    # The manifest that the test has changed is not the one in the ledger; that no needs were kept is no fault.
+    assert [check.what for check in verify(old) if not check.good] == ["manifest and ledger"]
     again = {check.what: check for check in verify(old, recompute=True)}
     assert f"{NEEDS}, recomputed" not in again
     assert again["payments.csv, recomputed"].good

@@ -42,12 +42,12 @@ def folder(tmp_path_factory):
     warned = [warning["name"] for warning in run_of(folder).warnings]
     approve(folder, sha256(folder / "manifest.json"), "R. Okafor", warned)
     mark_paid(folder, "transfer 2026-07-03/17")
-    book = ledger_of(folder)
-    money.bounced(book, RTL, "account closed")
-    money.hold(book, RTL, "the account number belongs to somebody else", "R. Okafor")
+    ledger = ledger_of(folder)
+    money.bounced(ledger, RTL, "account closed")
+    money.hold(ledger, RTL, "the account number belongs to somebody else", "R. Okafor")
     for name, change in ((LONG, -1_000_000), ("seller 3", 1234)):
-        paid = next(e for e in book.accounts().entries if e.kind == "payment" and e.payee == name)
-        money.correct(book, name, change, paid.number, "a unit was counted twice")
+        paid = next(e for e in ledger.accounts().entries if e.kind == "payment" and e.payee == name)
+        money.correct(ledger, name, change, paid.number, "a unit was counted twice")
     return folder
 
 
@@ -181,8 +181,8 @@ def test_an_account_says_that_too_much_was_paid(pages, folder):
 
 
 def test_terminals_of_80_columns_cut_no_id_and_no_amount(folder):
-    book = ledger_of(folder)
-    shown = typed("ledger", "show", book.where, "--entries", "50")
+    ledger = ledger_of(folder)
+    shown = typed("ledger", "show", ledger.where, "--entries", "50")
     explained = typed("explain", folder, "--payee", "thief")
     history = typed("ledger", "show", folder)
     for output in (shown, explained, history):

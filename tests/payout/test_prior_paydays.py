@@ -326,7 +326,7 @@ def test_two_periods_as_one_types_them(tmp_path):
     assert done.exit_code == 0, done.output
     assert "Priced given what was bought before (June): 3 units were bought then" in told(done)
     reminded = typed(*[tmp_path / "without" if word == tmp_path / "july" else word for word in asked])
-    assert "Not priced given what the book has bought before (June)" in told(reminded)
+    assert "Not priced given what the ledger has bought before (June)" in told(reminded)
     assert typed("verify", tmp_path / "july", "--recompute").exit_code == 0
     (tmp_path / "june").rename(tmp_path / "archive")
     lost = typed("verify", tmp_path / "july", "--recompute")
@@ -367,4 +367,4 @@ def test_a_changed_record_of_it_is_found(stolen, tmp_path):
     manifest["prior"][0]["bought"] = "0" * 64
     (copy / "manifest.json").write_text(json.dumps(manifest))
     wrong = {check.what for check in verify(copy) if not check.good}
-    assert {KNOWN, "manifest.json", "manifest and book"} <= wrong
+    assert {KNOWN, "manifest.json", "manifest and ledger"} <= wrong

@@ -75,7 +75,9 @@ def test_who_approved_and_when_stands_on_the_first_page(page):
         "2026-07-02 06:00 UTC Approved by M. Iyer , 2026-07-02 09:30 UTC What came after the approval (corrections, "
         "holds, payments that came back, disputes) is not on this page: datamarket ledger show ."
     )
-    assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(restate_report(page, PAID))
+    assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(
+        restate_report(page, PAID)
+    )
     assert "Not to be paid" in said(restate_report(page, REPLACED))
     assert f"Replaced by run {'ab' * 32} , 2026-07-04 07:00 UTC" in said(restate_report(page, REPLACED))
     assert "2 of 27 checks failed , 2026-07-01 10:15 UTC" in said(restate_report(page, REPLACED))
@@ -94,7 +96,9 @@ def test_every_byte_comes_back(page):
 
 def test_approvers_may_be_called_anything(page):
     evil = f"<script>{ENDS}</script>\u202e"
-    found = restate_report(page, ReportState("paid", evil, [(evil, evil)], (evil, evil, evil), evil, evil))
+    found = restate_report(
+        page, ReportState("paid", evil, [(evil, evil)], (evil, evil, evil), evil, evil)
+    )
     assert found.count(ENDS) == found.count(BEGINS) == 1
     assert "<script>" not in found.partition(BEGINS)[2].partition(ENDS)[0]
     assert "\u202e" not in found

@@ -57,9 +57,8 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.parameters import Component
 from datamarket_gym.plots import plot_clusters
-from datamarket_gym.registry import Kind, name_of
+from datamarket_gym.registry import Component, Kind, name_of
 
 
 def seniority_ranks(submission: Submission, lot: str) -> Codes:

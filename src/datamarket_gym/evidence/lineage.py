@@ -35,8 +35,7 @@ from datamarket_gym.evidence.similarity_search import (
     nearest_settled,
 )
 from datamarket_gym.execution.arrays import Codes, Rows, in_order
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 AUTO, NONE = "auto", "none"
 METADATA = "same metadata"

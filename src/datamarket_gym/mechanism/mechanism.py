@@ -38,8 +38,8 @@ from datamarket_gym.mechanism.pipeline import (
 )
 from datamarket_gym.mechanism.preparation import OPEN
 from datamarket_gym.mechanism.representatives import Representative
-from datamarket_gym.parameters import Component
 from datamarket_gym.registry import (
+    Component,
     Kind,
     components,
     create,

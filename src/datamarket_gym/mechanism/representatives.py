@@ -21,8 +21,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence.graph import Clusters, seniority_ranks
 from datamarket_gym.execution.arrays import Codes, Features, Keys, Values, in_order
-from datamarket_gym.parameters import Component, OneOf, Range
-from datamarket_gym.registry import Kind, register
+from datamarket_gym.registry import Component, Kind, OneOf, Range, register
 
 _ROWS = 8192  # features that are read at a time
 

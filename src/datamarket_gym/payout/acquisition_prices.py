@@ -174,7 +174,7 @@ _FEW = 5
 
 
 def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
-    """What a run is priced given; where it names nothing, what its book has bought and it does not look at."""
+    """What a run is priced given; where it names nothing, what its ledger has bought and it does not look at."""
     given = manifest.get(ROLE, ())
     if given:
         names = listed((run_called(each["period"], each["run"]) for each in given), _FEW)
@@ -191,6 +191,6 @@ def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
         return ""
     names = listed((run_called(run.period, run.run) for run in bought), _FEW)
     return (
-        f"Not priced given what the book has bought before ({names}): whoever submits that again is paid again. "
+        f"Not priced given what the ledger has bought before ({names}): whoever submits that again is paid again. "
         "See: pay --help, --prior."
     )

@@ -49,11 +49,13 @@ from datamarket_gym.payout.images import (
     unnamed,
 )
 from datamarket_gym.payout.imported_scores import Scored, read_scored
-from datamarket_gym.payout.intake.log import what_of
+from datamarket_gym.payout.intake.log import content_kind
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
-from datamarket_gym.payout.intervals import validation_groups
-from datamarket_gym.payout.ledger.entries import What
+from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
+from datamarket_gym.payout.ledger.entries import ContentKind
+from datamarket_gym.payout.money import (
+    validation_groups,
+)
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.quarantine import BadRow, add_bad_rows, note_columns, split_rows
@@ -106,7 +108,7 @@ class Inputs:
     prior: AcquiredUnits | None = (
         None  # what earlier runs have bought, where the run is priced given that
     )
-    received: Received | None = None  # where times are from the operator's intake log
+    received: ReceivedTimes | None = None  # where times are from the operator's intake log
     scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
 
@@ -244,7 +246,7 @@ class SubmittedRows(Rows):
     metadata: Optional | None = None
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
     encoder: str = ""  # that made the features of texts or images, weights and all
-    received: Received | None = None  # where times are from the intake log
+    received: ReceivedTimes | None = None  # where times are from the intake log
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,7 +415,7 @@ def read_submitted(
     )
 
 
-def _time(received: Received | None) -> NDArray[Any] | None:
+def _time(received: ReceivedTimes | None) -> NDArray[Any] | None:
     return None if received is None else received.time
 
 
@@ -439,9 +441,9 @@ def _of(
 
 def _content(
     spec: PayoutSpec, single: dict[str, Column], dense: dict[str, Features]
-) -> tuple[What, list[str] | list[bytes] | Features]:
+) -> tuple[ContentKind, list[str] | list[bytes] | Features]:
     """Return what the intake log has of units: their texts, the files of their images, or their features."""
-    what, columns = what_of(spec.columns), spec.columns
+    what, columns = content_kind(spec.columns), spec.columns
     if what == "text":
         return what, single[str(columns.text)].strings()
     if what == "image" and spec.files.images is not None:

@@ -35,15 +35,20 @@ from datamarket_gym.mechanism.preparation import OPEN, Known
 from datamarket_gym.mechanism.representatives import CanonicalUnits, represent_clusters
 from datamarket_gym.payout.acquired_units import ROLE as PRIOR
 from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, overridden_known
-from datamarket_gym.payout.checks.earlier_draft import Settles
+from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.imported_scores import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, LogHead, placed
-from datamarket_gym.payout.intervals import half_width, moved_at_most, standard_errors, validation_groups
-from datamarket_gym.payout.ledger.disputes import fitting
-from datamarket_gym.payout.ledger.runs import Taken
+from datamarket_gym.payout.intake.times import IntakeLog, LogTip, absolute_address
+from datamarket_gym.payout.ledger.disputes import select_overrides
+from datamarket_gym.payout.ledger.runs import LedgerInputs
 from datamarket_gym.payout.manifest import require_as_written, run_id
+from datamarket_gym.payout.money import (
+    half_width,
+    moved_at_most,
+    standard_errors,
+    validation_groups,
+)
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.operator_evidence import operator_matches, payees
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
@@ -74,14 +79,14 @@ class Places(Shown):
     prior: tuple[Path, ...] = ()  # folders of earlier runs, the oldest first
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
-    upto: LogHead | None = None
+    upto: LogTip | None = None
 
     def as_dict(self) -> dict[str, str]:
-        """Absolute paths by role, or queries, for the book."""
+        """Absolute paths by role, or queries, for the ledger."""
         named = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
         named |= {f"{PRIOR} {i}": folder for i, folder in enumerate(self.prior, 1)}
         found = {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
-        return found if self.intake is None else found | {INTAKE: placed(self.intake)}
+        return found if self.intake is None else found | {INTAKE: absolute_address(self.intake)}
 
 
 @dataclass(frozen=True)
@@ -91,23 +96,27 @@ class PayoutJob:
     spec: PayoutSpec
     inputs: Inputs
     overrides: list[Override]
-    taken: Taken
+    taken: LedgerInputs
     edge_table: Path | None
     run: str
-    settles: Settles | None = None
+    settles: SettledDraft | None = None
     left_out: tuple[
         str, ...
     ] = ()  # what disputes decided of units and identities that are not in the run
 
     @classmethod
     def read(
-        cls, places: Places, spec: PayoutSpec, settles: Settles | None = None, taken: Taken | None = None
+        cls,
+        places: Places,
+        spec: PayoutSpec,
+        settles: SettledDraft | None = None,
+        taken: LedgerInputs | None = None,
     ) -> PayoutJob:
         """Read the inputs; without the units that checks of the run that this one settles found.
 
-        ``taken`` is what the book brings: balances, and overrides by which disputes were resolved.
+        ``taken`` is what the ledger brings: balances, and overrides by which disputes were resolved.
         """
-        taken = taken or Taken()
+        taken = taken or LedgerInputs()
         own = read_overrides(places.overrides)
         edge_table = places.edges
         if edge_table is None and spec.linkage.edges is not None:
@@ -128,7 +137,7 @@ class PayoutJob:
         earlier = tuple(AcquiredRun.read(folder) for folder in places.prior)
         if earlier:
             inputs = inputs.given(AcquiredUnits.read(earlier, inputs.kind), spec)
-        standing, left_out = fitting(
+        standing, left_out = select_overrides(
             taken.overrides, inputs.units_named(taken.overrides), inputs.identities
         )
         overrides, taken = [*own, *standing], replace(taken, overrides=standing)

@@ -47,7 +47,7 @@ def time_messages(inputs: Inputs, spec: PayoutSpec) -> str:
     return (
         f"Times are from the column “{visible(spec.columns.time or 'time')}” of the submissions: whoever writes it "
         "decides who was first, and the earliest of several copies is paid for all. Unless that is you alone, write "
-        "down what arrives when it arrives (datamarket intake), and pay by that (pay --intake BOOK)."
+        "down what arrives when it arrives (datamarket intake), and pay by that (pay --intake LEDGER)."
     )
 
 

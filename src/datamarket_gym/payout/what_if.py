@@ -16,7 +16,7 @@ from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.mechanism.payments import among
 from datamarket_gym.mechanism.pipeline import Pipeline
-from datamarket_gym.payout.ledger.runs import taken_of
+from datamarket_gym.payout.ledger.runs import ledger_inputs_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.stages import FinishedRun, PayoutJob, Places, compute_results
@@ -50,7 +50,7 @@ def without_its_evidence(
 def finished_results(folder: Path, places: Places) -> tuple[PayoutJob, Results]:
     """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    payday = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
+    payday = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest))
     if payday.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"

@@ -16,8 +16,7 @@ from datamarket_gym.evidence.similarity_bounds import DECIMALS, DistinctRows
 from datamarket_gym.evidence.similarity_search import nearest_settled
 from datamarket_gym.evidence.spanning_forest import SPANNING, similar_pairs
 from datamarket_gym.execution.arrays import Codes, taken
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 
 def raw_content(submission: Submission, kind: str, layer: str) -> tuple[Codes, NDArray[Any]]:

@@ -43,7 +43,7 @@ from datamarket_gym.explorer.threshold.rows import (
 )
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find
 from datamarket_gym.mechanism.preparation import compared, honest_rows, judged_threshold
-from datamarket_gym.payout.checks.review_page import shown, unit_images
+from datamarket_gym.payout.checks.review_page import render_content, unit_images
 from datamarket_gym.payout.images import image_bytes, image_tree
 from datamarket_gym.payout.imported_scores import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle, validation_order
@@ -246,7 +246,7 @@ def contents(origin: Origin, rows: tuple[int, ...], progress: Progress) -> dict[
     return {
         "contents": [
             {"row": row, "name": f"row {row}" if names is None else names[row]}
-            | shown(each, _LONGEST, _SIDE)
+            | render_content(each, _LONGEST, _SIDE)
             for row, each in zip(rows, pool.shown(rows), strict=True)
         ]
     }

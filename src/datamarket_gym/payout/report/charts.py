@@ -10,8 +10,10 @@ import numpy as np
 
 from datamarket_gym.analysis.redteam import AuditReport, Trial
 from datamarket_gym.evidence.threshold import LIMIT
-from datamarket_gym.payout.intervals import LEVEL
-from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.money import (
+    LEVEL,
+    Currency,
+)
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.glossary import attack_title
 from datamarket_gym.payout.results import Results

@@ -15,10 +15,9 @@ from functools import lru_cache
 from markupsafe import Markup, escape
 
 from datamarket_gym.analysis.redteam.attack_grid import family
-from datamarket_gym.parameters import parameters_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.html import read_template
-from datamarket_gym.registry import components, describe
+from datamarket_gym.registry import components, describe, parameters_of
 
 _KINDS = ("semivalue", "learner", "similarity", "mechanism", "evidence")
 _PATTERNS = {

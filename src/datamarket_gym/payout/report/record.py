@@ -24,8 +24,8 @@ from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.payout.acquisition_prices import price_messages, priced_given
 from datamarket_gym.payout.audit import read_red_team
-from datamarket_gym.payout.intervals import LEVEL
 from datamarket_gym.payout.manifest import NEEDS
+from datamarket_gym.payout.money import LEVEL
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.report.charts import (

@@ -1,4 +1,4 @@
-"""The state on a report follows the book, and a page that says otherwise is found."""
+"""The state on a report follows the ledger, and a page that says otherwise is found."""
 
 import shutil
 
@@ -59,13 +59,13 @@ def test_a_page_that_is_behind_is_no_lie(folder, tmp_path):
     assert "behind: the run is approved" in said(other)
 
 
-def test_a_folder_holds_on_to_the_book_it_was_entered_in(folder, made):
+def test_a_folder_holds_on_to_the_ledger_it_was_entered_in(folder, made):
     approve(folder)
-    for name in ("book.sqlite", "book.sqlite.seal"):  # the book of before
+    for name in ("ledger.sqlite", "ledger.sqlite.checksum"):  # the ledger of before
         shutil.copy(made.parent / name, folder.parent / name)
-    receipt = (folder / "book.json").read_bytes()
-    assert "book.json" in bad(folder)
+    receipt = (folder / "ledger.json").read_bytes()
+    assert "ledger.json" in bad(folder)
     for touch in (lambda: run_of(folder), lambda: approve(folder), lambda: mark_paid(folder, "1")):
         with pytest.raises(DataMarketError, match="written anew, or cut short"):
             touch()
-    assert (folder / "book.json").read_bytes() == receipt
+    assert (folder / "ledger.json").read_bytes() == receipt
