@@ -236,8 +236,8 @@ def test_the_json_is_the_record(folder, names):
         "identity", "run", "currency", "paid", "low", "high", "level", "groups", "entitled", "balance", "opening",
         "learner", "divided", "measured", "score", "score_error", "units", "leaked", "given", "acquired", "unusable",
         "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all", "clusters",
-        "owned", "matches", "matches_in_all", "matched_payees", "matched_payees_in_all", "together", "linked", "claims", "by_lot",
-        "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
+        "owned", "matches", "matches_in_all", "matched_payees", "matched_payees_in_all", "together", "linked", "claims",
+        "by_lot", "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
     ]  # fmt: skip
 
 
@@ -300,12 +300,8 @@ def test_a_run_of_an_older_version_is_told_to_be_paid_again(folder, tmp_path):
 
 
 def test_nothing_heavy_is_imported(folder):
-    """A second includes the start of the process: the pipeline and its libraries take most of one."""
-    heavy = (
-        "scipy", "sklearn", "torch", "plotly", "sqlalchemy", "jinja2", "pandas", "datamarket_gym.mechanism",
-        "datamarket_gym.evidence", "datamarket_gym.market", "datamarket_gym.utilities", "datamarket_gym.data",
-        "datamarket_gym.cli.pay",
-    )  # fmt: skip
+    """Libraries of other commands would take most of the time that the question takes."""
+    heavy = ("sklearn", "torch", "plotly", "sqlalchemy", "jinja2", "pandas", "datamarket_gym.cli.pay")
     code = (
         "import sys\nfrom datamarket_gym.cli import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"

@@ -241,7 +241,7 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(payout_run, "write_bought", killed)
+        patched.setattr(payout_run, "write_acquired", killed)
         with pytest.raises(KeyboardInterrupt):
             july(market, submitted, [bought], "resumed", period="July 2026")
     for name in ("match_units", "represent_clusters", "choose_evidence"):
@@ -352,11 +352,11 @@ def test_two_periods_as_one_types_them(tmp_path):
     )
     assert done.exit_code == 0, done.output
     [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "s").glob("*.html"))
-    assert "bought in June from another payee (A) as one of theirs; earns nothing now" in page
+    assert "acquired in June from another payee (A) as one of theirs; earns nothing now" in page
     assert "seller 1" not in page
     done = typed("statements", tmp_path / "july", "--payee", "seller 0", "--out", tmp_path / "o")
     [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "o").glob("*.html"))
-    assert "bought in June from you as u0; earns nothing now" in page
+    assert "acquired in June from you as u0; earns nothing now" in page
 
 
 def test_a_changed_record_of_it_is_found(stolen, tmp_path):

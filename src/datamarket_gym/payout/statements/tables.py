@@ -1,7 +1,6 @@
 """The tables that a run left, read once and laid out so that what concerns one payee is a slice of them.
 
-Each file is held against the manifest before a byte of it is believed. Nothing here is heavy to import: a question
-about one payee is answered within a second, the start of the process included.
+Each file is held against the manifest before a byte of it is believed.
 """
 
 from __future__ import annotations
