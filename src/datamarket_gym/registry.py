@@ -65,6 +65,27 @@ from datamarket_gym.errors import (
     require_in,
 )
 
+__all__ = [
+    "HOMES",
+    "MISSING",
+    "Component",
+    "Description",
+    "Document",
+    "Kind",
+    "OneOf",
+    "Parameter",
+    "Range",
+    "broken_plugins",
+    "components",
+    "create",
+    "describe",
+    "lookup",
+    "name_of",
+    "parameters_of",
+    "register",
+    "written",
+]
+
 MISSING: Any = dataclasses.MISSING
 
 

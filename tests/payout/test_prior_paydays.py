@@ -253,7 +253,7 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
 
 
 def test_nothing_new_is_an_error_that_says_so(market, bought):
-    with pytest.raises(NothingNewError, match="every unit is tied to one that was bought before"):
+    with pytest.raises(NothingNewError, match="every unit matches one that was acquired before"):
         july(market, again(units(), list(range(10)), "thief"), [bought], "nothing")
     far = fresh()
     far["features"] = -far["features"]

@@ -161,7 +161,7 @@ def test_tables_agree_with_each_other(folder):
         assert by_unit[row["left"]] == by_unit[row["right"]] == row["cluster"]
 
 
-@pytest.mark.parametrize("name", ["amounts", "scores", "ties", "represented"])
+@pytest.mark.parametrize("name", ["amounts", "scores", "matches", "represented"])
 def test_a_record_edited_between_a_kill_and_the_next_run_is_not_paid_from(tmp_path, monkeypatch, name):
     expected = run(tmp_path / "whole")
     places, folder = write(tmp_path / "in"), tmp_path / "run"

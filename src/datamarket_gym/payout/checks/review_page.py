@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.evidence.graph import seniority_ranks
+from datamarket_gym.evidence.threshold import with_compared_vectors
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -42,7 +43,6 @@ from datamarket_gym.execution.arrays import (
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import open_image
-from datamarket_gym.mechanism.preparation import compared
 from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, Draw, DrawnChecks
 from datamarket_gym.payout.images import image_bytes
 from datamarket_gym.payout.money import Currency
@@ -373,8 +373,8 @@ class UnitComparison:
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
         submission = results.inputs.submission
-        vectors = compared(submission, results.utility)[0].vectors
-        rank = seniority_ranks(submission, results.payments.clustering.lot)
+        vectors = with_compared_vectors(submission, results.utility)[0].vectors
+        rank = seniority_ranks(submission, results.payments.clustering.tie_breaker)
         payee = results.payees.group[self.owner]
         rows = np.array([self.row[name] for name in names], dtype=np.int64)
         drawn = Ranked(vectors[rows], rank[rows], payee[rows])

@@ -104,15 +104,15 @@ def threshold_chart(threshold: DrawnThreshold, classes: bool) -> dict[str, Any]:
     ``classes``: the similarities of honest units are those within one class.
     """
     honest = "honest units of one class" if classes else "honest units"
-    price, floor = threshold.price, threshold.floor
-    assert price is not None
+    cost, floor = threshold.cost, threshold.floor
+    assert cost is not None
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
     data = [
         _density(honest, centres, threshold.honest, "--main"),
         _density("noisy copies", centres, threshold.copies, "--alt"),
         {
             "type": "scatter", "mode": "lines", "name": f"false-match cost, {LIMIT:.0%} = 1",
-            "x": price.thetas, "y": [round(min(p / LIMIT, 1.05), 4) for p in price.prices],
+            "x": cost.thetas, "y": [round(min(c / LIMIT, 1.05), 4) for c in cost.costs],
             "line": {"color": "--good", "dash": "dot"},
         },
     ]  # fmt: skip

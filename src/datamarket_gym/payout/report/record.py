@@ -85,7 +85,7 @@ def report_record(
     charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
     if len(needs):
         charts["chart-needs"] = needs_chart(needs)
-    if results.threshold.price is not None:
+    if results.threshold.cost is not None:
         charts["chart-threshold"] = threshold_chart(results.threshold, honest_classes)
     if audit is not None and (chart := red_team_chart(audit)) is not None:
         charts["chart-red-team"] = chart
@@ -178,7 +178,7 @@ def _has_classes(results: Results) -> bool:
 def _threshold(results: Results, classes: bool) -> Row:
     """Return how the threshold was chosen; ``cost`` is None where nothing was measured."""
     threshold, learner = results.threshold, LEARNERS.create(results.spec.learner)
-    cost = threshold.price
+    cost = threshold.cost
     # A threshold's cost is measured on accuracy or coverage, which may not be what is paid for.
     measured = "5-NN accuracy" if classes else "coverage"
     paid_for = learner.paid_from == "chance" if classes else isinstance(learner, Coverage)
@@ -189,7 +189,7 @@ def _threshold(results: Results, classes: bool) -> Row:
         "cost": cost,
         "cost_there": None if cost is None or cost.theta is None else cost.at(cost.theta),
         "limit": LIMIT,
-        "density": threshold.crowding,
+        "density": threshold.density,
         "allowed": ALLOWED,
         "measured_on": threshold.measured_on,
         "measured_by": "" if paid_for else measured,

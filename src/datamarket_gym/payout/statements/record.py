@@ -29,7 +29,11 @@ def drawn_clusters(results: Results) -> Codes:
     from datamarket_gym.evidence.graph import seniority_ranks
 
     submission, clusters = results.inputs.submission, results.payments.clustering
-    rank, label, owner = seniority_ranks(submission, clusters.lot), clusters.label, results.inputs.owner
+    rank, label, owner = (
+        seniority_ranks(submission, clusters.tie_breaker),
+        clusters.label,
+        results.inputs.owner,
+    )
     by_rank = np.lexsort((rank, label))
     first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
     as_early = submission.times == submission.times[first]
