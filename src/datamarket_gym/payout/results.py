@@ -63,7 +63,7 @@ class Results:
     known: MatchedAcquiredUnits  # bought by earlier runs; likewise
     asked: dict[str, Values] = field(
         default_factory=dict
-    )  # of ``inputs``, as `judged_threshold` keeps it
+    )  # of ``inputs``, as `measure_threshold` keeps it
 
     @property
     def worth(self) -> Worth:

@@ -44,8 +44,7 @@ from datamarket_gym.execution.arrays import (
     beyond,
     joined_rows,
 )
-from datamarket_gym.parameters import Component
-from datamarket_gym.registry import Kind
+from datamarket_gym.registry import Component, Kind
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalues import Semivalue, Truncated

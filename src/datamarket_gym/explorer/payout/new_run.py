@@ -339,9 +339,9 @@ def approved_runs(runs: tuple[tuple[str, Path], ...], progress: Progress) -> dic
         if receipt is None:
             continue
         try:
-            if receipt.book not in books:
-                books[receipt.book] = ledger_of(folder).accounts()
-            record = run_of(folder, books[receipt.book])
+            if receipt.ledger not in books:
+                books[receipt.ledger] = ledger_of(folder).accounts()
+            record = run_of(folder, books[receipt.ledger])
         except DataMarketError:
             continue
         if record.state in APPROVED:
