@@ -36,7 +36,7 @@ from datamarket_gym.execution.parallel import available_cores, gpu_there
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.experiments import ExperimentSpec, builtin_specs, parse_spec, run_experiment
 from datamarket_gym.experiments.cells import Row, attacks_of
-from datamarket_gym.experiments.figures import draw, figures_of
+from datamarket_gym.experiments.presets import draw, figures_of
 from datamarket_gym.experiments.reproduction import (
     PaperComparison,
     compare_with_paper,

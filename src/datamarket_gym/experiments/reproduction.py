@@ -22,7 +22,6 @@ from typing import Any, Final, Literal
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.figures import figures_of
 from datamarket_gym.experiments.paper import (
     SLACK,
     Claim,
@@ -34,6 +33,7 @@ from datamarket_gym.experiments.paper import (
     paper_values,
     unmeasured,
 )
+from datamarket_gym.experiments.presets import figures_of
 from datamarket_gym.experiments.results import Compact, read_all
 from datamarket_gym.experiments.spec import Layout, builtin_specs
 from datamarket_gym.experiments.summary import LABELS, matches

@@ -293,7 +293,9 @@ def as_text(tables: Sequence[Grid], width: int) -> str:
             for i, head in enumerate(grid.heads)
         ]
         for columns in _split_columns(widths, width - sum(labels) - _GAP * len(labels)):
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_edge=False)
+            table = Table(
+                box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_edge=False
+            )
             for name, size in zip(grid.names, labels, strict=True):
                 table.add_column(name, width=size, overflow="fold")
             for i in columns:
