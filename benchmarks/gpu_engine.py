@@ -28,17 +28,14 @@ import torch
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 sys.path.insert(0, str(SOURCE))
-# The learners' package imports all learners; this script needs two modules without their needs.
-_learners = types.ModuleType("datamarket_gym.utilities")
-_learners.__path__ = [str(SOURCE / "datamarket_gym" / "learners")]
-sys.modules["datamarket_gym.utilities"] = _learners
+# The package imports all utilities; this script needs two modules without what the others require.
+_utilities = types.ModuleType("datamarket_gym.utilities")
+_utilities.__path__ = [str(SOURCE / "datamarket_gym" / "utilities")]
+sys.modules["datamarket_gym.utilities"] = _utilities
 
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows  # noqa: E402
-from datamarket_gym.utilities.logistic import StackedLogisticScorer, descent  # noqa: E402
-from datamarket_gym.utilities.logistic import _triton as triton_launch  # noqa: E402
+from datamarket_gym.utilities.logistic import StackedLogisticScorer  # noqa: E402
 from datamarket_gym.utilities.logistic import certainty as exact  # noqa: E402
-from datamarket_gym.utilities.logistic import descent as calculus  # noqa: E402
-from datamarket_gym.utilities.logistic.layout import slots  # noqa: E402
 
 Game = tuple[TrainingRows, ValidationRows]
 
@@ -100,42 +97,6 @@ def embeddings(name: str, seed: int, data: dict[str, np.ndarray]) -> Game:
         x = (means[y] + rng.normal(size=(1300, d))) @ basis.T
     player, classes = np.repeat(np.arange(8), 100), {"text": 4, "images": 10}[name]
     return TrainingRows(x[:800], y[:800], player, 8, classes), ValidationRows(x[800:], y[800:])
-
-
-def tiles(device: str) -> None:
-    """Time the on-chip gradient at full size with several tiles, and the cuBLAS way."""
-    scorer = StackedLogisticScorer([synthetic(s) for s in range(50)], 1.0, device)
-    data = scorer.games.stack
-    place, _ = slots(data, [powerset(12)] * 50)
-    weights = torch.randn(place.live.shape, dtype=torch.float64, device=device) * 0.3
-    few = triton_launch.FEW
-    for tile in ((16, 16, 1), (16, 32, 1), None):
-        triton_launch.FEW = few if tile else 0
-        triton_launch.TILE = tile or triton_launch.TILE
-        try:
-            times = [
-                timed(lambda: calculus.loss_gradient(weights, data, place), device)[1] for _ in range(6)
-            ]
-            print(
-                f"gradient of 204,750 coalitions, tile {tile}: {1e3 * min(times[1:]):.2f} ms", flush=True
-            )
-        except Exception as error:  # a tile that does not fit is a result, not a failure
-            print(f"tile {tile}: {type(error).__name__} {str(error)[:200]}")
-    triton_launch.FEW, triton_launch.TILE = few, TILE
-    point = weights.flatten(2)
-    slope = calculus.loss_gradient(weights, data, place).flatten(2)
-    warps, live = triton_launch.WARPS, place.live.flatten(2)
-    for triton_launch.WARPS in (1, 2, 4):
-        state = descent.begin(point.clone(), slope.clone(), 1e-3 * slope, live)
-        times = [
-            timed(lambda s=state: descent.advance(s, 0.9 * slope, 0.9e-3 * slope, live), device)[1]
-            for _ in range(6)
-        ]
-        print(f"step of 204,750 coalitions, {triton_launch.WARPS} warps: {1e3 * min(times[1:]):.2f} ms")
-    triton_launch.WARPS = warps
-
-
-TILE = triton_launch.TILE
 
 
 def timed(call, device: str):
@@ -215,14 +176,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--small", action="store_true", help="a few games only, for a trial on a CPU")
     parser.add_argument("--profile", default="", help="workloads to profile, with commas")
-    parser.add_argument("--tiles", action="store_true")
     parser.add_argument("--only", default="", help="names of workloads, with commas")
     parser.add_argument("--save", type=Path, help="also write the rows to this JSON file")
     options = parser.parse_args()
     data = dict(np.load(options.data)) if options.data and options.data.exists() else {}
     print(f"torch {torch.__version__}, data {sorted(data) or 'simulated'}")
-    if options.tiles and triton_launch.AVAILABLE:
-        tiles(options.device)
     few, mid, many = (1, 1, 1) if options.small else (50, 16, 24)
     rng = np.random.default_rng(0)
     orders = [rng.permutation(480) for _ in range(2 if options.small else 256)]

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from datamarket_gym.cli import main as datamarket
 from datamarket_gym.market.datasets import data_file, load_corpus
 
-BOOK = "book.sqlite"  # the intake log and the accounts, in one file
+BOOK = "ledger.sqlite"  # the intake log and the accounts, in one file
 CLERK = "R. Okafor"
 AMOUNT = 10_000
 AGENCY = 12  # reports that two sellers have from one agency

@@ -68,10 +68,10 @@ def cluster(dask_processes):
 
 
 @pytest.fixture
-def postgres_book(postgres, monkeypatch):
+def postgres_ledger(postgres, monkeypatch):
     """The URL of a database on a real PostgreSQL server that nobody has used.
 
-    The password is in the environment, too, as for an operator: files of a run name their book without it.
+    The password is in the environment, too, as for an operator: files of a run name their ledger without it.
     """
     monkeypatch.setenv("PGPASSWORD", postgres.password)
     return postgres.database()
@@ -79,7 +79,7 @@ def postgres_book(postgres, monkeypatch):
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request, tmp_path):
-    """Where a new book may lie: a file, and a database of a real server."""
+    """Where a new ledger may lie: a file, and a database of a real server."""
     if request.param == "sqlite":
-        return str(tmp_path / "book.sqlite")
-    return request.getfixturevalue("postgres_book")
+        return str(tmp_path / "ledger.sqlite")
+    return request.getfixturevalue("postgres_ledger")

@@ -1,4 +1,4 @@
-"""A book in the hands of a stranger with an SQL shell, and what `verify` says of it then."""
+"""A ledger in the hands of a stranger with an SQL shell, and what `verify` says of it then."""
 
 import hashlib
 import json
@@ -21,12 +21,12 @@ def found(where):
         return str(error)
 
 
-def resealed(place):
-    """Seal a file as it is now, as a forger who knows of the seal does: what is found then is found by the chain."""
-    path = Path(f"{place}.seal")
-    seal = json.loads(path.read_text())
-    seal["sha256"] = hashlib.sha256(Path(place).read_bytes()).hexdigest()
-    path.write_text(json.dumps(seal, indent=1, sort_keys=True) + "\n")
+def rewrite_checksum(place):
+    """Make the checksum fit the file, as a forger would: what is found then is found by the chain."""
+    path = Path(f"{place}.checksum")
+    checksum = json.loads(path.read_text())
+    checksum["sha256"] = hashlib.sha256(Path(place).read_bytes()).hexdigest()
+    path.write_text(json.dumps(checksum, indent=1, sort_keys=True) + "\n")
 
 
 @contextmanager

@@ -81,7 +81,7 @@ BASES = {
 
 def unregistered():
     for module in pkgutil.walk_packages(datamarket_gym.__path__, "datamarket_gym."):
-        if ".logistic.triton_" not in module.name:  # needs torch
+        if "_triton" not in module.name:  # needs torch
             importlib.import_module(module.name)
     for base, kind in BASES.items():
         todo = [base]

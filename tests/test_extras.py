@@ -42,7 +42,7 @@ def test_the_core_needs_seven_packages_and_torch_comes_by_itself_alone():
     [
         ("--help", "Compare mechanisms under attack"),
         ("list attack", "sybil_split_k"),
-        ("demo --seeds 1", "near copies, 2 more names"),
+        ("demo --seeds 1", "near copies under new identities"),
         ("run s2 --seeds 1 --out out", "Results, tables and manifest: "),
     ],
 )
@@ -57,7 +57,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv, pyarrow.parquet
-from datamarket_gym import ProviderMarket, Synthetic, Utility, mechanism, read_submission
+from datamarket_gym import ProviderMarket, Synthetic, Utility, get_mechanism, read_submission
 from datamarket_gym.analysis.redteam import audit
 
 table = pa.table({"id": ["a", "b", "c"], "identity": ["x", "x", "y"], "label": [0, 1, 1],
@@ -72,10 +72,10 @@ for utility in ("logistic", "coverage", "knn", "ridge"):
     oracle = market.utility_oracle(Utility.paying(utility))
     for each in ("shapley", "recommended"):
         if utility != "logistic" or each == "shapley":
-            paid = mechanism(each).pay(market.honest.submission, oracle).as_dict()
+            paid = get_mechanism(each).pay(market.honest.submission, oracle).as_dict()
             assert sum(paid.values()) > 0, (utility, each)
 oracle = market.utility_oracle(Utility.paying())
-report = audit(market, mechanism("shapley"), oracle, only="copycat", providers=1)
+report = audit(market, get_mechanism("shapley"), oracle, only="copycat", providers=1)
 assert report.findings
 assert "plotly" not in sys.modules and "sqlalchemy" not in sys.modules
 """
@@ -92,11 +92,11 @@ assert "plotly" not in sys.modules and "sqlalchemy" not in sys.modules
         ("verify run", "payout"),
         ("statements run", "payout"),
         ("ledger show run", "payout"),
-        ("ledger show book.sqlite", "payout"),
+        ("ledger show ledger.sqlite", "payout"),
         ("check plan run", "payout"),
         ("dispute list run", "payout"),
-        ("export book.sqlite --accounts a.csv --out b.xml", "payout"),
-        ("intake show book.sqlite", "payout"),
+        ("export ledger.sqlite --accounts a.csv --out b.xml", "payout"),
+        ("intake show ledger.sqlite", "payout"),
         ("benchmark leaderboard . --out page.html", "payout"),
         ("explore --no-browser", "explorer"),
         (f"figures {ROOT / 'docs/results'}", "figures"),
@@ -114,7 +114,7 @@ def test_a_command_that_needs_an_extra_says_so_in_one_line(line, extra, tmp_path
 def test_importing_what_needs_an_extra_raises_import_error_with_the_command(tmp_path):
     imports = {
         "from datamarket_gym.payout import pay": "payout",
-        "from datamarket_gym.payout import open_book": "payout",
+        "from datamarket_gym.payout import open_ledger": "payout",
         "from datamarket_gym.payout import statement_html": "payout",
         "from datamarket_gym.explorer.server import explore": "explorer",
         "from datamarket_gym.execution.parallel import device_named; device_named('cuda')": "torch",

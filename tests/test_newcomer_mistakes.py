@@ -207,15 +207,15 @@ MISTAKES = {
         "'a', which is no number",
     ),
     "arrays into a mechanism": (
-        lambda: dg.mechanism("shapley").pay(X, ORACLE),
+        lambda: dg.get_mechanism("shapley").pay(X, ORACLE),
         r"submission is a ndarray of shape (12, 3); pass a Submission",
     ),
     "swapped arguments": (
-        lambda: dg.mechanism("shapley").pay(ORACLE, SUBMISSION),
+        lambda: dg.get_mechanism("shapley").pay(ORACLE, SUBMISSION),
         "submission is an object of type UtilityOracle; pass a Submission",
     ),
     "text as an oracle": (
-        lambda: dg.mechanism("shapley").pay(SUBMISSION, "knn"),
+        lambda: dg.get_mechanism("shapley").pay(SUBMISSION, "knn"),
         "utility is the text 'knn'; pass a UtilityOracle",
     ),
     "number as utility of an oracle": (
@@ -223,10 +223,10 @@ MISTAKES = {
         "utility is 3; pass the name",
     ),
     "samples by another name": (
-        lambda: dg.mechanism("shapley", n_samples=10),
+        lambda: dg.get_mechanism("shapley", n_samples=10),
         "unknown field of a mechanism 'n_samples'; did you mean samples",
     ),
-    "list as a mechanism's name": (lambda: dg.mechanism(["shapley"]), "name is a list of 1; pass"),
+    "list as a mechanism's name": (lambda: dg.get_mechanism(["shapley"]), "name is a list of 1; pass"),
     "level": (lambda: ORACLE.game(SUBMISSION, "units"), "level = 'units': choose one of unit, identity"),
     "arrays as a game's submission": (
         lambda: ORACLE.game(X),
@@ -376,4 +376,4 @@ def test_mistake_gets_a_message_that_names_the_input_and_the_remedy(name):
 
 def test_wrong_types_are_type_errors_too():
     with pytest.raises(TypeError, match="pass a Submission"):
-        dg.mechanism("shapley").pay(X, ORACLE)
+        dg.get_mechanism("shapley").pay(X, ORACLE)

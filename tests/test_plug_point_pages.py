@@ -37,15 +37,16 @@ def test_every_kind_has_a_page_and_is_in_the_list():
     assert all(
         (DOCS / "plug-points" / f"{page}.md").exists() or page == "experiments" for _, page in linked
     )
-    assert set(re.findall(r"`(check_\w+)`", index)) == {f"check_{kind}" for kind in KINDS}
+    named = {checker.__name__ for checker in conformance.CHECKERS.values()}
+    assert set(re.findall(r"`(validate_\w+)`", index)) == named
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_example_registers_checks_and_uses_its_component(page, as_before, monkeypatch, capsys):
     checked, kind = [], SHORT.get(page, page)
-    checker = getattr(conformance, f"check_{kind}")
+    checker = conformance.CHECKERS[kind]
     monkeypatch.setattr(
-        conformance, f"check_{kind}", lambda component: (checker(component), checked.append(component))
+        conformance, checker.__name__, lambda component: (checker(component), checked.append(component))
     )
     for i, code in enumerate(blocks(page)):
         known = set(registry.components(kind))
@@ -53,7 +54,7 @@ def test_the_example_registers_checks_and_uses_its_component(page, as_before, mo
         assert len(lines) < MOST, f"{len(lines)} lines"
         exec(compile(code, f"{page}.md", "exec"), {"__name__": "__main__"})
         (name,) = set(registry.components(kind)) - known
-        assert registry.summary(registry.lookup(kind, name))
+        assert registry.describe(kind, name).summary
         assert len(checked) == i + 1
     made = registry.lookup(kind, name)
     assert isinstance(checked[0], made) if isinstance(made, type) else checked

@@ -12,6 +12,7 @@ from rich.console import Console
 import datamarket_gym
 from datamarket_gym import ProviderMarket, Submission, Synthetic, create, get_mechanism
 from datamarket_gym import result_table as frames
+from datamarket_gym.data.io import from_table
 from datamarket_gym.display import ROWS
 from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.utilities.oracle import Utility
@@ -42,7 +43,7 @@ def test_names_that_are_not_loaded_yet_are_completed():
 def test_the_base_class_of_every_plug_point_is_exported():
     bases = {
         "allocation": "Allocation", "attack": "Attack", "encoder": "Encoder", "estimator": "Estimator",
-        "evidence": "EvidenceLayer", "game": "Game", "learner": "Learner", "mechanism": "Payer",
+        "evidence": "EvidenceLayer", "game": "Game", "learner": "UtilityFunction", "mechanism": "Payer",
         "partition": "Partition", "representative": "Representative", "semivalue": "Semivalue",
         "similarity": "Similarity", "task": "Task",
     }  # fmt: skip
@@ -54,7 +55,7 @@ def test_the_base_class_of_every_plug_point_is_exported():
         components(kind)
         assert name in datamarket_gym.__all__
         assert getattr(datamarket_gym, name) is _kinds[kind].of
-    assert {"Learner", "Scorer"} <= set(datamarket_gym.__all__)
+    assert {"UtilityFunction", "Scorer"} <= set(datamarket_gym.__all__)
 
 
 @pytest.mark.parametrize("name", ["payments", "submission", "market"])
@@ -130,7 +131,7 @@ def test_arrow_is_always_there(things, submission):
     units = submission.to_arrow()
     assert isinstance(units, pa.Table)
     assert units["identity"].to_pylist() == list("aabbcc")
-    again = datamarket_gym.units.from_table(units)
+    again = from_table(units)
     assert isinstance(again, Submission)
     assert (again.features == submission.features).all()
 

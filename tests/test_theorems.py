@@ -183,7 +183,7 @@ def test_under_coverage_checks_leave_no_more_than_the_gap_of_what_is_paid(
     honest = m.pay(market.honest.submission, oracle).total([name])
     profile = create("attack", attack).apply(provider, market.state)
     found = expected(m, profile, market.honest, oracle, name, checks)
-    assert found.spill <= 1e-12
+    assert found.externality <= 1e-12
     assert found.pay <= honest + found.drafted * deterrence_gap(checks) + 1e-12
     assert deterrence_gap(checks) == pytest.approx((1.0 - checks.power) ** checks.per_payee)
 

@@ -35,7 +35,7 @@ SECTIONS = (
         "Pay people", "section-pay.md", "A payday from the table to the bank, and what is told to whom.",
         (
             "payout.md", "unlabelled-texts.md", "tables.md", "intake.md", "prior.md", "checks.md",
-            "book.md", "statements.md", "bank.md", "disputes.md",
+            "ledger.md", "statements.md", "bank.md", "disputes.md",
         ),
     ),
     Section(

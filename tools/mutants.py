@@ -32,39 +32,23 @@ OPEN, CLOSE = "<!-- rates -->\n", "<!-- /rates -->"
 
 # Area: the modules that are mutated, and the tests they meet. Patterns that match nothing are passed over.
 AREAS = {
-    "semivalues": (
-        "semivalues/* games/semivalue*",
-        "semivalues/test_* test_theorems*",
+    "semivalues": ("games/*", "games/test_* test_theorems*"),
+    "mechanism": ("mechanism/*", "mechanism/test_* meaning/test_second_sample* test_theorems*"),
+    "theorems": (
+        "analysis/theorems/*",
+        "meaning/test_guarantee* analysis/guarantees/test_* test_theorems*",
     ),
-    "pipeline": (
-        "pipeline/*",
-        "pipeline/test_* test_theorems*",
+    "ledger": (
+        "payout/ledger/* payout/money*",
+        "payout_ledger/test_* payout/test_cents* payout/test_verify*",
     ),
-    "guarantees": (
-        "judge/guarantees/*",
-        "meaning/test_guarantee* judge/guarantees/test_* test_theorems*",
-    ),
-    "book": (
-        "payout/book/* payout/money*",
-        "payout/test_cents* payout/test_money* payout/test_ledger* payout/test_run_id* payout/test_verify* book/test_*",
-    ),
-    "proof": (
-        "learners/logistic/certificate* learners/logistic/kernel_proof* learners/logistic/verdict*",
-        "learners/test_logistic*",
-    ),
+    "logistic": ("utilities/logistic/certainty*", "utilities/test_logistic*"),
     "evidence": (
-        "evidence/graph* evidence/lineage* evidence/order* evidence/dates* evidence/leak* evidence/threshold/*",
-        "meaning/test_evidence* meaning/test_threshold* evidence/test_* pipeline/test_set_aside* "
-        "pipeline/test_undated* payout/test_one_policy* payout/test_threshold*",
+        "evidence/graph* evidence/lineage* evidence/leakage* evidence/threshold* evidence/admissible*",
+        "meaning/test_evidence* meaning/test_threshold* evidence/test_*",
     ),
-    "metrics": (
-        "judge/metrics*",
-        "meaning/test_metrics* judge/test_metrics* judge/test_clear* judge/test_harm*",
-    ),
-    "warnings": (
-        "payout/warn* payout/clock* payout/lots* payout/confusables*",
-        "payout/test_warnings* payout/test_clock* payout/test_sources* payout/test_confusables* payout/test_names*",
-    ),
+    "metrics": ("analysis/metrics*", "meaning/test_metrics* analysis/test_*"),
+    "warnings": ("payout/warning*", "payout/test_warnings* payout/test_clock* payout/test_confusables*"),
 }
 
 
@@ -101,7 +85,7 @@ def copy_of_the_tree(copy: Path) -> Path:
 
 def outcome(copy: Path, area: str, limit: float, mutant: Mutant | None = None) -> str:
     """What the tests of the area say of the tree with this mutant: "survived", "killed" or "time"."""
-    if area == "proof":  # nothing that numba kept from before the change may answer
+    if area == "logistic":  # nothing that numba kept from before the change may answer
         shutil.rmtree(copy / "numba", ignore_errors=True)
     tests = [str(path.relative_to(copy)) for path in matching(copy / "tests", AREAS[area][1])]
     pytest = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m"]

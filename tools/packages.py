@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "datamarket_gym"
 PAGE = ROOT / "CONTRIBUTING.md"
 ORDER = (
-    "display", "errors", "registry", "parameters", "result_table", "execution", "plots", "data", "games", "utilities",
+    "display", "errors", "registry", "result_table", "execution", "plots", "data", "games", "utilities",
     "market", "evidence", "mechanism", "benchmark/baselines", "analysis", "envs", "payout", "experiments", "testing",
     "benchmark", "explorer", "cli",
 )  # fmt: skip

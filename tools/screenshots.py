@@ -78,7 +78,7 @@ SHOTS = (
     Shot("run-phone", "/payday/run?run=market%2Fjune", size=PHONE, dark=True),
     Shot("checks", "/payday/checks?run=market%2Fjune&step=look"),
     Shot("checks-phone", "/payday/checks?run=market%2Fjune&step=look", size=PHONE),
-    Shot("book", "/payday/book?book=market%2Fbook.sqlite"),
+    Shot("book", "/payday/book?book=market%2Fledger.sqlite"),
 )
 
 

@@ -4,10 +4,10 @@ Submitted units go in, evidence ties some of them together, the tied groups play
 of the validation rows they cover, or how well a model learns from them), a semivalue scores the groups, an
 allocation rule pays the identities, and an audit says what a cheater could still gain::
 
-    from datamarket_gym import ProviderMarket, Synthetic, mechanism
+    from datamarket_gym import ProviderMarket, Synthetic, get_mechanism
 
     market = ProviderMarket.from_task(Synthetic(), seed=0, learner="coverage")
-    paid = mechanism("recommended").pay(market.honest.submission, market.utility_oracle())
+    paid = get_mechanism("recommended").pay(market.honest.submission, market.utility_oracle())
     paid.as_dict()
 """
 

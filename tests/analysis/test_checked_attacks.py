@@ -31,7 +31,7 @@ def test_honest_units_lose_nothing_to_any_checks():
     for checks in (Checks(0), Checks(1, 1.0), Checks(50, 1.0)):
         found = checked(MARKET.honest).expected(checks)
         assert found.pay == HONEST
-        assert (found.spill, found.false_share, found.kappa) == (0.0, 0.0, 1.0)
+        assert (found.externality, found.false_share, found.kappa) == (0.0, 0.0, 1.0)
         assert found.share == pytest.approx(HONEST / HONEST_PAID.totals.sum())
 
 

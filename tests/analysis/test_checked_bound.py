@@ -1,4 +1,4 @@
-"""The bound of spot checks on real attacks: expected pay is at most honest pay, the gap and the spill."""
+"""The bound of spot checks on real attacks: expected pay is at most honest pay, the gap and the externality."""
 
 import numpy as np
 import pytest
@@ -51,12 +51,12 @@ def attacked(market, attack, utility, m, provider=0):
 )
 @settings(max_examples=60, deadline=None)
 def test_no_attack_is_expected_to_earn_more_than_the_bound(seed, attack, utility, m, provider):
-    """Whatever is paid for, coverage or accuracy: losses, parked units and what ties moved are in the spill."""
+    """Whatever is paid for, coverage or accuracy: losses, parked units and what ties moved are in the externality."""
     played, honest = attacked(market_of(seed), attack, UTILITIES[utility], m, provider)
     for checks in CHECKS:
         found = played.expected(checks)
         gap = deterrence_gap(checks, found.kappa)
-        assert found.pay <= max(honest, 0.0) + found.drafted * gap + found.spill + ROUNDING
+        assert found.pay <= max(honest, 0.0) + found.drafted * gap + found.externality + ROUNDING
         filed = found.deterrence()
         assert found.pay <= max(honest, 0.0) + filed.residual + ROUNDING
         assert Deterrence.model_validate_json(filed.model_dump_json()) == filed
@@ -73,7 +73,7 @@ def test_coverage_spills_nothing_where_ties_stay(seed, attack, checks, provider)
     """So that the gap is all that is left, and nothing at all where one check finds everything."""
     played, honest = attacked(market_of(seed), attack, UTILITIES["coverage"], UNTIED, provider)
     found = played.expected(checks)
-    assert found.spill <= ROUNDING
+    assert found.externality <= ROUNDING
     assert found.kappa == pytest.approx(1.0)
     assert found.pay <= honest + found.drafted * deterrence_gap(checks) + ROUNDING
     if checks == Checks(1, 1.0):
@@ -82,17 +82,17 @@ def test_coverage_spills_nothing_where_ties_stay(seed, attack, checks, provider)
 
 def test_accuracy_spills():
     """The control: under k-NN genuine units can be made to earn more, so that checks alone do not bound the gain."""
-    spills = [
+    externalities = [
         attacked(market_of(seed), "strategic_curation@0.5", UTILITIES["k-NN"], UNTIED)[0]
         .expected(Checks(50, 1.0))
-        .spill
+        .externality
         for seed in range(4)
     ]
-    assert max(spills) > 0.001
+    assert max(externalities) > 0.001
 
 
 def test_bad_units_parked_below_zero_are_counted():
-    """Under k-NN: a name that holds only units that do harm is paid nothing, and what it saves is spill."""
+    """Under k-NN: a name that holds only units that do harm is paid nothing, and what it saves is externality."""
     for seed in range(20):
         market = market_of(seed)
         oracle = market.utility_oracle(UTILITIES["k-NN"])
@@ -116,7 +116,7 @@ def test_bad_units_parked_below_zero_are_counted():
     found = expected(UNTIED, profile, market.honest, oracle, "provider_0", Checks(9, 1.0))
     assert genuine(profile, market.honest).all()
     assert found.pay == pytest.approx(honest + lost)
-    assert found.spill == pytest.approx(lost)
+    assert found.externality == pytest.approx(lost)
 
 
 def test_simulated_paydays_in_which_only_what_was_found_leaves_obey_the_bound():

@@ -89,7 +89,7 @@ def test_the_expectation_is_that_of_all_paths(seed, checks):
     found = made.expected(checks)
     assert (found.pay, found.share, found.drafted) == pytest.approx((pay, share, drafted), abs=1e-12)
     assert found.kappa == pytest.approx(kappa)  # names that are paid nothing have none
-    assert found.spill == pytest.approx(max(0.0, earned - 0.5), abs=1e-12)
+    assert found.externality == pytest.approx(max(0.0, earned - 0.5), abs=1e-12)
     first = made._markets[frozenset()].names.values()
     due = sum(pays.due for pays in first)
     if due > 0:
@@ -97,9 +97,9 @@ def test_the_expectation_is_that_of_all_paths(seed, checks):
 
 
 def test_who_is_worth_less_than_nothing_when_honest_is_paid_nothing_then():
-    """The spill counts from honest pay, and that is no debt."""
+    """The externality counts from honest pay, and that is no debt."""
     owes, even = attack(3, honest_pay=-0.4), attack(3, honest_pay=0.0)
-    assert owes.expected(Checks()).spill == even.expected(Checks()).spill > 0
+    assert owes.expected(Checks()).externality == even.expected(Checks()).externality > 0
 
 
 def test_the_terms_that_are_filed_are_those_of_the_expectation():
@@ -110,8 +110,12 @@ def test_the_terms_that_are_filed_are_those_of_the_expectation():
         0.7,
         "anew",
     )  # every draw is a look here
-    assert (filed.payment, filed.kappa, filed.spill.amount) == (found.drafted, found.kappa, found.spill)
-    assert filed.spill.known == "measured"
+    assert (filed.payment, filed.kappa, filed.externality.amount) == (
+        found.drafted,
+        found.kappa,
+        found.externality,
+    )
+    assert filed.externality.known == "measured"
     assert found.pay <= 0.5 + filed.residual + 1e-12
 
 

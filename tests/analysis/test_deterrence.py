@@ -68,17 +68,17 @@ def test_no_payee_gains_more_than_the_bound(seed, checks, losses, honest):
     """Whatever the amounts, whatever is false, whatever it would have earned honestly."""
     payee = Payee(seed, losses)
     assume(payee.total > 1e-6)
-    spill = max(0.0, max(payee.genuine, 0.0) - honest)
+    externality = max(0.0, max(payee.genuine, 0.0) - honest)
     pay = payee.total * checks.passes(payee.drawn_false)
     gap = deterrence_gap(checks, payee.positive / payee.total)
-    assert pay - honest <= payee.total * gap + spill + 1e-9 * payee.positive
+    assert pay - honest <= payee.total * gap + externality + 1e-9 * payee.positive
     not_genuine = payee.total - min(max(payee.genuine, 0.0), payee.total)
     assert (
-        pay - honest <= not_genuine * gap + spill + 1e-9 * payee.positive
+        pay - honest <= not_genuine * gap + externality + 1e-9 * payee.positive
     )  # of false money the gap is left
     simulated = payee.paid_in_simulation(checks, 2000)
     assert abs(simulated.mean() - pay) <= 6 * payee.total * np.sqrt(0.25 / 2000) + 1e-9
-    bound = honest + payee.total * gap + spill
+    bound = honest + payee.total * gap + externality
     assert simulated.mean() <= bound + 6 * payee.total * np.sqrt(0.25 / 2000) + 1e-9
 
 
@@ -102,16 +102,16 @@ def test_the_bound_adds_up_over_names(seed, checks, names):
     for j in range(names):
         mine = name == j
         total, positive = payee.amount[mine].sum(), payee.gains[mine].sum()
-        if total <= 1e-9 * positive:  # paid nothing; what it saves is spill, below
+        if total <= 1e-9 * positive:  # paid nothing; what it saves is externality, below
             continue
         pay += total * checks.passes(payee.gains[mine & payee.false].sum() / positive)
         bound += total * deterrence_gap(checks, positive / total)
         genuine += max(payee.amount[mine & ~payee.false].sum(), 0.0)
     honest = max(payee.genuine, 0.0)
-    spill = max(0.0, genuine - honest)
-    assert pay - honest <= bound + spill + 1e-9 * payee.positive
+    externality = max(0.0, genuine - honest)
+    assert pay - honest <= bound + externality + 1e-9 * payee.positive
     if (payee.amount >= 0).all():
-        assert spill <= 1e-9 * payee.positive
+        assert externality <= 1e-9 * payee.positive
         assert bound == pytest.approx(payee.total * deterrence_gap(checks))
 
 
@@ -119,7 +119,8 @@ def test_what_is_parked_below_zero_is_spill():
     """Bad units under a name of their own are not paid for: the others earn more than all did together."""
     amount, name = np.array([3.0, 2.0, -4.0]), np.array(["a", "a", "b"])
     one, two = (
-        deterrence(Earned(who, amount), Checks(), spill=NO_SPILL) for who in (name[[0, 0, 0]], name)
+        deterrence(Earned(who, amount), Checks(), externality=NO_SPILL)
+        for who in (name[[0, 0, 0]], name)
     )
     assert one.payment == pytest.approx(1.0)
     assert one.kappa == pytest.approx(5.0)
@@ -347,8 +348,8 @@ def paid(learner="coverage", seed=0):
 
 def test_a_run_by_coverage_is_certified_as_deterred():
     payments, utility = paid()
-    spill = Externality.by(get_mechanism("recommended"), utility)
-    found = deterrence(payments, Checks(3, 0.8), spill=spill, examined="anew")
+    externality = Externality.by(get_mechanism("recommended"), utility)
+    found = deterrence(payments, Checks(3, 0.8), externality=externality, examined="anew")
     assert found.claim == "deterred"
     assert found.kappa == pytest.approx(1.0)
     assert found.payment == pytest.approx(payments.totals.max())
@@ -364,14 +365,16 @@ def test_a_run_by_coverage_is_certified_as_deterred():
 
 def test_nothing_is_claimed_where_nothing_bounds_the_spill():
     payments, utility = paid("knn")
-    spill = Externality.by(get_mechanism("recommended"), utility)
-    found = deterrence(payments, Checks(12, 1.0), spill=spill)
-    assert spill == Externality(known="unknown")
+    externality = Externality.by(get_mechanism("recommended"), utility)
+    found = deterrence(payments, Checks(12, 1.0), externality=externality)
+    assert externality == Externality(known="unknown")
     assert found.claim == "none"
     assert found.residual is None
     assert found.kappa > 1.0
-    assert "nothing bounds the spill" in found.words
-    measured = deterrence(payments, Checks(12, 1.0), spill=Externality(known="measured", amount=0.0))
+    assert "nothing bounds the externality" in found.words
+    measured = deterrence(
+        payments, Checks(12, 1.0), externality=Externality(known="measured", amount=0.0)
+    )
     assert measured.claim == "deterred"
     for change in (
         {"semivalue": "banzhaf"}, {"estimator": "permutation"}, {"representative": "collapse"},
@@ -387,16 +390,16 @@ def test_nothing_is_claimed_where_nothing_bounds_the_spill():
 
 def test_too_few_checks_deter_nobody_and_the_words_say_so():
     payments, utility = paid()
-    spill = Externality.by(get_mechanism("recommended"), utility)
-    assert deterrence(payments, Checks(0, 0.8), spill=spill).residual == pytest.approx(
+    externality = Externality.by(get_mechanism("recommended"), utility)
+    assert deterrence(payments, Checks(0, 0.8), externality=externality).residual == pytest.approx(
         payments.totals.max()
     )
-    found = deterrence(payments, Checks(2, 0.8), spill=spill, examined="anew")
+    found = deterrence(payments, Checks(2, 0.8), externality=externality, examined="anew")
     assert found.claim == "none"
     assert "over 2.00% of the largest payment" in found.words
-    more = deterrence(payments, Checks(2, 0.8), spill=spill, examined="anew", gain=0.05)
+    more = deterrence(payments, Checks(2, 0.8), externality=externality, examined="anew", gain=0.05)
     assert more.claim == "deterred"
-    once = deterrence(payments, Checks(3, 0.8), spill=spill)  # unless told otherwise
+    once = deterrence(payments, Checks(3, 0.8), externality=externality)  # unless told otherwise
     assert once.examined == "once"
     assert once.claim == "none"
     assert 0.008 < once.gap == deterrence_gap(Checks(3, 0.8), largest_unit=once.largest_unit)
@@ -405,17 +408,19 @@ def test_too_few_checks_deter_nobody_and_the_words_say_so():
 def test_payees_may_be_groups_and_the_small_are_carried():
     payments, _ = paid()
     names = payments.identities.tolist()
-    whole = deterrence(payments, Checks(), payees=dict.fromkeys(names[:2], "one person"), spill=NO_SPILL)
+    whole = deterrence(
+        payments, Checks(), payees=dict.fromkeys(names[:2], "one person"), externality=NO_SPILL
+    )
     assert whole.payees == 3
     assert whole.payment == pytest.approx(max(payments.totals[:2].sum(), *payments.totals[2:]))
     least = float(np.sort(payments.totals)[:2].mean())
-    carried = deterrence(payments, Checks(), least=least, spill=NO_SPILL)
+    carried = deterrence(payments, Checks(), least=least, externality=NO_SPILL)
     assert (carried.payees, carried.carried) == (3, 1)
     assert "Carried, and not paid this time: 1 payee" in carried.words
-    euros = deterrence(payments, Checks(), scale=1000.0, money="EUR", spill=NO_SPILL)
+    euros = deterrence(payments, Checks(), scale=1000.0, money="EUR", externality=NO_SPILL)
     assert euros.residual == pytest.approx(1000.0 * payments.totals.max() * euros.gap)
     assert "EUR" in euros.words
-    nobody = deterrence(payments, Checks(), least=1e9, spill=NO_SPILL)
+    nobody = deterrence(payments, Checks(), least=1e9, externality=NO_SPILL)
     assert (nobody.payees, nobody.residual, nobody.claim) == (0, 0.0, "deterred")
 
 
@@ -431,18 +436,18 @@ def test_payees_may_be_groups_and_the_small_are_carried():
         ({"largest_unit": 1.5}, "largest_unit"),
         ({"gain": 0.001}, "does not follow"),
         ({"payment": 1e9}, "cannot be"),
-        ({"spill": {"known": "unknown", "amount": None}}, "does not follow"),
-        ({"spill": {"known": "unknown", "amount": 0.1}}, "has an amount where it is known"),
-        ({"spill": {"known": "proved", "amount": 0.1}}, "what is proved is 0"),
-        ({"spill": {"known": "measured", "amount": -0.1}}, "at least 0"),
-        ({"spill": {"known": "measured", "amount": 1.0}}, "does not follow"),
+        ({"externality": {"known": "unknown", "amount": None}}, "does not follow"),
+        ({"externality": {"known": "unknown", "amount": 0.1}}, "has an amount where it is known"),
+        ({"externality": {"known": "proved", "amount": 0.1}}, "what is proved is 0"),
+        ({"externality": {"known": "measured", "amount": -0.1}}, "at least 0"),
+        ({"externality": {"known": "measured", "amount": 1.0}}, "does not follow"),
         ({"verdict": "fine"}, "verdict"),
     ],
 )
 def test_a_claim_that_does_not_follow_is_refused_on_reading_back(change, match):
     payments, utility = paid()
-    spill = Externality.by(get_mechanism("recommended"), utility)
-    found = deterrence(payments, Checks(3, 0.8), spill=spill, examined="anew")
+    externality = Externality.by(get_mechanism("recommended"), utility)
+    found = deterrence(payments, Checks(3, 0.8), externality=externality, examined="anew")
     record = json.loads(found.model_dump_json())
     Deterrence.model_validate(record)
     with pytest.raises(ValidationError, match=match):

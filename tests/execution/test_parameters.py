@@ -8,8 +8,16 @@ from typing import Annotated, Literal
 import pytest
 
 from datamarket_gym.errors import ParameterError
-from datamarket_gym.parameters import MISSING, Component, OneOf, Range, parameters_of
-from datamarket_gym.registry import components, describe, register
+from datamarket_gym.registry import (
+    MISSING,
+    Component,
+    OneOf,
+    Range,
+    components,
+    describe,
+    parameters_of,
+    register,
+)
 
 
 @dataclass(frozen=True)

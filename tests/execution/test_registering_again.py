@@ -191,17 +191,17 @@ def test_changed_helpers_of_a_plug_point_are_other_code(how, tmp_path):
 
 def test_a_registered_spec_is_somebody_elses_and_goes_by_its_own_name():
     code = """
-    from datamarket_gym import create, mechanism, register
+    from datamarket_gym import create, get_mechanism, register
     from datamarket_gym.execution.parallel import Processes, in_order
     from datamarket_gym.registry import sources_elsewhere
 
     def asked(shared):
         found = create("mechanism", "mine")
-        return found.name, found.evidence
+        return found.name, str(found.evidence)
 
     hashes = set()
     for theta in (0.5, 0.9, 0.5):
-        register("mechanism", "mine")(mechanism("recommended", evidence=f"cosine@{theta}"))
+        register("mechanism", "mine")(get_mechanism("recommended", evidence=f"cosine@{theta}"))
         hashes.add(sources_elsewhere()["__main__"])
         print(list(in_order(Processes(2), asked, None, [()])))
     print(len(hashes))

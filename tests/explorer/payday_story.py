@@ -4,13 +4,13 @@ import csv
 
 from following import followed
 
-from datamarket_gym.payout.bank.export import AskedPayer, export_from
+from datamarket_gym.payout.bank.export import PayerRequest, export_from
 from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
-from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import mark_paid, warnings_now
+from datamarket_gym.payout.ledger.runs import current_warnings, mark_paid
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import approve_recomputed
 from payout.bank_files import DEBTOR, iban, write_accounts
@@ -41,7 +41,7 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
     planner, drawer, recorder, settler, boss, banker = people
     run, failed = market(folder), list(false)
     for out, beacon in ((folder / "june-2", "block 1"), (None, "block 2")):
-        make_plan(run, Wishes(announce=f"the hash of {beacon}"), planner)
+        make_plan(run, PlanRequest(announce=f"the hash of {beacon}"), planner)
         drawn = draw_checks(run, beacon, drawer)
         outcomes = folder.parent / "outcomes.csv"
         with outcomes.open("w", newline="") as file:
@@ -56,10 +56,10 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
             record_answers(run, outcomes, by=recorder)
         run, failed = settle(run, out, settler).run, []
     now = ledger_of(run).accounts()
-    despite = [warning.name for warning in warnings_now(now, run_of(run, now))]
+    despite = [warning.name for warning in current_warnings(now, run_of(run, now))]
     assert approve_recomputed(run, boss, despite).words == "approved"
     file = folder.parent / "out.xml"
-    export_from(str(run), accounts, AskedPayer("Market", DEBTOR), file, by=banker)
+    export_from(str(run), accounts, PayerRequest("Market", DEBTOR), file, by=banker)
     mark_paid(run, "transfer 7", banker)
     return run, file.read_text()
 

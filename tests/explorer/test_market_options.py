@@ -15,8 +15,7 @@ from datamarket_gym.explorer.market.options import KINDS, options
 from datamarket_gym.explorer.market.request import PARTS, MarketAsked, controls_of, validate_spec
 from datamarket_gym.market.attacks import Attack, Block
 from datamarket_gym.market.datasets import looking_in
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import components, create
+from datamarket_gym.registry import Range, components, create
 
 EVERY = [
     (kind, name, control.parameter.name)

@@ -10,12 +10,12 @@ from datamarket_gym.explorer.files import NamedPlaces, NotThere, Outside, Upload
 from datamarket_gym.payout.ledger.store import open_ledger
 
 
-def payout_run(folder, book="../book.sqlite"):
+def payout_run(folder, book="../ledger.sqlite"):
     """What makes a folder a run, and no more."""
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{}")
     (folder / "payments.parquet").write_bytes(b"")
-    (folder / "book.json").write_text(json.dumps({"book": book, "number": 1, "head": "x"}))
+    (folder / "ledger.json").write_text(json.dumps({"ledger": book, "number": 1, "tip": "x"}))
     return folder
 
 
@@ -29,7 +29,7 @@ def market(tmp_path):
     (root / "s1" / "results.parquet").write_bytes(b"")
     (root / "compact").mkdir()
     (root / "compact" / "s2.json").write_text(json.dumps({"name": "s2", "seeds": [0, 1]}))
-    open_ledger(root / "book.sqlite", new=True)
+    open_ledger(root / "ledger.sqlite", new=True)
     (tmp_path / "secret.csv").write_text("x")
     return root
 
@@ -46,17 +46,17 @@ def test_a_folder_shows_what_is_in_it(market, tmp_path):
     found = places(tmp_path, market)
     assert ids(found.runs()) == ["market/july", "market/june"]
     assert ids(found.results()) == ["market", "market/compact", "market/s1"]
-    assert ids(found.books()) == ["market/book.sqlite"]
+    assert ids(found.books()) == ["market/ledger.sqlite"]
     assert found.run("market/june") == market / "june"
     assert found.result("market/s1") == market / "s1"
-    assert found.book("market/book.sqlite") == str(market / "book.sqlite")
+    assert found.book("market/ledger.sqlite") == str(market / "ledger.sqlite")
     assert found.markets() == ["market"]
 
 
 def test_a_run_alone_shows_the_book_beside_it_and_no_other_file(market, tmp_path):
     found = places(tmp_path, market / "june")
     assert ids(found.runs()) == ["june"]
-    assert ids(found.books()) == ["book.sqlite"]
+    assert ids(found.books()) == ["ledger.sqlite"]
     assert found.markets() == []
     assert found.run("june") == market / "june"
     with pytest.raises(Outside, match="name its folder on the command line"):

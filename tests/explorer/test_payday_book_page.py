@@ -15,14 +15,14 @@ PAY = {"alice": 60_00, "bob": 40_00, "<b>eve\u202e": 5_00}
 
 @pytest.fixture
 def book(tmp_path):
-    made = open_ledger(tmp_path / "books" / "book.sqlite", new=True)
+    made = open_ledger(tmp_path / "books" / "ledger.sqlite", new=True)
     approve(made, "a" * 64, PAY)
     return made
 
 
 def open_at(page, url, more=""):
     page.add_init_script("localStorage.setItem('datamarket who', 'Ann')")
-    page.goto(f"{url}/payday/book?book=book.sqlite{more}")
+    page.goto(f"{url}/payday/book?book=ledger.sqlite{more}")
     page.wait_for_selector("main[data-ready='payday/book']")
 
 
@@ -68,7 +68,7 @@ def test_holds_corrections_and_rules_by_the_page(book, explorers, page):
     page.wait_for_selector("dialog >> text=correction EUR -2.50, alice")
     assert book.accounts().payable["alice", "EUR"] == 57_50
     page.keyboard.press("Escape")
-    page.goto(f"{found.url}payday/book?book=book.sqlite&tab=rules+and+proof")
+    page.goto(f"{found.url}payday/book?book=ledger.sqlite&tab=rules+and+proof")
     page.wait_for_selector("[name=approvals]")
     page.fill("[name=approvals]", "2")
     page.fill("[name=rules-token]", found.site.token.text)
@@ -119,13 +119,13 @@ def test_money_moves_by_the_token_alone(book, client):
         "rules",
     ):
         body = {
-            "book": "book.sqlite",
+            "book": "ledger.sqlite",
             "once": f"form {action}",
             "asked": {"action": action, "by": "Ann"},
         }
         assert asked.post(f"{API}/act?token={asked.site.token.text}", json=body).status_code == 403
     decision = {"number": 1, "outcome": "rejected", "why": "no"}
-    body = {"book": "book.sqlite", "once": "form once", "by": "Ann", "token": "", "asked": decision}
+    body = {"book": "ledger.sqlite", "once": "form once", "by": "Ann", "token": "", "asked": decision}
     assert asked.post(f"{API}/dispute/resolve", json=body).status_code == 403
     assert book.path.read_bytes() == before
 
@@ -133,7 +133,7 @@ def test_money_moves_by_the_token_alone(book, client):
 def test_a_dispute_from_its_opening_to_its_end(tmp_path, client):
     run = market(tmp_path / "market", checks=0)
     asked = client(run.parent)
-    token, where = asked.site.token.text, "market/book.sqlite"
+    token, where = asked.site.token.text, "market/ledger.sqlite"
     payee = run_of(run).lines[0].identity
     new = {"payee": payee, "about": "unit u1 is mine", "units": ["u1"], "hold": True}
     body = {"run": "market/june", "once": "opened once", "by": "Ann", "asked": new}

@@ -13,7 +13,7 @@ from datamarket_gym.explorer import security as token_module
 from datamarket_gym.explorer.payout.checks import approve
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.outcomes import answers_of
-from datamarket_gym.payout.checks.plan import Wishes, foreseen
+from datamarket_gym.payout.checks.plan import PlanRequest, preview_plan
 from datamarket_gym.payout.checks.settle import plan_rows
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from explorer.payday_story import accounts_of, by_library, entries, looker, market, told
@@ -133,7 +133,7 @@ def test_looking_changes_nothing(june, client):
         assert refused.status_code == 405, name
     body = {"run": "market/june", "asked": {"checks": 5, "price": "2.50"}}
     found = told(asked, asked.post(f"{API}/preview", json=body))
-    wanted = plan_rows(foreseen(june, Wishes(checks=5, price="2.50")), "EUR")
+    wanted = plan_rows(preview_plan(june, PlanRequest(checks=5, price="2.50")), "EUR")
     assert [tuple(row) for row in found["rows"]] == wanted
     told(asked, asked.post(f"{API}/settling", json={"run": "market/june", "unanswered": "false"}))
     assert bytes_of(june.parent) == before
@@ -143,7 +143,7 @@ def test_looking_changes_nothing(june, client):
 def test_a_day_that_is_none_is_told(june, client, which):
     asked = client(june.parent)
     payee = run_of(june).lines[0].identity
-    at = {"book": "market/book.sqlite", "payee": payee, "until": "June"}
+    at = {"book": "market/ledger.sqlite", "payee": payee, "until": "June"}
     said = asked.get(f"/api/payday/book/{which}", params=at)
     assert (said.status_code, "2026-06-30" in said.json()["error"]) == (422, True)
 
@@ -151,7 +151,7 @@ def test_a_day_that_is_none_is_told(june, client, which):
 def test_approving_needs_the_token_typed_by_its_own_page(june, client, monkeypatch):
     monkeypatch.setattr(token_module, "_WAIT", 0.2)
     asked = client(june.parent)
-    before, token = sha256(june.parent / "book.sqlite"), asked.site.token.text
+    before, token = sha256(june.parent / "ledger.sqlite"), asked.site.token.text
     body = {"run": "market/june", "shown": run_of(june).run, "by": "boss", "despite": []}
     for path in ("approve", "paid", "export"):
         more = {"paid": {"reference": "x"}, "export": {"asked": {}}}.get(path, {})
@@ -173,7 +173,7 @@ def test_approving_needs_the_token_typed_by_its_own_page(june, client, monkeypat
             f"{API}/{path}", data={**body, "token": token}, headers={"origin": "http://evil.example"}
         )
         assert form.status_code == 403
-    assert sha256(june.parent / "book.sqlite") == before
+    assert sha256(june.parent / "ledger.sqlite") == before
 
 
 def test_two_browsers_lose_no_answer(june, client):

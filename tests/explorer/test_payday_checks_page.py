@@ -7,7 +7,7 @@ from watched_pages import opened
 
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import answers_of
-from datamarket_gym.payout.checks.plan import Wishes, foreseen, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, preview_plan
 from datamarket_gym.payout.checks.settle import plan_rows
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from explorer.payday_story import accounts_of, by_library, entries, market
@@ -152,7 +152,7 @@ def of_story(run):
 
 
 def test_answers_outlive_a_reload_and_undo_leaves_no_trace(june, served, page, chromium):
-    make_plan(june, Wishes(announce="block 1", checks=3), "planner")
+    make_plan(june, PlanRequest(announce="block 1", checks=3), "planner")
     drawn = draw_checks(june, "block 2", "drawer")
     first, second, third = [draw.number for draw in drawn.draws[:3]]
     once = {numbers[0] for numbers in drawn.looks.values() if len(numbers) == 1}
@@ -208,12 +208,12 @@ def test_a_plan_is_told_as_one_types_and_written_by_the_button_alone(june, serve
     for name, text in (("checks", "5"), ("price", "2.50"), ("false_alarms", "1"), ("least", "1.00")):
         write(page, name, text)
     page.wait_for_selector("text=cost, at most")
-    wishes = Wishes(checks=5, price="2.50", false_alarms=0.01, least="1.00")
-    for what, value in plan_rows(foreseen(june, wishes), "EUR"):
+    wishes = PlanRequest(checks=5, price="2.50", false_alarms=0.01, least="1.00")
+    for what, value in plan_rows(preview_plan(june, wishes), "EUR"):
         page.wait_for_selector(f".foreseen dt:text-is('{what}') + dd:text-is('{value}')")
     page.select_option("[name=plan-by]", "gain")
     write(page, "gain", "0.1")
-    rows = dict(plan_rows(foreseen(june, Wishes(gain=0.001)), "EUR"))
+    rows = dict(plan_rows(preview_plan(june, PlanRequest(gain=0.001)), "EUR"))
     page.wait_for_selector(
         f"dt:text-is('checks of each payee') + dd:text-is('{rows['checks of each payee']}')"
     )

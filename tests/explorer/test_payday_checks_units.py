@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.payout.checks.draw import draw_checks
-from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
 from explorer.payday_story import market, told
@@ -38,7 +38,7 @@ def pictures(folder):
 
 
 def drawn(run, **wishes):
-    make_plan(run, Wishes(announce="block 1", **wishes), "planner")
+    make_plan(run, PlanRequest(announce="block 1", **wishes), "planner")
     return draw_checks(run, "block 1", "drawer").draws
 
 

@@ -67,7 +67,7 @@ def test_a_payday_from_upload_to_draft(client, market, tmp_path, monkeypatch):
     assert {row["identity"]: row["payment"] for row in real["payments"]} == paid
     assert (real["dry"], real["place"]) == (False, "market/june")
     assert dry["run"] == real["run"]  # the same inputs and settings
-    (record,) = open_ledger(market / "book.sqlite").accounts().runs.values()
+    (record,) = open_ledger(market / "ledger.sqlite").accounts().runs.values()
     assert record.state == "draft"
     assert record.places["submissions"] == str(
         market / "june-inputs" / "units.csv"
@@ -96,7 +96,7 @@ def test_a_dry_run_takes_up_the_balances_of_the_market(client, market, tmp_path)
     )
     pay(Places(*paths), spec, market / "june")
     payout_files.approve(market / "june")
-    before = (market / "book.sqlite").read_bytes()
+    before = (market / "ledger.sqlite").read_bytes()
     later = files.written(tmp_path / "later", files.spread(payout_files.units(seed=5)))
     site = client(market)
     target = {
@@ -105,7 +105,7 @@ def test_a_dry_run_takes_up_the_balances_of_the_market(client, market, tmp_path)
         "name": "july",
     }
     dry = followed(site, site.post(f"{AT}/dry-run", json=target)).json()
-    assert (market / "book.sqlite").read_bytes() == before
+    assert (market / "ledger.sqlite").read_bytes() == before
     changed = spec.model_copy(update={"amount": "20.00"})
     pay(Places(*later), changed, market / "july")
     assert {row["identity"]: row["payment"] for row in dry["payments"]} == files.payments(

@@ -85,7 +85,7 @@ def test_payments_are_searched_and_ordered(asking, months):
 def test_the_page_has_the_report_s_picture_and_says_what_comes_next(asking, months):
     june, may = asking("run", run="market/june"), asking("run", run="market/may")
     assert june["next"]["page"] == "checks"
-    assert (may["next"]["page"], may["book"]) == ("checks", "market/book.sqlite")
+    assert (may["next"]["page"], may["book"]) == ("checks", "market/ledger.sqlite")
     assert [each["name"] for each in may["warnings"]] == ["loses_half"]
     report = (months / "june" / "report.html").read_text()
     begin = report.index('"chart-payments":') + len('"chart-payments":')
@@ -154,8 +154,8 @@ def test_a_report_has_no_rights_here(asking, months):
 
 @pytest.mark.parametrize(
     "name",
-    ["../book.sqlite", "/etc/passwd", "book.json", "records/../../book.sqlite", "statements/../manifest.json",
-     "..\\book.sqlite", "", "payments.csv\x00.html", "statements/thief-8dd29add9992f700.html"],
+    ["../ledger.sqlite", "/etc/passwd", "ledger.json", "records/../../ledger.sqlite", "statements/../manifest.json",
+     "..\\ledger.sqlite", "", "payments.csv\x00.html", "statements/thief-8dd29add9992f700.html"],
 )  # fmt: skip
 def test_files_beyond_the_run_are_not_shown(asking, name):
     assert "error" in asking("file", run="market/may", name=name, status=404)
@@ -183,10 +183,10 @@ def test_what_the_manifest_names_is_believed_only_if_runs_write_it(client, month
     shutil.copytree(months, tmp_path / "market")
     path = tmp_path / "market" / "may" / "manifest.json"
     said = json.loads(path.read_text())
-    said["outputs"]["../book.sqlite"] = {"sha256": "0" * 64, "bytes": 1}
+    said["outputs"]["../ledger.sqlite"] = {"sha256": "0" * 64, "bytes": 1}
     path.write_text(json.dumps(said))
     made = client(tmp_path / "market")
-    found = made.get("/api/payday/file", params={"run": "market/may", "name": "../book.sqlite"})
+    found = made.get("/api/payday/file", params={"run": "market/may", "name": "../ledger.sqlite"})
     assert found.status_code == 404
 
 

@@ -94,7 +94,7 @@ class TestCodeInSettings:
 
 class TestServersThatAFolderNames:
     def test_no_page_connects_to_the_book_of_a_run(self, june, client, server):
-        rewritten(june / "book.json", book=address(server))
+        rewritten(june / "ledger.json", book=address(server))
         asked = client(june.parent)
         for path in ("runs", "run?run=market/june", "new/earlier", "checks/state?run=market/june"):
             followed(asked, asked.get(f"/api/payday/{path}"))

@@ -49,7 +49,7 @@ def read_message(path):
     return header, transfers
 
 
-def approve(book, run, payments, currency="EUR", period="June 2026"):
+def approve(ledger, run, payments, currency="EUR", period="June 2026"):
     """Enter a run that pays these amounts, in minor units, and approve it."""
     lines = [[payee, amount, amount, 0] for payee, amount in payments.items()]
     content = {
@@ -57,9 +57,9 @@ def approve(book, run, payments, currency="EUR", period="June 2026"):
         "submissions": run, "kept": 0, "overrides": [], "standing": [], "warnings": [],
     }  # fmt: skip
     amount = sum(payments.values())
-    with book.page() as page:
-        page.add("draft", run=run, currency=currency, amount=amount, content=content)
-        page.add("approval", run=run, content={"manifest": "m"}, by="R. Okafor")
-        page.add("approved", run=run, currency=currency, amount=amount, content={"manifest": "m"})
+    with ledger.transaction() as transaction:
+        transaction.add("draft", run=run, currency=currency, amount=amount, content=content)
+        transaction.add("approval", run=run, content={"manifest": "m"}, by="R. Okafor")
+        transaction.add("approved", run=run, currency=currency, amount=amount, content={"manifest": "m"})
         for payee, amount in payments.items():
-            page.add("payment", run=run, payee=payee, currency=currency, amount=amount)
+            transaction.add("payment", run=run, payee=payee, currency=currency, amount=amount)

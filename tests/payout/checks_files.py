@@ -6,7 +6,7 @@ from payout_files import run
 
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
-from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 
 
 def paid(folder, submitted=None, **changes):
@@ -16,7 +16,7 @@ def paid(folder, submitted=None, **changes):
 
 def drawn(folder, beacon="block 1", **wishes):
     """Plan and draw; what was drawn."""
-    make_plan(folder, Wishes(**{"announce": "the hash of block 1", **wishes}), "planner")
+    make_plan(folder, PlanRequest(**{"announce": "the hash of block 1", **wishes}), "planner")
     return draw_checks(folder, beacon, "drawer")
 
 

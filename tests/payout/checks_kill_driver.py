@@ -1,6 +1,6 @@
 """Plans, draws, records and settles checks in child processes, kills them with SIGKILL, and lets others finish.
 
-A child dies just before or just after a rename or a commit to the book: there is nothing else that lasts. Prints what
+A child dies just before or just after a rename or a commit to the ledger: there is nothing else that lasts. Prints what
 it saw as JSON. A program of its own, so that the package is imported once and children start at once.
 """
 
@@ -22,11 +22,11 @@ from payout_files import copied, events
 
 from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
-from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import drafted, read_report
+from datamarket_gym.payout.report.status import read_draft
 from datamarket_gym.payout.verify import verify
 from killed_children import child
 
@@ -68,10 +68,10 @@ def left(folder):
     """All that lasts of a run: files, and the report and the history without times."""
     files = {
         str(path.relative_to(folder)): hashlib.sha256(
-            drafted(read_report(folder)).encode() if path.name == REPORT else path.read_bytes()
+            read_draft(folder) if path.name == REPORT else path.read_bytes()
         ).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in ("book.json", ".lock")
+        if path.is_file() and path.name not in ("ledger.json", ".lock")
     }
     return files, run_of(folder).state, events(folder)
 
@@ -108,7 +108,7 @@ def main():
     run = paid(base / "start")
 
     def plan(folder):
-        make_plan(folder, Wishes(announce="block 1"), "A")
+        make_plan(folder, PlanRequest(announce="block 1"), "A")
 
     def draw(folder):
         draw_checks(folder, "block 1", "A")

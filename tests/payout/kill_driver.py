@@ -43,9 +43,9 @@ def main():
     def finish(out):
         assert os.waitpid(child(work(out)), 0)[1] == 0, out
         seen["different"] += [name for name, content in outputs(out).items() if content != calm[name]]
-        record, book = run_of(out), ledger_of(out)
-        seen["different"] += [what for what, good, _ in book.examined() if not good]
-        kinds = [entry.kind for entry in book.read()]
+        record, ledger = run_of(out), ledger_of(out)
+        seen["different"] += [what for what, good, _ in ledger.examined() if not good]
+        kinds = [entry.kind for entry in ledger.read()]
         seen["states"].append([record.state, record.lines == lines, kinds])
 
     random.seed(int(sys.argv[3]))
@@ -62,7 +62,7 @@ def main():
     number = 0
     for number in range(
         0 if audit else 100
-    ):  # and at every single rename of an output, a stage or a seal
+    ):  # and at every single rename of an output, a stage or a checksum
         out = folder / f"rename-{number}" / "run"
         status = os.waitpid(child(work(out), lambda n=number: killed_at_rename(n)), 0)[1]
         if not os.WIFSIGNALED(status):

@@ -7,7 +7,7 @@ from payout_files import rows, spec, table, units, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.payout.intake.log import read_batch, received
+from datamarket_gym.payout.intake.log import enter_batch, read_batch
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
@@ -23,13 +23,13 @@ def of(columns, *names):
 
 def log(where, submitted=None, order=EVERYBODY, folder=None, **changes):
     """Enter what each identity has, in an order; the numbers of the entries by name."""
-    submitted, chosen, book = submitted or units(), spec(**changes), open_ledger(where, new=True)
+    submitted, chosen, ledger = submitted or units(), spec(**changes), open_ledger(where, new=True)
     numbers = {}
     for who in order:
         path = (folder or where.parent) / "batch.parquet"
         pq.write_table(table(of(submitted, who)), path)
         batch = read_batch(path, chosen.columns, chosen.files)
-        numbers[who] = received(book, batch.owner(who), batch.digests, batch.what).number
+        numbers[who] = enter_batch(ledger, batch.owner(who), batch.digests, batch.what).number
     return numbers
 
 

@@ -87,22 +87,22 @@ def spec(**changes):
     return checked_spec({"amount": "1000.00", "audit": False, "theta": "none", "checks": 0, **changes})
 
 
-def run(folder, submitted=None, held=None, overrides=None, book=None, **changes):
-    """Pay the tables; the folder of the run. Its book lies beside it, unless another is named."""
+def run(folder, submitted=None, held=None, overrides=None, ledger=None, **changes):
+    """Pay the tables; the folder of the run. Its ledger lies beside it, unless another is named."""
     places = write(folder / "in", submitted, held)
     places = Places(places.submissions, places.validation, overrides)
-    pay(places, spec(**changes), folder / "run", book=None if book is None else str(book))
+    pay(places, spec(**changes), folder / "run", ledger=None if ledger is None else str(ledger))
     return folder / "run"
 
 
 def copied(folder, place):
-    """A copy of a run and of all that lies beside it, its book above all; the run's folder in the copy."""
+    """A copy of a run and of all that lies beside it, its ledger above all; the run's folder in the copy."""
     shutil.copytree(folder.parent, place)
     return place / folder.name
 
 
 def approve(folder, by="tester"):
-    """Approve a run whatever its warnings, and those of the book, say; its state."""
+    """Approve a run whatever its warnings, and those of the ledger, say; its state."""
     accounts = ledger_of(folder).accounts()
     found = ledger_warnings(accounts, run_of(folder, accounts))
     despite = [*warned(folder), *(warning.name for warning in found)]
@@ -110,9 +110,9 @@ def approve(folder, by="tester"):
 
 
 def events(folder):
-    """What has happened to a run, by the book; its payments and balances left out."""
+    """What has happened to a run, by the ledger; its payments and balances left out."""
     kinds = [entry.kind for entry in run_of(folder).history]
-    return [kind for kind in kinds if kind not in ("payment", "carried")]
+    return [kind for kind in kinds if kind not in ("payment", "carried_forward")]
 
 
 def run_by_accuracy(folder, *tables, **changes):

@@ -8,9 +8,9 @@ from datamarket_gym.payout.stages import Places
 
 
 def june(folder, **changes):
-    """An approved run, its book beside it."""
+    """An approved run, its ledger beside it."""
     made = run(
-        folder / "june", units(), book=folder / "book.sqlite", **{"period": "June 2026", **changes}
+        folder / "june", units(), ledger=folder / "ledger.sqlite", **{"period": "June 2026", **changes}
     )
     approve(made)
     return made
@@ -52,10 +52,10 @@ def again(columns, rows, identity, noise=0.0, seed=3, prefix="again"):
 
 
 def july(folder, submitted, prior, name="july", overrides=None, held=None, **changes):
-    """A run priced given earlier ones, in the same book."""
+    """A run priced given earlier ones, in the same ledger."""
     from payout_files import spec
 
     places = write(folder / name / "in", submitted, held)
     places = Places(places.submissions, places.validation, overrides, prior=tuple(prior))
-    pay(places, spec(**changes), folder / name / "run", book=str(folder / "book.sqlite"))
+    pay(places, spec(**changes), folder / name / "run", ledger=str(folder / "ledger.sqlite"))
     return folder / name / "run"

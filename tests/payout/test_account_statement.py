@@ -6,7 +6,7 @@ import io
 import random
 
 import pytest
-from book_files import HandBook
+from ledger_files import HandBook
 
 from datamarket_gym.errors import ParameterError, UnknownNameError
 from datamarket_gym.payout.ledger.entries import LedgerError
@@ -20,53 +20,53 @@ from datamarket_gym.payout.names import from_csv
 
 
 @pytest.fixture
-def book():
+def ledger():
     """Three months, two currencies, and one of everything that can happen to a payee."""
-    book = HandBook()
-    book.draft("june" * 16, "EUR", {"alice": (6000, 500), "bob": (4000, -500)}, period="June 2026")
-    book.day("2026-07-02")
-    book.approve("june" * 16)
-    book.send("june" * 16, "alice", "EUR", 6000, "transfer <7>")
-    book.day("2026-07-20")
-    sent = next(e for e in book.accounts.entries if e.kind == "sent")
-    book.add(
+    ledger = HandBook()
+    ledger.draft("june" * 16, "EUR", {"alice": (6000, 500), "bob": (4000, -500)}, period="June 2026")
+    ledger.day("2026-07-02")
+    ledger.approve("june" * 16)
+    ledger.send("june" * 16, "alice", "EUR", 6000, "transfer <7>")
+    ledger.day("2026-07-20")
+    sent = next(e for e in ledger.accounts.entries if e.kind == "sent")
+    ledger.add(
         "bounced",
         payee="alice",
         currency="EUR",
         amount=6000,
         content={"of": sent.number, "why": "closed"},
     )
-    book.add("fee", payee="alice", currency="EUR", amount=150, content={"why": "bank's charge"})
-    book.day("2026-08-01")
+    ledger.add("fee", payee="alice", currency="EUR", amount=150, content={"why": "bank's charge"})
+    ledger.day("2026-08-01")
     opening = {"alice": 500, "bob": -500}
-    book.draft("july" * 16, "EUR", {"alice": (3000, 0), "bob": (2000, 0)}, opening, "July 2026")
-    book.approve("july" * 16)
-    book.draft("yen0" * 16, "JPY", {"alice": (24791, 0)}, period="July 2026")
-    book.approve("yen0" * 16)
-    payment = next(e for e in book.accounts.entries if e.kind == "payment" and e.payee == "alice")
+    ledger.draft("july" * 16, "EUR", {"alice": (3000, 0), "bob": (2000, 0)}, opening, "July 2026")
+    ledger.approve("july" * 16)
+    ledger.draft("yen0" * 16, "JPY", {"alice": (24791, 0)}, period="July 2026")
+    ledger.approve("yen0" * 16)
+    payment = next(e for e in ledger.accounts.entries if e.kind == "payment" and e.payee == "alice")
     said = {"of": payment.number, "why": "=counted twice"}
-    book.add("correction", run="june" * 16, payee="alice", currency="EUR", amount=-250, content=said)
-    book.day("2026-09-01")
-    book.draft("augu" * 16, "EUR", {"alice": (700, 0), "carol": (300, 0)}, period="August 2026")
-    return book
+    ledger.add("correction", run="june" * 16, payee="alice", currency="EUR", amount=-250, content=said)
+    ledger.day("2026-09-01")
+    ledger.draft("augu" * 16, "EUR", {"alice": (700, 0), "carol": (300, 0)}, period="August 2026")
+    return ledger
 
 
 def euro(statement):
     return next(account for account in statement.accounts if account.currency == "EUR")
 
 
-def test_everything_is_there_and_adds_up(book):
-    account = euro(account_statement(book.accounts, "alice"))
+def test_everything_is_there_and_adds_up(ledger):
+    account = euro(account_statement(ledger.accounts, "alice"))
     kinds = [line.entry.kind for line in account.lines]
     assert kinds == [
         "payment",
-        "carried",
+        "carried_forward",
         "ordered",
         "sent",
         "bounced",
         "fee",
         "payment",
-        "carried",
+        "carried_forward",
         "correction",
     ]
     assert account.opening == Owed()
@@ -88,45 +88,45 @@ def test_everything_is_there_and_adds_up(book):
         ("July 2026", 2500, 3000, -500),
     ]
     assert account.lines[-1].words == "Correction of entry 5: =counted twice"
-    assert book.accounts.entries[5 - 1].kind == "payment"
+    assert ledger.accounts.entries[5 - 1].kind == "payment"
 
 
-def test_currencies_stand_apart(book):
-    statement = account_statement(book.accounts, "alice")
+def test_currencies_stand_apart(ledger):
+    statement = account_statement(ledger.accounts, "alice")
     assert [(a.currency, a.closing.payable) for a in statement.accounts] == [
         ("EUR", 8600),
         ("JPY", 24791),
     ]
 
 
-def test_drafts_stand_apart_and_owe_nothing(book):
-    statement = account_statement(book.accounts, "alice")
+def test_drafts_stand_apart_and_owe_nothing(ledger):
+    statement = account_statement(ledger.accounts, "alice")
     assert [(run.period, run.state, run.paid) for run in statement.drafts] == [
         ("August 2026", "draft", 700)
     ]
-    carol = account_statement(book.accounts, "carol")
+    carol = account_statement(ledger.accounts, "carol")
     assert carol.accounts == ()
     assert "drafts alone" in carol.notes[0]
     assert "drafts alone" in statement_html(carol)
 
 
-def test_days_are_taken_out_and_the_sums_go_on(book):
+def test_days_are_taken_out_and_the_sums_go_on(ledger):
     since, until = datetime.date(2026, 7, 20), datetime.date(2026, 7, 31)
-    account = euro(account_statement(book.accounts, "alice", since, until))
+    account = euro(account_statement(ledger.accounts, "alice", since, until))
     assert account.opening == Owed(0, 0, 6000, 500)
     assert [line.entry.kind for line in account.lines] == ["bounced", "fee"]
     assert account.closing == Owed(5850, 0, 0, 500)
     assert account.runs == ()
     with pytest.raises(ParameterError, match="later than --to"):
-        account_statement(book.accounts, "alice", until, since)
+        account_statement(ledger.accounts, "alice", until, since)
 
 
-def test_any_two_days_cut_the_account_into_parts_that_fit(book):
+def test_any_two_days_cut_the_account_into_parts_that_fit(ledger):
     days = [datetime.date(2026, 6, 1) + datetime.timedelta(days=n) for n in range(100)]
-    whole = account_statement(book.accounts, "alice")
+    whole = account_statement(ledger.accounts, "alice")
     for day in random.Random(0).sample(days, 20):
-        before = account_statement(book.accounts, "alice", None, day)
-        after = account_statement(book.accounts, "alice", day + datetime.timedelta(days=1))
+        before = account_statement(ledger.accounts, "alice", None, day)
+        after = account_statement(ledger.accounts, "alice", day + datetime.timedelta(days=1))
         for one, two, three in zip(before.accounts, after.accounts, whole.accounts, strict=True):
             assert one.closing == two.opening
             assert two.closing == three.closing
@@ -134,25 +134,25 @@ def test_any_two_days_cut_the_account_into_parts_that_fit(book):
             assert one.runs + two.runs == three.runs
 
 
-def test_accounts_that_say_something_else_are_an_error(book):
-    book.accounts.payable["alice", "EUR"] += 1
+def test_accounts_that_say_something_else_are_an_error(ledger):
+    ledger.accounts.payable["alice", "EUR"] += 1
     with pytest.raises(LedgerError, match="does not add up"):
-        account_statement(book.accounts, "alice")
+        account_statement(ledger.accounts, "alice")
 
 
-def test_an_unknown_payee_is_told_who_comes_close(book):
+def test_an_unknown_payee_is_told_who_comes_close(ledger):
     with pytest.raises(UnknownNameError, match="did you mean alice"):
-        account_statement(book.accounts, "alicia")
+        account_statement(ledger.accounts, "alicia")
 
 
-def test_the_clock_is_told_where_it_ran_backwards(book):
-    book.day("2026-08-15")
-    book.add("fee", payee="alice", currency="EUR", amount=1, content={"why": "late"})
-    assert "ran backwards" in account_statement(book.accounts, "alice").notes[0]
+def test_the_clock_is_told_where_it_ran_backwards(ledger):
+    ledger.day("2026-08-15")
+    ledger.add("fee", payee="alice", currency="EUR", amount=1, content={"why": "late"})
+    assert "ran backwards" in account_statement(ledger.accounts, "alice").notes[0]
 
 
-def test_csv_can_be_summed_and_runs_no_formula(book):
-    statement = account_statement(book.accounts, "alice")
+def test_csv_can_be_summed_and_runs_no_formula(ledger):
+    statement = account_statement(ledger.accounts, "alice")
     rows = list(csv.DictReader(io.StringIO(statement_csv(statement))))
     for currency, digits in (("EUR", 100), ("JPY", 1)):
         lines = [row for row in rows if row["row"] == "line" and row["currency"] == currency]
@@ -161,15 +161,15 @@ def test_csv_can_be_summed_and_runs_no_formula(book):
             total = sum(round(float(row[f"{place}_change"]) * digits) for row in lines)
             assert total == round(float(closing[place]) * digits)
     assert rows[-1]["row"] == "head"
-    assert (rows[-1]["entry"], rows[-1]["what"]) == (str(book.accounts.number), book.accounts.head)
+    assert (rows[-1]["entry"], rows[-1]["what"]) == (str(ledger.accounts.number), ledger.accounts.tip)
     assert [row["amount"] for row in rows if row["row"] == "draft"] == ["7.00"]
 
 
 def test_names_are_data(tmp_path):
-    book, evil = HandBook(), "=cmd|'x'<script>alert(1)</script>"
-    book.draft("r" * 64, "EUR", {evil: (5, 0)}, period="=1+1;@x<b>")
-    book.approve("r" * 64)
-    statement = account_statement(book.accounts, evil)
+    ledger, evil = HandBook(), "=cmd|'x'<script>alert(1)</script>"
+    ledger.draft("r" * 64, "EUR", {evil: (5, 0)}, period="=1+1;@x<b>")
+    ledger.approve("r" * 64)
+    statement = account_statement(ledger.accounts, evil)
     rows = list(csv.DictReader(io.StringIO(statement_csv(statement))))
     assert all(row["payee"].startswith("'=") for row in rows)
     assert from_csv(rows[0]["payee"]) == evil
@@ -180,11 +180,11 @@ def test_names_are_data(tmp_path):
     assert "<b>" not in page
 
 
-def test_the_page_asks_nothing_of_the_network(book):
-    page = statement_html(account_statement(book.accounts, "alice"))
+def test_the_page_asks_nothing_of_the_network(ledger):
+    page = statement_html(account_statement(ledger.accounts, "alice"))
     assert "default-src 'none'" in page
     assert "http" not in page.replace("http-equiv", "")
-    assert f"{book.accounts.number} {book.accounts.head} {book.accounts.at}" in page
+    assert f"{ledger.accounts.number} {ledger.accounts.tip} {ledger.accounts.at}" in page
     for words in (
         "June 2026",
         "transfer &lt;7&gt;",

@@ -7,7 +7,12 @@ import pytest
 from bank_files import DEBTOR, iban, write_accounts
 
 from datamarket_gym.errors import ParameterError, SubmissionError
-from datamarket_gym.payout.bank.accounts import BankAccount, doubts, read_accounts, require_payable
+from datamarket_gym.payout.bank.accounts import (
+    BankAccount,
+    account_warnings,
+    read_accounts,
+    require_payable,
+)
 from datamarket_gym.payout.bank.export import debtor_account
 from datamarket_gym.payout.names import csv_safe
 
@@ -118,16 +123,16 @@ def test_one_account_of_two_payees_and_look_alikes_are_doubts():
         "\u0430lice": BankAccount("\u0430lice", "Al", iban(2)),
         "bob": BankAccount("bob", "Bob", iban(3)),
     }
-    shared, alike = doubts(["ann", "alice"], accounts)
+    shared, alike = account_warnings(["ann", "alice"], accounts)
     assert "one person under several names: 'ann', 'sybil'" in shared
     assert "bob" not in shared
     assert "cyrillic" in alike
-    assert list(doubts(["bob"], accounts)) == []
+    assert list(account_warnings(["bob"], accounts)) == []
 
 
 def test_payees_without_a_number_share_none():
     accounts = {name: BankAccount(name, name) for name in ("ann", "bob")}
-    assert list(doubts(["ann"], accounts)) == []
+    assert list(account_warnings(["ann"], accounts)) == []
 
 
 def test_the_table_of_the_page_holds(tmp_path):

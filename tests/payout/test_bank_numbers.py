@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from datamarket_gym.payout.bank.accounts import (
     LENGTHS,
     SEPA,
+    bic_fault,
     cut,
+    iban_fault,
     latin,
     plain,
-    wrong_with_bic,
-    wrong_with_iban,
 )
 
 # Examples of SWIFT's registry.
@@ -28,8 +28,8 @@ LATIN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-?:(
 
 @pytest.mark.parametrize("number", GOOD)
 def test_ibans_of_the_registry_hold(number):
-    assert wrong_with_iban(number) == ""
-    assert wrong_with_iban(plain(f" {number[:4].lower()} {number[4:]}\u00a0")) == ""
+    assert iban_fault(number) == ""
+    assert iban_fault(plain(f" {number[:4].lower()} {number[4:]}\u00a0")) == ""
 
 
 @given(st.sampled_from(GOOD), st.data())
@@ -38,7 +38,7 @@ def test_a_changed_character_is_found(number, data):
     place = data.draw(st.integers(0, len(number) - 1))
     kind = "0123456789" if number[place].isdigit() else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     other = data.draw(st.sampled_from(kind.replace(number[place], "")))
-    assert wrong_with_iban(number[:place] + other + number[place + 1 :])
+    assert iban_fault(number[:place] + other + number[place + 1 :])
 
 
 @given(st.sampled_from(GOOD), st.data())
@@ -46,22 +46,22 @@ def test_two_swapped_digits_are_found(number, data):
     places = [i for i in range(4, len(number) - 1) if number[i : i + 2].isdigit()]
     i = data.draw(st.sampled_from(places))
     swapped = number[:i] + number[i + 1] + number[i] + number[i + 2 :]
-    assert (wrong_with_iban(swapped) == "") == (swapped == number)
+    assert (iban_fault(swapped) == "") == (swapped == number)
 
 
 def test_what_is_wrong_is_said():
-    assert "22 characters, not 21" in wrong_with_iban("DE8937040044053201300")
-    assert "no country US" in wrong_with_iban("US64SVBKUS6S3300958879")
-    assert "two letters" in wrong_with_iban("")
-    assert "two letters" in wrong_with_iban("DE89370400440532013000\n")
-    assert "check digits" in wrong_with_iban(DEBTOR[:-1] + "1")
+    assert "22 characters, not 21" in iban_fault("DE8937040044053201300")
+    assert "no country US" in iban_fault("US64SVBKUS6S3300958879")
+    assert "two letters" in iban_fault("")
+    assert "two letters" in iban_fault("DE89370400440532013000\n")
+    assert "check digits" in iban_fault(DEBTOR[:-1] + "1")
 
 
 def test_check_digits_that_no_bank_gives_are_refused():
     # 00, 01 and 99 leave the same remainder as 97, 98 and 02.
     twin = next(n for n in (iban(i) for i in range(10_000)) if n[2:4] in ("97", "98"))
-    assert wrong_with_iban(twin) == ""
-    assert wrong_with_iban(f"{twin[:2]}{int(twin[2:4]) - 97:02d}{twin[4:]}")
+    assert iban_fault(twin) == ""
+    assert iban_fault(f"{twin[:2]}{int(twin[2:4]) - 97:02d}{twin[4:]}")
 
 
 def test_sepa_reaches_countries_with_ibans():
@@ -73,14 +73,14 @@ def test_sepa_reaches_countries_with_ibans():
 
 @pytest.mark.parametrize("bic", ["DEUTDEFF", "DEUTDEFF500", "DNBANOKKXXX", "1234DE0A"])
 def test_bics_hold(bic):
-    assert wrong_with_bic(bic) == ""
+    assert bic_fault(bic) == ""
 
 
 @pytest.mark.parametrize(
     "bic", ["", "DEUTDEF", "DEUTDEFF5", "DEUT1EFF", "deutdeff", "DEUTDEFF\n", "DEUTDEFF5000"]
 )
 def test_other_bics_do_not(bic):
-    assert "8 or 11" in wrong_with_bic(bic)
+    assert "8 or 11" in bic_fault(bic)
 
 
 @pytest.mark.parametrize(

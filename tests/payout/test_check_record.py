@@ -14,11 +14,11 @@ from datamarket_gym.payout.checks.outcomes import (
     NOT_MADE,
     CheckAnswer,
     answers_of,
-    examined,
+    examination_of,
     keep_outcomes,
     read_outcomes,
 )
-from excel_files import write_book
+from excel_files import write_ledger
 
 UNITS = ["u1", "u2", "u3", "=1+1", " spaced ", "<script>"]
 DRAWN = DrawnChecks(
@@ -116,7 +116,7 @@ def test_an_unknown_outcome_says_which_there_are(tmp_path):
 
 def test_outcomes_of_a_sheet_in_which_false_became_a_truth_value(tmp_path):
     rows = [["number", "outcome", "by"], [1, False, "ro"], [3.0, "genuine", "ro"], [2, None, None]]
-    path = write_book(tmp_path / "outcomes.xlsx", Checks=rows)
+    path = write_ledger(tmp_path / "outcomes.xlsx", Checks=rows)
     assert read_outcomes(path, DRAWN) == [
         CheckAnswer(1, "false", "", "ro"),
         CheckAnswer(3, "genuine", "", "ro"),
@@ -229,7 +229,7 @@ def test_looks_at_one_unit_are_made_by_different_people(twice):
     assert list(answers_of(twice)) == [1]
     assert len(keep_outcomes(twice, said((2, "genuine", "K. Ito"), (3, "genuine", "L. Sand")))) == 2
     keep_outcomes(twice, said((4, "genuine", "")))  # a single look may be anybody's
-    assert examined(TWICE, answers_of(twice)) == "anew"
+    assert examination_of(TWICE, answers_of(twice)) == "anew"
 
 
 def test_who_looked_in_an_earlier_draft_does_not_look_again(twice):
@@ -252,12 +252,12 @@ def test_with_one_look_the_others_are_noted_as_not_made(twice):
     keep_outcomes(twice, answers, one_look=True)
     known = {number: answer.outcome for number, answer in answers_of(twice).items()}
     assert known == {1: "genuine", 2: NOT_MADE, 3: NOT_MADE, 4: "genuine", 5: NOT_MADE}
-    assert examined(TWICE, answers_of(twice)) == "once"
+    assert examination_of(TWICE, answers_of(twice)) == "once"
     assert keep_outcomes(twice, answers, one_look=True) == []
     keep_outcomes(
         twice, said((2, "genuine", "ki"), (3, "genuine", "ls"), (5, "genuine", "ki"))
     )  # made after all
-    assert examined(TWICE, answers_of(twice)) == "anew"
+    assert examination_of(TWICE, answers_of(twice)) == "anew"
 
 
 def test_with_one_look_nothing_that_was_found_is_lost_and_no_first_look_is_made_up(twice):

@@ -8,7 +8,7 @@ import pytest
 from checks_files import answered, drawn, paid
 from payout_files import payments, units
 
-from datamarket_gym.payout.checks.plan import Wishes, make_plan, paid_payees
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, paid_payees
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.manifest import read_manifest
 
@@ -33,7 +33,7 @@ def test_kappa_counts_what_units_below_zero_take_off(folder):
         assert len(payee.units) == (amount > 0).sum()
         assert payee.total == pytest.approx(float(payments(folder)[name]["entitled"]), abs=0.006)
     assert found["seller 1"].kappa > 1.02 > 1.0 == found["thief"].kappa
-    assert make_plan(folder, Wishes()).kappa == max(p.kappa for p in found.values())
+    assert make_plan(folder, PlanRequest()).kappa == max(p.kappa for p in found.values())
 
 
 def test_no_unit_below_zero_is_drawn_and_passing_is_no_claim(folder):
@@ -48,6 +48,6 @@ def test_no_unit_below_zero_is_drawn_and_passing_is_no_claim(folder):
     answered(folder)
     assert settle(folder).checked
     filed = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
-    assert (filed["claim"], filed["spill"]["known"]) == ("none", "unknown")
+    assert (filed["claim"], filed["externality"]["known"]) == ("none", "unknown")
     assert filed["kappa"] == max(p.kappa for p in paid_payees(folder, read_manifest(folder)))
-    assert "nothing bounds the spill" in filed["words"]
+    assert "nothing bounds the externality" in filed["words"]

@@ -16,13 +16,19 @@ from datamarket_gym.payout.checks.draw import (
     checks_text,
     draw_checks,
     draw_key,
-    drawn_by,
+    draw_units,
     read_checks,
 )
 from datamarket_gym.payout.checks.earlier_draft import EarlierChecks
-from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, Wishes, make_plan, paid_payees
+from datamarket_gym.payout.checks.plan import (
+    CheckedPayee,
+    CheckPlan,
+    PlanRequest,
+    make_plan,
+    paid_payees,
+)
 from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.statements import detail_of
+from datamarket_gym.payout.ledger.statements import describe_entry
 from datamarket_gym.payout.manifest import read_manifest
 
 
@@ -87,7 +93,7 @@ def test_checks_are_drawn_once(folder):
     with pytest.raises(DataMarketError, match="nobody may draw again"):
         draw_checks(folder, "block 2")
     with pytest.raises(DataMarketError, match="cannot change after that"):
-        make_plan(folder, Wishes(checks=9))
+        make_plan(folder, PlanRequest(checks=9))
     assert read_checks(folder) == first
     assert events(folder) == ["draft", "planned", "drawn"]
 
@@ -97,7 +103,7 @@ def test_there_is_no_draw_without_a_plan_nor_under_a_text_that_says_nothing(fold
         draw_checks(folder, "block 1")
     with pytest.raises(DataMarketError, match="no checks are drawn yet"):
         read_checks(folder)
-    make_plan(folder, Wishes())
+    make_plan(folder, PlanRequest())
     for text in ("", "  ", "a\nb"):
         with pytest.raises(ParameterError, match="beacon"):
             draw_checks(folder, text)
@@ -108,7 +114,7 @@ def test_the_history_shows_what_was_announced_before_the_draw(folder):
     drawn(folder)
     _, planned, tossed = run_of(folder).history
     assert (planned.kind, planned.by) == ("planned", "planner")
-    assert detail_of(planned).startswith("the beacon will be: the hash of block 1; plan ")
+    assert describe_entry(planned).startswith("the beacon will be: the hash of block 1; plan ")
     assert (tossed.kind, tossed.by, tossed.content) == ("drawn", "drawer", {"beacon": "block 1"})
     assert planned.number < tossed.number
 
@@ -117,7 +123,7 @@ def test_units_are_drawn_by_what_they_earn():
     amounts = np.array([1.0, 2.0, 3.0, 10.0])
     counts = np.zeros(4)
     for number in range(1000):
-        found, before = drawn_by(key(number), CheckPlan(checks=4, power=0.8), [payee("a", amounts)])
+        found, before = draw_units(key(number), CheckPlan(checks=4, power=0.8), [payee("a", amounts)])
         assert (len(found), before) == (4, [])  # every draw is a look of its own
         assert [d.number for d in found] == [1, 2, 3, 4]
         rows = [d.row for d in found]
@@ -132,23 +138,23 @@ def test_units_are_drawn_by_what_they_earn():
 def test_throwaway_names_with_one_fake_each_keep_what_the_theorem_leaves():
     names = [payee(f"name {i}", [1.0]) for i in range(5000)]
     rng, passed = np.random.default_rng(0), dict.fromkeys((p.name for p in names), True)
-    for look in drawn_by(key(1), CheckPlan(checks=3, power=0.8), names)[0]:
+    for look in draw_units(key(1), CheckPlan(checks=3, power=0.8), names)[0]:
         passed[look.payee] &= bool(rng.random() >= 0.8)
     assert np.mean(list(passed.values())) == pytest.approx(0.2**3, abs=0.005)  # looked at once: 0.2
 
 
 def test_draws_of_payees_do_not_depend_on_one_another():
     plan = CheckPlan(checks=3, power=0.8)
-    alone, _ = drawn_by(key(1), plan, [payee("b", [1, 1, 1, 1, 1])])
-    both, _ = drawn_by(key(1), plan, [payee("a", [1, 2]), payee("b", [1, 1, 1, 1, 1])])
+    alone, _ = draw_units(key(1), plan, [payee("b", [1, 1, 1, 1, 1])])
+    both, _ = draw_units(key(1), plan, [payee("a", [1, 2]), payee("b", [1, 1, 1, 1, 1])])
     assert [d.unit for d in both if d.payee == "b"] == [d.unit for d in alone]
-    unlike = [drawn_by(key(1), plan, [payee(n, [1] * 50)])[0] for n in ("a", "b")]
+    unlike = [draw_units(key(1), plan, [payee(n, [1] * 50)])[0] for n in ("a", "b")]
     assert [d.row for d in unlike[0]] != [d.row for d in unlike[1]]
 
 
 def test_payees_who_are_carried_are_not_drawn():
     plan = CheckPlan(checks=2, power=0.8, least=200, carried=["a"])
-    found, _ = drawn_by(key(1), plan, [payee("a", [1, 2]), payee("b", [1, 2])])
+    found, _ = draw_units(key(1), plan, [payee("a", [1, 2]), payee("b", [1, 2])])
     assert {d.payee for d in found} == {"b"}
 
 
@@ -186,16 +192,16 @@ def test_what_is_looked_at_again_is_distributed_by_the_new_amounts_with_the_fewe
     p, q = np.array(before) / sum(before), np.array(now) / sum(now)
     counts, new_units, looks = np.zeros(4), 0, 0
     for number in range(2000):
-        old = [d.row for part in drawn_by(key(number), plan, [payee("a", before)]) for d in part]
+        old = [d.row for part in draw_units(key(number), plan, [payee("a", before)]) for d in part]
         new, standing = settled_market(now, before, old)
-        fresh, stand = drawn_by(draw_key("later", "plan", str(number)), plan, [new], standing)
+        fresh, stand = draw_units(draw_key("later", "plan", str(number)), plan, [new], standing)
         assert len(fresh) + len(stand) == 3
         asked, made = Counter(d.row for d in (*fresh, *stand)), Counter(old)
         assert Counter(d.row for d in fresh) == asked - made  # looks count as often as they were made
         for each in (*fresh, *stand):
             counts[each.row] += 1
         new_units += len(fresh)
-        looks += len(drawn_by(draw_key("later", "plan", str(number)), plan, [new])[0])
+        looks += len(draw_units(draw_key("later", "plan", str(number)), plan, [new])[0])
     spread = np.sqrt(6000 * q * (1 - q))
     assert (np.abs(counts - 6000 * q) < 4 * spread).all()
     assert new_units < 6000 * np.maximum(q - p, 0).sum()  # what is drawn anew, less what was looked at
@@ -206,10 +212,10 @@ def test_what_is_looked_at_again_is_distributed_by_the_new_amounts_with_the_fewe
 def test_draws_stand_where_amounts_did_not_change_and_units_that_left_are_drawn_anew():
     plan = CheckPlan(checks=3, power=0.8)
     new, standing = settled_market([2.0, 4.0, 6.0], [1.0, 2.0, 3.0], [2, 2, 0])
-    fresh, stand = drawn_by(key(1), plan, [new], standing)
+    fresh, stand = draw_units(key(1), plan, [new], standing)
     assert (fresh, [d.row for d in stand]) == ([], [2, 2, 0])
     new, standing = settled_market([2.0, 4.0, 0.0], [1.0, 2.0, 3.0], [2, 2, 2])
-    fresh, stand = drawn_by(key(1), plan, [new], standing)
+    fresh, stand = draw_units(key(1), plan, [new], standing)
     assert len(fresh) + len(stand) == 3
     assert {d.row for d in (*fresh, *stand)} == {d.row for d in fresh} <= {0, 1}
 
@@ -219,15 +225,15 @@ def test_looks_of_an_earlier_draft_count_as_often_as_they_were_made():
     new, _ = settled_market([2.0], [1.0], [0])
     for made, left in ((["ann"], 2), (["ann", "ben"], 1), (["ann", "ben", "cleo"], 0), ([""], 3)):
         standing = EarlierChecks({"a": ["a 0"] * 3}, {"a": {"a 0": 1.0}}, {"a 0": made})
-        fresh, stand = drawn_by(key(1), plan, [new], standing)
+        fresh, stand = draw_units(key(1), plan, [new], standing)
         assert (len(fresh), len(stand)) == (left, 3 - left)
     standing = EarlierChecks({"a": ["a 0"]}, {"a": {"a 0": 1.0}}, {"a 0": [""]})
-    fresh, stand = drawn_by(key(1), CheckPlan(checks=1, power=0.8), [new], standing)
+    fresh, stand = draw_units(key(1), CheckPlan(checks=1, power=0.8), [new], standing)
     assert (len(fresh), len(stand)) == (0, 1)  # who looked need not be known where nobody looks again
 
 
 def test_a_payee_of_one_unit_is_looked_at_by_three_people(folder):
-    found, _ = drawn_by(key(1), CheckPlan(checks=3, power=0.8), [payee("a", [5.0])])
+    found, _ = draw_units(key(1), CheckPlan(checks=3, power=0.8), [payee("a", [5.0])])
     assert [(d.number, d.unit) for d in found] == [(1, "a 0"), (2, "a 0"), (3, "a 0")]
     text = checks_text(DrawnChecks("run", "beacon", 3, 0.8, found))
     assert [row["look"] for row in csv.DictReader(text.splitlines())] == ["1 of 3", "2 of 3", "3 of 3"]
@@ -252,4 +258,4 @@ def test_a_run_of_an_older_version_is_refused_kindly(folder):
     table = pq.read_table(folder / "clusters.parquet").drop_columns(["amount", "row"])
     pq.write_table(table, folder / "clusters.parquet")
     with pytest.raises(DataMarketError, match="knew of no checks; pay again"):
-        make_plan(folder, Wishes())
+        make_plan(folder, PlanRequest())

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from datamarket_gym.payout.checks.draw import draw_key, drawn_by
+from datamarket_gym.payout.checks.draw import draw_key, draw_units
 from datamarket_gym.payout.checks.earlier_draft import EarlierChecks
 from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan
 
@@ -22,7 +22,9 @@ def payee(amounts):
 
 
 def places(number, amounts, standing=None):
-    found = drawn_by(draw_key("manifest", "plan", f"beacon {number}"), PLAN, [payee(amounts)], standing)
+    found = draw_units(
+        draw_key("manifest", "plan", f"beacon {number}"), PLAN, [payee(amounts)], standing
+    )
     return [draw.row for part in reversed(found) for draw in part]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.analysis.theorems import Checks, deterrence_gap
-from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, summary
+from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, summarize_plan
 
 CHECKS = Checks(3, 0.8)
 PLAN = CheckPlan(checks=3, power=0.8, false_alarms=0.01, carried=["waiting"], least=50)
@@ -19,7 +19,7 @@ def payee(name, paid, kappa, units=2000):
 
 def test_what_is_left_goes_by_kappa_and_by_pay():
     payees = [payee("even", 100, 1.0), payee("lossy", 300, 2.0), payee("waiting", 40, 4.0)]
-    found = summary(PLAN, payees)
+    found = summarize_plan(PLAN, payees)
     even, lossy = deterrence_gap(CHECKS), deterrence_gap(CHECKS, 2.0)
     assert found.gap == pytest.approx((100 * even + 300 * lossy) / 400, rel=0.01)
     assert found.most == pytest.approx(lossy, rel=0.01)
@@ -28,11 +28,11 @@ def test_what_is_left_goes_by_kappa_and_by_pay():
 
 
 def test_who_is_carried_has_nothing_to_lose_by_false_alarms():
-    found = summary(PLAN, [payee("even", 100_000, 1.0), payee("waiting", 40, 1.0)])
+    found = summarize_plan(PLAN, [payee("even", 100_000, 1.0), payee("waiting", 40, 1.0)])
     assert found.alarmed == pytest.approx(1 - 0.99**3)
     assert found.alarm_cost == round((1 - 0.99**3) * 100_000)
 
 
 def test_a_payee_of_many_units_is_hardly_drawn_twice_and_one_of_a_single_unit_always():
-    assert summary(PLAN, [payee("even", 100, 1.0)]).units == pytest.approx(3, rel=0.01)
-    assert summary(PLAN, [payee("one", 100, 1.0, units=1)]).units == pytest.approx(1)
+    assert summarize_plan(PLAN, [payee("even", 100, 1.0)]).units == pytest.approx(3, rel=0.01)
+    assert summarize_plan(PLAN, [payee("one", 100, 1.0, units=1)]).units == pytest.approx(1)

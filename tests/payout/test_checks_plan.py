@@ -9,10 +9,10 @@ from payout_files import cents, copied, events
 
 from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.payout.checks.draw import draw_key, drawn_by
-from datamarket_gym.payout.checks.plan import Wishes, make_plan, paid_payees, read_plan_plan
+from datamarket_gym.payout.checks.draw import draw_key, draw_units
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, paid_payees, read_check_plan
 from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.statements import detail_of
+from datamarket_gym.payout.ledger.statements import describe_entry
 from datamarket_gym.payout.manifest import read_manifest
 
 
@@ -31,7 +31,7 @@ def paid_to(folder):
 
 
 def test_the_runs_own_settings_decide_where_nothing_is_asked(folder):
-    found = make_plan(folder, Wishes())
+    found = make_plan(folder, PlanRequest())
     assert (found.plan.checks, found.plan.power) == (3, 0.8)
     assert found.payees == len(paid_to(folder))
     assert found.in_all == 3 * found.payees
@@ -49,56 +49,56 @@ def test_the_runs_own_settings_decide_where_nothing_is_asked(folder):
 
 
 def test_the_plan_says_how_many_second_looks_there_will_be(folder):
-    found = make_plan(folder, Wishes(checks=6))
+    found = make_plan(folder, PlanRequest(checks=6))
     payees = paid_payees(folder, read_manifest(folder))
-    plan, again = read_plan_plan(folder), []
+    plan, again = read_check_plan(folder), []
     for number in range(300):
-        draws, _ = drawn_by(draw_key("m", "p", str(number)), plan, payees)
+        draws, _ = draw_units(draw_key("m", "p", str(number)), plan, payees)
         again.append(len(draws) - len({d.unit for d in draws}))
     assert np.mean(again) == pytest.approx(found.again, abs=4 * np.std(again) / 300**0.5)
 
 
 def test_as_many_checks_as_leave_no_more_than_a_gain(folder):
-    few = make_plan(folder, Wishes(power=0.9))
-    found = make_plan(folder, Wishes(gain=few.gap / 4, power=0.9))
+    few = make_plan(folder, PlanRequest(power=0.9))
+    found = make_plan(folder, PlanRequest(gain=few.gap / 4, power=0.9))
     assert found.plan.checks > few.plan.checks
     assert found.gap <= few.gap / 4
-    fewer = make_plan(folder, Wishes(checks=found.plan.checks - 1, power=0.9))
+    fewer = make_plan(folder, PlanRequest(checks=found.plan.checks - 1, power=0.9))
     assert fewer.gap > few.gap / 4
     with pytest.raises(ParameterError, match="leave something, however many"):
-        make_plan(folder, Wishes(gain=0.0, power=0.9))
+        make_plan(folder, PlanRequest(gain=0.0, power=0.9))
     with pytest.raises(ParameterError, match="either the checks or the gain"):
-        make_plan(folder, Wishes(checks=3, gain=0.1))
-    single = make_plan(folder, Wishes(gain=0.0, power=1.0))
+        make_plan(folder, PlanRequest(checks=3, gain=0.1))
+    single = make_plan(folder, PlanRequest(gain=0.0, power=1.0))
     assert single.plan.checks == 3  # one would do, and three were promised
     assert single.gap == 0
 
 
 def test_what_was_promised_is_the_least(folder):
     with pytest.raises(ParameterError, match="3 for each payee were promised"):
-        make_plan(folder, Wishes(checks=2))
-    assert make_plan(folder, Wishes(gain=0.9, power=1.0)).plan.checks == 3
+        make_plan(folder, PlanRequest(checks=2))
+    assert make_plan(folder, PlanRequest(gain=0.9, power=1.0)).plan.checks == 3
 
 
 def test_cost_and_false_alarms_in_money(folder):
-    found = make_plan(folder, Wishes(price="2.50", false_alarms=0.01))
+    found = make_plan(folder, PlanRequest(price="2.50", false_alarms=0.01))
     assert found.cost == 250 * 3 * found.payees
     assert found.alarmed == pytest.approx(1 - 0.99**3)
     assert found.alarm_cost == round((1 - 0.99**3) * 100_000)
     assert found.below_price == 0
-    dear = make_plan(folder, Wishes(price="90.00"))
+    dear = make_plan(folder, PlanRequest(price="90.00"))
     assert dear.below_price == sum(value < 27_000 for value in paid_to(folder).values()) > 0
 
 
 def test_who_is_paid_less_than_least_is_carried(folder):
     amounts = sorted(paid_to(folder).values())
     limit = f"{amounts[1] / 100:.2f}"  # the second is not less than itself
-    found = make_plan(folder, Wishes(least=limit))
+    found = make_plan(folder, PlanRequest(least=limit))
     assert [cents(folder)[name] for name in found.plan.carried] == [amounts[0]]
     assert found.carried == amounts[0]
     assert found.payees == len(amounts) - 1
     with pytest.raises(DataMarketError, match="lower --least"):
-        make_plan(folder, Wishes(least="100000"))
+        make_plan(folder, PlanRequest(least="100000"))
 
 
 @pytest.mark.parametrize(
@@ -110,23 +110,23 @@ def test_who_is_paid_less_than_least_is_carried(folder):
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_nothing_is_entered(folder, wishes):
     with pytest.raises(ParameterError):
-        make_plan(folder, Wishes(**wishes))
+        make_plan(folder, PlanRequest(**wishes))
     assert events(folder) == ["draft"]
     assert not (folder / "checks").exists()
 
 
 def test_planning_again_replaces_the_plan_and_the_history_keeps_both(folder):
-    make_plan(folder, Wishes(announce="block 1"), "A")
-    make_plan(folder, Wishes(checks=5, announce="block 2"), "B")
-    make_plan(folder, Wishes(checks=5, announce="block 2"), "C")  # the same: nothing to note
-    assert read_plan_plan(folder).checks == 5
+    make_plan(folder, PlanRequest(announce="block 1"), "A")
+    make_plan(folder, PlanRequest(checks=5, announce="block 2"), "B")
+    make_plan(folder, PlanRequest(checks=5, announce="block 2"), "C")  # the same: nothing to note
+    assert read_check_plan(folder).checks == 5
     assert json.loads((folder / "checks" / "plan.json").read_text())["announced"] == "block 2"
-    told = [(e.by, detail_of(e)) for e in run_of(folder).history if e.kind == "planned"]
+    told = [(e.by, describe_entry(e)) for e in run_of(folder).history if e.kind == "planned"]
     assert [by for by, _ in told] == ["A", "B"]
     assert [detail.split(": ")[1].split(";")[0] for _, detail in told] == ["block 1", "block 2"]
 
 
 def test_a_run_without_checks_can_be_checked_too(tmp_path):
     folder = paid(tmp_path, checks=0)
-    assert make_plan(folder, Wishes()).plan.checks == 1
-    assert make_plan(folder, Wishes(checks=2)).plan.checks == 2
+    assert make_plan(folder, PlanRequest()).plan.checks == 1
+    assert make_plan(folder, PlanRequest(checks=2)).plan.checks == 2

@@ -14,7 +14,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
-from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
@@ -71,7 +71,7 @@ def test_a_run_that_asks_for_checks_is_approved_only_when_checked(folder, payday
         "drawn",
         "answers",
         "checked",
-        *["despite"] * said,
+        *["accepted"] * said,
         "approval",
         "approved",
         "paid",
@@ -277,7 +277,7 @@ def test_the_new_draft_is_drawn_again_under_another_beacon_until_nobody_fails(fo
     new = settle(folder, folder.parent / "new").run
     with pytest.raises(DataMarketError, match=r"asks for 3 checks"):
         approve(new)
-    make_plan(new, Wishes(announce="block 2"))
+    make_plan(new, PlanRequest(announce="block 2"))
     with pytest.raises(ParameterError, match="announce another"):
         draw_checks(new, "block 1")
     found = draw_checks(new, "block 2")
@@ -308,7 +308,7 @@ def test_somebody_fails_in_the_second_round_too(folder):
     assert len({f["payee"] for f in said["found"]}) == 2
     assert bad(third, recompute=True) == []
     with pytest.raises(ParameterError, match="8 for each payee were promised"):
-        make_plan(third, Wishes(checks=3))
+        make_plan(third, PlanRequest(checks=3))
 
 
 def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday, tmp_path):
@@ -343,7 +343,7 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday
     assert settle(folder, new, keep_forfeited=False).checked
     assert bad(new) == []
     assert approve(new) == "approved"
-    after = run(tmp_path / "july", units(seed=4), validation(seed=5), book=ledger_of(new).path)
+    after = run(tmp_path / "july", units(seed=4), validation(seed=5), ledger=ledger_of(new).path)
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
     assert cents(after) == cents(plain)
 
@@ -368,9 +368,9 @@ def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
     mine = [i for i, name in enumerate(columns["identity"]) if name == "seller 1"]
     for place, i in enumerate(mine):
         columns["identity"][i] = f"name {place % 10}"
-    book = tmp_path / "book.sqlite"
+    ledger = tmp_path / "ledger.sqlite"
     for month in ("june", "july"):
-        folder = run(tmp_path / month, columns, checks=3, book=book, period=month)
+        folder = run(tmp_path / month, columns, checks=3, ledger=ledger, period=month)
         limit = max(value for name, value in cents(folder).items() if name.startswith("name")) + 1
         drawn(folder, least=f"{limit / 100:.2f}")
         answered(folder)

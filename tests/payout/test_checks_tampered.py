@@ -1,16 +1,16 @@
-"""What is kept of checks cannot be changed: by the book's own rules, and because verify works it out again."""
+"""What is kept of checks cannot be changed: by the ledger's own rules, and because verify works it out again."""
 
 import shutil
 import sqlite3
 
 import pytest
 from checks_files import answered, drawn, paid
-from forged_book import rewritten, told
+from forged_ledger import rewritten, told
 from payout_files import copied
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
-from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.ledger.runs import mark_paid
@@ -45,7 +45,7 @@ def bad(folder):
 
 
 def changed(folder, kind, **content):
-    """Write the book anew with another content of entries of a kind; chain, head and seal fit."""
+    """Write the ledger anew with another content of entries of a kind; chain, head and checksum fit."""
 
     def change(entries):
         for entry in entries:
@@ -60,17 +60,17 @@ def changed(folder, kind, **content):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE book_entries SET body = replace(body, 'seller 1', 'seller 2')",
-        "DELETE FROM book_entries WHERE number > 2",
-        "UPDATE book_head SET number = 2",
-        "INSERT INTO book_entries SELECT 9 + number, body, hash FROM book_entries",
+        "UPDATE ledger_entries SET body = replace(body, 'seller 1', 'seller 2')",
+        "DELETE FROM ledger_entries WHERE number > 2",
+        "UPDATE ledger_tip SET number = 2",
+        "INSERT INTO ledger_entries SELECT 9 + number, body, hash FROM ledger_entries",
     ],
 )
-def test_the_book_itself_refuses(at, stage, statement):
+def test_the_ledger_itself_refuses(at, stage, statement):
     folder = at(stage)
     before = run_of(folder)
     if stage == "paid" and statement.startswith("DELETE"):
-        statement = "DELETE FROM book_entries"
+        statement = "DELETE FROM ledger_entries"
     with pytest.raises(sqlite3.IntegrityError):
         told(folder, statement)
     assert run_of(folder) == before
@@ -109,7 +109,7 @@ def test_a_file_that_was_changed_or_lost_is_found(at, stage, name, how):
 
 
 def test_a_draw_that_was_made_to_fit_is_found(at):
-    """Somebody who writes the whole book anew, with the beacon, or the plan, that suits them."""
+    """Somebody who writes the whole ledger anew, with the beacon, or the plan, that suits them."""
     folder = at("drawn")
     changed(folder, "drawn", beacon="mine")
     assert "checks.csv" in bad(folder)
@@ -140,8 +140,12 @@ def test_a_run_that_says_it_took_the_place_of_another_is_held_against_it(at, tmp
 
 def test_a_run_of_the_version_that_kept_a_ledger_in_each_run_says_pay_again(tmp_path):
     folder = paid(tmp_path, checks=0)
-    (folder / "book.json").unlink()
+    (folder / "ledger.json").unlink()
     (folder / "ledger.sqlite").write_bytes(b"SQLite format 3")
-    for work in (verify, lambda run: make_plan(run, Wishes()), lambda run: mark_paid(run, "transfer 1")):
-        with pytest.raises(DataMarketError, match="before there was a book; pay again"):
+    for work in (
+        verify,
+        lambda run: make_plan(run, PlanRequest()),
+        lambda run: mark_paid(run, "transfer 1"),
+    ):
+        with pytest.raises(DataMarketError, match="before there was a ledger; pay again"):
             work(folder)

@@ -285,8 +285,8 @@ def test_old_balances_are_shown_and_settled_under_coverage_too(tmp_path):
     debt = cents(first, "balance")["seller 2"]
     assert debt < 0
     approve(first)
-    book = first.parent / "book.sqlite"
-    second = run(tmp_path / "second", units(seed=4), validation(seed=5), book=book, amount="50.00")
+    ledger = first.parent / "ledger.sqlite"
+    second = run(tmp_path / "second", units(seed=4), validation(seed=5), ledger=ledger, amount="50.00")
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5), amount="50.00")
     assert abs(cents(second, "entitled")["seller 2"] - cents(plain, "entitled")["seller 2"] - debt) <= 1
     page = words((second / "report.html").read_text(encoding="utf-8"))

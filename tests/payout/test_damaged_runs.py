@@ -25,7 +25,7 @@ NUMBERS = Format(
 
 @pytest.fixture(scope="module")
 def market(tmp_path_factory):
-    """A folder with a finished run and its book in it."""
+    """A folder with a finished run and its ledger in it."""
     return run(tmp_path_factory.mktemp("whole")).parent
 
 
@@ -161,7 +161,7 @@ def test_records_that_were_cut_between_a_kill_and_the_next_run_are_made_again(
 @pytest.mark.parametrize("name", ["payments.parquet", "warnings.json"])
 @pytest.mark.parametrize("how", ["cut", "empty", "gone", "a folder"])
 def test_a_finished_run_whose_payments_were_changed_is_not_entered(name, how, folder):
-    """Between its manifest and the book a run lies open: what was changed there must not be paid."""
+    """Between its manifest and the ledger a run lies open: what was changed there must not be paid."""
     path = folder / name
     text = path.read_bytes()
     path.unlink()

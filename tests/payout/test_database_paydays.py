@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.payout.ledger.integrity import run_of
-from excel_files import sheet, write_book
+from excel_files import sheet, write_ledger
 
 UNITS = "#SELECT * FROM units ORDER BY id"
 HELD = "#SELECT label, features FROM held ORDER BY place"
@@ -68,7 +68,7 @@ def test_a_run_of_queries_pays_what_a_run_of_files_pays(run, tmp_path):
     assert cents(run) == cents(tmp_path / "run")
 
 
-def test_manifest_and_book_say_what_was_asked(run):
+def test_manifest_and_ledger_say_what_was_asked(run):
     inputs = json.loads((run / "manifest.json").read_text())["inputs"]
     said = run_of(run).places
     for role, end in (("submissions", UNITS), ("validation", HELD), ("edges", "ORDER BY ALL")):
@@ -182,25 +182,25 @@ def test_a_payday_from_sheets(tmp_path):
     places = write(tmp_path / "in", units(), validation())
     assert paid(places.submissions, places.validation, tmp_path / "files").exit_code == 0
     submitted, held = plain(spread(units())), plain(spread(validation()))
-    book = tmp_path / "market.xlsx"
-    write_book(
-        book,
+    ledger = tmp_path / "market.xlsx"
+    write_ledger(
+        ledger,
         June=sheet(submitted),
         Validation=sheet(held),
         July=sheet({**submitted, "id": submitted["id"][::-1]}),
     )
-    done = paid(f"{book}#June", f"{book}#Validation", tmp_path / "run")
+    done = paid(f"{ledger}#June", f"{ledger}#Validation", tmp_path / "run")
     assert done.exit_code == 0, done.output
     assert cents(tmp_path / "run") == cents(tmp_path / "files")
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["inputs"]["submissions"]["sheet"] == "June"
     done = typed("verify", tmp_path / "run", "--recompute")
     assert done.exit_code == 0, done.output
-    done = paid(f"{book}#July", f"{book}#Validation", tmp_path / "run")
+    done = paid(f"{ledger}#July", f"{ledger}#Validation", tmp_path / "run")
     assert "holds another run" in str(done.exception)
-    done = paid(book, f"{book}#Validation", tmp_path / "other")
+    done = paid(ledger, f"{ledger}#Validation", tmp_path / "other")
     assert "3 sheets to read ('June', 'Validation', 'July')" in str(done.exception)
-    done = paid(f"{book}#June", f"{book}#June", tmp_path / "other")
+    done = paid(f"{ledger}#June", f"{ledger}#June", tmp_path / "other")
     assert "are the same data, as submissions and as validation rows" in str(done.exception)
 
 

@@ -1,7 +1,7 @@
-"""Disputes in the book: who may open them, what they stop, what they change, and that each is decided once."""
+"""Disputes in the ledger: who may open them, what they stop, what they change, and that each is decided once."""
 
 import pytest
-from book_files import add_approval, add_draft, file_book
+from ledger_files import add_approval, add_draft, file_ledger
 
 from datamarket_gym.errors import ParameterError, UnknownNameError
 from datamarket_gym.payout.ledger.dispute_decisions import (
@@ -10,7 +10,7 @@ from datamarket_gym.payout.ledger.dispute_decisions import (
     resolve_dispute,
     revoke_dispute,
 )
-from datamarket_gym.payout.ledger.disputes import DisputeError, fitting, open_disputes
+from datamarket_gym.payout.ledger.disputes import DisputeError, dispute_warnings, select_overrides
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.ledger.statements import account_statement
@@ -23,28 +23,28 @@ UNITS = {f"u{i}" for i in range(10)}
 
 
 @pytest.fixture
-def book(tmp_path):
-    return file_book(tmp_path)
+def ledger(tmp_path):
+    return file_ledger(tmp_path)
 
 
-def owed(book, payee):
-    return book.accounts().payable[payee, "EUR"]
+def owed(ledger, payee):
+    return ledger.accounts().payable[payee, "EUR"]
 
 
-def kinds(book):
-    return [entry.kind for entry in book.read()]
+def kinds(ledger):
+    return [entry.kind for entry in ledger.read()]
 
 
-def test_numbers_count_from_one_and_the_chain_holds_them(book):
+def test_numbers_count_from_one_and_the_chain_holds_them(ledger):
     first = open_dispute(
-        book, APPROVED, "alice", "u7 is mine", units=["u7", "u7"], against="bob", by="desk"
+        ledger, APPROVED, "alice", "u7 is mine", units=["u7", "u7"], against="bob", by="desk"
     )
-    second = open_dispute(book, DRAFT, "bob", "I sent\n more")
+    second = open_dispute(ledger, DRAFT, "bob", "I sent\n more")
     assert (first.number, first.units, first.against, first.by) == (1, ("u7",), "bob", "desk")
     assert (second.number, second.about) == (2, "I sent more")
-    assert list(book.accounts().disputes.by_number) == [1, 2]
-    assert [d.number for d in book.accounts().disputes.open] == [1, 2]
-    assert book.accounts().runs[DRAFT].history[-1].kind == "dispute"
+    assert list(ledger.accounts().disputes.by_number) == [1, 2]
+    assert [d.number for d in ledger.accounts().disputes.open] == [1, 2]
+    assert ledger.accounts().runs[DRAFT].history[-1].kind == "dispute"
 
 
 @pytest.mark.parametrize(
@@ -59,135 +59,143 @@ def test_numbers_count_from_one_and_the_chain_holds_them(book):
         ({"run": "b" * 64}, LedgerError, "holds no run"),
     ],
 )
-def test_what_cannot_be_disputed(book, asked, error, says):
-    before = len(book.read())
+def test_what_cannot_be_disputed(ledger, asked, error, says):
+    before = len(ledger.read())
     with pytest.raises(error, match=says):
-        open_dispute(book, **{"run": APPROVED, "payee": "alice", "about": "wrong", **asked})
-    assert len(book.read()) == before
+        open_dispute(ledger, **{"run": APPROVED, "payee": "alice", "about": "wrong", **asked})
+    assert len(ledger.read()) == before
 
 
-def test_an_open_dispute_stands_before_the_approval_of_its_run_alone(book):
-    open_dispute(book, DRAFT, "alice", "u7 is mine", units=["u7"], against="bob")
-    accounts = book.accounts()
+def test_an_open_dispute_stands_before_the_approval_of_its_run_alone(ledger):
+    open_dispute(ledger, DRAFT, "alice", "u7 is mine", units=["u7"], against="bob")
+    accounts = ledger.accounts()
     (warning,) = ledger_warnings(accounts, accounts.runs[DRAFT])
     assert (warning.name, warning.title) == ("disputes", "1 dispute is open")
     assert warning.items == ("dispute 1 of “alice” against “bob”, about it: u7 is mine",)
-    assert open_disputes(accounts, APPROVED) == []
+    assert dispute_warnings(accounts, APPROVED) == []
     with pytest.raises(AcceptedWarningError, match="--accept disputes"):
         require_answered([warning], [])
     require_answered([warning], ["disputes"])
-    resolve_dispute(book, 1, "rejected", "u7 is bob's")
-    assert open_disputes(book.accounts(), DRAFT) == []
-    open_dispute(book, DRAFT, "bob", "ten units of mine are missing")
-    resolve_dispute(book, 2, "upheld", "they are")
-    (warning,) = open_disputes(book.accounts(), DRAFT)  # the draft is wrong, and stays so
+    resolve_dispute(ledger, 1, "rejected", "u7 is bob's")
+    assert dispute_warnings(ledger.accounts(), DRAFT) == []
+    open_dispute(ledger, DRAFT, "bob", "ten units of mine are missing")
+    resolve_dispute(ledger, 2, "upheld", "they are")
+    (warning,) = dispute_warnings(ledger.accounts(), DRAFT)  # the draft is wrong, and stays so
     assert warning.items == ("dispute 2 of “bob” was upheld after this run was worked out",)
-    with book.page() as page:
-        add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0), "bob": (1, 0)}, period="July 2026")
-    assert open_disputes(book.accounts(), "e" * 64) == []
+    with ledger.transaction() as transaction:
+        add_draft(transaction.add, "e" * 64, "EUR", {"alice": (1, 0), "bob": (1, 0)}, period="July 2026")
+    assert dispute_warnings(ledger.accounts(), "e" * 64) == []
 
 
-def test_a_decision_that_is_newer_than_a_draft_stands_before_it(book):
-    open_dispute(book, APPROVED, "alice", "u7 is mine", units=["u7"])
-    resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7",)))
-    (warning,) = open_disputes(book.accounts(), DRAFT)
+def test_a_decision_that_is_newer_than_a_draft_stands_before_it(ledger):
+    open_dispute(ledger, APPROVED, "alice", "u7 is mine", units=["u7"])
+    resolve_dispute(ledger, 1, "upheld", "so", Effects(separate_units=("u7",)))
+    (warning,) = dispute_warnings(ledger.accounts(), DRAFT)
     assert warning.items == (
         "dispute 1 of “alice” was upheld after this run was worked out (split of u7)",
     )
-    with book.page() as page:
-        plain = [o.model_dump(mode="json") for o in page.accounts.disputes.overrides]
-        add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0)}, period="July 2026", standing=plain)
-    assert open_disputes(book.accounts(), "e" * 64) == []
-    revoke_dispute(book, 1, "wrong")
-    (warning,) = open_disputes(book.accounts(), "e" * 64)
+    with ledger.transaction() as transaction:
+        plain = [o.model_dump(mode="json") for o in transaction.accounts.disputes.overrides]
+        add_draft(
+            transaction.add, "e" * 64, "EUR", {"alice": (1, 0)}, period="July 2026", standing=plain
+        )
+    assert dispute_warnings(ledger.accounts(), "e" * 64) == []
+    revoke_dispute(ledger, 1, "wrong")
+    (warning,) = dispute_warnings(ledger.accounts(), "e" * 64)
     assert "was revoked after" in warning.items[0]
-    assert open_disputes(book.accounts(), DRAFT) == []  # it never had the override, and is right again
-    with pytest.raises(LedgerError, match="does not stand there"), book.page() as page:
-        add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=plain)
+    assert (
+        dispute_warnings(ledger.accounts(), DRAFT) == []
+    )  # it never had the override, and is right again
+    with pytest.raises(LedgerError, match="does not stand there"), ledger.transaction() as transaction:
+        add_draft(transaction.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=plain)
 
 
 @pytest.mark.parametrize(
     "forged", [{"units": ["u7", "u8"]}, {"dispute": 2}, {"action": "join", "units": ["u7", "u9"]}]
 )
-def test_a_draft_takes_nothing_that_no_dispute_decided(book, forged):
-    open_dispute(book, APPROVED, "alice", "u7 is mine")
-    resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7", "u9")), units=UNITS)
-    plain = book.accounts().disputes.overrides[0].model_dump(mode="json")
-    with pytest.raises(LedgerError, match="does not stand there"), book.page() as page:
-        add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=[{**plain, **forged}])
-    with book.page() as page:  # what a run has of it
-        add_draft(page.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=[{**plain, "units": ["u9"]}])
+def test_a_draft_takes_nothing_that_no_dispute_decided(ledger, forged):
+    open_dispute(ledger, APPROVED, "alice", "u7 is mine")
+    resolve_dispute(ledger, 1, "upheld", "so", Effects(separate_units=("u7", "u9")), units=UNITS)
+    plain = ledger.accounts().disputes.overrides[0].model_dump(mode="json")
+    with pytest.raises(LedgerError, match="does not stand there"), ledger.transaction() as transaction:
+        add_draft(transaction.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=[{**plain, **forged}])
+    with ledger.transaction() as transaction:  # what a run has of it
+        add_draft(
+            transaction.add, "f" * 64, "EUR", {"alice": (1, 0)}, standing=[{**plain, "units": ["u9"]}]
+        )
 
 
-def test_paying_again_is_no_way_around_a_dispute(book):
-    open_dispute(book, DRAFT, "alice", "u7 is mine")
-    with book.page() as page:
+def test_paying_again_is_no_way_around_a_dispute(ledger):
+    open_dispute(ledger, DRAFT, "alice", "u7 is mine")
+    with ledger.transaction() as transaction:
         lines = {"alice": (1, 0), "bob": (9999, 0)}
-        add_draft(page.add, "e" * 64, "EUR", lines, period="July 2026")
-        add_draft(page.add, "f" * 64, "EUR", lines, period="August 2026")
-        add_draft(page.add, "9" * 64, "JPY", lines, period="July 2026")
-        add_draft(page.add, "8" * 64, "EUR", {"bob": (5, 0)}, period="July 2026")
+        add_draft(transaction.add, "e" * 64, "EUR", lines, period="July 2026")
+        add_draft(transaction.add, "f" * 64, "EUR", lines, period="August 2026")
+        add_draft(transaction.add, "9" * 64, "JPY", lines, period="July 2026")
+        add_draft(transaction.add, "8" * 64, "EUR", {"bob": (5, 0)}, period="July 2026")
         said = {"by_run": "8" * 64, "place": "x", "forfeited": [], "unchecked": []}
-        page.add("superseded", run="f" * 64, content=said)
-    accounts = book.accounts()
-    (warning,) = open_disputes(accounts, "e" * 64)
+        transaction.add("superseded", run="f" * 64, content=said)
+    accounts = ledger.accounts()
+    (warning,) = dispute_warnings(accounts, "e" * 64)
     assert "about the draft dddddddddddddddd, whose place it takes" in warning.items[0]
-    assert all(open_disputes(accounts, run * 64) == [] for run in "f98a")
+    assert all(dispute_warnings(accounts, run * 64) == [] for run in "f98a")
     with pytest.raises(DisputeError, match="another has taken its place"):
-        open_dispute(book, "f" * 64, "alice", "late")
+        open_dispute(ledger, "f" * 64, "alice", "late")
 
 
-def test_drafts_that_supersede_each_other_end(book):
-    open_dispute(book, DRAFT, "alice", "u7 is mine")
-    with book.page() as page:
-        add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0)})
+def test_drafts_that_supersede_each_other_end(ledger):
+    open_dispute(ledger, DRAFT, "alice", "u7 is mine")
+    with ledger.transaction() as transaction:
+        add_draft(transaction.add, "e" * 64, "EUR", {"alice": (1, 0)})
         for run, other in ((DRAFT, "e" * 64), ("e" * 64, DRAFT)):
             said = {"by_run": other, "place": "x", "forfeited": [], "unchecked": []}
-            page.add("superseded", run=run, content=said)
-    assert open_disputes(book.accounts(), APPROVED) == []
+            transaction.add("superseded", run=run, content=said)
+    assert dispute_warnings(ledger.accounts(), APPROVED) == []
 
 
-def test_a_dispute_goes_with_the_draft_that_supersedes(book):
-    open_dispute(book, DRAFT, "alice", "u7 is mine")
-    with book.page() as page:
-        add_draft(page.add, "e" * 64, "EUR", {"alice": (1, 0)}, period="")
+def test_a_dispute_goes_with_the_draft_that_supersedes(ledger):
+    open_dispute(ledger, DRAFT, "alice", "u7 is mine")
+    with ledger.transaction() as transaction:
+        add_draft(transaction.add, "e" * 64, "EUR", {"alice": (1, 0)}, period="")
         said = {"by_run": "e" * 64, "place": "x", "forfeited": ["bob", "carol"], "unchecked": []}
-        page.add("superseded", run=DRAFT, content=said)
-    assert [w.title for w in open_disputes(book.accounts(), "e" * 64)] == ["1 dispute is open"]
-    told = [event.words for event in account_statement(book.accounts(), "bob").events]
+        transaction.add("superseded", run=DRAFT, content=said)
+    assert [w.title for w in dispute_warnings(ledger.accounts(), "e" * 64)] == ["1 dispute is open"]
+    told = [event.words for event in account_statement(ledger.accounts(), "bob").events]
     assert len(told) == 1
     assert "A check was failed: EUR 40.00" in told[0]
-    assert account_statement(book.accounts(), "carol").events == ()  # it cost her nothing in this draft
-    told = account_statement(book.accounts(), "alice").events
+    assert (
+        account_statement(ledger.accounts(), "carol").events == ()
+    )  # it cost her nothing in this draft
+    told = account_statement(ledger.accounts(), "alice").events
     assert [event.entry.kind for event in told] == ["dispute"]
 
 
-def test_upheld_moves_money_from_one_to_the_other(book):
-    open_dispute(book, APPROVED, "alice", "u7 is mine", against="bob")
+def test_upheld_moves_money_from_one_to_the_other(ledger):
+    open_dispute(ledger, APPROVED, "alice", "u7 is mine", against="bob")
     done = resolve_dispute(
-        book, 1, "upheld", "the file is hers", Effects("12.34", "bob"), by="R. Okafor"
+        ledger, 1, "upheld", "the file is hers", Effects("12.34", "bob"), by="R. Okafor"
     )
-    assert (owed(book, "alice"), owed(book, "bob")) == (7234, 2766)
-    one, two = (book.read()[n - 1] for n in done.resolution.corrections)
+    assert (owed(ledger, "alice"), owed(ledger, "bob")) == (7234, 2766)
+    one, two = (ledger.read()[n - 1] for n in done.resolution.corrections)
     assert (one.payee, one.amount, two.payee, two.amount) == ("alice", 1234, "bob", -1234)
-    named = book.read()[one.content["of"] - 1]
+    named = ledger.read()[one.content["of"] - 1]
     assert (named.kind, named.payee, named.run) == ("payment", "alice", APPROVED)
     assert two.content["why"].endswith("(given to alice)")
-    line = account_statement(book.accounts(), "alice").accounts[0].lines[-1]
+    line = account_statement(ledger.accounts(), "alice").accounts[0].lines[-1]
     assert line.words == (
         f"Correction of entry {named.number}: dispute 1, upheld: the file is hers (taken from bob)"
     )
 
 
-def test_the_market_can_pay_and_says_so(book):
-    open_dispute(book, APPROVED, "carol", "I sent ten units")
-    done = resolve_dispute(book, 1, "upheld", "they were lost", Effects("5"))
+def test_the_market_can_pay_and_says_so(ledger):
+    open_dispute(ledger, APPROVED, "carol", "I sent ten units")
+    done = resolve_dispute(ledger, 1, "upheld", "they were lost", Effects("5"))
     (number,) = done.resolution.corrections
-    entry = book.read()[number - 1]
-    assert (entry.amount, owed(book, "carol")) == (500, 500)
+    entry = ledger.read()[number - 1]
+    assert (entry.amount, owed(ledger, "carol")) == (500, 500)
     assert entry.content["why"].endswith("(paid by the market)")
     assert (
-        book.read()[entry.content["of"] - 1].kind == "approved"
+        ledger.read()[entry.content["of"] - 1].kind == "approved"
     )  # she was paid nothing that could be named
 
 
@@ -209,112 +217,112 @@ def test_the_market_can_pay_and_says_so(book):
         (APPROVED, "settled", Effects(), "choose one of upheld"),
     ],
 )
-def test_what_cannot_follow_is_refused_and_nothing_is_entered(book, run, outcome, effects, says):
-    open_dispute(book, run, "alice", "u7 is mine")
-    before = book.read()
+def test_what_cannot_follow_is_refused_and_nothing_is_entered(ledger, run, outcome, effects, says):
+    open_dispute(ledger, run, "alice", "u7 is mine")
+    before = ledger.read()
     with pytest.raises((DisputeError, ParameterError, UnknownNameError), match=says):
-        resolve_dispute(book, 1, outcome, "because", effects, units=UNITS)
-    assert book.read() == before
+        resolve_dispute(ledger, 1, outcome, "because", effects, units=UNITS)
+    assert ledger.read() == before
 
 
-def test_corrections_before_count_when_money_is_taken(book):
+def test_corrections_before_count_when_money_is_taken(ledger):
     for _ in range(2):
-        open_dispute(book, APPROVED, "alice", "mine", against="bob")
-    resolve_dispute(book, 1, "upheld", "so", Effects("30.00", "bob"))
+        open_dispute(ledger, APPROVED, "alice", "mine", against="bob")
+    resolve_dispute(ledger, 1, "upheld", "so", Effects("30.00", "bob"))
     with pytest.raises(DisputeError, match=r"EUR 10.00, corrections counted"):
-        resolve_dispute(book, 2, "upheld", "so", Effects("10.01", "bob"))
-    resolve_dispute(book, 2, "upheld", "so", Effects("10.00", "bob"))
-    assert owed(book, "alice") + owed(book, "bob") == 10000
+        resolve_dispute(ledger, 2, "upheld", "so", Effects("10.01", "bob"))
+    resolve_dispute(ledger, 2, "upheld", "so", Effects("10.00", "bob"))
+    assert owed(ledger, "alice") + owed(ledger, "bob") == 10000
 
 
-def test_a_second_decision_is_an_error_that_shows_the_first(book):
-    open_dispute(book, APPROVED, "alice", "u7 is mine")
-    resolve_dispute(book, 1, "rejected", "it is bob's", by="R. Okafor")
+def test_a_second_decision_is_an_error_that_shows_the_first(ledger):
+    open_dispute(ledger, APPROVED, "alice", "u7 is mine")
+    resolve_dispute(ledger, 1, "rejected", "it is bob's", by="R. Okafor")
     with pytest.raises(DisputeError, match=r"rejected by R\. Okafor on .* it is bob's"):
-        resolve_dispute(book, 1, "upheld", "no")
+        resolve_dispute(ledger, 1, "upheld", "no")
     with pytest.raises(DisputeError, match="there are 1 to 1"):
-        resolve_dispute(book, 2, "upheld", "no")
+        resolve_dispute(ledger, 2, "upheld", "no")
 
 
-def test_payments_are_held_while_it_is_open(book):
-    open_dispute(book, APPROVED, "alice", "u7 is mine", against="bob", hold=True, hold_against=True)
-    assert to_send(book.accounts(), "EUR") == {}
-    assert account_statement(book.accounts(), "bob").held == "dispute 1: u7 is mine"
-    resolve_dispute(book, 1, "withdrawn", "they agreed")
-    assert to_send(book.accounts(), "EUR") == {"alice": 6000, "bob": 4000}
+def test_payments_are_held_while_it_is_open(ledger):
+    open_dispute(ledger, APPROVED, "alice", "u7 is mine", against="bob", hold=True, hold_against=True)
+    assert to_send(ledger.accounts(), "EUR") == {}
+    assert account_statement(ledger.accounts(), "bob").held == "dispute 1: u7 is mine"
+    resolve_dispute(ledger, 1, "withdrawn", "they agreed")
+    assert to_send(ledger.accounts(), "EUR") == {"alice": 6000, "bob": 4000}
 
 
-def test_a_hold_for_another_reason_goes_on(book):
-    with book.page() as page:
-        page.add("hold", payee="alice", content={"why": "no bank account"})
-    open_dispute(book, APPROVED, "alice", "u7 is mine", hold=True)
-    resolve_dispute(book, 1, "rejected", "no")
-    assert book.accounts().holds == {"alice": "no bank account"}
+def test_a_hold_for_another_reason_goes_on(ledger):
+    with ledger.transaction() as transaction:
+        transaction.add("hold", payee="alice", content={"why": "no bank account"})
+    open_dispute(ledger, APPROVED, "alice", "u7 is mine", hold=True)
+    resolve_dispute(ledger, 1, "rejected", "no")
+    assert ledger.accounts().holds == {"alice": "no bank account"}
 
 
-def test_of_two_disputes_the_second_keeps_the_hold(book):
-    open_dispute(book, APPROVED, "alice", "first", hold=True)
-    open_dispute(book, APPROVED, "alice", "second", hold=True)
-    resolve_dispute(book, 1, "rejected", "no")
-    assert book.accounts().holds == {"alice": "dispute 2: second"}
-    resolve_dispute(book, 2, "rejected", "no")
-    assert book.accounts().holds == {}
+def test_of_two_disputes_the_second_keeps_the_hold(ledger):
+    open_dispute(ledger, APPROVED, "alice", "first", hold=True)
+    open_dispute(ledger, APPROVED, "alice", "second", hold=True)
+    resolve_dispute(ledger, 1, "rejected", "no")
+    assert ledger.accounts().holds == {"alice": "dispute 2: second"}
+    resolve_dispute(ledger, 2, "rejected", "no")
+    assert ledger.accounts().holds == {}
 
 
-def test_a_hold_that_was_released_by_hand_stays_released(book):
-    open_dispute(book, APPROVED, "alice", "first", hold=True)
-    with book.page() as page:
-        page.add("release", payee="alice", content={"why": "she needs it"})
-    resolve_dispute(book, 1, "rejected", "no")
-    assert kinds(book).count("release") == 1
+def test_a_hold_that_was_released_by_hand_stays_released(ledger):
+    open_dispute(ledger, APPROVED, "alice", "first", hold=True)
+    with ledger.transaction() as transaction:
+        transaction.add("release", payee="alice", content={"why": "she needs it"})
+    resolve_dispute(ledger, 1, "rejected", "no")
+    assert kinds(ledger).count("release") == 1
 
 
-def test_what_is_paid_cannot_be_held(book):
-    confirm(book, order(book, run=APPROVED).id, "transfer 7")
-    assert book.accounts().runs[APPROVED].state == "paid"
+def test_what_is_paid_cannot_be_held(ledger):
+    confirm(ledger, order(ledger, run=APPROVED).id, "transfer 7")
+    assert ledger.accounts().runs[APPROVED].state == "paid"
     with pytest.raises(DisputeError, match="owed nothing that could be held"):
-        open_dispute(book, APPROVED, "alice", "late", hold=True)
-    open_dispute(book, APPROVED, "alice", "late")
-    assert resolve_dispute(book, 1, "upheld", "so", Effects("1.00")).resolution.corrections
+        open_dispute(ledger, APPROVED, "alice", "late", hold=True)
+    open_dispute(ledger, APPROVED, "alice", "late")
+    assert resolve_dispute(ledger, 1, "upheld", "so", Effects("1.00")).resolution.corrections
 
 
-def test_overrides_stand_until_they_are_revoked(book):
-    open_dispute(book, DRAFT, "alice", "u7 is mine", units=["u7"])
+def test_overrides_stand_until_they_are_revoked(ledger):
+    open_dispute(ledger, DRAFT, "alice", "u7 is mine", units=["u7"])
     effects = Effects(separate_units=("u7", "u9"), join_payees=("bob", "carol"))
-    resolve_dispute(book, 1, "upheld", "two photographs", effects, units=UNITS, by="R. Okafor")
-    split, join = book.accounts().disputes.overrides
+    resolve_dispute(ledger, 1, "upheld", "two photographs", effects, units=UNITS, by="R. Okafor")
+    split, join = ledger.accounts().disputes.overrides
     assert (split.action, split.units, split.by) == ("split", ["u7", "u9"], "R. Okafor")
     assert split.reason == "dispute 1 of alice, upheld: two photographs"
     assert (join.action, join.identities) == ("join", ["bob", "carol"])
-    revoke_dispute(book, 1, "the second photograph was withdrawn", by="desk")
-    assert book.accounts().disputes.overrides == []
+    revoke_dispute(ledger, 1, "the second photograph was withdrawn", by="desk")
+    assert ledger.accounts().disputes.overrides == []
     with pytest.raises(DisputeError, match="revoked by desk"):
-        revoke_dispute(book, 1, "again")
-    open_dispute(book, DRAFT, "bob", "no")
+        revoke_dispute(ledger, 1, "again")
+    open_dispute(ledger, DRAFT, "bob", "no")
     with pytest.raises(DisputeError, match="no override that could be revoked"):
-        revoke_dispute(book, 2, "why not")
+        revoke_dispute(ledger, 2, "why not")
 
 
-def test_units_are_looked_up_or_are_those_of_the_dispute(book):
-    open_dispute(book, DRAFT, "alice", "u7 is mine", units=["u7"])
+def test_units_are_looked_up_or_are_those_of_the_dispute(ledger):
+    open_dispute(ledger, DRAFT, "alice", "u7 is mine", units=["u7"])
     with pytest.raises(DisputeError, match="give the folder of the run"):
-        resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7", "u9")))
-    resolve_dispute(book, 1, "upheld", "so", Effects(separate_units=("u7",)))
-    assert book.accounts().disputes.overrides[0].units == ["u7"]
+        resolve_dispute(ledger, 1, "upheld", "so", Effects(separate_units=("u7", "u9")))
+    resolve_dispute(ledger, 1, "upheld", "so", Effects(separate_units=("u7",)))
+    assert ledger.accounts().disputes.overrides[0].units == ["u7"]
 
 
 def test_a_run_takes_what_it_has_of_standing_overrides():
     said = {"reason": "dispute 3 of alice", "by": "x", "date": "2026-07-01", "dispute": 3}
     split = Override(action="split", units=["u1", "u2"], **said)
     join = Override(action="join", identities=["a", "b", "c"], **said)
-    assert fitting([split, join], ["u1", "u2"], ["a", "b", "c"]) == ([split, join], [])
-    kept, told = fitting([split, join], ["u2"], ["c"])
+    assert select_overrides([split, join], ["u1", "u2"], ["a", "b", "c"]) == ([split, join], [])
+    kept, told = select_overrides([split, join], ["u2"], ["c"])
     assert [each.units for each in kept] == [["u2"]]
     assert told == [
         "dispute 3: the split of units leaves out u1, not in this run",
         "dispute 3: the join of identities leaves out a, b, not in this run",
     ]
-    assert fitting([split], ["u3"], []) == (
+    assert select_overrides([split], ["u3"], []) == (
         [],
         ["dispute 3: the split of units leaves out u1, u2, not in this run"],
     )
@@ -330,25 +338,25 @@ def test_a_run_takes_what_it_has_of_standing_overrides():
         ("revoked", {"number": 1, "why": "x"}, "no override"),
     ],
 )  # fmt: skip
-def test_the_book_refuses_what_no_dispute_enters(book, kind, content, says):
-    open_dispute(book, APPROVED, "alice", "first")
-    with pytest.raises(LedgerError, match=says), book.page() as page:
-        page.add(kind, run=APPROVED, payee="alice", content=content)
-    with pytest.raises(LedgerError, match="no payee of run"), book.page() as page:
-        page.add(kind, run=APPROVED, payee="dora", content=content)
+def test_the_ledger_refuses_what_no_dispute_enters(ledger, kind, content, says):
+    open_dispute(ledger, APPROVED, "alice", "first")
+    with pytest.raises(LedgerError, match=says), ledger.transaction() as transaction:
+        transaction.add(kind, run=APPROVED, payee="alice", content=content)
+    with pytest.raises(LedgerError, match="no payee of run"), ledger.transaction() as transaction:
+        transaction.add(kind, run=APPROVED, payee="dora", content=content)
 
 
-def test_a_decision_is_about_the_run_and_the_payee_of_its_dispute(book):
-    open_dispute(book, APPROVED, "alice", "first")
+def test_a_decision_is_about_the_run_and_the_payee_of_its_dispute(ledger):
+    open_dispute(ledger, APPROVED, "alice", "first")
     said = {"number": 1, "outcome": "upheld", "why": "x", "overrides": [], "corrections": []}
     for run, payee in ((DRAFT, "alice"), (APPROVED, "bob")):
-        with pytest.raises(LedgerError, match="is not about run"), book.page() as page:
-            page.add("resolved", run=run, payee=payee, content=said)
+        with pytest.raises(LedgerError, match="is not about run"), ledger.transaction() as transaction:
+            transaction.add("resolved", run=run, payee=payee, content=said)
 
 
-def test_approved_despite_a_dispute_and_corrected_later(book):
-    open_dispute(book, DRAFT, "alice", "u7 is mine")
-    with book.page() as page:
-        add_approval(page.add, page.accounts, DRAFT)
-    resolve_dispute(book, 1, "upheld", "so", Effects("1.00"))
-    assert owed(book, "alice") == 12100
+def test_approved_despite_a_dispute_and_corrected_later(ledger):
+    open_dispute(ledger, DRAFT, "alice", "u7 is mine")
+    with ledger.transaction() as transaction:
+        add_approval(transaction.add, transaction.accounts, DRAFT)
+    resolve_dispute(ledger, 1, "upheld", "so", Effects("1.00"))
+    assert owed(ledger, "alice") == 12100

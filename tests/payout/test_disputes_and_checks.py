@@ -6,7 +6,7 @@ from payout_files import cents
 
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_dispute, resolve_dispute
-from datamarket_gym.payout.ledger.disputes import open_disputes
+from datamarket_gym.payout.ledger.disputes import dispute_warnings
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.statements import account_statement
 
@@ -32,7 +32,7 @@ def test_a_failed_check_is_told_with_what_it_cost(folder, tmp_path):
         f"A check was failed: EUR {text} of the draft {run_of(folder).run[:16]} are forfeit"
     )
     assert told(folder, "seller 3") == []
-    (warning,) = open_disputes(ledger_of(folder).accounts(), run_of(tmp_path / "second").run)
+    (warning,) = dispute_warnings(ledger_of(folder).accounts(), run_of(tmp_path / "second").run)
     assert "whose place it takes" in warning.items[0]
 
 

@@ -115,14 +115,14 @@ def test_a_payday_on_a_full_disk_ends_in_one_line_and_goes_on(tmp_path):
         assert cents(disk / "run0") == cents(disk / "run96")
 
 
-def test_a_book_that_was_begun_on_a_full_disk_is_begun_again(tmp_path):
+def test_a_ledger_that_was_begun_on_a_full_disk_is_begun_again(tmp_path):
     places = write(tmp_path / "in")
     with small_disk(tmp_path / "disk", 256) as disk:
         (disk / "ballast").write_bytes(bytes(256 * 1024))
-        with pytest.raises(DataMarketError, match=r"book\.sqlite"):
-            pay(places, spec(), tmp_path / "run", book=str(disk / "book.sqlite"))
+        with pytest.raises(DataMarketError, match=r"ledger\.sqlite"):
+            pay(places, spec(), tmp_path / "run", ledger=str(disk / "ledger.sqlite"))
         (disk / "ballast").unlink()
-        assert pay(places, spec(), tmp_path / "run", book=str(disk / "book.sqlite"))["run"]
+        assert pay(places, spec(), tmp_path / "run", ledger=str(disk / "ledger.sqlite"))["run"]
 
 
 @pytest.mark.parametrize("number", FULL)

@@ -77,13 +77,13 @@ def test_the_report_shows_names_and_runs_none(folder):
     assert "x" * 200 not in re.sub(r"<script>.*?</script>", "", page, flags=re.S)
 
 
-def test_nothing_is_written_outside_the_run_but_its_book(tmp_path):
+def test_nothing_is_written_outside_the_run_but_its_ledger(tmp_path):
     before = set(tmp_path.rglob("*"))
     found = run(tmp_path, hostile())
     new = set(tmp_path.rglob("*")) - before
     inputs = {tmp_path / "in", tmp_path / "in" / "units.parquet", tmp_path / "in" / "validation.parquet"}
-    book = {tmp_path / "book.sqlite", tmp_path / "book.sqlite.seal"}
-    assert {p for p in new - inputs if p != found and found not in p.parents} == book
+    ledger = {tmp_path / "ledger.sqlite", tmp_path / "ledger.sqlite.checksum"}
+    assert {p for p in new - inputs if p != found and found not in p.parents} == ledger
     assert [p.name for p in found.iterdir() if p.is_dir()] == ["records"]
 
 

@@ -65,7 +65,7 @@ def test_a_killed_run_goes_on_with_the_log_as_it_was(folder, monkeypatch):
 
 
 def forge(where, statement, *values):
-    """Change a log behind its back: triggers dropped, the seal made anew."""
+    """Change a log behind its back: triggers dropped, the checksum made anew."""
     with sqlite3.connect(where) as database:
         triggers = database.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
@@ -80,10 +80,10 @@ def forge(where, statement, *values):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE book_entries SET body = replace(body, 'thief', 'chief') WHERE number = 6",
-        "DELETE FROM book_entries WHERE number = 6",
-        "UPDATE book_digests SET digests = zeroblob(length(digests)) WHERE number = 3",
-        "DELETE FROM book_digests WHERE number = 3",
+        "UPDATE ledger_entries SET body = replace(body, 'thief', 'chief') WHERE number = 6",
+        "DELETE FROM ledger_entries WHERE number = 6",
+        "UPDATE ledger_digests SET digests = zeroblob(length(digests)) WHERE number = 3",
+        "DELETE FROM ledger_digests WHERE number = 3",
     ],
     ids=["entry changed", "entry lost", "digests changed", "digests lost"],
 )
@@ -119,10 +119,10 @@ def test_another_log_and_an_older_copy_are_refused(folder):
     assert str(folder / "log.sqlite") in wrong.detail
 
 
-def test_one_file_may_be_log_and_book(folder):
-    shutil.copy(folder / "log.sqlite", folder / "book.sqlite")
-    shutil.copy(folder / "log.sqlite.seal", folder / "book.sqlite.seal")
-    found = paid_by_log(folder, where=folder / "book.sqlite")
+def test_one_file_may_be_log_and_ledger(folder):
+    shutil.copy(folder / "log.sqlite", folder / "ledger.sqlite")
+    shutil.copy(folder / "log.sqlite.checksum", folder / "ledger.sqlite.checksum")
+    found = paid_by_log(folder, where=folder / "ledger.sqlite")
     assert ledger_of(found).accounts().arrived.entries
     assert not bad(found, recompute=True)
     assert ledger_warnings(ledger_of(found).accounts(), run_of(found)) == []

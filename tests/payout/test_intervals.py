@@ -10,7 +10,9 @@ from payout_files import payments, run, spec, units, validation, write
 from scipy import stats
 
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.intervals import validation_groups
+from datamarket_gym.payout.money import (
+    validation_groups,
+)
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.oracle import UtilityOracle
 

@@ -31,13 +31,15 @@ def disturbed(folder, audit, seed):
 def check(seen):
     assert seen["kills"] >= 20
     assert seen["different"] == []
-    assert all(state == ["draft", True, ["book", "draft"]] for state in seen["states"])
+    assert all(state == ["draft", True, ["opened", "draft"]] for state in seen["states"])
 
 
 def test_killed_at_twenty_random_moments_and_at_every_rename(tmp_path):
     seen = disturbed(tmp_path, "plain", 11)
     check(seen)
-    assert seen["renames"] > 30  # before and after each of a dozen files, of the seal and of the receipt
+    assert (
+        seen["renames"] > 30
+    )  # before and after each of a dozen files, of the checksum and of the receipt
 
 
 @pytest.mark.slow

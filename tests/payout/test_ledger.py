@@ -1,11 +1,11 @@
-"""A run in the book: one approval, no way back, nothing rewritten, balances carried once."""
+"""A run in the ledger: one approval, no way back, nothing rewritten, balances carried once."""
 
 import multiprocessing
 import sqlite3
 
 import numpy as np
 import pytest
-from forged_book import told
+from forged_ledger import told
 from payout_files import approve, cents, events, run, run_by_accuracy, spec, units, validation, write
 
 from datamarket_gym.errors import DataMarketError
@@ -35,7 +35,7 @@ def test_draft_approved_paid(folder):
     assert not mark_paid(folder, "transfer 1")
     assert approve(folder) == "paid"
     assert run_of(folder).state == "paid"
-    assert events(folder) == ["draft", "despite", "approval", "approved", "paid"]
+    assert events(folder) == ["draft", "accepted", "approval", "approved", "paid"]
 
 
 def test_a_second_reference_is_an_error_that_shows_the_first(folder):
@@ -67,7 +67,7 @@ def test_two_processes_approving_at_once_leave_one_approval(folder):
     for racer in racers:
         racer.join()
     assert done == ["approved"] * 4
-    assert events(folder) == ["draft", "despite", "approval", "approved"]
+    assert events(folder) == ["draft", "accepted", "approval", "approved"]
     owed = ledger_of(folder).accounts().payable
     assert sum(owed.values()) == 100_000
 
@@ -75,17 +75,17 @@ def test_two_processes_approving_at_once_leave_one_approval(folder):
 @pytest.mark.parametrize(
     "statement",
     [
-        """UPDATE book_entries SET body = replace(body, '"amount":', '"amount":1')""",
-        "UPDATE book_entries SET hash = hash",
-        "UPDATE book_entries SET number = number + 1",
-        "DELETE FROM book_entries",
-        "DELETE FROM book_entries WHERE number = (SELECT max(number) FROM book_entries)",
-        "INSERT INTO book_entries SELECT 2 + max(number), body, hash FROM book_entries",
-        "INSERT OR REPLACE INTO book_entries SELECT number, body, 'x' FROM book_entries WHERE number = 2",
-        "UPDATE book_head SET hash = 'x'",
-        "UPDATE book_head SET number = 1",
-        "DELETE FROM book_head",
-        "INSERT INTO book_head VALUES (2, 2, 'x')",
+        """UPDATE ledger_entries SET body = replace(body, '"amount":', '"amount":1')""",
+        "UPDATE ledger_entries SET hash = hash",
+        "UPDATE ledger_entries SET number = number + 1",
+        "DELETE FROM ledger_entries",
+        "DELETE FROM ledger_entries WHERE number = (SELECT max(number) FROM ledger_entries)",
+        "INSERT INTO ledger_entries SELECT 2 + max(number), body, hash FROM ledger_entries",
+        "INSERT OR REPLACE INTO ledger_entries SELECT number, body, 'x' FROM ledger_entries WHERE number = 2",
+        "UPDATE ledger_tip SET hash = 'x'",
+        "UPDATE ledger_tip SET number = 1",
+        "DELETE FROM ledger_tip",
+        "INSERT INTO ledger_tip VALUES (2, 2, 'x')",
     ],
 )
 def test_an_approved_run_cannot_be_changed(folder, statement):
@@ -130,25 +130,25 @@ def bad_apple():
 
 
 def test_debts_are_carried_and_settled_once(tmp_path):
-    book = tmp_path / "book.sqlite"
-    first = run_by_accuracy(tmp_path / "first", bad_apple(), book=book)
+    ledger = tmp_path / "ledger.sqlite"
+    first = run_by_accuracy(tmp_path / "first", bad_apple(), ledger=ledger)
     assert cents(first)["seller 2"] == 0
     debt = cents(first, "balance")["seller 2"]
     assert debt < 0
     assert sum(cents(first, "balance").values()) == 0
-    early = run(tmp_path / "early", units(seed=4), validation(seed=5), book=book)
+    early = run(tmp_path / "early", units(seed=4), validation(seed=5), ledger=ledger)
     plain = run(tmp_path / "plain", units(seed=4), validation(seed=5))
     assert cents(early) == cents(plain)  # what a draft would carry is nobody's yet
     approve(first)
     assert ledger_of(first).accounts().balances("EUR")["seller 2"] == debt
     with pytest.raises(LedgerError, match="balances that the run takes up have changed since"):
         approve(early)
-    second = run(tmp_path / "second", units(seed=4), validation(seed=5), book=book)
+    second = run(tmp_path / "second", units(seed=4), validation(seed=5), ledger=ledger)
     assert (
         abs(cents(second, "entitled")["seller 2"] - (cents(plain, "entitled")["seller 2"] + debt)) <= 1
     )
     assert cents(second)["seller 2"] < cents(plain)["seller 2"]
-    third = run(tmp_path / "third", units(seed=6), validation(seed=7), book=book)
+    third = run(tmp_path / "third", units(seed=6), validation(seed=7), ledger=ledger)
     assert approve(second) == "approved"
     with pytest.raises(LedgerError, match="balances that the run takes up have changed since"):
         approve(third)
@@ -159,12 +159,12 @@ def test_debts_are_carried_and_settled_once(tmp_path):
 
 
 def test_someone_who_left_keeps_the_balance(tmp_path):
-    book = tmp_path / "book.sqlite"
-    first = run_by_accuracy(tmp_path / "first", bad_apple(), book=book)
+    ledger = tmp_path / "ledger.sqlite"
+    first = run_by_accuracy(tmp_path / "first", bad_apple(), ledger=ledger)
     approve(first)
     columns = units(seed=4)
     columns["identity"] = [name.replace("seller 2", "newcomer") for name in columns["identity"]]
-    second = run(tmp_path / "second", columns, book=book)
+    second = run(tmp_path / "second", columns, ledger=ledger)
     assert cents(second)["seller 2"] == 0
     assert cents(second, "balance")["seller 2"] == cents(first, "balance")["seller 2"]
     assert sum(cents(second).values()) == 100_000
@@ -183,25 +183,25 @@ def test_two_runs_do_not_work_in_one_folder_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["emptied", "gone"])
-def test_no_book_is_begun_where_one_was_lost(folder, tmp_path, how):
+def test_no_ledger_is_begun_where_one_was_lost(folder, tmp_path, how):
     approve(folder)
-    book = ledger_of(folder).path
-    book.unlink()
+    ledger = ledger_of(folder).path
+    ledger.unlink()
     if how == "emptied":
-        book.touch()
-    with pytest.raises(LedgerError, match="gone or was emptied, and its seal is still there"):
-        run(tmp_path / "next", units(seed=4), book=book)
+        ledger.touch()
+    with pytest.raises(LedgerError, match="gone or was emptied, and its checksum is still there"):
+        run(tmp_path / "next", units(seed=4), ledger=ledger)
     assert not (tmp_path / "next" / "run").exists()
 
 
-def test_a_book_that_was_only_begun_is_begun_again(tmp_path):
+def test_a_ledger_that_was_only_begun_is_begun_again(tmp_path):
     """Killed after SQLite made the file, or after the first entry was announced: nothing was in it yet."""
-    for place, seal in (("one", None), ("two", {"number": 0, "hash": "0" * 64})):
-        book = tmp_path / place / "book.sqlite"
-        book.parent.mkdir()
-        book.touch()
-        if seal is not None:
+    for place, checksum in (("one", None), ("two", {"number": 0, "hash": "0" * 64})):
+        ledger = tmp_path / place / "ledger.sqlite"
+        ledger.parent.mkdir()
+        ledger.touch()
+        if checksum is not None:
             first = {"number": 1, "hash": "f" * 64}
-            write_json(book.with_name("book.sqlite.seal"), {"before": seal, "after": first})
+            write_json(ledger.with_name("ledger.sqlite.checksum"), {"before": checksum, "after": first})
         assert events(run(tmp_path / place)) == ["draft"]
         assert all(good for _, good, _ in ledger_of(tmp_path / place / "run").examined())

@@ -1,4 +1,4 @@
-"""What the book refuses of runs, whoever asks: other manifests, drafts as a source, second thoughts."""
+"""What the ledger refuses of runs, whoever asks: other manifests, drafts as a source, second thoughts."""
 
 import getpass
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forged_book import redrafted, rewritten, sealed_again, without_rules
+from forged_ledger import redrafted, rewritten, sealed_again, without_rules
 from payout_files import (
     approve,
     cents,
@@ -27,7 +27,7 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger.entries import LedgerError, Line
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import Draft, Taken, enter, mark_paid
+from datamarket_gym.payout.ledger.runs import Draft, LedgerInputs, enter_draft, mark_paid
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.ledger.transactions import end_balance
 from datamarket_gym.payout.overrides import Override
@@ -63,7 +63,7 @@ def draft_of(record):
     """A run as it was entered."""
     return Draft(
         run=record.run, amount=record.amount, currency=record.currency, manifest=record.manifest,
-        places=record.places, checks=record.checks, lines=record.lines, taken=Taken(record.opening),
+        places=record.places, checks=record.checks, lines=record.lines, taken=LedgerInputs(record.opening),
         overrides=[Override.model_validate(said) for said in record.overrides],
         warnings=[UnresolvedWarning.from_plain(said) for said in record.warnings],
         period=record.period, submissions=record.submissions, kept=record.kept,
@@ -71,11 +71,11 @@ def draft_of(record):
 
 
 def refused(folder, change, match):
-    """Entries that cannot follow are an error for whoever reads the book, though the chain and the seal fit them."""
+    """Entries that cannot follow are an error for whoever reads the ledger, though chain and checksum fit them."""
     rewritten(folder, change)
     with pytest.raises(LedgerError, match=match):
         ledger_of(folder).accounts()
-    assert "book" in [check.what for check in verify(folder) if not check.good]
+    assert "ledger" in [check.what for check in verify(folder) if not check.good]
     with pytest.raises(LedgerError, match=match):
         mark_paid(folder, "transfer 1")
 
@@ -92,19 +92,19 @@ def with_entry(kind, **fields):
 
 
 def test_the_same_run_with_another_manifest_is_not_entered(first):
-    record, book = run_of(first), ledger_of(first)
-    assert enter(book, first, draft_of(record)) == "draft"  # the very same: nothing to do
+    record, ledger = run_of(first), ledger_of(first)
+    assert enter_draft(ledger, first, draft_of(record)) == "draft"  # the very same: nothing to do
     assert events(first) == ["draft"]
     with pytest.raises(DataMarketError, match=r"holds the run in .* with another manifest"):
-        enter(book, first, replace(draft_of(record), manifest="0" * 64))
+        enter_draft(ledger, first, replace(draft_of(record), manifest="0" * 64))
     assert run_of(first) == record
     approve(first)
-    assert enter(book, first, draft_of(record)) == "approved"
+    assert enter_draft(ledger, first, draft_of(record)) == "approved"
 
 
 def test_a_run_is_entered_once_with_its_payments(first):
     record = run_of(first)
-    enter(ledger_of(first), first, replace(draft_of(record), lines=[Line("stranger", 1, 1, 0)]))
+    enter_draft(ledger_of(first), first, replace(draft_of(record), lines=[Line("stranger", 1, 1, 0)]))
     assert run_of(first) == record
     for column in ("paid", "entitled", "balance"):
         named = "payment" if column == "paid" else column
@@ -112,7 +112,7 @@ def test_a_run_is_entered_once_with_its_payments(first):
 
 
 def test_a_run_whose_payments_do_not_add_up_is_not_entered_at_all(first, tmp_path):
-    record, book = run_of(first), open_ledger(tmp_path / "another.sqlite", new=True)
+    record, ledger = run_of(first), open_ledger(tmp_path / "another.sqlite", new=True)
     one, *others = record.lines
     for lines in (
         [*record.lines, one],
@@ -123,36 +123,41 @@ def test_a_run_whose_payments_do_not_add_up_is_not_entered_at_all(first, tmp_pat
         [replace(one, balance=one.balance + 1, entitled=one.entitled + 1), *others],
     ):
         with pytest.raises(LedgerError, match="do not add up"):
-            enter(book, first, replace(draft_of(record), lines=lines))
-    assert [entry.kind for entry in book.read()] == ["book"]
-    assert enter(book, first, draft_of(record)) == "draft"
+            enter_draft(ledger, first, replace(draft_of(record), lines=lines))
+    assert [entry.kind for entry in ledger.read()] == ["opened"]
+    assert enter_draft(ledger, first, draft_of(record)) == "draft"
     assert run_of(first).lines == record.lines
 
 
 def test_only_the_manifest_that_was_entered_is_approved(first):
     with pytest.raises(DataMarketError, match="not the one the run was entered with"):
-        runs.approve(first, "0" * 64, despite=warned(first))
+        runs.approve(first, "0" * 64, accept=warned(first))
     assert events(first) == ["draft"]
 
 
 def test_balances_are_taken_up_from_approved_runs_only(first, tmp_path):
-    book = ledger_of(first).path
+    ledger = ledger_of(first).path
     tables = units(seed=4), validation(seed=5)
-    before = run(tmp_path / "before", *tables, book=book)
+    before = run(tmp_path / "before", *tables, ledger=ledger)
     assert run_of(before).opening == {}
     approve(first)
     mark_paid(first, "transfer 1")
     owed = {name: value for name, value in cents(first, "balance").items() if value}
-    after = run(tmp_path / "after", *tables, book=book)
+    after = run(tmp_path / "after", *tables, ledger=ledger)
     assert run_of(after).opening == owed  # paid is later than approved
     assert json.loads((after / "manifest.json").read_text())["opening_balances"] == owed
 
 
 def test_balances_are_of_one_currency(first, tmp_path):
-    book = ledger_of(first).path
+    ledger = ledger_of(first).path
     approve(first)
     yen = run(
-        tmp_path / "yen", units(seed=4), validation(seed=5), book=book, currency="JPY", amount="90000"
+        tmp_path / "yen",
+        units(seed=4),
+        validation(seed=5),
+        ledger=ledger,
+        currency="JPY",
+        amount="90000",
     )
     assert run_of(yen).opening == {}
     assert approve(yen) == "approved"
@@ -165,10 +170,10 @@ def test_what_is_carried_stays_carried(first, tmp_path):
     """The same run in a second folder is the same run: it brings no second balance, and is not paid again."""
     approve(first)
     second = copied(first, tmp_path / "moved")
-    book = ledger_of(first).path
-    (second / "book.json").unlink()
-    again = open_ledger(book)
-    assert enter(again, second, draft_of(run_of(first))) == "approved"
+    ledger = ledger_of(first).path
+    (second / "ledger.json").unlink()
+    again = open_ledger(ledger)
+    assert enter_draft(again, second, draft_of(run_of(first))) == "approved"
     before = again.read()
     assert approve(second) == "approved"
     assert again.read() == before
@@ -178,7 +183,9 @@ def test_the_same_submissions_are_not_approved_again_unseen(first, tmp_path):
     """Under balances that have changed it is another run; whoever approves it is told that it was paid before."""
     approve(first)
     signed = Path(run_of(first).places["overrides"])
-    again = run_by_accuracy(tmp_path / "again", in_debt(), book=ledger_of(first).path, overrides=signed)
+    again = run_by_accuracy(
+        tmp_path / "again", in_debt(), ledger=ledger_of(first).path, overrides=signed
+    )
     assert run_of(again).run != run_of(first).run
     with pytest.raises(AcceptedWarningError, match="--accept same_submissions"):
         runs.approve(again, sha256(again / "manifest.json"), "tester", warned(again))
@@ -186,13 +193,13 @@ def test_the_same_submissions_are_not_approved_again_unseen(first, tmp_path):
 
 
 def test_a_run_that_was_approved_is_not_worked_out_elsewhere(tmp_path):
-    book = tmp_path / "book.sqlite"
-    approve(run(tmp_path / "one", book=book))
-    before = book.read_bytes()
-    with pytest.raises(DataMarketError, match="this run is in the book already, and is approved"):
-        run(tmp_path / "two", book=book)
+    ledger = tmp_path / "ledger.sqlite"
+    approve(run(tmp_path / "one", ledger=ledger))
+    before = ledger.read_bytes()
+    with pytest.raises(DataMarketError, match="this run is in the ledger already, and is approved"):
+        run(tmp_path / "two", ledger=ledger)
     assert not (tmp_path / "two" / "run").exists()
-    assert book.read_bytes() == before
+    assert ledger.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -205,12 +212,12 @@ def test_a_run_that_was_approved_is_not_worked_out_elsewhere(tmp_path):
             "no approved run makes this",
         ),
         (
-            with_entry("carried", payee="seller 1", currency="EUR", amount=5),
+            with_entry("carried_forward", payee="seller 1", currency="EUR", amount=5),
             "no approved run makes this",
         ),
-        (with_entry("draft"), "in the book already"),
+        (with_entry("draft"), "in the ledger already"),
         (with_entry("lost"), "no kind of entry"),
-        (with_entry("book"), "no second one"),
+        (with_entry("opened"), "no second one"),
         (with_entry("fee", payee="seller 1", currency="EUR", amount=5), "at most what is owed"),
     ],
 )
@@ -242,7 +249,7 @@ def test_no_state_is_repeated_or_undone(first, change, match):
         ledger_of(first).accounts()
 
 
-@pytest.mark.parametrize("kind", ["payment", "carried"])
+@pytest.mark.parametrize("kind", ["payment", "carried_forward"])
 def test_an_approval_without_all_of_its_payments_is_none(first, kind):
     approve(first)
     refused(first, lambda entries: [e for e in entries if e["kind"] != kind], "not all of its payments")
@@ -267,7 +274,7 @@ def test_an_approval_is_of_what_was_drafted(first, field):
 @pytest.mark.parametrize("state", ["draft", "approved", "paid"])
 @pytest.mark.parametrize("what", ["lines", "overrides", "opening", "places"])
 def test_what_a_run_was_entered_with_is_fixed(first, state, what):
-    """Drafts too: triggers taken out and put back, the head left alone, the file sealed again by whoever knows how."""
+    """Drafts too: triggers taken out and put back, the head left alone, with a checksum that fits."""
     if state != "draft":
         approve(first)
     if state == "paid":
@@ -275,12 +282,12 @@ def test_what_a_run_was_entered_with_is_fixed(first, state, what):
     assert f'"{what}":' in run_of(first).history[0].body
     without_rules(
         first,
-        f"""UPDATE book_entries SET body = replace(body, '"{what}":', '"{what}" :') WHERE number = 2""",
+        f"""UPDATE ledger_entries SET body = replace(body, '"{what}":', '"{what}" :') WHERE number = 2""",
     )
     sealed_again(first)
-    with pytest.raises(LedgerError, match="entry 2 of the book was changed"):
+    with pytest.raises(LedgerError, match="entry 2 of the ledger was changed"):
         run_of(first)
-    assert [check.what for check in verify(first) if not check.good] == ["book"]
+    assert [check.what for check in verify(first) if not check.good] == ["ledger"]
 
 
 def test_nobody_is_paid_less_than_nothing(first):
@@ -304,7 +311,7 @@ def test_history_says_who_did_what_when(first):
     started = datetime.now(UTC)
     approve(first, by="K. Ito")
     mark_paid(first, "transfer 7")
-    told = [e for e in run_of(first).history if e.kind not in ("payment", "carried", "despite")]
+    told = [e for e in run_of(first).history if e.kind not in ("payment", "carried_forward", "accepted")]
     manifest = sha256(first / "manifest.json")
     assert [(e.kind, e.by) for e in told] == [
         ("draft", getpass.getuser()),
@@ -319,43 +326,45 @@ def test_history_says_who_did_what_when(first):
 
 def test_a_balance_edited_by_hand_is_found_before_the_next_run_takes_it_up(first, tmp_path):
     approve(first)
-    book = ledger_of(first).path
-    (entry,) = [e for e in run_of(first).history if e.kind == "carried" and e.payee == "seller 2"]
+    ledger = ledger_of(first).path
+    (entry,) = [
+        e for e in run_of(first).history if e.kind == "carried_forward" and e.payee == "seller 2"
+    ]
     without_rules(
         first,
-        f"UPDATE book_entries SET body = replace(body, '{entry.amount}', '{entry.amount + 500}') "
+        f"UPDATE ledger_entries SET body = replace(body, '{entry.amount}', '{entry.amount + 500}') "
         f"WHERE number = {entry.number}",
     )
-    assert [check.what for check in verify(first) if not check.good] == ["book"]
-    with pytest.raises(LedgerError, match=f"entry {entry.number} of the book was changed"):
-        run(tmp_path / "july", units(seed=4), validation(seed=5), book=book)
+    assert [check.what for check in verify(first) if not check.good] == ["ledger"]
+    with pytest.raises(LedgerError, match=f"entry {entry.number} of the ledger was changed"):
+        run(tmp_path / "july", units(seed=4), validation(seed=5), ledger=ledger)
     assert not (tmp_path / "july" / "run").exists()
 
 
 def brought(place, balances):
-    """A book whose balances are these: a run carried them, and what it takes to make them zero was written off."""
-    book = open_ledger(place, new=True)
+    """A ledger whose balances are these: a run carried them, and what it takes to make them zero was written off."""
+    ledger = open_ledger(place, new=True)
     carried = {**balances, "nobody": -sum(balances.values())}
     lines = [Line("payee", 1, 1, 0), *(Line(who, 0, left, left) for who, left in carried.items())]
-    draft = Draft("0" * 64, 1, "EUR", "0" * 64, {}, 0, lines, Taken(), [], [], "", "0" * 64, 0)
-    with book.page() as page:
+    draft = Draft("0" * 64, 1, "EUR", "0" * 64, {}, 0, lines, LedgerInputs(), [], [], "", "0" * 64, 0)
+    with ledger.transaction() as transaction:
         about = {"run": draft.run, "currency": "EUR"}
-        page.add("draft", **about, amount=1, content=draft.content)
-        page.add("approval", run=draft.run, content={"manifest": draft.manifest})
-        page.add("approved", **about, amount=1)
-        page.add("payment", **about, payee="payee", amount=1)
+        transaction.add("draft", **about, amount=1, content=draft.content)
+        transaction.add("approval", run=draft.run, content={"manifest": draft.manifest})
+        transaction.add("approved", **about, amount=1)
+        transaction.add("payment", **about, payee="payee", amount=1)
         for who, left in carried.items():
-            page.add("carried", **about, payee=who, amount=left)
-    end_balance(book, "written_off", "nobody", "EUR", "left")
-    assert book.accounts().balances("EUR") == balances
+            transaction.add("carried_forward", **about, payee=who, amount=left)
+    end_balance(ledger, "written_off", "nobody", "EUR", "left")
+    assert ledger.accounts().balances("EUR") == balances
     return place
 
 
 def test_a_balance_that_was_brought_in_is_neither_lost_nor_made(first, tmp_path):
     old = {name: value for name, value in cents(first, "balance").items() if value}
     old["seller 1"] = old.get("seller 1", 0) + 500
-    book = brought(tmp_path / "book.sqlite", old)
-    found = run(tmp_path, units(seed=4), validation(seed=5), book=book)
+    ledger = brought(tmp_path / "ledger.sqlite", old)
+    found = run(tmp_path, units(seed=4), validation(seed=5), ledger=ledger)
     assert sum(cents(found).values()) == 100_000
     assert sum(cents(found, "entitled").values()) == 100_000 + 500
     assert sum(cents(found, "balance").values()) == 500
@@ -367,10 +376,10 @@ def test_a_balance_that_was_brought_in_is_neither_lost_nor_made(first, tmp_path)
 
 
 def test_old_balances_are_in_the_intervals_too(tmp_path):
-    book = brought(
-        tmp_path / "book.sqlite", {"seller 1": -10_000_000, "retired": 2_000_000, "absent": -1}
+    ledger = brought(
+        tmp_path / "ledger.sqlite", {"seller 1": -10_000_000, "retired": 2_000_000, "absent": -1}
     )
-    found = payments(run(tmp_path, units(seed=4), validation(seed=5), book=book))
+    found = payments(run(tmp_path, units(seed=4), validation(seed=5), ledger=ledger))
     owing, retired = found["seller 1"], found["retired"]
     # no validation rows could have settled the debt
     assert (owing["payment"], owing["low"], owing["high"]) == ("0.00", "0.00", "0.00")

@@ -20,7 +20,7 @@ from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import NEEDS, read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.statements import messages as words
+from datamarket_gym.payout.statements import page as statement_page
 from datamarket_gym.payout.statements.page import write_statements
 from datamarket_gym.payout.validation_coverage import Needs
 from datamarket_gym.payout.validation_messages import need_messages
@@ -167,12 +167,14 @@ def closely(count):
     return f"{count} of them closely" if count else "none closely"
 
 
-def test_a_statement_says_none_where_no_example_is_covered_closely(folder):
+def test_a_statement_says_none_where_no_example_is_covered_closely(folder, monkeypatch):
     found = explain(folder, "seller 1")
     far = [replace(unit, well=0) for unit in found.needs.units]
     told = replace(found, needs=replace(found.needs, well=0, units=far))
-    assert "examples of what is wanted, none closely" in words.covered(told)
-    assert {said.partition(", ")[2] for _, said in words.best_units(told)} == {"none closely"}
+    monkeypatch.setattr(statement_page, "explain_payee", lambda *_, **__: told)
+    page = statement_page.statement_text(folder, "seller 1")
+    assert "examples of what is wanted, none closely" in page
+    assert set(re.findall(r"covers \d+ examples?, ([^<]*)<", page)) == {"none closely"}
 
 
 def test_a_statement_says_how_many_and_nothing_by_which_rows_could_be_told(folder):
@@ -226,8 +228,8 @@ def test_a_run_of_before_is_explained_without(folder, tmp_path):
     path.write_text(json.dumps(manifest), encoding="utf-8")
     (old / NEEDS).unlink()
     assert explain(old, "seller 1").needs is None
-    # The manifest that the test has changed is not the one in the book; that no needs were kept is no fault.
-    assert [check.what for check in verify(old) if not check.good] == ["manifest and book"]
+    # The manifest that the test has changed is not the one in the ledger; that no needs were kept is no fault.
+    assert [check.what for check in verify(old) if not check.good] == ["manifest and ledger"]
     again = {check.what: check for check in verify(old, recompute=True)}
     assert f"{NEEDS}, recomputed" not in again
     assert again["payments.csv, recomputed"].good
@@ -281,7 +283,7 @@ def test_of_what_was_bought_before_only_the_rest_is_told_and_paid(tmp_path):
                 )  # who covers nothing better is not among them
     page = " ".join((second / "report.html").read_text(encoding="utf-8").split())
     assert (
-        f"What was bought before covers {needs.before.mean():.1%}, and nobody is paid for that again."
+        f"What was acquired before covers {needs.before.mean():.1%}, and nobody is paid for that again."
         in page
     )
     assert '"name":"covered before"' in page

@@ -10,10 +10,12 @@ from payout_files import approve, bare, run, spec, table, units, validation
 from prior_files import july
 
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.payout.explain import worth_of
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intake import unit_digests
 from datamarket_gym.payout.quarantine import read_quarantine
+from datamarket_gym.payout.settings import (
+    worth_of,
+)
 from datamarket_gym.payout.warnings import read_warnings
 
 NUMBERS = "knn_regression"
@@ -126,9 +128,9 @@ def test_a_payday_by_variance_explained(tmp_path):
 
 
 def test_given_what_was_bought_the_report_speaks_of_variance(tmp_path):
-    book = tmp_path / "book.sqlite"
+    ledger = tmp_path / "ledger.sqlite"
     few = numbered(units(9, copies=0))
-    june = run(tmp_path / "june", few, numbered(validation()), book=book, learner=NUMBERS)
+    june = run(tmp_path / "june", few, numbered(validation()), ledger=ledger, learner=NUMBERS)
     approve(june)
     made = july(
         tmp_path,
@@ -147,7 +149,7 @@ def test_numbers_that_were_measured_before_and_not_again_are_no_lost_labels(tmp_
     held = numbered(validation())
     few = units(9, copies=0)
     bought = few | {"label": few["label"] + 0.5 + few["features"][:, 3] / 100}
-    june = run(tmp_path / "june", bought, held, book=tmp_path / "book.sqlite", learner=NUMBERS)
+    june = run(tmp_path / "june", bought, held, ledger=tmp_path / "ledger.sqlite", learner=NUMBERS)
     approve(june)
     made = july(tmp_path, numbered(units(90, seed=4, copies=0)), [june], held=held, learner=NUMBERS)
     assert "lost_labels" not in [warning.name for warning in read_warnings(made)]

@@ -43,14 +43,14 @@ def market(tmp_path_factory):
 
 
 @pytest.fixture
-def book(market, tmp_path):
-    for name in ("book.sqlite", "book.sqlite.seal"):
+def ledger(market, tmp_path):
+    for name in ("ledger.sqlite", "ledger.sqlite.checksum"):
         shutil.copy(market / name, tmp_path / name)
-    return tmp_path / "book.sqlite"
+    return tmp_path / "ledger.sqlite"
 
 
-def entries(book):
-    return len(open_ledger(book).read())
+def entries(ledger):
+    return len(open_ledger(ledger).read())
 
 
 def test_a_device_is_never_replaced_by_a_file(tmp_path):
@@ -75,18 +75,20 @@ def test_a_device_is_never_replaced_by_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("statements", "BOOK", "--payee", "seller 1", "--out", "BOOK/x.csv"), "check the path"),
-        (("ledger", "checkpoint", "BOOK", "--checkpoints", "BOOK/x.txt"), "check the path"),
-        (("statements", "RUN", "--out", "BOOK/pages"), "check the path"),
+        (("statements", "LEDGER", "--payee", "seller 1", "--out", "LEDGER/x.csv"), "check the path"),
+        (("ledger", "checkpoint", "LEDGER", "--checkpoints", "LEDGER/x.txt"), "check the path"),
+        (("statements", "RUN", "--out", "LEDGER/pages"), "check the path"),
         (
             ("ledger", "show", "postgresql://me@127.0.0.1:port/x"),
-            "the address of the book cannot be read",
+            "the address of the ledger cannot be read",
         ),
     ],
 )
-def test_places_that_cannot_be_are_one_line(words, said, book, market, monkeypatch, capsys):
-    names = {"BOOK": str(book), "RUN": str(market / "june")}
-    given = (word.replace("BOOK", names["BOOK"]) if word != "RUN" else names["RUN"] for word in words)
+def test_places_that_cannot_be_are_one_line(words, said, ledger, market, monkeypatch, capsys):
+    names = {"LEDGER": str(ledger), "RUN": str(market / "june")}
+    given = (
+        word.replace("LEDGER", names["LEDGER"]) if word != "RUN" else names["RUN"] for word in words
+    )
     monkeypatch.setattr(sys, "argv", ["datamarket", *given])
     with pytest.raises(SystemExit) as left:
         main()
@@ -97,32 +99,32 @@ def test_places_that_cannot_be_are_one_line(words, said, book, market, monkeypat
     assert text.count("\n") == 1
 
 
-def test_anchors_are_a_file_and_whole(book, tmp_path):
+def test_anchors_are_a_file_and_whole(ledger, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # reading one would wait for ever, and some devices never end
     for words in (
-        ("ledger", "checkpoint", book, "--checkpoints", pipe),
-        ("verify", book, "--checkpoints", pipe),
+        ("ledger", "checkpoint", ledger, "--checkpoints", pipe),
+        ("verify", ledger, "--checkpoints", pipe),
     ):
         with pytest.raises(DataMarketError, match="are no file"):
             raise typed(*words).exception
-    anchors = tmp_path / "new" / "anchors.txt"
-    assert typed("ledger", "checkpoint", book, "--checkpoints", anchors).exit_code == 0
-    assert typed("ledger", "checkpoint", book, "--checkpoints", anchors).exit_code == 0
-    assert len(anchors.read_text().splitlines()) == 1
-    typed("ledger", "rules", book, "--approvals", "2")
-    assert typed("ledger", "checkpoint", book, "--checkpoints", anchors).exit_code == 0
-    assert len(anchors.read_text().splitlines()) == 2
-    assert typed("verify", book, "--checkpoints", anchors).exit_code == 0
+    checkpoints = tmp_path / "new" / "checkpoints.txt"
+    assert typed("ledger", "checkpoint", ledger, "--checkpoints", checkpoints).exit_code == 0
+    assert typed("ledger", "checkpoint", ledger, "--checkpoints", checkpoints).exit_code == 0
+    assert len(checkpoints.read_text().splitlines()) == 1
+    typed("ledger", "rules", ledger, "--approvals", "2")
+    assert typed("ledger", "checkpoint", ledger, "--checkpoints", checkpoints).exit_code == 0
+    assert len(checkpoints.read_text().splitlines()) == 2
+    assert typed("verify", ledger, "--checkpoints", checkpoints).exit_code == 0
 
 
-def test_tables_of_something_else_are_no_book(tmp_path):
+def test_tables_of_something_else_are_no_ledger(tmp_path):
     path = tmp_path / "other.sqlite"
     with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE book_entries (number, body, hash)")
-        connection.execute("CREATE TABLE book_head (one, number, hash)")
-        connection.execute("INSERT INTO book_entries VALUES ('a', NULL, x'ff')")
-    with pytest.raises(LedgerError, match="entry 1 of the book is none that this version has written"):
+        connection.execute("CREATE TABLE ledger_entries (number, body, hash)")
+        connection.execute("CREATE TABLE ledger_tip (one, number, hash)")
+        connection.execute("INSERT INTO ledger_entries VALUES ('a', NULL, x'ff')")
+    with pytest.raises(LedgerError, match="entry 1 of the ledger is none that this version has written"):
         open_ledger(path).read()
 
 
@@ -148,12 +150,12 @@ def test_what_is_wrong_with_an_amount_is_said():
         Currency("eur")
 
 
-def test_whoever_does_it_has_a_name(book):
-    before = entries(book)
+def test_whoever_does_it_has_a_name(ledger):
+    before = entries(ledger)
     for by in ("", "  "):
-        done = typed("ledger", "hold", book, "--payee", "seller 1", "--why", "x", "--by", by)
+        done = typed("ledger", "hold", ledger, "--payee", "seller 1", "--why", "x", "--by", by)
         assert "nobody is named" in str(done.exception)
-    assert entries(book) == before
+    assert entries(ledger) == before
 
 
 def test_names_come_close_whatever_their_case():
@@ -164,23 +166,23 @@ def test_names_come_close_whatever_their_case():
     assert "payee 00050" not in said
 
 
-def test_an_empty_book_or_run_is_no_book_of_this_folder(book, monkeypatch):
-    monkeypatch.chdir(book.parent)
+def test_an_empty_ledger_or_run_is_no_ledger_of_this_folder(ledger, monkeypatch):
+    monkeypatch.chdir(ledger.parent)
     assert "named by nothing" in str(typed("ledger", "show", "").exception)
-    done = typed("export", book, "--run", "", "--format", "csv", "--out", book.parent / "x.csv")
-    assert "no runs of the book have an id that begins with ''" in str(done.exception)
+    done = typed("export", ledger, "--run", "", "--format", "csv", "--out", ledger.parent / "x.csv")
+    assert "no runs of the ledger have an id that begins with ''" in str(done.exception)
 
 
-def test_a_statement_does_not_begin_after_the_book_ends(book):
-    done = typed("statements", book, "--payee", "seller 1", "--from", "2999-01-01")
+def test_a_statement_does_not_begin_after_the_ledger_ends(ledger):
+    done = typed("statements", ledger, "--payee", "seller 1", "--from", "2999-01-01")
     assert "the ledger ends on" in str(done.exception)
 
 
-def test_any_zero_is_no_least_amount(book):
+def test_any_zero_is_no_least_amount(ledger):
     for zero in ("0", "0.0", "0.00", " 0 "):
-        assert typed("ledger", "rules", book, "--least", zero).exit_code == 0
+        assert typed("ledger", "rules", ledger, "--least", zero).exit_code == 0
     for other in ("", ".", "-0"):
-        assert typed("ledger", "rules", book, "--least", other).exit_code
+        assert typed("ledger", "rules", ledger, "--least", other).exit_code
 
 
 def test_a_terminal_without_the_letters_of_a_name_shows_them_escaped(market):
@@ -194,36 +196,36 @@ def test_a_terminal_without_the_letters_of_a_name_shows_them_escaped(market):
 def test_a_file_name_of_no_encoding_is_named(market):
     code, text = command("ledger", "show", os.fsdecode(b"no\xffwhere.sqlite"))
     assert (code, text.count("\n")) == (2, 1)
-    assert "there is no book at 'no" in text
+    assert "there is no ledger at 'no" in text
 
 
-def test_a_book_that_is_being_written_to_says_so(book, monkeypatch):
+def test_a_ledger_that_is_being_written_to_says_so(ledger, monkeypatch):
     monkeypatch.setattr("datamarket_gym.payout.ledger.store._WAIT", 0.3)
-    lock = book.with_name(f"{book.name}.lock")
-    with waiting_for(lock, 1, "book"):
-        done = typed("ledger", "hold", book, "--payee", "seller 1", "--why", "x")
-    assert "another process has been writing to the book" in str(done.exception)
-    with sqlite3.connect(book, isolation_level=None) as other:
+    lock = ledger.with_name(f"{ledger.name}.lock")
+    with waiting_for(lock, 1, "ledger"):
+        done = typed("ledger", "hold", ledger, "--payee", "seller 1", "--why", "x")
+    assert "another process has been writing to the ledger" in str(done.exception)
+    with sqlite3.connect(ledger, isolation_level=None) as other:
         monkeypatch.setattr("datamarket_gym.payout.ledger.store._WAIT", 0.1)
         other.execute("BEGIN EXCLUSIVE")
-        done = typed("ledger", "hold", book, "--payee", "seller 1", "--why", "x")
+        done = typed("ledger", "hold", ledger, "--payee", "seller 1", "--why", "x")
         other.rollback()
     assert "another program has held it" in str(done.exception)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users as POSIX has them")
-def test_whoever_may_only_read_can_verify(book, monkeypatch):
+def test_whoever_may_only_read_can_verify(ledger, monkeypatch):
     allowed = os.access
     monkeypatch.setattr(
         os, "access", lambda path, mode, **more: mode != os.W_OK and allowed(path, mode, **more)
     )
-    before = sorted(path.name for path in book.parent.iterdir())
+    before = sorted(path.name for path in ledger.parent.iterdir())
     monkeypatch.setattr("datamarket_gym.payout.ledger.store.waiting_for", None)  # a lock would be a file
-    good = [finding for finding in open_ledger(book).examined() if not finding[1]]
+    good = [finding for finding in open_ledger(ledger).examined() if not finding[1]]
     assert good == []
-    assert sorted(path.name for path in book.parent.iterdir()) == before
-    book.write_bytes(book.read_bytes() + b"x")
-    assert [finding[1] for finding in open_ledger(book).examined()] == [False]
+    assert sorted(path.name for path in ledger.parent.iterdir()) == before
+    ledger.write_bytes(ledger.read_bytes() + b"x")
+    assert [finding[1] for finding in open_ledger(ledger).examined()] == [False]
 
 
 def test_a_file_that_may_not_be_written_is_named_as_it_was_asked_for(tmp_path):
@@ -236,12 +238,14 @@ def test_a_file_that_may_not_be_written_is_named_as_it_was_asked_for(tmp_path):
     assert error.value.filename == str(tmp_path / "a.csv")
 
 
-def test_a_password_in_the_address_is_enough_for_a_payday(postgres_book, market, tmp_path, monkeypatch):
+def test_a_password_in_the_address_is_enough_for_a_payday(
+    postgres_ledger, market, tmp_path, monkeypatch
+):
     monkeypatch.delenv("PGPASSWORD", raising=False)
     units, held = market / "in" / "units.parquet", market / "in" / "validation.parquet"
     done = typed(
         "pay", units, "--validation", held, "--amount", "100", "--out", tmp_path / "run", "--theta", "none",
-        "--no-audit", "--checks", "0", "--ledger", postgres_book,
+        "--no-audit", "--checks", "0", "--ledger", postgres_ledger,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "EUR 100.00 among 5 identities" in done.output

@@ -1,4 +1,4 @@
-"""An older copy of a book, a second one, a payments.csv that was edited: nothing is entered by them."""
+"""An older copy of a ledger, a second one, a payments.csv that was edited: nothing is entered by them."""
 
 import shutil
 
@@ -22,21 +22,21 @@ def june(tmp_path):
     return folder
 
 
-def kept(book, place):
-    """A copy of a book and its seal."""
+def kept(ledger, place):
+    """A copy of a ledger and its checksum."""
     place.mkdir()
-    for name in (book.name, f"{book.name}.seal"):
-        shutil.copy(book.with_name(name), place / name)
+    for name in (ledger.name, f"{ledger.name}.checksum"):
+        shutil.copy(ledger.with_name(name), place / name)
     return place
 
 
-def test_a_book_from_an_older_copy_sends_nothing_again(june, tmp_path):
-    book = ledger_of(june)
-    copy = kept(book.path, tmp_path / "copy")
-    batch = batches.order(book)  # of the whole book, so that no command names the run
-    batches.confirm(book, batch.id, "transfer 1")
-    shutil.copytree(copy, book.path.parent, dirs_exist_ok=True)
-    older = open_ledger(book.path)
+def test_a_ledger_from_an_older_copy_sends_nothing_again(june, tmp_path):
+    ledger = ledger_of(june)
+    copy = kept(ledger.path, tmp_path / "copy")
+    batch = batches.order(ledger)  # of the whole ledger, so that no command names the run
+    batches.confirm(ledger, batch.id, "transfer 1")
+    shutil.copytree(copy, ledger.path.parent, dirs_exist_ok=True)
+    older = open_ledger(ledger.path)
     assert sum(older.accounts().payable.values()) == 100_000
     with pytest.raises(LedgerError, match="older copy"):
         batches.order(older)
@@ -59,11 +59,11 @@ def test_a_market_that_was_moved_goes_on(june, tmp_path):
 
 
 def test_a_folder_that_holds_another_run_now_stops_nobody(june, tmp_path):
-    book = ledger_of(june)
+    ledger = ledger_of(june)
     shutil.rmtree(june)
     other = files.run(tmp_path / "elsewhere", files.units(seed=3))
     shutil.copytree(other, june)
-    money.hold(book, "thief", "account unclear")
+    money.hold(ledger, "thief", "account unclear")
     assert (june / FILE).read_bytes() == (other / FILE).read_bytes()
 
 

@@ -26,12 +26,12 @@ def said_of(folder):
 
 
 def paid_again(june, submitted, name="units.parquet", write=pq.write_table, **changes):
-    """The folder of another run in the same book, of a file that is written so."""
+    """The folder of another run in the same ledger, of a file that is written so."""
     place = june.parent / "again"
     place.mkdir()
     write(files.table(submitted), place / name)
     places = Places(place / name, june.parent / "in" / "validation.parquet")
-    pay(places, files.spec(**changes), place / "run", book=str(june.parent / "book.sqlite"))
+    pay(places, files.spec(**changes), place / "run", ledger=str(june.parent / "ledger.sqlite"))
     return place / "run"
 
 

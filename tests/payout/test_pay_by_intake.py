@@ -23,7 +23,7 @@ from payout_files import (
 
 from datamarket_gym.errors import ParameterError, RunError, SubmissionError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.log import read_batch, received, unit_digests
+from datamarket_gym.payout.intake.log import enter_batch, read_batch, unit_digests
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import ledger_warnings
@@ -56,7 +56,7 @@ def test_the_order_is_that_of_the_log(tmp_path):
     log(tmp_path / "log.sqlite", order=("thief", *EVERYBODY[:4]))
     found = paid_by_log(tmp_path)
     assert payments(found)["thief"]["payment"] > payments(run(tmp_path / "column"))["thief"]["payment"]
-    ties = explain(found, "thief").ties
+    ties = explain(found, "thief").matches
     assert [tie.earlier for tie in ties] == ["unit"] * len(ties) != []
 
 
@@ -69,18 +69,18 @@ def test_a_column_named_beside_the_log_is_refused(folder):
 def test_the_report_and_the_manifest_say_where_times_are_from(folder):
     found = paid_by_log(folder)
     last = open_ledger(folder / "log.sqlite").accounts()
-    assert read_manifest(found)["intake"] == {"log": last.id, "number": 6, "head": last.head}
+    assert read_manifest(found)["intake"] == {"log": last.id, "number": 6, "tip": last.tip}
     page = (found / "report.html").read_text()
     said = "Times are from the operator&#39;s intake log: a unit came when the operator received it"
     assert said in page
     assert page.index(said) < page.index('id="payments"')
-    assert f"up to entry 6, head {last.head[:16]}" in page
+    assert f"up to entry 6, head {last.tip[:16]}" in page
     assert "Unless that is you alone" not in page
     other = (run(folder / "column") / "report.html").read_text()
     said = "Times are from the column “time” of the submissions: whoever writes it decides who was first"
     assert said in other
     assert other.index(said) < other.index('id="payments"')
-    assert "pay --intake BOOK" in other
+    assert "pay --intake LEDGER" in other
     assert warned(folder / "column" / "run") == ["loses_half"]  # it is told, and no warning
 
 
@@ -92,7 +92,7 @@ def test_explain_says_when_a_unit_was_received_and_in_which_entry(folder):
     at = datetime.fromisoformat(entry.at)
     assert (batch.entry, batch.units) == (6, 6)
     assert batch.at == f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
-    for tie in answer.ties:
+    for tie in answer.matches:
         assert tie.received.entry == 6
         assert tie.other_received.entry == int(tie.of[-1]) + 2
     shown = " ".join(call("explain", found, "--payee", "thief").output.split())
@@ -119,7 +119,7 @@ def test_files_may_be_renamed_and_formats_may_change(folder):
     moved.mkdir()
     shutil.move(folder / "in" / "units.parquet", moved / "renamed.parquet")
     shutil.move(folder / "log.sqlite", moved / "renamed.sqlite")
-    shutil.move(folder / "log.sqlite.seal", moved / "renamed.sqlite.seal")
+    shutil.move(folder / "log.sqlite.checksum", moved / "renamed.sqlite.checksum")
     assert bad(
         found, recompute=True, submissions=moved / "renamed.parquet"
     )  # the log is gone from its place
@@ -178,14 +178,14 @@ def test_changed_content_or_another_label_is_refused(folder):
 
 def test_a_log_of_texts_does_not_date_features(tmp_path):
     digests = unit_digests("text", np.zeros(3), ["a", "b", "c"])
-    received(open_ledger(tmp_path / "log.sqlite", new=True), "seller 0", digests, "text")
+    enter_batch(open_ledger(tmp_path / "log.sqlite", new=True), "seller 0", digests, "text")
     with pytest.raises(
         SubmissionError, match="it holds text of 'seller 0', and this run reads features"
     ):
         paid_by_log(tmp_path)
 
 
-def test_a_book_without_batches_is_refused(tmp_path):
+def test_a_ledger_without_batches_is_refused(tmp_path):
     open_ledger(tmp_path / "log.sqlite", new=True)
     with pytest.raises(LedgerError, match="holds no batch that was received"):
         paid_by_log(tmp_path)
@@ -219,19 +219,19 @@ def test_texts_are_dated_by_what_was_handed_in(tmp_path):
         paid_by_log(tmp_path, columns, words(30, 1), out="changed", **how)
 
 
-def test_a_log_in_the_book_that_is_not_used_is_a_warning(folder):
+def test_a_log_in_the_ledger_that_is_not_used_is_a_warning(folder):
     column = folder / "market" / "run"
-    pay(write(folder / "in"), spec(), column, book=str(folder / "log.sqlite"))
+    pay(write(folder / "in"), spec(), column, ledger=str(folder / "log.sqlite"))
     (warning,) = ledger_warnings(ledger_of(column).accounts(), run_of(column))
     assert warning.name == "unused_log"
-    assert "The book holds 5 batches with the time of receipt" in warning.title
+    assert "The ledger holds 5 batches with the time of receipt" in warning.title
     refused = call("ledger", "approve", column, *DESPITE)
     assert refused.exit_code != 0
     assert "--accept unused_log" in str(refused.exception) + refused.output
     assert call("ledger", "approve", column, *DESPITE, "--accept", "unused_log").exit_code == 0
     # Of a log that is begun later nobody is warned.
     early = run(folder / "early")
-    log(folder / "early" / "book.sqlite")
+    log(folder / "early" / "ledger.sqlite")
     assert ledger_warnings(ledger_of(early).accounts(), run_of(early)) == []
 
 
@@ -280,10 +280,10 @@ def test_images_are_dated_by_the_bytes_of_their_files(tmp_path):
                 pixels = np.clip(rng.normal(level, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
                 image.fromarray(pixels).save(place / f"{i}.png")
     how = spec(encoder="thumbnail@4")
-    book = open_ledger(tmp_path / "log.sqlite", new=True)
+    ledger = open_ledger(tmp_path / "log.sqlite", new=True)
     for who in ("ben", "anna"):
         batch = read_batch(tmp_path / who / "units", how.columns, how.files)
-        received(book, batch.owner(who), batch.digests, batch.what)
+        enter_batch(ledger, batch.owner(who), batch.digests, batch.what)
         shutil.copytree(tmp_path / who / "units", tmp_path / "units", dirs_exist_ok=True)
     (tmp_path / "units" / "anna" / "dark" / "0.png").rename(
         tmp_path / "units" / "anna" / "dark" / "x.png"
@@ -308,9 +308,9 @@ def test_the_red_team_of_a_run_by_the_log_says_so(folder):
     assert "Were times a column that cheats can write: a cheat&#39;s pay times" in page
 
 
-def test_a_log_in_a_database_is_kept_without_its_password(postgres, postgres_book, tmp_path):
-    log(postgres_book, folder=tmp_path)
-    found = paid_by_log(tmp_path, where=postgres_book)
+def test_a_log_in_a_database_is_kept_without_its_password(postgres, postgres_ledger, tmp_path):
+    log(postgres_ledger, folder=tmp_path)
+    found = paid_by_log(tmp_path, where=postgres_ledger)
     kept = run_of(found).places["intake"]
     assert kept.startswith("postgresql://")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -51,7 +51,7 @@ def test_a_draft_has_bought_nothing(market):
 def test_a_folder_that_is_none(market, bought, tmp_path):
     with pytest.raises(AcquiredDataError, match="is no folder of a payout run"):
         july(market, fresh(), [tmp_path / "nowhere"], "x")
-    with pytest.raises(DataMarketError, match="holds no payout run that is in a book"):
+    with pytest.raises(DataMarketError, match="holds no payout run that is in a ledger"):
         july(market, fresh(), [tmp_path], "x")
     assert not (market / "x" / "run").exists()
 
@@ -61,10 +61,10 @@ def test_the_same_run_twice(market, bought):
         july(market, fresh(), [bought, market / "june" / "." / "run"], "x")
 
 
-@pytest.mark.parametrize(("books", "order"), [(("one", "one"), "ab"), (("one", "other"), "ba")])
-def test_runs_are_taken_in_the_order_of_their_book(monkeypatch, tmp_path, books, order):
-    """Of one book entries have numbers, whatever its clock did between them; of two there are only clocks."""
-    entries = {"a": (books[0], 5, "2026-06-02"), "b": (books[1], 9, "2026-06-01")}
+@pytest.mark.parametrize(("ledgers", "order"), [(("one", "one"), "ab"), (("one", "other"), "ba")])
+def test_runs_are_taken_in_the_order_of_their_ledger(monkeypatch, tmp_path, ledgers, order):
+    """Of one ledger entries have numbers, whatever its clock did between them; of two there are only clocks."""
+    entries = {"a": (ledgers[0], 5, "2026-06-02"), "b": (ledgers[1], 9, "2026-06-01")}
     monkeypatch.setattr(
         prior_runs._Approved,
         "of",
@@ -100,17 +100,17 @@ def test_a_changed_file(tmp_path, file):
 
 
 def test_a_run_of_an_older_version(tmp_path):
-    made = run(tmp_path / "june", book=tmp_path / "book.sqlite")
+    made = run(tmp_path / "june", ledger=tmp_path / "ledger.sqlite")
     manifest = json.loads((made / "manifest.json").read_text())
     del manifest["outputs"][BOUGHT]
     (made / "manifest.json").write_text(json.dumps(manifest))
-    book = open_ledger(str(tmp_path / "older.sqlite"), new=True)
+    ledger = open_ledger(str(tmp_path / "older.sqlite"), new=True)
     record = run_of(made)
     draft = dict(record.history[0].content, manifest=sha256(made / "manifest.json"))
-    with book.page() as page:
-        page.add("draft", run=record.run, currency="EUR", amount=record.amount, content=draft)
-    (made / "book.json").unlink()
-    attach(made, book.where)
+    with ledger.transaction() as transaction:
+        transaction.add("draft", run=record.run, currency="EUR", amount=record.amount, content=draft)
+    (made / "ledger.json").unlink()
+    attach(made, ledger.where)
     despite = [w["name"] for w in json.loads((made / "warnings.json").read_text())]
     runs.approve(made, sha256(made / "manifest.json"), "tester", despite)
     with pytest.raises(
@@ -253,10 +253,10 @@ def test_a_unit_can_be_said_to_be_an_earlier_one(market, bought, tmp_path):
 def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
     """A dispute unties u60 in June and in all later runs; sold again under the same name, it is still June's."""
     first = june(tmp_path)
-    book = ledger_of(first)
-    open_dispute(book, run_of(first).run, "thief", "it is mine", units=["u60"], by="thief")
+    ledger = ledger_of(first)
+    open_dispute(ledger, run_of(first).run, "thief", "it is mine", units=["u60"], by="thief")
     resolve_dispute(
-        book, 1, "upheld", "it is", Effects(separate_units=("u60",)), units=["u60"], by="R. Okafor"
+        ledger, 1, "upheld", "it is", Effects(separate_units=("u60",)), units=["u60"], by="R. Okafor"
     )
     sold = {name: column[60:61] for name, column in units().items()}
     made = july(tmp_path, stacked(fresh(), sold), [first], "july")
@@ -268,13 +268,13 @@ def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
 def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought, submitted):
     draft = july(market, submitted, [bought], "disputed", period="July 2026")
     [row] = [row for row in known(draft) if row["unit"] == "again 0"]
-    book = ledger_of(draft)
+    ledger = ledger_of(draft)
     named = ("again 0", row["tied_to"])
     dispute = open_dispute(
-        book, run_of(draft).run, "seller 3", "another photograph", units=list(named), by="clerk"
+        ledger, run_of(draft).run, "seller 3", "another photograph", units=list(named), by="clerk"
     )
     resolve_dispute(
-        book,
+        ledger,
         dispute.number,
         "upheld",
         "it is",

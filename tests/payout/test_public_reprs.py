@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from book_files import HandBook, file_book
+from ledger_files import HandBook, file_ledger
 from payout_files import run as pay_run
 from payout_files import spec, write
 from sklearn.svm import SVC
@@ -47,7 +47,7 @@ from datamarket_gym.analysis.redteam import (
 from datamarket_gym.analysis.spot_checks import checked_attack
 from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence import EvidenceGraph, HeldRows, View, predict_theta
+from datamarket_gym.evidence import EvidenceGraph, ValidationContent, View, predict_theta
 from datamarket_gym.execution.parallel import Compute
 from datamarket_gym.games import Exact
 from datamarket_gym.games.game import CoalitionCache
@@ -65,7 +65,7 @@ from datamarket_gym.mechanism import (
 )
 from datamarket_gym.payout import Currency, account_statement, open_ledger, verify_ledger
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.log import arrivals, received
+from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
 from datamarket_gym.payout.ledger.integrity import add_checkpoint
 from datamarket_gym.registry import HOMES, components, create
 from datamarket_gym.utilities import TrainingRows, ValidationRows, read_scores
@@ -148,13 +148,16 @@ def results(market):
     )
     yield from (comparison, guarantees.decompose(comparison))
     yield from (guarantees.Earned.of(paid), guarantees.deterrence(paid, checks))
-    yield guarantees.cluster_precedence(submission, clusters, {submission.id[1]: [submission.id[0]]})
     yield checked_attack(knn, attacked, knn.pay(attacked.submission, oracle), honest, 0.2, oracle)
     yield best_response(target, trials=2)
     yield best_response_dynamics(lambda plays: [len(p) for p in plays], ["ab", "ab"])
     yield from (Space.of(state), Effort.of(attacked, state))
     yield Valuator().fit(clusters, oracle)
-    yield from (Valuator(), View(submission, "unit", clusters.label), HeldRows(submission.features))
+    yield from (
+        Valuator(),
+        View(submission, "unit", clusters.label),
+        ValidationContent(submission.features),
+    )
     provenance = Provenance(submission, clusters, paid.canonical)
     yield from (provenance, create("allocation", "equal_submitted").shares(provenance))
     yield Exact().estimate(game, create("semivalue", "shapley"), 1 << 20, np.random.default_rng(0))
@@ -202,12 +205,12 @@ def learners(market, folder):
 
 
 def payouts(folder):
-    """A payout run, books, and an intake log."""
+    """A payout run, ledgers, and an intake log."""
     yield from (explain(pay_run(folder / "paid"), "seller 0"), spec(), Currency("EUR"))
     yield from (
         write(folder / "tables"),
-        file_book(folder),
-        *verify_ledger(open_ledger(folder / "book.sqlite")),
+        file_ledger(folder),
+        *verify_ledger(open_ledger(folder / "ledger.sqlite")),
     )
     hand = HandBook()
     hand.draft("a" * 64, "EUR", {"alice": (6000, 0)})
@@ -218,9 +221,9 @@ def payouts(folder):
         open_ledger(folder / "log.sqlite", new=True),
         [sha256(bytes([i])).digest() for i in range(3)],
     )
-    received(log, "alice", units, "text", by="R. Okafor")
-    add_checkpoint(folder / "anchors.txt", log.accounts())
-    yield from (arrivals(log),)
+    enter_batch(log, "alice", units, "text", by="R. Okafor")
+    add_checkpoint(folder / "checkpoints.txt", log.accounts())
+    yield from (read_arrivals(log),)
 
 
 def others(folder, monkeypatch):
@@ -276,7 +279,7 @@ def test_every_public_object_fits_on_a_screen(samples, public):
 
 
 def test_a_field_that_is_kept_out_of_a_repr_is_kept_out_of_the_screen(submission):
-    clusters = EvidenceGraph.build(submission, "none", lot="secret")
+    clusters = EvidenceGraph.build(submission, "none", tie_breaker="secret")
     assert "secret" not in repr(clusters) + clusters._repr_html_()
 
     @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ def typed(*words):
 
 
 def paid(place, columns, *more):
-    """Pay units by the command line, each time with a book of its own; the run's folder and what was printed."""
+    """Pay units by the command line, each time with a ledger of its own; the run's folder and what was printed."""
     places = write(place / "in", columns, validation(ROWS))
     done = typed(
         "pay", places.submissions, "--validation", places.validation, "--amount", "1000.00", "--out", place / "run",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from checks_files import answered, drawn
 from checks_files import paid as checked_payday
-from forged_book import rewritten, sealed_again, told, without_rules
+from forged_ledger import rewritten, sealed_again, told, without_rules
 from payout_files import copied, units, validation
 from payout_files import run as paid
 
@@ -15,7 +15,7 @@ from datamarket_gym.cli import check
 from datamarket_gym.cli.ledger import paid as ledger_paid
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.checks.draw import draw_checks, draw_key, read_checks
-from datamarket_gym.payout.checks.plan import Wishes, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.integrity import run_of
@@ -55,7 +55,7 @@ def at(payday, tmp_path):
 
 
 def made_up(folder, kind, **content):
-    """Write the book anew with one entry more about a run, chain, head and seal included."""
+    """Write the ledger anew with one entry more about a run, chain, head and checksum included."""
     record = run_of(folder)
     entry = {
         **json.loads(record.history[-1].body),
@@ -70,9 +70,9 @@ def made_up(folder, kind, **content):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE book_entries SET body = replace(body, 'drawn', 'checked')",
-        "INSERT INTO book_entries SELECT max(number), body, hash FROM book_entries",
-        "UPDATE book_head SET hash = '0'",
+        "UPDATE ledger_entries SET body = replace(body, 'drawn', 'checked')",
+        "INSERT INTO ledger_entries SELECT max(number), body, hash FROM ledger_entries",
+        "UPDATE ledger_tip SET hash = '0'",
     ],
 )
 def test_a_run_is_not_checked_because_somebody_writes_that_it_is(at, statement):
@@ -86,22 +86,25 @@ def test_a_run_is_not_checked_because_somebody_writes_that_it_is(at, statement):
     [
         (
             "drawn",
-            """UPDATE book_entries SET body = replace(body, '"kind":"drawn"', '"kind":"checked"')""",
+            """UPDATE ledger_entries SET body = replace(body, '"kind":"drawn"', '"kind":"checked"')""",
         ),
-        ("drawn", """UPDATE book_entries SET body = replace(body, '"checks":3', '"checks":0')"""),
-        ("drawn", "UPDATE book_entries SET body = replace(body, '0.8', '0.9') WHERE number = 3"),
+        ("drawn", """UPDATE ledger_entries SET body = replace(body, '"checks":3', '"checks":0')"""),
+        ("drawn", "UPDATE ledger_entries SET body = replace(body, '0.8', '0.9') WHERE number = 3"),
         (
             "checked",
-            "UPDATE book_entries SET body = replace(body, 'block 1', 'block 2') WHERE number = 4",
+            "UPDATE ledger_entries SET body = replace(body, 'block 1', 'block 2') WHERE number = 4",
         ),
-        ("checked", "UPDATE book_entries SET body = replace(body, 'planner', 'nobody')"),
-        ("checked", "UPDATE book_entries SET body = replace(body, 'T', ' ') WHERE number = 2"),
-        ("checked", "UPDATE book_entries SET hash = upper(hash) WHERE number = 5"),
-        ("checked", "DELETE FROM book_entries WHERE number = 3"),
-        ("checked", "DELETE FROM book_entries WHERE number = 6"),
-        ("drawn", "DELETE FROM book_entries WHERE number = 4"),
-        ("drawn", "INSERT INTO book_entries SELECT 5, body, hash FROM book_entries WHERE number = 4"),
-        ("drawn", "DELETE FROM book_head"),
+        ("checked", "UPDATE ledger_entries SET body = replace(body, 'planner', 'nobody')"),
+        ("checked", "UPDATE ledger_entries SET body = replace(body, 'T', ' ') WHERE number = 2"),
+        ("checked", "UPDATE ledger_entries SET hash = upper(hash) WHERE number = 5"),
+        ("checked", "DELETE FROM ledger_entries WHERE number = 3"),
+        ("checked", "DELETE FROM ledger_entries WHERE number = 6"),
+        ("drawn", "DELETE FROM ledger_entries WHERE number = 4"),
+        (
+            "drawn",
+            "INSERT INTO ledger_entries SELECT 5, body, hash FROM ledger_entries WHERE number = 4",
+        ),
+        ("drawn", "DELETE FROM ledger_tip"),
     ],
 )
 def test_entries_are_held_against_the_chain(at, stage, statement):
@@ -109,7 +112,7 @@ def test_entries_are_held_against_the_chain(at, stage, statement):
     folder = at(stage)
     assert bad(folder) == []
     without_rules(folder, statement)
-    assert "book" in bad(folder)
+    assert "ledger" in bad(folder)
     with pytest.raises(LedgerError):
         run_of(folder)
     with pytest.raises(LedgerError):
@@ -118,13 +121,13 @@ def test_entries_are_held_against_the_chain(at, stage, statement):
 
 def test_a_rule_that_was_taken_out_is_missed(at):
     folder = at("drawn")
-    told(folder, "DROP TRIGGER book_entries_kept")
-    assert bad(folder) == ["book"]  # the file is not as it was sealed
+    told(folder, "DROP TRIGGER ledger_entries_kept")
+    assert bad(folder) == ["ledger"]  # the file is not as it was checksummed
     sealed_again(folder)
     assert bad(folder) == ["tables and triggers"]
 
 
-def test_a_draw_under_another_beacon_is_found_though_all_of_the_book_fits(at):
+def test_a_draw_under_another_beacon_is_found_though_all_of_the_ledger_fits(at):
     folder = at("drawn")
 
     def change(entries):
@@ -145,10 +148,10 @@ def test_a_draw_under_another_beacon_is_found_though_all_of_the_book_fits(at):
         ("paid", {"reference": "transfer 1", "batch": "x"}, "none that this version"),
     ],
 )
-def test_an_entry_that_was_made_up_is_found_though_all_of_the_book_fits(at, kind, content, match):
+def test_an_entry_that_was_made_up_is_found_though_all_of_the_ledger_fits(at, kind, content, match):
     folder = at("drawn")
     made_up(folder, kind, **content)
-    assert "book" in bad(folder)
+    assert "ledger" in bad(folder)
     with pytest.raises(LedgerError, match=match):
         run_of(folder)
 
@@ -167,7 +170,7 @@ def test_files_that_are_no_text_are_found(at, name):
     assert name in bad(folder)
 
 
-def test_no_book_is_made_where_there_is_no_run(tmp_path):
+def test_no_ledger_is_made_where_there_is_no_run(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(DataMarketError, match="holds no payout run"):
             read_checks(folder)
@@ -199,7 +202,7 @@ def test_no_beacon_of_any_earlier_draft_is_used_again(tmp_path):
         answered(folder, false=(payee,))
         settle(folder, new := tmp_path / f"new {place}")
         folder = new
-    make_plan(folder, Wishes(announce="block 2"))
+    make_plan(folder, PlanRequest(announce="block 2"))
     for known in ("block 0", "block 1", "Block 0 "):
         with pytest.raises(ParameterError, match="announce another"):
             draw_checks(folder, known)

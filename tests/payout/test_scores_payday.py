@@ -327,7 +327,7 @@ def test_given_what_was_bought_new_units_are_paid_the_same_and_known_ones_nothin
     both = stacked(new, stolen)
     files += [pairs(tmp_path / "both.csv", both, held, np.vstack([each, scores[0:60:4]]))]
     old = run(
-        tmp_path / "june", bought, held, book=tmp_path / "book.sqlite", learner="scores",
+        tmp_path / "june", bought, held, ledger=tmp_path / "ledger.sqlite", learner="scores",
         files={"scores": str(files[0])},
     )  # fmt: skip
     approve(old)
@@ -405,9 +405,9 @@ def test_a_function_of_ones_own_pays_from_the_shell_and_later_commands_ask_for_i
     done = typed("verify", tmp_path / "run")
     assert isinstance(done.exception, DataMarketError)
     assert "datamarket --load" in str(done.exception)
-    done = typed("verify", tmp_path / "book.sqlite")
+    done = typed("verify", tmp_path / "ledger.sqlite")
     assert done.exit_code == 1, done.output
-    assert "cannot be looked at" in done.output  # and the others of the book are
+    assert "cannot be looked at" in done.output  # and the others of the ledger are
     done = typed("--load", own, "verify", tmp_path / "run", "--recompute")
     assert done.exit_code == 0, done.output
     forget(own)

@@ -7,7 +7,11 @@ from payout_files import DIMENSIONS, spec, units, validation, write
 from datamarket_gym.evidence.graph import Edges, clusters_by
 from datamarket_gym.mechanism import Payments, allocate, represent_clusters, score_clusters
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.intervals import half_width, standard_errors, validation_groups
+from datamarket_gym.payout.money import (
+    half_width,
+    standard_errors,
+    validation_groups,
+)
 from datamarket_gym.payout.results import in_cents
 from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.utilities.coverage import Coverage

@@ -27,9 +27,9 @@ def told(folder, name):
 
 def test_two_drafts_side_by_side_do_not_buy_the_same_twice_unseen(tmp_path):
     """Neither could be named to the other: whoever approves the second is told of the first."""
-    book = tmp_path / "book.sqlite"
-    first = run(tmp_path / "june", units(), book=book)
-    second = run(tmp_path / "july", stacked(fresh(), again(units(), [1], "thief")), book=book)
+    ledger = tmp_path / "ledger.sqlite"
+    first = run(tmp_path / "june", units(), ledger=ledger)
+    second = run(tmp_path / "july", stacked(fresh(), again(units(), [1], "thief")), ledger=ledger)
     assert cents(second)["thief"] > 0
     assert ledger_warnings(ledger_of(second).accounts(), run_of(second)) == []
     approve(first)
@@ -37,7 +37,7 @@ def test_two_drafts_side_by_side_do_not_buy_the_same_twice_unseen(tmp_path):
     assert found.name == "unnamed_prior"
     with pytest.raises(Exception, match="unnamed_prior"):
         runs.approve(second, sha256(second / "manifest.json"), "tester", warned(second))
-    later = run(tmp_path / "august", fresh(seed=9), book=book)  # pay itself has told of June
+    later = run(tmp_path / "august", fresh(seed=9), ledger=ledger)  # pay itself has told of June
     assert ledger_warnings(ledger_of(later).accounts(), run_of(later)) == []
 
 
@@ -71,7 +71,7 @@ def test_labels_that_are_written_otherwise_are_told(tmp_path):
 
     small, large = ("cat", "cow", "dog"), ("Cat", "Cow", "dog")
     first = run(
-        tmp_path / "june", labelled(units(), small), labelled(validation(), small), book=tmp_path / "book.sqlite"
+        tmp_path / "june", labelled(units(), small), labelled(validation(), small), ledger=tmp_path / "ledger.sqlite"
     )  # fmt: skip
     approve(first)
     loot = stacked(fresh(), again(units(), list(range(20)), "thief"))
@@ -85,11 +85,11 @@ def test_labels_that_are_written_otherwise_are_told(tmp_path):
 
 
 def test_a_log_that_was_rewound_and_grew_otherwise_is_not_paid_by(tmp_path):
-    """It is whole, seal and all; only runs that took their times from it know that it was another."""
+    """It is whole, checksum and all; only runs that took their times from it know that it was another."""
     where, kept = tmp_path / "log.sqlite", tmp_path / "kept"
     log(where, order=EVERYBODY[:4])
     kept.mkdir()
-    for name in ("log.sqlite", "log.sqlite.seal"):
+    for name in ("log.sqlite", "log.sqlite.checksum"):
         shutil.copy(tmp_path / name, kept / name)
     log(where, order=EVERYBODY[4:])
     first = paid_by_log(tmp_path)
@@ -97,7 +97,7 @@ def test_a_log_that_was_rewound_and_grew_otherwise_is_not_paid_by(tmp_path):
     log(where, fresh(), ("seller 0", "seller 1"))
     places = replace(write(tmp_path / "in2", fresh()), intake=str(where))
     pay(places, spec(), tmp_path / "good")  # a log that has grown is as it should be
-    for name in ("log.sqlite", "log.sqlite.seal"):
+    for name in ("log.sqlite", "log.sqlite.checksum"):
         shutil.copy(kept / name, tmp_path / name)
     log(where, fresh(), ("seller 1", "seller 0"))
     with pytest.raises(
@@ -105,10 +105,10 @@ def test_a_log_that_was_rewound_and_grew_otherwise_is_not_paid_by(tmp_path):
     ):
         pay(places, spec(), tmp_path / "bad")
     elsewhere = str(
-        tmp_path / "other" / "book.sqlite"
-    )  # a book that knows of no run; the named one does
+        tmp_path / "other" / "ledger.sqlite"
+    )  # a ledger that knows of no run; the named one does
     with pytest.raises(LedgerError, match="older copy"):
-        pay(replace(places, prior=(first,)), spec(), tmp_path / "other" / "run", book=elsewhere)
+        pay(replace(places, prior=(first,)), spec(), tmp_path / "other" / "run", ledger=elsewhere)
 
 
 def test_what_others_handed_in_before_and_do_not_have_in_the_run_is_told(tmp_path):
@@ -130,7 +130,7 @@ def test_what_others_handed_in_before_and_do_not_have_in_the_run_is_told(tmp_pat
 def test_a_killed_run_that_no_longer_knows_its_log_says_so(tmp_path):
     log(tmp_path / "log.sqlite")
     (tmp_path / "run" / "inputs").mkdir(parents=True)
-    for said in ("[]", "{}", "null", '{"log": "a", "number": "1", "head": "b"}'):
+    for said in ("[]", "{}", "null", '{"log": "a", "number": "1", "tip": "b"}'):
         (tmp_path / "run" / "inputs" / "intake.json").write_text(said)
         with pytest.raises(RunError, match="does not say how far the intake log counts"):
             paid_by_log(tmp_path)
@@ -140,9 +140,9 @@ def test_a_log_that_was_moved_is_asked_for(tmp_path):
     log(tmp_path / "log.sqlite")
     made = paid_by_log(tmp_path)
     (tmp_path / "log.sqlite").rename(tmp_path / "moved.sqlite")
-    (tmp_path / "log.sqlite.seal").rename(tmp_path / "moved.sqlite.seal")
+    (tmp_path / "log.sqlite.checksum").rename(tmp_path / "moved.sqlite.checksum")
     [wrong] = [check for check in verify(made) if not check.good]
-    assert "if it was moved, say where it is now: --intake BOOK" in wrong.detail
+    assert "if it was moved, say where it is now: --intake LEDGER" in wrong.detail
     assert all(check.good for check in verify(made, intake=str(tmp_path / "moved.sqlite")))
 
 

@@ -1,4 +1,4 @@
-"""Overrides that disputes leave in the book: how they differ from those of a file, and that those of a file do not."""
+"""Overrides that disputes leave in the ledger; those of a file do not stay."""
 
 import datetime
 
@@ -23,12 +23,12 @@ def test_those_of_a_file_are_hashed_as_before():
     assert Override.model_validate(standing.model_dump(mode="json")) == standing
 
 
-def test_a_file_cannot_speak_for_the_book(tmp_path):
+def test_a_file_cannot_speak_for_the_ledger(tmp_path):
     file = tmp_path / "o.toml"
     file.write_text(
         '[[split]]\nunits = ["u1"]\nreason = "x"\nby = "x"\ndate = 2026-07-01\ndispute = 3\n'
     )
-    with pytest.raises(DataMarketError, match="what disputes decide stands in the book"):
+    with pytest.raises(DataMarketError, match="what disputes decide stands in the ledger"):
         read_overrides(file)
 
 

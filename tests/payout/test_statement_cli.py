@@ -80,7 +80,7 @@ def market(tmp_path_factory):
         "seller 2",
     )
     typed(
-        "dispute", "resolve", place / "book.sqlite", "--number", 2, "--outcome", "upheld", "--why", "it was lost",
+        "dispute", "resolve", place / "ledger.sqlite", "--number", 2, "--outcome", "upheld", "--why", "it was lost",
         "--correction", "1.23", "--from", "seller 2",
     )  # fmt: skip
     told = " ".join(paid(place, "july", 1).split())
@@ -93,7 +93,7 @@ def market(tmp_path_factory):
 
 
 def rows_of(market, payee, *more):
-    told = typed("statements", market / "book.sqlite", "--payee", payee, "--format", "csv", *more)
+    told = typed("statements", market / "ledger.sqlite", "--payee", payee, "--format", "csv", *more)
     return list(csv.DictReader(io.StringIO(told)))
 
 
@@ -114,7 +114,7 @@ def test_what_was_decided_stands_in_the_next_run(market):
 
 
 def test_everything_verifies(market):
-    typed("verify", market / "book.sqlite")
+    typed("verify", market / "ledger.sqlite")
     typed("verify", market / "june-2", "--recompute")
 
 
@@ -153,7 +153,7 @@ def test_a_correction_comes_from_the_other(market):
 
 
 def test_text_and_pages(market, tmp_path):
-    words = ("statements", market / "book.sqlite", "--payee", "seller 1")
+    words = ("statements", market / "ledger.sqlite", "--payee", "seller 1")
     told = typed(*words)
     assert "Account of seller 1" in told
     assert "every movement" in told
@@ -167,20 +167,20 @@ def test_text_and_pages(market, tmp_path):
         typed(*words, "--out", tmp_path / name)
         assert (tmp_path / name).read_text().startswith(begins)
     assert "end the name in" in typed(*words, "--out", tmp_path / "a.doc", code=2)
-    assert "did you mean" in typed("statements", market / "book.sqlite", "--payee", "seler 1", code=2)
+    assert "did you mean" in typed("statements", market / "ledger.sqlite", "--payee", "seler 1", code=2)
     none = typed(*words, "--from", "2020-01-01", "--to", "2020-12-31")
     assert "Payment approved" not in none
 
 
 def test_a_run_has_pages_and_a_ledger_has_accounts(market):
-    ledger, run = market / "book.sqlite", market / "june-2"
+    ledger, run = market / "ledger.sqlite", market / "june-2"
     assert "name the ledger" in typed("statements", run, "--from", "2026-01-01", code=2)
     assert "say whose account" in typed("statements", ledger, code=2)
     assert "name a run" in typed("statements", ledger, "--payee", "thief", "--pseudonyms", code=2)
 
 
 def test_the_list(market):
-    told = typed("dispute", "list", market / "book.sqlite")
+    told = typed("dispute", "list", market / "ledger.sqlite")
     for words in (
         "upheld by R. Okafor",
         "she has the original",
@@ -220,13 +220,15 @@ def test_what_is_at_the_bank_is_not_held(market):
     told = typed("dispute", "open", market / "july", "--payee", "seller 3", "--about", "wait", "--hold")
     assert "held until it is decided: seller 3" in told
     assert "are ordered at the bank already" in told
-    told = typed("statements", market / "book.sqlite", "--payee", "seller 3")
+    told = typed("statements", market / "ledger.sqlite", "--payee", "seller 3")
     assert "Payments are held: dispute 3: wait" in told
     assert "Dispute 3 of seller 3 is open" in told
 
 
 def test_revoked_it_stands_in_no_other_run(market):
-    typed("dispute", "revoke", market / "book.sqlite", "--number", 1, "--why", "the original was forged")
+    typed(
+        "dispute", "revoke", market / "ledger.sqlite", "--number", 1, "--why", "the original was forged"
+    )
     paid(market, "june", 0, out="june-3")
     manifest = json.loads((market / "june-3" / "manifest.json").read_text())
     assert manifest["overrides"] == []

@@ -46,8 +46,8 @@ def test_what_is_tried_pays_without_receipts_and_prior_art_and_takes_next_to_not
         assert stopped <= 0.05 * without
 
 
-def test_the_book_holds_three_months_a_correction_and_two_disputes(scenes, market):
-    accounts = open_ledger(market / "book.sqlite").accounts()
+def test_the_ledger_holds_three_months_a_correction_and_two_disputes(scenes, market):
+    accounts = open_ledger(market / "ledger.sqlite").accounts()
     assert [(run.period, run.state) for run in accounts.runs.values()] == [
         ("June 2026", "paid"), ("July 2026", "approved"), ("August 2026", "approved"),
     ]  # fmt: skip

@@ -10,7 +10,10 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.mechanism.allocation import Shares
 from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout import stages
-from datamarket_gym.payout.intervals import PayRule, moved_at_most
+from datamarket_gym.payout.money import (
+    PayRule,
+    moved_at_most,
+)
 
 
 def test_it_is_paid_and_its_intervals_hold_the_exact_payments(tmp_path, monkeypatch):

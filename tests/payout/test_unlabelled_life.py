@@ -42,7 +42,7 @@ def approve(folder):
 def june(tmp_path_factory):
     """June: everybody hands in, is paid by the log, is checked, and the run is approved."""
     market = tmp_path_factory.mktemp("life")
-    log, submitted = market / "book.sqlite", save(market / "june.parquet", MINE)
+    log, submitted = market / "ledger.sqlite", save(market / "june.parquet", MINE)
     held = save(market / "held.parquet", HELD)
     typed("intake", "init", log)
     for who in EVERYBODY:
@@ -68,7 +68,7 @@ def approved(june):
 def test_receipts_hold_of_units_without_labels(june):
     batch = june / "batches" / "seller 1.parquet"
     (receipt,) = batch.parent.glob("seller 1.parquet.entry-*.receipt.json")
-    log = june / "book.sqlite"
+    log = june / "ledger.sqlite"
     typed("intake", "check", receipt, "--ledger", log, "--unit-in", batch, "--unit", "u1")
     labelled = save(june / "labelled.parquet", of(units(60), "seller 1"))
     wrong = typed("intake", "check", receipt, "--ledger", log, "--unit-in", labelled, code=1)
@@ -89,8 +89,8 @@ def test_the_run_is_explained_stated_and_exported(approved):
     typed("export", run, "--format", "csv", "--out", approved / "june.csv")
     owed = [line.split(",")[3] for line in (approved / "june.csv").read_text().splitlines()[1:]]
     assert round(100 * sum(map(float, owed))) == 100_000
-    typed("statements", approved / "book.sqlite", "--payee", "seller 1")
-    assert "FAILED" not in typed("verify", approved / "book.sqlite")
+    typed("statements", approved / "ledger.sqlite", "--payee", "seller 1")
+    assert "FAILED" not in typed("verify", approved / "ledger.sqlite")
 
 
 def test_a_split_that_is_signed_off_and_units_that_come_late(june):
@@ -166,9 +166,9 @@ def test_what_was_bought_without_labels_teaches_no_learner_that_needs_them(appro
 
 def test_a_month_without_labels_after_one_with_them(tmp_path):
     """What was bought with labels is there all the same: labels are left out, and a copy earns nothing."""
-    book = tmp_path / "book.sqlite"
+    ledger = tmp_path / "ledger.sqlite"
     mine, held = save(tmp_path / "u.parquet", units()), save(tmp_path / "v.parquet", validation(120))
-    paid(tmp_path / "june", mine, held, "--ledger", book, "--checks", "0")
+    paid(tmp_path / "june", mine, held, "--ledger", ledger, "--checks", "0")
     approve(tmp_path / "june")
     _, run = july(tmp_path, "july", again(), HELD)
     assert cents(run)["thief"] == 0

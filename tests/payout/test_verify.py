@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from forged_book import redrafted, without_rules
+from forged_ledger import redrafted, without_rules
 from payout_files import cents, copied, run, spec, units, write
 
 from comparing import require_same_payments
@@ -78,23 +78,23 @@ def test_a_manifest_made_to_fit_is_found(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["outputs"]["payments.csv"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert failed(copy) == ["manifest and book"]
+    assert failed(copy) == ["manifest and ledger"]
 
 
-def test_a_changed_book_is_found(copy):
+def test_a_changed_ledger_is_found(copy):
     (line,) = [x for x in run_of(copy).lines if x.identity == "seller 1"]
     body = f"replace(body, '{line.paid}', '{line.paid + 100}')"
-    without_rules(copy, f"UPDATE book_entries SET body = {body} WHERE number = 2")
-    assert failed(copy) == ["book"]
+    without_rules(copy, f"UPDATE ledger_entries SET body = {body} WHERE number = 2")
+    assert failed(copy) == ["ledger"]
 
 
-def test_a_book_that_was_written_anew_to_fit_is_found(copy):
-    """Chain, head, seal and all: the files of the run say otherwise."""
+def test_a_ledger_that_was_written_anew_to_fit_is_found(copy):
+    """Chain, head, checksum and all: the files of the run say otherwise."""
     one, two, *others = ([x.identity, x.paid, x.entitled, x.balance] for x in run_of(copy).lines)
     for line, more in ((one, 100), (two, -100)):
         line[1:3] = [line[1] + more, line[2] + more]
     redrafted(copy, lines=[one, two, *others])
-    assert failed(copy) == ["payments.csv, payments.parquet, book"]
+    assert failed(copy) == ["payments.csv, payments.parquet, ledger"]
 
 
 def test_changed_inputs_are_found(tmp_path):
@@ -110,9 +110,9 @@ def test_changed_inputs_are_found(tmp_path):
 def test_explain_says_what_matched_and_what_if_not(folder):
     found = explain(folder, "thief")
     assert found.paid == cents(folder)["thief"]
-    assert found.ties_in_all == 3  # the exact copies
-    assert all("thief" not in tie.paid_to for tie in found.ties)
-    assert [tie.reasons for tie in found.ties] == [["exact_hash"]] * 3
+    assert found.matches_in_all == 3  # the exact copies
+    assert all("thief" not in tie.paid_to for tie in found.matches)
+    assert [tie.reasons for tie in found.matches] == [["exact_hash"]] * 3
     assert without_its_evidence(folder, "thief") > found.paid
     assert found.low <= found.paid <= found.high
     with pytest.raises(UnknownNameError, match="did you mean thief"):
@@ -161,7 +161,7 @@ def test_tables_agree_with_each_other(folder):
         assert by_unit[row["left"]] == by_unit[row["right"]] == row["cluster"]
 
 
-@pytest.mark.parametrize("name", ["amounts", "scores", "ties", "represented"])
+@pytest.mark.parametrize("name", ["amounts", "scores", "matches", "represented"])
 def test_a_record_edited_between_a_kill_and_the_next_run_is_not_paid_from(tmp_path, monkeypatch, name):
     expected = run(tmp_path / "whole")
     places, folder = write(tmp_path / "in"), tmp_path / "run"

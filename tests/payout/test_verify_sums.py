@@ -1,11 +1,11 @@
-"""verify where every hash fits: someone rewrote a file, its manifest and the book's word for it."""
+"""verify where every hash fits: someone rewrote a file, its manifest and the ledger's word for it."""
 
 import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from forged_book import redrafted, rewritten
+from forged_ledger import redrafted, rewritten
 from payout_files import copied, run
 
 from datamarket_gym.execution.files import read_json, sha256, write_json
@@ -13,7 +13,7 @@ from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.verify import verify
 
-SAME = "payments.csv, payments.parquet, book"
+SAME = "payments.csv, payments.parquet, ledger"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def lines_of(folder):
 
 
 def made_to_fit(folder, lines=None, **changes):
-    """Write the manifest and the book anew, so that hashes are those of the files as they are."""
+    """Write the manifest and the ledger anew, so that hashes are those of the files as they are."""
     manifest = json.loads((folder / "manifest.json").read_text())
     for name, said in manifest["outputs"].items():
         said |= {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
@@ -85,13 +85,13 @@ def test_all_columns_are_compared(copy, column):
 
 
 @pytest.mark.parametrize("column", [1, 2, 3])
-def test_lines_that_do_not_add_up_are_an_error_whoever_reads_the_book(copy, column):
+def test_lines_that_do_not_add_up_are_an_error_whoever_reads_the_ledger(copy, column):
     """Also where two of them make up for each other: one is entitled to what one is paid and what is carried."""
     one, two, *rest = lines_of(copy)
     one[column] += 1
     two[column] -= 1
     made_to_fit(copy, [one, two, *rest])
-    assert failed(copy) == ["book"]
+    assert failed(copy) == ["ledger"]
     with pytest.raises(LedgerError, match="do not add up"):
         ledger_of(copy).accounts()
 
@@ -99,43 +99,43 @@ def test_lines_that_do_not_add_up_are_an_error_whoever_reads_the_book(copy, colu
 def test_payments_that_are_not_the_amount_are_found(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     made_to_fit(copy, amount=manifest["amount"] + 1)
-    assert failed(copy) == ["manifest.json", "manifest and book"]
+    assert failed(copy) == ["manifest.json", "manifest and ledger"]
 
 
 def test_a_balance_that_came_from_nowhere_is_found(copy):
     one, *rest = lines_of(copy)
     redrafted(copy, lines=[[one[0], one[1], one[2] + 1, one[3] + 1], *rest])
-    assert failed(copy) == ["book"]
+    assert failed(copy) == ["ledger"]
     with pytest.raises(LedgerError, match="do not add up"):
         run_of(copy)
 
 
 def test_a_balance_that_was_brought_in_and_is_gone_is_found(copy):
     made_to_fit(copy, opening_balances={"seller 1": 700})
-    assert failed(copy) == ["manifest.json", "manifest and book"]
+    assert failed(copy) == ["manifest.json", "manifest and ledger"]
     redrafted(copy, opening={"seller 1": 700})
-    assert "book" in failed(copy)
+    assert "ledger" in failed(copy)
 
 
-def test_a_book_without_the_run_is_found(copy):
+def test_a_ledger_without_the_run_is_found(copy):
     rewritten(copy, lambda entries: entries[:1])
-    assert failed(copy) == ["run and book"]
+    assert failed(copy) == ["run and ledger"]
 
 
-def test_a_book_that_is_gone_is_said_to_be(copy):
+def test_a_ledger_that_is_gone_is_said_to_be(copy):
     ledger_of(copy).path.unlink()
     (said,) = [check for check in verify(copy) if not check.good]
-    assert said.what == "book"
+    assert said.what == "ledger"
     assert "is gone; if it was moved: datamarket ledger attach" in said.detail
 
 
-def test_a_head_that_the_book_no_longer_holds_is_found(copy):
-    said = read_json(copy / "book.json")
-    write_json(copy / "book.json", {**said, "head": "1" * 64})
-    assert failed(copy) == ["book.json"]
+def test_a_head_that_the_ledger_no_longer_holds_is_found(copy):
+    said = read_json(copy / "ledger.json")
+    write_json(copy / "ledger.json", {**said, "tip": "1" * 64})
+    assert failed(copy) == ["ledger.json"]
 
 
-def test_warnings_that_the_book_has_otherwise_are_found(copy):
+def test_warnings_that_the_ledger_has_otherwise_are_found(copy):
     def change(entries):
         entries[1]["content"]["warnings"] = [
             {"name": "leak", "title": "t", "words": "w", "count": 1, "items": []}
@@ -143,13 +143,13 @@ def test_warnings_that_the_book_has_otherwise_are_found(copy):
         return entries
 
     rewritten(copy, change)
-    assert "warnings.json, book" in failed(copy)
+    assert "warnings.json, ledger" in failed(copy)
 
 
-def test_a_book_of_another_run_is_found(copy):
+def test_a_ledger_of_another_run_is_found(copy):
     def change(entries):
         entries[1]["run"] = "0" * 64
         return entries
 
     rewritten(copy, change)
-    assert failed(copy) == ["run and book"]
+    assert failed(copy) == ["run and ledger"]

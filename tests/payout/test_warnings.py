@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from forged_book import redrafted, told
+from forged_ledger import redrafted, told
 from payout_files import copied, events, payments, run, spec, units, validation, warned
 from typer.testing import CliRunner
 
@@ -92,14 +92,14 @@ def test_the_file_is_an_output_that_verify_checks(copy):
     assert [c.what for c in verify(copy) if not c.good] == ["warnings.json"]
 
 
-def test_a_warning_that_is_taken_out_of_the_book_is_missed(copy):
+def test_a_warning_that_is_taken_out_of_the_ledger_is_missed(copy):
     left = [said for said in run_of(copy).warnings if said["name"] != "loses_half"]
     redrafted(copy, warnings=left)
-    assert [c.what for c in verify(copy) if not c.good] == ["warnings.json, book"]
+    assert [c.what for c in verify(copy) if not c.good] == ["warnings.json, ledger"]
     words = [word for said in left for word in ("--accept", said["name"])]
     done = typed("ledger", "approve", copy, *words)
     assert done.exit_code == 1
-    assert "warnings.json, book" in done.output
+    assert "warnings.json, ledger" in done.output
     assert run_of(copy).state == "draft"
 
 
@@ -114,9 +114,9 @@ def test_approval_is_refused_until_each_is_named(copy):
             assert (warning.words in str(refused.value)) == missing
     assert events(copy) == ["draft"]
     assert approve(copy, *names, by="R. Okafor") == "approved"
-    accepted = [e for e in run_of(copy).history if e.kind == "despite"]
+    accepted = [e for e in run_of(copy).history if e.kind == "accepted"]
     assert [(e.by, e.content["warning"]) for e in accepted] == [("R. Okafor", name) for name in names]
-    assert events(copy) == ["draft", *["despite"] * len(names), "approval", "approved"]
+    assert events(copy) == ["draft", *["accepted"] * len(names), "approval", "approved"]
 
 
 def test_a_name_too_many_is_refused(copy):
@@ -135,12 +135,12 @@ def test_a_name_too_many_is_refused(copy):
 @pytest.mark.parametrize(
     "statement",
     [
-        """DELETE FROM book_entries WHERE body LIKE '%"kind":"despite"%'""",
-        "UPDATE book_entries SET body = replace(body, 'loses_half', 'leak')",
-        "UPDATE book_entries SET body = replace(body, 'tester', 'nobody')",
+        """DELETE FROM ledger_entries WHERE body LIKE '%"kind":"accepted"%'""",
+        "UPDATE ledger_entries SET body = replace(body, 'loses_half', 'leak')",
+        "UPDATE ledger_entries SET body = replace(body, 'tester', 'nobody')",
     ],
 )
-def test_what_was_accepted_stays_in_the_book(copy, statement):
+def test_what_was_accepted_stays_in_the_ledger(copy, statement):
     approve(copy, *warned(copy))
     with pytest.raises(sqlite3.IntegrityError):
         told(copy, statement)
@@ -153,7 +153,7 @@ def test_the_command_asks_for_each(copy):
     done = typed("ledger", "approve", copy, "--by", "R. Okafor", *words)
     assert done.exit_code == 0, done.output
     shown = typed("ledger", "show", copy).output
-    assert shown.count("despite") == len(warned(copy))
+    assert shown.count("accepted") == len(warned(copy))
     assert "loses_half: 1 payee loses more than half" in shown
     assert "--accept" in typed("ledger", "approve", "--help").output
 
@@ -185,7 +185,7 @@ def test_the_terminal_shows_them_before_any_amount(tmp_path):
         at = done.output.index(f"Warning: {warning.title}. ({warning.name})")
         assert at < done.output.index("EUR 100.00 among")
         assert all(f"- {item}" in done.output for item in warning.items)
-    assert "with --accept NAME for each warning" in done.output
+    assert "with --accept WARNING for each warning" in done.output
 
 
 def test_who_loses_more_than_half_is_compared_with_a_run_without_evidence(folder):

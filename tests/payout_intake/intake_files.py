@@ -2,7 +2,7 @@
 
 import hashlib
 
-from datamarket_gym.payout.intake.log import received
+from datamarket_gym.payout.intake.log import enter_batch
 from datamarket_gym.payout.ledger.store import open_ledger
 
 
@@ -16,8 +16,8 @@ def digests(*numbers):
 
 def story(where):
     """Alice hands in five units, Bob three, and Cem two of these."""
-    book = open_ledger(where, new=True)
-    received(book, "alice", digests(0, 1, 2, 3, 4), "text", by="R. Okafor")
-    received(book, "bob", digests(5, 6, 7), "text", by="R. Okafor")
-    received(book, "cem", digests(7, 5), "text", by="R. Okafor")
-    return book
+    ledger = open_ledger(where, new=True)
+    enter_batch(ledger, "alice", digests(0, 1, 2, 3, 4), "text", by="R. Okafor")
+    enter_batch(ledger, "bob", digests(5, 6, 7), "text", by="R. Okafor")
+    enter_batch(ledger, "cem", digests(7, 5), "text", by="R. Okafor")
+    return ledger

@@ -13,7 +13,7 @@ from functools import partial
 
 from intake_files import digests
 
-from datamarket_gym.payout.intake.log import arrivals, received
+from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
 from datamarket_gym.payout.ledger.store import open_ledger
 from killed_children import child, killed_at_rename
 from tampering import found
@@ -23,25 +23,25 @@ def batch(number):
     return digests(*range(100 * number, 100 * number + 20))
 
 
-def step(book, number):
-    received(book, ("alice", "bob")[number % 2], batch(number), "text", by="clerk")
+def step(ledger, number):
+    enter_batch(ledger, ("alice", "bob")[number % 2], batch(number), "text", by="clerk")
 
 
 def work(where, start, steps):
-    book = open_ledger(where)
+    ledger = open_ledger(where)
     for number in range(start, start + steps):
-        step(book, number)
+        step(ledger, number)
 
 
 def required(where, start):
     """The number of steps that are in the log: all of each or nothing, none twice; an error otherwise."""
     assert found(where) == "", found(where)
-    book = open_ledger(where)
-    whose = [entry.payee for entry in book.read()[1:]]
+    ledger = open_ledger(where)
+    whose = [entry.payee for entry in ledger.read()[1:]]
     assert whose == [("alice", "bob")[i % 2] for i in range(len(whose))], whose
     assert len(whose) >= start, (len(whose), start)
-    batches = arrivals(book).batches
-    held = book.digests([each.number for each in batches])
+    batches = read_arrivals(ledger).batches
+    held = ledger.digests([each.number for each in batches])
     for each, raw in zip(batches, held, strict=True):
         assert raw == b"".join(batch(each.number - 2)), each
     return len(whose)
@@ -61,7 +61,7 @@ def main():
             pid = child(partial(work, where, start, 1000))
             time.sleep(draw.uniform(0, longest))
             os.kill(pid, signal.SIGKILL)
-        else:  # just before and just after each rename: of the seal, before and after the commit
+        else:  # just before and just after each rename: of the checksum, before and after the commit
             pid = child(partial(work, where, start, 2), before=partial(killed_at_rename, number - kills))
         status = os.waitpid(pid, 0)[1]
         assert os.WIFSIGNALED(status) or status == 0, status

@@ -58,9 +58,9 @@ def test_a_submitter_and_an_operator(here):
     other = intake(here, *mine, "--ledger", "log.sqlite", "--unit-in", "bob.csv", *text, code=1)
     assert "are not those of the entry" in other
 
-    intake(here, "ledger", "checkpoint", "log.sqlite", "--checkpoints", "anchors.txt")
-    anchored = intake(here, *mine, "--checkpoints", "anchors.txt")
-    assert "entry 2 is as it was anchored" in anchored
+    intake(here, "ledger", "checkpoint", "log.sqlite", "--checkpoints", "checkpoints.txt")
+    shown = intake(here, *mine, "--checkpoints", "checkpoints.txt")
+    assert "entry 2 is as it was in the checkpoints" in shown
     show = intake(here, "intake", "show", "log.sqlite")
     assert re.search(r"alice text 3 [0-9a-f]{8}", show)
     assert "there is no file" in intake(here, "intake", "check", "none.json", code=2)
@@ -85,7 +85,7 @@ def test_what_is_asked_wrongly_is_told(here):
     add = ("intake", "add", "log.sqlite", "alice.csv")
     assert "whose units it holds" in intake(here, *add, "--text", "text", code=2)
     assert "no column 'features'" in intake(here, *add, "--payee", "alice", code=2)
-    assert "there is no book" in intake(here, "intake", "add", "none.sqlite", "alice.csv", code=2)
+    assert "there is no ledger" in intake(here, "intake", "add", "none.sqlite", "alice.csv", code=2)
     assert len(open_ledger(here / "log.sqlite").read()) == 1
     intake(here, *add, "--text", "text", "--payee", "alice", "--receipt", "r.json")
     said = intake(here, "intake", "check", "r.json", "--unit", "u1", code=2)
@@ -98,14 +98,16 @@ def test_a_log_of_ones_own_does_not_make_a_receipt_check(here):
         intake(here, "intake", "init", log)
         intake(here, "intake", "add", log, batch, "--payee", who, "--text", "text")
     made_up = "bob.csv.entry-2.receipt.json"
-    intake(here, "ledger", "checkpoint", "log.sqlite", "--checkpoints", "anchors.txt")
+    intake(here, "ledger", "checkpoint", "log.sqlite", "--checkpoints", "checkpoints.txt")
     check = ("intake", "check", made_up)
     assert "FAILED log not verified" in intake(here, *check, code=1)
     assert "FAILED log not verified" in intake(
         here, *check, "--unit-in", "bob.csv", "--text", "text", code=1
     )
     assert "another one" in intake(here, *check, "--ledger", "log.sqlite", code=1)
-    assert "not as it was anchored" in intake(here, *check, "--checkpoints", "anchors.txt", code=1)
+    assert "not as it was in the checkpoints" in intake(
+        here, *check, "--checkpoints", "checkpoints.txt", code=1
+    )
 
 
 def test_who_has_no_log_yet_is_told_how_to_begin_one(here):

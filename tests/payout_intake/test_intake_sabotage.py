@@ -5,7 +5,7 @@ import json
 import pytest
 from test_intake_cli import ALICE, intake
 
-from datamarket_gym.payout.ledger.entries import link
+from datamarket_gym.payout.ledger.entries import hash_entry
 
 TEXT = ("--text", "text")
 
@@ -21,7 +21,7 @@ def here(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("there", ["alice.csv", "log.sqlite", "log.sqlite.seal", "a.json"])
+@pytest.mark.parametrize("there", ["alice.csv", "log.sqlite", "log.sqlite.checksum", "a.json"])
 def test_who_cannot_have_the_receipt_there_is_told_that_the_batch_is_entered(here, there):
     before = (here / there).read_bytes()
     said = intake(
@@ -42,7 +42,7 @@ def forged(here, units=None, at=None):
     if at is not None:
         body["at"] = receipt["at"] = at
     receipt["body"] = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    receipt["hash"] = link(receipt["previous"], receipt["body"])
+    receipt["hash"] = hash_entry(receipt["previous"], receipt["body"])
     (here / "forged.json").write_text(json.dumps(receipt))
     return intake(here, "intake", "check", "forged.json", code=1)
 

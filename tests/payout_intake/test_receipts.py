@@ -10,37 +10,37 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.intake.receipts import (
     IntakeReceipt,
     ReceiptError,
-    check_anchored,
-    check_in_book,
+    check_in_ledger,
+    check_receipt_against_checkpoints,
     read_receipt,
 )
-from datamarket_gym.payout.ledger.entries import link
+from datamarket_gym.payout.ledger.entries import hash_entry
 from datamarket_gym.payout.ledger.integrity import add_checkpoint
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """A book, a file with an anchor of its end, and the folder of both."""
+    """A ledger, a file with a checkpoint of its end, and the folder of both."""
     folder = tmp_path_factory.mktemp("log")
-    book = story(folder / "book.sqlite")
-    add_checkpoint(folder / "anchors.txt", book.accounts())
-    return book, folder / "anchors.txt"
+    ledger = story(folder / "ledger.sqlite")
+    add_checkpoint(folder / "checkpoints.txt", ledger.accounts())
+    return ledger, folder / "checkpoints.txt"
 
 
-def holds(said, book):
-    """Whether all that is shown holds in the book."""
+def holds(said, ledger):
+    """Whether all that is shown holds in the ledger."""
     try:
         shown = IntakeReceipt.from_plain(json.loads(json.dumps(said)))
-        return all(check.good for check in check_in_book(shown, book))
+        return all(check.good for check in check_in_ledger(shown, ledger))
     except DataMarketError:
         return False
 
 
 def test_what_is_there_checks(log, tmp_path):
-    book, anchors = log
-    receipts = [IntakeReceipt.of(book, entry) for entry in book.accounts().arrived.entries]
-    assert all(holds(receipt.plain(), book) for receipt in receipts)
-    assert check_anchored(receipts[-1], anchors).good
+    ledger, checkpoints = log
+    receipts = [IntakeReceipt.of(ledger, entry) for entry in ledger.accounts().arrived.entries]
+    assert all(holds(receipt.plain(), ledger) for receipt in receipts)
+    assert check_receipt_against_checkpoints(receipts[-1], checkpoints).good
     receipts[0].write(tmp_path / "receipt.json")
     assert read_receipt(tmp_path / "receipt.json") == receipts[0]
 
@@ -90,13 +90,13 @@ def others(value):
 
 
 def test_no_field_of_a_receipt_can_be_changed(log):
-    book, _ = log
-    for entry in book.accounts().arrived.entries:
-        said = IntakeReceipt.of(book, entry).plain()
+    ledger, _ = log
+    for entry in ledger.accounts().arrived.entries:
+        said = IntakeReceipt.of(ledger, entry).plain()
         for at in places(said):
             for other in others(said[at[0]] if at else said):
                 changed = put(said, at, lambda _, other=other: other) if at else other
-                assert not (isinstance(changed, dict) and holds(changed, book)), (at, other)
+                assert not (isinstance(changed, dict) and holds(changed, ledger)), (at, other)
 
 
 def chained_anew(said, **changes):
@@ -107,41 +107,43 @@ def chained_anew(said, **changes):
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     shown = {"entry": body["number"], "at": body["at"], "identity": body["payee"]}
     content = {k: body["content"][k] for k in ("units", "what", "sha256")}
-    return {**said, **shown, **content, "body": text, "hash": link(said["previous"], text)}
+    return {**said, **shown, **content, "body": text, "hash": hash_entry(said["previous"], text)}
 
 
-def test_a_receipt_that_somebody_made_up_checks_with_no_book_and_no_anchor(log):
-    book, anchors = log
-    said = IntakeReceipt.of(book, book.accounts().arrived.entries[0]).plain()
+def test_a_receipt_that_somebody_made_up_checks_with_no_ledger_and_no_anchor(log):
+    ledger, checkpoints = log
+    said = IntakeReceipt.of(ledger, ledger.accounts().arrived.entries[0]).plain()
     forged = chained_anew(said, at="2020-01-01T00:00:00.000+00:00", payee="mallory")
     shown = IntakeReceipt.from_plain(forged)  # it agrees with itself
     assert shown.entry.payee == "mallory"
-    assert not holds(forged, book)
-    assert not check_anchored(shown, anchors).good
-    numbered = chained_anew(said, number=book.accounts().number)
-    said = check_anchored(IntakeReceipt.from_plain(numbered), anchors)
-    assert (said.good, said.detail) == (False, "entry 4 is not as it was anchored")
+    assert not holds(forged, ledger)
+    assert not check_receipt_against_checkpoints(shown, checkpoints).good
+    numbered = chained_anew(said, number=ledger.accounts().number)
+    said = check_receipt_against_checkpoints(IntakeReceipt.from_plain(numbered), checkpoints)
+    assert (said.good, said.detail) == (False, "entry 4 is not as it was in the checkpoints")
 
 
 def test_anchors_that_do_not_reach_the_entry_are_told(log):
-    book, anchors = log
-    said = check_anchored(IntakeReceipt.of(book, book.accounts().arrived.entries[0]), anchors)
+    ledger, checkpoints = log
+    said = check_receipt_against_checkpoints(
+        IntakeReceipt.of(ledger, ledger.accounts().arrived.entries[0]), checkpoints
+    )
     assert not said.good
     assert "none is of entry 2" in said.detail
 
 
-def test_a_receipt_of_another_book_or_of_one_written_anew_is_told(log, tmp_path):
-    book, _ = log
-    receipt = IntakeReceipt.of(book, book.accounts().arrived.entries[0])
+def test_a_receipt_of_another_ledger_or_of_one_written_anew_is_told(log, tmp_path):
+    ledger, _ = log
+    receipt = IntakeReceipt.of(ledger, ledger.accounts().arrived.entries[0])
     other = story(tmp_path / "other.sqlite")
-    assert "is another one" in check_in_book(receipt, other)[0].detail
+    assert "is another one" in check_in_ledger(receipt, other)[0].detail
     anew = IntakeReceipt(other.accounts().id, receipt.entry)
-    assert "written anew, or cut short" in check_in_book(anew, other)[0].detail
+    assert "written anew, or cut short" in check_in_ledger(anew, other)[0].detail
 
 
 def test_a_receipt_is_never_written_over_another(log, tmp_path):
-    book, _ = log
-    first, second = (IntakeReceipt.of(book, entry) for entry in book.accounts().arrived.entries[:2])
+    ledger, _ = log
+    first, second = (IntakeReceipt.of(ledger, entry) for entry in ledger.accounts().arrived.entries[:2])
     first.write(tmp_path / "r.json")
     first.write(tmp_path / "r.json")
     with pytest.raises(ReceiptError, match=r"entry 3 of the log; .* holds something else"):
@@ -157,8 +159,8 @@ def test_a_receipt_is_never_written_over_another(log, tmp_path):
 
 
 def test_an_entry_that_is_no_batch_makes_no_receipt(log):
-    """The book holds other entries, to the letter; none of them says that anything arrived."""
-    book, _ = log
-    first = book.read()[0]
+    """The ledger holds other entries, to the letter; none of them says that anything arrived."""
+    ledger, _ = log
+    first = ledger.read()[0]
     with pytest.raises(ReceiptError, match="no entry of a batch"):
-        IntakeReceipt.from_plain(IntakeReceipt(book.accounts().id, first).plain())
+        IntakeReceipt.from_plain(IntakeReceipt(ledger.accounts().id, first).plain())

@@ -1,6 +1,6 @@
-"""Everything that can happen to a book, done by the functions that the commands call, on small made-up runs.
+"""Everything that can happen to a ledger, done by the functions that the commands call, on small made-up runs.
 
-A run here is a folder with a manifest and nothing else: a book takes what is entered, whoever worked it out.
+A run here is a folder with a manifest and nothing else: a ledger takes what is entered, whoever worked it out.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ MANIFEST = {
 
 
 class Clerk:
-    """Works on one book; `folder` holds the folders of its runs."""
+    """Works on one ledger; `folder` holds the folders of its runs."""
 
     def __init__(self, where, folder):
         self.where, self.folder = str(where), Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.book = open_ledger(self.where, new=True)
+        self.ledger = open_ledger(self.where, new=True)
 
     def run_folder(self, run):
         return self.folder / run
@@ -46,18 +46,18 @@ class Clerk:
         said = MANIFEST | {"run": self.run_id(run), "edition": edition}
         write_json(folder / "manifest.json", said)
         entered = [Line(who, paid, paid + left, left) for who, (paid, left) in lines.items()]
-        return runs.enter(
-            self.book,
+        return runs.enter_draft(
+            self.ledger,
             folder,
             runs.Draft(
                 run=self.run_id(run), amount=amount, currency=currency, manifest=self.manifest(run), places={},
-                checks=0, lines=entered, taken=runs.Taken(opening), overrides=[], warnings=[], period=run,
+                checks=0, lines=entered, taken=runs.LedgerInputs(opening), overrides=[], warnings=[], period=run,
                 submissions=self.run_id(f"submissions of {run}"), kept=0,
             ),
         )  # fmt: skip
 
     def approve(self, run, by, manifest=None):
-        accounts = self.book.accounts()
+        accounts = self.ledger.accounts()
         found = ledger_warnings(accounts, accounts.required(self.run_id(run)))
         despite = [warning.name for warning in found]
         return runs.approve(self.run_folder(run), manifest or self.manifest(run), by, despite)
@@ -69,57 +69,57 @@ class Clerk:
         return runs.mark_paid(self.run_folder(run), reference)
 
     def order(self, currency, run=None):
-        return batches.order(self.book, run=run and self.run_id(run), currency=currency)
+        return batches.order(self.ledger, run=run and self.run_id(run), currency=currency)
 
     def confirm(self, batch, reference):
-        return batches.confirm(self.book, batch, reference)
+        return batches.confirm(self.ledger, batch, reference)
 
     def cancel(self, batch):
-        return batches.cancel(self.book, batch, "the bank refused it")
+        return batches.cancel(self.ledger, batch, "the bank refused it")
 
     def bounce(self, number, payee):
-        return money.bounced(self.book, payee, "account closed", of=number)
+        return money.bounced(self.ledger, payee, "account closed", of=number)
 
     def fee(self, payee, currency, amount):
         return self.decided(
-            lambda by: money.charge(self.book, payee, amount, currency, "transfer abroad", by)
+            lambda by: money.charge(self.ledger, payee, amount, currency, "transfer abroad", by)
         )
 
     def correct(self, number, payee, amount):
         return self.decided(
-            lambda by: money.correct(self.book, payee, amount, number, "counted wrongly", by)
+            lambda by: money.correct(self.ledger, payee, amount, number, "counted wrongly", by)
         )
 
     def decided(self, asked_by):
         """What people decide, each under a name of their own, as many as it takes."""
         for name in ("R. Okafor", "M. Ito", *(f"clerk {n}" for n in range(8))):
-            if (entry := asked_by(name)).kind != "asked":
+            if (entry := asked_by(name)).kind != "proposed":
                 return entry
 
     def hold(self, payee):
-        return money.hold(self.book, payee, "account unknown")
+        return money.hold(self.ledger, payee, "account unknown")
 
     def release(self, payee):
-        return money.release(self.book, payee, "account known")
+        return money.release(self.ledger, payee, "account known")
 
     def fund(self, payee, currency, amount):
         return self.decided(
             lambda by: money.end_balance(
-                self.book, "funded", payee, currency, "the debtor has left", amount, by
+                self.ledger, "funded", payee, currency, "the debtor has left", amount, by
             )
         )
 
     def write_off(self, payee, currency, amount):
         return self.decided(
             lambda by: money.end_balance(
-                self.book, "written_off", payee, currency, "the debtor has left", amount, by
+                self.ledger, "written_off", payee, currency, "the debtor has left", amount, by
             )
         )
 
     def rule_people(self, people, by):
-        with self.book.page() as page:
-            return page.add("rule", content={"approvals": people}, by=by)
+        with self.ledger.transaction() as transaction:
+            return transaction.add("rule", content={"approvals": people}, by=by)
 
     def rule_least(self, currency, least):
-        with self.book.page() as page:
-            return page.add("rule", currency=currency, amount=least, content={"least": True})
+        with self.ledger.transaction() as transaction:
+            return transaction.add("rule", currency=currency, amount=least, content={"least": True})

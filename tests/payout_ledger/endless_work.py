@@ -1,4 +1,4 @@
-"""Paydays one after the other, for processes that are killed at it: each step, and what a book then holds.
+"""Paydays one after the other, for processes that are killed at it: each step, and what a ledger then holds.
 
 Step n is the same for everybody, so that whoever comes after a kill knows what was under way.
 """
@@ -64,7 +64,7 @@ def lines(payday, opening):
 
 
 def do(clerk, number):
-    """One step on the book."""
+    """One step on the ledger."""
     payday, currency, what = step(number)
     run = f"payday {payday}"
     if what == "draft":
@@ -78,17 +78,17 @@ def do(clerk, number):
     elif what == "order":
         clerk.order(currency, run)
     elif what == "confirm":
-        batches = clerk.book.accounts().batches.values()
+        batches = clerk.ledger.accounts().batches.values()
         batch = [b.id for b in batches if b.run == clerk.run_id(run)][-1]
         clerk.confirm(batch, f"transfer {payday}")
     elif what == "bounce":
         clerk.bounce(
-            [e.number for e in clerk.book.read() if e.kind == "sent" and e.payee == "ann"][-1], "ann"
+            [e.number for e in clerk.ledger.read() if e.kind == "sent" and e.payee == "ann"][-1], "ann"
         )
     elif what == "hold":
         clerk.hold("ed")
     elif what == "correct":
-        clerk.correct([e.number for e in clerk.book.read() if e.kind == "approved"][-1], "ann", -7)
+        clerk.correct([e.number for e in clerk.ledger.read() if e.kind == "approved"][-1], "ann", -7)
     elif what == "release":
         clerk.release("ed")
     elif what == "fund":
@@ -114,14 +114,14 @@ def begun(log, start):
 
 
 def done_by_now(where, number):
-    """How many steps a book holds, all of them whole: `number`, or the one under way as well; else an error."""
-    book = open_ledger(where)
-    wrong = [finding for finding in book.examined() if not finding[1]]
+    """How many steps a ledger holds, all of them whole: `number`, or the one under way as well; else an error."""
+    ledger = open_ledger(where)
+    wrong = [finding for finding in ledger.examined() if not finding[1]]
     assert not wrong, wrong
     with (
-        book.page() as page
+        ledger.transaction() as transaction
     ):  # whoever was killed has let go: what it had sent to a server is done, or undone
-        states = {run.period: run.state for run in page.accounts.runs.values()}
+        states = {run.period: run.state for run in transaction.accounts.runs.values()}
     entries = said(where)
     for steps in (number, number + 1):
         market = modelled(steps)
@@ -132,7 +132,7 @@ def done_by_now(where, number):
         if recounted(entries) == places and same and held:
             return steps
     raise AssertionError(
-        f"after step {number} ({step(number)}) the book holds a part of it: {entries[-4:]}"
+        f"after step {number} ({step(number)}) the ledger holds a part of it: {entries[-4:]}"
     )
 
 

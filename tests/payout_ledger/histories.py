@@ -1,4 +1,4 @@
-"""Random histories of a market: the same steps are done to a book and to a model of it in plain dictionaries."""
+"""Random histories of a market: the same steps are done to a ledger and to a model of it in plain dictionaries."""
 
 from copy import deepcopy
 
@@ -15,12 +15,12 @@ CORRECTABLE = ("payment", "correction", "fee", "sent", "bounced")
 
 
 class History:
-    """A book and its model, side by side; `random` decides what happens."""
+    """A ledger and its model, side by side; `random` decides what happens."""
 
     def __init__(self, where, folder, random):
         self.clerk, self.random, self.where = Clerk(where, folder), random, where
         self.market = Market()
-        self.names = []  # of batches: the model counts them, the book has names for them
+        self.names = []  # of batches: the model counts them, the ledger has names for them
         self.refused, self.done = {}, {}
         self.entries = said(where)
 
@@ -33,21 +33,21 @@ class History:
         for _ in range(number):
             self.random.choice(actions)()
 
-    def do(self, name, of_model, of_book):
+    def do(self, name, of_model, of_ledger):
         """One step: done to both, or refused by both; a refusal, or what was so before, leaves every byte alone."""
         after, before = deepcopy(self.market), picture(self.where)
         try:
             of_model(after)
         except RefusedByModel as why:
             try:
-                of_book(self.clerk)
+                of_ledger(self.clerk)
             except DataMarketError:
                 self.refused[name] = self.refused.get(name, 0) + 1
             else:
-                raise AssertionError(f"{name}: {why}, and the book did it") from None
+                raise AssertionError(f"{name}: {why}, and the ledger did it") from None
             assert picture(self.where) == before, name
         else:
-            result = of_book(self.clerk)
+            result = of_ledger(self.clerk)
             if vars(after) == vars(self.market) and name not in (
                 "people",
                 "least",
@@ -55,14 +55,14 @@ class History:
                 assert picture(self.where) == before, name
             self.market = after
             if name in ("order", "paid"):
-                self.names += [x for x in self.clerk.book.accounts().batches if x not in self.names]
+                self.names += [x for x in self.clerk.ledger.accounts().batches if x not in self.names]
             self.done[name] = self.done.get(name, 0) + 1
             self.compare()
             return result
 
     def compare(self):
-        """The book says what the model does; so do its rows, added up by hand; and every cent is somewhere."""
-        entries, accounts, market = said(self.where), self.clerk.book.accounts(), self.market
+        """The ledger says what the model does; so do its rows, added up by hand; and every cent is somewhere."""
+        entries, accounts, market = said(self.where), self.clerk.ledger.accounts(), self.market
         assert entries[: len(self.entries)] == self.entries  # nothing that was entered goes or changes
         self.entries = entries
         market.require_whole()
@@ -93,7 +93,7 @@ class History:
         return self.random.random() < of
 
     def run(self):
-        """A run; often the last one, whose balances are still those of the book."""
+        """A run; often the last one, whose balances are still those of the ledger."""
         runs = list(self.market.runs)
         return None if not runs else runs[-1] if self.chance(0.6) else self.random.choice(runs)
 

@@ -1,13 +1,13 @@
 """A market's money as plain dictionaries of cents, written from what the documentation promises and from nothing else.
 
-The book is held against it after every step. It shares no code with the book: no entries, no chain, no fold.
+The ledger is held against it after every step. It shares no code with the ledger: no entries, no chain, no fold.
 """
 
 from collections import Counter
 
 
 class RefusedByModel(Exception):
-    """The book must refuse this, and stay as it is."""
+    """The ledger must refuse this, and stay as it is."""
 
 
 def must(condition, why):

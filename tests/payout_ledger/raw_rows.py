@@ -1,4 +1,4 @@
-"""A book as a stranger with an SQL shell sees it: rows, and what they add up to. Nothing here is the package's."""
+"""A ledger as a stranger with an SQL shell sees it: rows, and what they add up to. Nothing here is the package's."""
 
 import json
 from collections import Counter
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tampering import shell
 
-# What an entry of each kind adds to (payable, outgoing, sent, balance), by docs/book.md.
+# What an entry of each kind adds to (payable, outgoing, sent, balance), by docs/ledger.md.
 MOVES = {
     "payment": (1, 0, 0, 0),
     "correction": (1, 0, 0, 0),
@@ -15,7 +15,7 @@ MOVES = {
     "sent": (0, -1, 1, 0),
     "cancelled": (1, -1, 0, 0),
     "bounced": (1, 0, -1, 0),
-    "carried": (0, 0, 0, 1),
+    "carried_forward": (0, 0, 0, 1),
     "funded": (1, 0, 0, -1),
     "written_off": (0, 0, 0, -1),
 }
@@ -24,7 +24,7 @@ MOVES = {
 def rows(where):
     """All rows: (number, body, hash)."""
     with shell(where) as connection:
-        return list(connection.execute("SELECT number, body, hash FROM book_entries ORDER BY number"))
+        return list(connection.execute("SELECT number, body, hash FROM ledger_entries ORDER BY number"))
 
 
 def said(where):
@@ -46,11 +46,12 @@ def nonzero(place):
 
 
 def picture(where):
-    """All that must not change where a book refuses: rows and head; of a file every byte, and those of its seal."""
+    """All that must not change where a ledger refuses: rows and tip; every byte of a file and its checksum."""
     with shell(where) as connection:
         found = [
-            list(connection.execute(f"SELECT * FROM {table}")) for table in ("book_entries", "book_head")
+            list(connection.execute(f"SELECT * FROM {table}"))
+            for table in ("ledger_entries", "ledger_tip")
         ]
     if "://" not in where:
-        found += [Path(where).read_bytes(), Path(f"{where}.seal").read_bytes()]
+        found += [Path(where).read_bytes(), Path(f"{where}.checksum").read_bytes()]
     return found

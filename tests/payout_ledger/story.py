@@ -1,4 +1,4 @@
-"""A book with something of everything in it, the same every time."""
+"""A ledger with something of everything in it, the same every time."""
 
 from clerk import Clerk
 
@@ -20,11 +20,11 @@ def written(where, folder):
     clerk.hold("ed")
     batch = clerk.order("EUR", "june")
     clerk.confirm(batch.id, "transfer 1")
-    sent = [e for e in clerk.book.read() if e.kind == "sent"]
+    sent = [e for e in clerk.ledger.read() if e.kind == "sent"]
     clerk.bounce(sent[0].number, sent[0].payee)
     clerk.release("ed")
     clerk.fee("ed", "EUR", 35)
-    paid = next(e for e in clerk.book.read() if e.kind == "payment" and e.payee == "ed")
+    paid = next(e for e in clerk.ledger.read() if e.kind == "payment" and e.payee == "ed")
     clerk.correct(paid.number, "ed", -1_200)
     clerk.fund("çelik", "EUR", 400)
     clerk.write_off("ed", "EUR", -500)

@@ -9,7 +9,7 @@ from datamarket_gym.payout.ledger.entries import LedgerError
 
 @pytest.fixture
 def clerk(tmp_path):
-    found = Clerk(tmp_path / "book.sqlite", tmp_path / "runs")
+    found = Clerk(tmp_path / "ledger.sqlite", tmp_path / "runs")
     for month, paid in (("june", 600), ("july", 400)):
         found.draft(month, "EUR", paid, {"ann": (paid, 0)}, {})
         found.approve(month, "R. Okafor")
@@ -20,16 +20,16 @@ def test_a_run_is_not_marked_as_paid_by_a_batch_of_several(clerk):
     batch = clerk.order("EUR")
     with pytest.raises(LedgerError, match=f"{batch.id} holds the payments of 2 runs"):
         clerk.paid("july", "transfer 1")
-    assert sum(clerk.book.accounts().sent.values()) == 0
+    assert sum(clerk.ledger.accounts().sent.values()) == 0
     clerk.confirm(batch.id, "transfer 1")
-    assert {run.reference for run in clerk.book.accounts().runs.values()} == {"transfer 1"}
+    assert {run.reference for run in clerk.ledger.accounts().runs.values()} == {"transfer 1"}
 
 
-def test_what_waits_run_by_run_is_sent_by_the_book(clerk, tmp_path):
+def test_what_waits_run_by_run_is_sent_by_the_ledger(clerk, tmp_path):
     clerk.rule_least("EUR", 1000)
     for month in ("june", "july"):
-        with pytest.raises(LedgerError, match="adds up in an export of the whole book"):
+        with pytest.raises(LedgerError, match="adds up in an export of the whole ledger"):
             export_payments(
-                clerk.book, None, None, tmp_path / "x.csv", run=clerk.run_id(month), form="csv"
+                clerk.ledger, None, None, tmp_path / "x.csv", run=clerk.run_id(month), form="csv"
             )
     assert clerk.order("EUR").lines == {"ann": 1000}

@@ -1,4 +1,4 @@
-"""What the book refuses whoever writes it, with hashes that fit: each entry here is one that cannot follow.
+"""What the ledger refuses whoever writes it, with hashes that fit: each entry here is one that cannot follow.
 
 No file and no database: a page over accounts in memory takes an entry, or refuses it and stays as it was.
 """
@@ -8,8 +8,8 @@ import json
 import pytest
 
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import open_disputes
-from datamarket_gym.payout.ledger.entries import START, LedgerError, entries_of, link
+from datamarket_gym.payout.ledger.disputes import dispute_warnings
+from datamarket_gym.payout.ledger.entries import START, LedgerError, hash_entry, read_entries
 from datamarket_gym.payout.ledger.store import Transaction
 
 JUNE, JULY, YEN = "a" * 64, "b" * 64, "c" * 64
@@ -25,11 +25,11 @@ def drafted(lines, opening=None, **said):
 
 
 class InMemory(Transaction):
-    """A page over a book that lies nowhere."""
+    """A page over a ledger that lies nowhere."""
 
     def __init__(self):
         super().__init__(Accounts())
-        self.add("book", content={"format": 1, "id": "1"})
+        self.add("opened", content={"format": 1, "id": "1"})
 
     def draft(self, run, lines, amount, currency="EUR", opening=None, **said):
         content = drafted(lines, opening, **said)
@@ -45,7 +45,7 @@ class InMemory(Transaction):
         self.add("approved", amount=record.amount, **named)
         for line in record.lines:
             carried = line.balance - record.opening.get(line.identity, 0)
-            for kind, amount in (("payment", line.paid), ("carried", carried)):
+            for kind, amount in (("payment", line.paid), ("carried_forward", carried)):
                 if amount:
                     self.add(kind, payee=line.identity, amount=amount, **named)
 
@@ -69,11 +69,11 @@ def page():
 def refused(page, match, kind, **entry):
     """The entry is refused in words, and nothing of it is taken up."""
     a = page.accounts
-    before = (a.number, a.head, dict(a.payable), dict(a.outgoing), dict(a.sent), dict(a.balance))
+    before = (a.number, a.tip, dict(a.payable), dict(a.outgoing), dict(a.sent), dict(a.balance))
     with pytest.raises(LedgerError, match=match):
         page.add(kind, **entry)
     places = ({k: v for k, v in x.items() if v} for x in (a.payable, a.outgoing, a.sent, a.balance))
-    assert (a.number, a.head, *places) == (
+    assert (a.number, a.tip, *places) == (
         *before[:2],
         *({k: v for k, v in x.items() if v} for x in before[2:]),
     )
@@ -109,12 +109,12 @@ def test_what_each_kind_does_to_the_money_of_a_payee(page):
     assert found() == (6100, 0, 0, 0, 0)
 
 
-def test_a_book_is_opened_once_and_by_this_version(page):
-    refused(page, "begins with", "book", content={"format": 1, "id": "2"})
+def test_a_ledger_is_opened_once_and_by_this_version(page):
+    refused(page, "begins with", "ledger", content={"format": 1, "id": "2"})
     with pytest.raises(LedgerError, match="begins with"):
         Transaction(Accounts()).add("hold", payee="alice", content={"why": "x"})
     with pytest.raises(LedgerError, match="another version"):
-        Transaction(Accounts()).add("book", content={"format": 2, "id": "1"})
+        Transaction(Accounts()).add("opened", content={"format": 2, "id": "1"})
     refused(page, "no kind of entry", "gift", payee="alice", currency="EUR", amount=1)
 
 
@@ -142,12 +142,12 @@ def test_what_a_payee_is_entitled_to_is_paid_or_carried(page):
 
 def test_a_run_that_was_never_entered_is_none(page):
     strange = {"run": "f" * 64, "content": {"manifest": "m"}}
-    refused(page, "the book holds no run ffffffffffffffff", "approval", by="anna", **strange)
+    refused(page, "the ledger holds no run ffffffffffffffff", "approval", by="anna", **strange)
 
 
 def test_a_run_is_entered_once(page):
     lines = [("alice", 6000, 700), ("bob", 4000, 0), ("carol", 0, -700)]
-    with pytest.raises(LedgerError, match="in the book already"):
+    with pytest.raises(LedgerError, match="in the ledger already"):
         page.draft(JUNE, lines, 10000)
 
 
@@ -250,7 +250,7 @@ def test_corrections_name_what_was_paid_to_the_same_payee_in_the_same_currency(p
             amount=1,
             content={"of": of},
         )
-    carried = number["carried", "alice"]
+    carried = number["carried_forward", "alice"]
     refused(
         page,
         "no payment",
@@ -472,7 +472,7 @@ def test_a_dispute_stands_before_later_drafts_for_the_period_of_a_draft_alone(st
     if state == "approved":
         page.approve(JUNE)
     page.draft(JULY, [("alice", 100, 0)], 100, period="June")
-    assert bool(open_disputes(page.accounts, JULY)) == (state == "draft")
+    assert bool(dispute_warnings(page.accounts, JULY)) == (state == "draft")
 
 
 @pytest.mark.parametrize(
@@ -482,4 +482,4 @@ def test_fields_of_another_type_are_none_that_this_version_has_written(page, fie
     fields = json.loads(page.accounts.entries[0].body) | {field: value}
     body = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     with pytest.raises(LedgerError, match="none that this version has written"):
-        list(entries_of([(1, body, link(START, body))]))
+        list(read_entries([(1, body, hash_entry(START, body))]))

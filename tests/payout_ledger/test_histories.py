@@ -33,8 +33,8 @@ def test_every_cent_is_somewhere_after_every_step(tmp_path):
 
 
 @pytest.mark.parametrize("seed", [5, 6])
-def test_every_cent_is_somewhere_on_postgresql(postgres_book, tmp_path, seed):
-    lived(postgres_book, tmp_path, seed, 80)
+def test_every_cent_is_somewhere_on_postgresql(postgres_ledger, tmp_path, seed):
+    lived(postgres_ledger, tmp_path, seed, 80)
 
 
 @pytest.mark.slow

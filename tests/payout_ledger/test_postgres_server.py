@@ -1,4 +1,4 @@
-"""The server that tests of a book on PostgreSQL run against: real, alone, and gone afterwards."""
+"""The server that tests of a ledger on PostgreSQL run against: real, alone, and gone afterwards."""
 
 import shutil
 import subprocess
@@ -21,34 +21,34 @@ def asked(url, question):
         return connection.execute(question).fetchone()[0]
 
 
-def test_each_test_has_a_database_of_its_own_that_writes_through(postgres, postgres_book):
+def test_each_test_has_a_database_of_its_own_that_writes_through(postgres, postgres_ledger):
     import psycopg
 
-    assert asked(postgres_book, "SHOW fsync") == "on"
-    assert asked(postgres_book, "SHOW server_version").split(".")[0].isdigit()
-    with psycopg.connect(postgres_book) as connection:
+    assert asked(postgres_ledger, "SHOW fsync") == "on"
+    assert asked(postgres_ledger, "SHOW server_version").split(".")[0].isdigit()
+    with psycopg.connect(postgres_ledger) as connection:
         connection.execute("CREATE TABLE mine (n int)")
     other = postgres.database()
-    assert other != postgres_book
+    assert other != postgres_ledger
     assert asked(other, "SELECT count(*) FROM pg_tables WHERE tablename = 'mine'") == 0
 
 
-def test_it_is_not_open_to_everybody(postgres_book):
+def test_it_is_not_open_to_everybody(postgres_ledger):
     import psycopg
 
-    user, rest = postgres_book.split("@")
+    user, rest = postgres_ledger.split("@")
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(f"{user[: user.rindex(':')]}:guessed@{rest}")
 
 
-def test_what_was_committed_outlives_a_kill(postgres, postgres_book):
+def test_what_was_committed_outlives_a_kill(postgres, postgres_ledger):
     import psycopg
 
-    with psycopg.connect(postgres_book) as connection:
+    with psycopg.connect(postgres_ledger) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
     postgres.kill()
     postgres.start()
-    assert asked(postgres_book, "SELECT n FROM kept") == 7
+    assert asked(postgres_ledger, "SELECT n FROM kept") == 7
 
 
 def test_it_goes_with_the_process_that_started_it(postgres):

@@ -1,4 +1,4 @@
-"""Two processes, and four, at one book: one does it, the others are told that it was so before; nothing is lost."""
+"""Two processes, and four, at one ledger: one does it, the others are told that it was so before; nothing is lost."""
 
 import json
 import os
@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 HOLDER = """
 import sys, time
 from clerk import Clerk
-with Clerk(*sys.argv[1:3]).book.page() as page:
-    page.add("rule", content={"approvals": 9})
+with Clerk(*sys.argv[1:3]).ledger.transaction() as transaction:
+    transaction.add("rule", content={"approvals": 9})
     print("holding", flush=True)
     time.sleep(600)
 """
@@ -88,20 +88,20 @@ def holder(where, tmp_path):
 
 def test_a_writer_that_is_killed_lets_go(where, holder, tmp_path):
     clerk = Clerk(where, tmp_path / "runs")
-    assert len(clerk.book.read()) == 1  # readers do not wait for it, and see nothing of it
+    assert len(clerk.ledger.read()) == 1  # readers do not wait for it, and see nothing of it
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     started = time.monotonic()
     clerk.rule_people(2, "R. Okafor")
     assert time.monotonic() - started < 10
-    assert clerk.book.accounts().rules.approvals == 2
-    assert len(clerk.book.read()) == 2
+    assert clerk.ledger.accounts().rules.approvals == 2
+    assert len(clerk.ledger.read()) == 2
 
 
 @pytest.mark.parametrize("where", ["sqlite"], indirect=True)
 def test_nobody_waits_forever_for_a_file(where, holder, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "_WAIT", 0.3)
-    with pytest.raises(DataMarketError, match="another process has been writing to the book"):
+    with pytest.raises(DataMarketError, match="another process has been writing to the ledger"):
         Clerk(where, tmp_path / "runs").rule_people(2, "R. Okafor")
     assert len(said(where)) == 1
 

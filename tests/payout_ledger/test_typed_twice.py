@@ -13,8 +13,8 @@ from datamarket_gym.payout.ledger.store import LedgerChecksum
 
 @pytest.fixture
 def clerk(tmp_path):
-    """Two runs that were paid, in folders that the book finds."""
-    found = Clerk(tmp_path / "book.sqlite", tmp_path / "runs")
+    """Two runs that were paid, in folders that the ledger finds."""
+    found = Clerk(tmp_path / "ledger.sqlite", tmp_path / "runs")
     for month in ("june", "july"):
         found.draft(month, "EUR", 1000, {"ann": (600, 0), "ed": (400, 0)}, {})
         found.approve(month, "R. Okafor")
@@ -27,18 +27,18 @@ def full(*_, **__):
 
 
 def kinds(clerk):
-    return [entry.kind for entry in clerk.book.read()]
+    return [entry.kind for entry in clerk.ledger.read()]
 
 
 def test_what_came_back_comes_back_once(clerk):
-    first = money.bounced(clerk.book, "ann", "account closed")
+    first = money.bounced(clerk.ledger, "ann", "account closed")
     with pytest.raises(LedgerError, match=r"has come back before; name an earlier entry with --of"):
-        money.bounced(clerk.book, "ann", "account closed")
-    assert clerk.book.accounts().payable["ann", "EUR"] == 600
-    june = next(e.number for e in clerk.book.read() if e.kind == "sent" and e.payee == "ann")
+        money.bounced(clerk.ledger, "ann", "account closed")
+    assert clerk.ledger.accounts().payable["ann", "EUR"] == 600
+    june = next(e.number for e in clerk.ledger.read() if e.kind == "sent" and e.payee == "ann")
     assert june != first.content["of"]
-    money.bounced(clerk.book, "ann", "that one, too", june)
-    assert clerk.book.accounts().payable["ann", "EUR"] == 1200
+    money.bounced(clerk.ledger, "ann", "that one, too", june)
+    assert clerk.ledger.accounts().payable["ann", "EUR"] == 1200
 
 
 def test_a_disk_that_is_full_after_the_commit_does_not_ask_for_a_second_try(clerk, monkeypatch):
@@ -49,12 +49,12 @@ def test_a_disk_that_is_full_after_the_commit_does_not_ask_for_a_second_try(cler
         receipts, "_receipts", lambda accounts: [(clerk.run_folder("june"), said(clerk))]
     )
     with pytest.warns(UserWarning, match=r"is entered; .* Do not do it again"):
-        assert money.correct(clerk.book, "ann", 5, of, "counted wrongly").kind == "correction"
+        assert money.correct(clerk.ledger, "ann", 5, of, "counted wrongly").kind == "correction"
     monkeypatch.undo()
     assert kinds(clerk).count("correction") == 1
-    assert clerk.book.accounts().payable["ann", "EUR"] == 5
-    money.hold(clerk.book, "ann", "account unclear")  # closes the seal
-    assert all(check.good for check in clerk.book.examined())
+    assert clerk.ledger.accounts().payable["ann", "EUR"] == 5
+    money.hold(clerk.ledger, "ann", "account unclear")  # closes the checksum
+    assert all(check.good for check in clerk.ledger.examined())
 
 
 def said(clerk):

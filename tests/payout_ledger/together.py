@@ -1,4 +1,4 @@
-"""Several processes at one book at once; prints what each was told, as JSON. A program of its own: it forks."""
+"""Several processes at one ledger at once; prints what each was told, as JSON. A program of its own: it forks."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def main():
     seen["approve"] = each(lambda c, i: c.approve("june", f"person {i}"))
     seen["order"] = each(lambda c, i: c.order("EUR", "june").id)
     seen["paid"] = each(lambda c, i: c.paid("june", f"transfer {i}"))
-    number = next(e.number for e in clerk.book.read() if e.kind == "sent" and e.payee == "ann")
+    number = next(e.number for e in clerk.ledger.read() if e.kind == "sent" and e.payee == "ann")
     seen["bounce"] = each(lambda c, i: c.bounce(number, "ann").number)
     seen["fee"] = each(lambda c, i: c.fee("ann", "EUR", 400).number)  # of 600
     seen["hold"] = each(lambda c, i: c.hold("ann").number)

@@ -74,7 +74,7 @@ def test_scoring_looks_at_similarities_once(monkeypatch, groups):
     monkeypatch.setattr(CoverageScorer, "answers", counted)
     units, oracle = market(labels=False)
     pays = get_mechanism("recommended", evidence="none")
-    clusters = clusters_by(units, Edges.none(), "unit", pays.lot)
+    clusters = clusters_by(units, Edges.none(), "unit", pays.tie_breaker)
     group = np.arange(ROWS) % 4 if groups else None
     found = score_clusters(represent_clusters(clusters, pays.representative), oracle, groups=group)
     assert len(looks) == 1

@@ -14,7 +14,6 @@ pytest.importorskip("triton")
 
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows  # noqa: E402
 from datamarket_gym.utilities.logistic import StackedLogisticScorer, descent  # noqa: E402
-from datamarket_gym.utilities.logistic import _triton as triton_launch  # noqa: E402
 from datamarket_gym.utilities.logistic import descent as calculus  # noqa: E402
 from datamarket_gym.utilities.logistic.layout import Slots, Stack, slots  # noqa: E402
 
@@ -81,7 +80,6 @@ def test_edge_sums(d: int, classes: int) -> None:
 def test_steps_of_the_descent(d: int, classes: int) -> None:
     """Twelve steps, both ways from the same state each time; the kernel's history is single precision."""
     data, place = layout(d, classes)
-    assert triton_launch.AVAILABLE
     live = place.live.flatten(2)
     weights = torch.zeros(place.live.shape, dtype=torch.float64, device="cuda")
 

@@ -148,7 +148,7 @@ def _mechanism(given: Any) -> Mechanism | OwnMechanism:
         raise InputTypeError(
             "mechanism",
             given,
-            "a name such as 'shapley', mechanism(...), or an object with pay(submission, utility)",
+            "a name such as 'shapley', get_mechanism(...), or an object with pay(submission, utility)",
         )
     return as_mechanism(given)
 

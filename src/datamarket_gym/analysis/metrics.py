@@ -133,7 +133,10 @@ class Metrics:
         """
         for name, given in (("payments", payments), ("honest_reference", honest_reference)):
             require_instance(
-                name, given, PaidTotals, "what a mechanism paid, mechanism(...).pay(submission, utility)"
+                name,
+                given,
+                PaidTotals,
+                "what a mechanism paid, get_mechanism(...).pay(submission, utility)",
             )
         require_instance(
             "latent_owners",

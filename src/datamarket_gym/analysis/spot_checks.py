@@ -194,21 +194,21 @@ class Expected:
     names that failed leave: as long as they stay they dilute the others, and the share of whoever is not diluted
     grows. ``share`` is the larger one of all of them leaving and none.
 
-    The bound that it obeys is pay <= honest pay + drafted * gap(kappa) + spill. Name j takes part in it in the market
-    R in which all others pass, of which there is one at most on any path, reached with probability w_j(R):
+    The bound that it obeys is pay <= honest pay + drafted * gap(kappa) + externality. Name j takes part in it in the
+    market R in which all others pass, of which there is one at most on any path, reached with probability w_j(R):
 
         drafted = sum over j, R of w_j(R) (what j is due in R)
-        spill   = sum over j, R of w_j(R) (what of that is for genuine units) - honest pay, or 0 if that is less
+        externality   = sum over j, R of w_j(R) (what of that is for genuine units) - honest pay, or 0 if that is less
 
-    so that spill is what genuine units earn more than when honest: more than they did, or because bad units that would
-    have taken something off were parked under a name below zero. ``false_share``: the part of the payment, before
-    checks, that is not for genuine units. ``kappa`` and ``largest_unit`` are the largest of its names'.
+    so that the externality is what genuine units earn more than when honest: more than they did, or because bad units
+    that would have taken something off were parked under a name below zero. ``false_share``: the part of the
+    payment, before checks, that is not for genuine units. ``kappa`` and ``largest_unit`` are the largest of its names'.
     """
 
     checks: Checks
     pay: float
     share: float
-    spill: float
+    externality: float
     false_share: float
     kappa: float
     drafted: float
@@ -216,11 +216,16 @@ class Expected:
 
     def deterrence(self, *, gain: float = GAIN) -> Deterrence:
         """What the checks leave to this attack by the bound, to be filed; all its names are taken for one payee."""
-        spill = Externality(known="measured", amount=self.spill)
+        externality = Externality(known="measured", amount=self.externality)
         return certified_checks(
-            self.checks, payments=[self.drafted], kappa=self.kappa, largest_unit=self.largest_unit, spill=spill,
-            gain=gain, examined="anew",
-        )  # fmt: skip
+            self.checks,
+            payments=[self.drafted],
+            kappa=self.kappa,
+            largest_unit=self.largest_unit,
+            externality=externality,
+            gain=gain,
+            examined="anew",
+        )
 
 
 @dataclass(eq=False)
@@ -258,7 +263,7 @@ class CheckedAttack(Drafts):
             checks=checks,
             pay=pay,
             share=max(share, self._share_where_the_rest_stays(checks)),
-            spill=max(0.0, earned - max(self.honest_pay, 0.0)),
+            externality=max(0.0, earned - max(self.honest_pay, 0.0)),
             false_share=1.0 - own / due if due > ROUNDING else 0.0,
             kappa=kappa,
             drafted=drafted,

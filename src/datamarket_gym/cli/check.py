@@ -22,7 +22,7 @@ from datamarket_gym.payout.checks.draw import FILE as CHECKS
 from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
-from datamarket_gym.payout.checks.plan import Wishes, make_plan, read_plan_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, read_check_plan
 from datamarket_gym.payout.checks.review_page import NAME as PAGE
 from datamarket_gym.payout.checks.settle import draw_messages, failure_messages, plan_rows, to_publish
 from datamarket_gym.payout.checks.settle import settle as settle_checks
@@ -82,7 +82,7 @@ def plan(
     by: options.By = None,
 ) -> None:
     """Plan how many units are checked; see what that costs and leaves to gain. May be repeated until the draw."""
-    planned = make_plan(run, Wishes(checks, gain, power, price, least, false_alarms, announce), by)
+    planned = make_plan(run, PlanRequest(checks, gain, power, price, least, false_alarms, announce), by)
     table = Table(title=f"Checks of {counted(planned.payees, 'payee')}", show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", overflow="fold")
@@ -139,7 +139,7 @@ def draw(
     say_more(len(drawn.draws), f" in {CHECKS}")
     for words in draw_messages(drawn):
         say(words)
-    if not read_plan_plan(run).announced:
+    if not read_check_plan(run).announced:
         say("The beacon was not announced beforehand.", WARNING)
     if drawn.draws:
         say(

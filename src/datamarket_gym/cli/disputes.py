@@ -12,7 +12,7 @@ from datamarket_gym.cli.output import say
 from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_on_run, resolve_at, revoke_at
 from datamarket_gym.payout.ledger.entries import APPROVED
 from datamarket_gym.payout.ledger.integrity import ledger_at
-from datamarket_gym.payout.ledger.statements import what_follows
+from datamarket_gym.payout.ledger.statements import describe_effects
 from datamarket_gym.payout.names import visible
 
 _LONGEST = 300
@@ -105,7 +105,7 @@ def resolve(
         say(
             "the ledger asks for several people: it is decided when somebody else says the same, correction and all"
         )
-    for line in what_follows(decided, book.read()):
+    for line in describe_effects(decided, book.read()):
         say(line)
 
 
@@ -142,5 +142,5 @@ def list_(
             lines.append(
                 f"{end.outcome} by {visible(end.by)}, {end.at[:10]}: {visible(end.why, _LONGEST)}"
             )
-        for line in [*lines, *what_follows(each, accounts.entries)]:
+        for line in [*lines, *describe_effects(each, accounts.entries)]:
             say(line, indent=2)

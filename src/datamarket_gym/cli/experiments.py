@@ -30,7 +30,7 @@ from datamarket_gym.errors import (
     require_choice,
     require_extra,
 )
-from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.parallel import available_cores, gpu_there
 from datamarket_gym.execution.progress import shown_on_stderr
@@ -100,7 +100,7 @@ def run(
             update={key: value for key, value in changes.items() if value is not None}
         )
         out = out or Path("runs") / spec.name
-        with told_at_the_end() as told, shown_on_stderr() as progress:
+        with collect_market_warnings() as told, shown_on_stderr() as progress:
             rows = run_experiment(
                 spec, out, jobs=jobs or available_cores(), device=device, memo=memo, progress=progress
             )

@@ -13,19 +13,19 @@ from datamarket_gym.cli.output import make_table, print_checks, print_rows, say
 from datamarket_gym.data.readers.databases import as_files, is_query
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.intake.log import UnitBatch, read_batch, received
+from datamarket_gym.payout.intake.log import UnitBatch, enter_batch, read_batch
 from datamarket_gym.payout.intake.receipts import (
     IntakeReceipt,
     ReceiptError,
-    check_anchored,
     check_batch,
-    check_in_book,
+    check_in_ledger,
     check_itself,
+    check_receipt_against_checkpoints,
     read_receipt,
 )
 from datamarket_gym.payout.ledger.entries import LedgerEntry
 from datamarket_gym.payout.ledger.integrity import ledger_at
-from datamarket_gym.payout.ledger.store import begun, open_ledger
+from datamarket_gym.payout.ledger.store import has_ledger, open_ledger
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.settings import Columns, Files
@@ -50,7 +50,7 @@ PayeeColumn = Annotated[
 @intake.command("init")
 def init(where: Log) -> None:
     """Begin a log. A ledger that is there takes batches as it is."""
-    existed = begun(where)
+    existed = has_ledger(where)
     book = open_ledger(where, new=True)
     accounts = book.accounts()
     how = "was there before, and takes batches" if existed and accounts.number > 1 else "takes batches"
@@ -87,7 +87,7 @@ def add(
     book = ledger_at(where)
     before = book.accounts().number
     units = _read(batch, payee_column, settings)
-    entry = received(book, units.owner(payee), units.digests, units.what, by)
+    entry = enter_batch(book, units.owner(payee), units.digests, units.what, by)
     table = _table("entry", "time (UTC)", "payee", "units", "sha256")
     cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{entry.content['units']:,}")
     print_rows(table, [(*cells, entry.content["sha256"][:16])])
@@ -128,9 +128,9 @@ def check(
     else:
         checks = [check_itself(shown)]
         if ledger is not None:
-            checks += check_in_book(shown, ledger_at(ledger))
+            checks += check_in_ledger(shown, ledger_at(ledger))
         if checkpoints is not None:
-            checks.append(check_anchored(shown, checkpoints))
+            checks.append(check_receipt_against_checkpoints(shown, checkpoints))
         if unit_in is not None:
             checks.append(check_batch(shown, _read(unit_in, payee_column, settings), unit))
         elif unit is not None:
@@ -167,7 +167,7 @@ def show(where: Log) -> None:
     accounts = book.accounts()
     entries = accounts.arrived.entries
     say(
-        f"{book.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.head}",
+        f"{book.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.tip}",
         whole=True,
     )
     table = _table("entry", "time (UTC)", "payee", "batch", "units", "sha256")

@@ -21,7 +21,7 @@ from datamarket_gym.cli.output import (
 )
 from datamarket_gym.display import counted
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.bank.export import AskedPayer, export_from
+from datamarket_gym.payout.bank.export import PayerRequest, export_from
 from datamarket_gym.payout.ledger import transactions as batches
 from datamarket_gym.payout.ledger import transactions as money
 from datamarket_gym.payout.ledger import transactions as typed
@@ -29,7 +29,7 @@ from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry
 from datamarket_gym.payout.ledger.integrity import (
     add_checkpoint,
-    checkpoint_of,
+    format_checkpoint,
     ledger_at,
     ledger_of,
     run_folder,
@@ -39,10 +39,10 @@ from datamarket_gym.payout.ledger.integrity import (
 from datamarket_gym.payout.ledger.integrity import attach as attach_run
 from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.ledger.statements import (
-    detail_of,
+    balances_by_payee,
+    describe_entry,
     entry_messages,
-    moment_of,
-    money_of_payees,
+    format_time,
     rule_messages,
 )
 from datamarket_gym.payout.money import Currency
@@ -78,7 +78,7 @@ def show(
         return
     book = ledger_at(where)
     accounts = book.accounts()
-    say(f"{book.where}: {accounts.number:,} entries, tip hash {accounts.head}")
+    say(f"{book.where}: {accounts.number:,} entries, tip hash {accounts.tip}")
     _print_rules(accounts)
     heads = ("run", "period", "state", "amount", "payees", "reference")
     table = make_table(
@@ -117,9 +117,9 @@ def _show_run(run: Path) -> None:
     for column in table.columns[:3]:
         column.no_wrap = True
     rows = (
-        (str(entry.number), moment_of(entry), entry.kind, entry.by, detail_of(entry))
+        (str(entry.number), format_time(entry), entry.kind, entry.by, describe_entry(entry))
         for entry in record.history
-        if entry.kind not in ("payment", "carried")
+        if entry.kind not in ("payment", "carried_forward")
     )
     print_rows(table, ([visible(cell, 90) for cell in row] for row in rows))
 
@@ -130,7 +130,7 @@ def _print_rules(accounts: Accounts) -> None:
 
 
 def _print_payees(accounts: Accounts) -> None:
-    places, rows = money_of_payees(accounts)
+    places, rows = balances_by_payee(accounts)
     table = make_table("payee", "", *places, title="Payees", right=places, whole=("", *places))
     print_rows(
         table,
@@ -152,8 +152,8 @@ def _print_entries(entries: list[LedgerEntry]) -> None:
     for entry in entries:
         code = entry.currency
         amount = f", {code} {Currency(code).shown(entry.amount)}" if code and entry.amount else ""
-        say(f"{entry.number:>6}  {moment_of(entry)}  {entry.kind}{amount}, by {visible(entry.by)}")
-        if about := "; ".join(filter(None, (visible(entry.payee), visible(detail_of(entry), 120)))):
+        say(f"{entry.number:>6}  {format_time(entry)}  {entry.kind}{amount}, by {visible(entry.by)}")
+        if about := "; ".join(filter(None, (visible(entry.payee), visible(describe_entry(entry), 120)))):
             say(about, indent=8)
 
 
@@ -339,7 +339,7 @@ def checkpoint(
     """Print the tip hash of the chain, to be given to others: the ledger up to there can no longer be changed."""
     accounts = ledger_at(where).accounts()
     say(
-        checkpoint_of(accounts) if checkpoints is None else add_checkpoint(checkpoints, accounts),
+        format_checkpoint(accounts) if checkpoints is None else add_checkpoint(checkpoints, accounts),
         whole=True,
     )
 
@@ -412,7 +412,7 @@ def export(
     file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
     cancelled (datamarket ledger cancel).
     """
-    payer = AskedPayer(debtor, debtor_account, debtor_bic, debtor_country, debtor_town)
+    payer = PayerRequest(debtor, debtor_account, debtor_bic, debtor_country, debtor_town)
     order = export_from(where, accounts, payer, out, run, currency, on.date() if on else None, form, by)
     done, total = order.done, order.done.order
     for doubt in done.doubts:

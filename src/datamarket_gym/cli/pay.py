@@ -63,7 +63,7 @@ def pay(
         str | None,
         typer.Option(
             help="The market's ledger, in which every run is entered: a file, or postgresql://user@host/name. If left "
-            "out: book.sqlite beside the folder --out. Its balances in this currency are taken up.",
+            "out: ledger.sqlite beside the folder --out. Its balances in this currency are taken up.",
             rich_help_panel=_EARLIER,
         ),
     ] = None,

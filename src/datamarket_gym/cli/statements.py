@@ -17,7 +17,7 @@ from datamarket_gym.cli.output import WARNING, make_table, say
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.ledger.integrity import checkpoint_of, ledger_at, run_folder
+from datamarket_gym.payout.ledger.integrity import format_checkpoint, ledger_at, run_folder
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     CurrencyAccount,
@@ -33,7 +33,12 @@ from datamarket_gym.payout.ledger.statements import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.statements.page import INDEX, Manner, write_statement, write_statements
+from datamarket_gym.payout.statements.page import (
+    INDEX,
+    StatementOptions,
+    write_statement,
+    write_statements,
+)
 
 _ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
 _ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
@@ -116,7 +121,7 @@ def statements(
             raise typer.BadParameter(
                 "--from, --to and --format are of an account: name the ledger instead of a run"
             )
-        _write_pages(run, out, payee, Manner(pseudonyms, contact))
+        _write_pages(run, out, payee, StatementOptions(pseudonyms, contact))
         return
     if payee is None:
         raise typer.BadParameter("say whose account: --payee NAME")
@@ -128,7 +133,7 @@ def statements(
     _write_account(where, payee, first, last, form.value if form else None, out)
 
 
-def _write_pages(run: Path, out: Path | None, payee: str | None, manner: Manner) -> None:
+def _write_pages(run: Path, out: Path | None, payee: str | None, manner: StatementOptions) -> None:
     if payee is not None:
         say(f"written: {write_statement(run, payee, out, manner)}")
         return
@@ -196,7 +201,7 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
             table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
         console.print(table)
     say("As of this entry of the ledger; keep the line, verify --checkpoints takes it:")
-    console.print(checkpoint_of(statement), highlight=False, markup=False, soft_wrap=True)
+    console.print(format_checkpoint(statement), highlight=False, markup=False, soft_wrap=True)
 
 
 def _runs(account: CurrencyAccount, across: int) -> Table:

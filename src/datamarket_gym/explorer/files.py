@@ -233,7 +233,7 @@ class NamedPlaces:
             self.inside(link)
         receipt = read_receipt(folder)
         if receipt is not None:
-            self.require_book(receipt.book)
+            self.require_book(receipt.ledger)
 
     def require_book(self, where: str) -> None:
         """Refuse a book, or an intake log, that was not named: a server that a folder names would be sent passwords."""

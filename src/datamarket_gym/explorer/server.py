@@ -104,7 +104,7 @@ def make_app(site: Site, doors: Doors) -> Guard:
 
 def route_modules() -> list[str]:
     """The modules of this package that answer pages."""
-    found = walk_packages(datamarket_gym.web.__path__, f"{datamarket_gym.explorer.__name__}.")
+    found = walk_packages(datamarket_gym.explorer.__path__, f"{datamarket_gym.explorer.__name__}.")
     return sorted(each.name for each in found if each.name.endswith("routes"))
 
 

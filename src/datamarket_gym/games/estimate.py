@@ -38,8 +38,7 @@ from datamarket_gym.games.semivalues import (
 )
 from datamarket_gym.games.stratified import Stratified, affordable
 from datamarket_gym.games.subset import MaximumSampleReuse
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 
 @register("estimator", "auto")

@@ -26,8 +26,7 @@ from datamarket_gym.games.sampling import (
     rows_per_batch,
 )
 from datamarket_gym.games.semivalues import Estimate, Estimator, Semivalue
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 _WAVES = 32  # with truncation, a permutation is read in about this many pieces
 

@@ -25,9 +25,8 @@ from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import require_count
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.games.game import Game
-from datamarket_gym.parameters import Component, OneOf, Range
 from datamarket_gym.plots import plot_intervals
-from datamarket_gym.registry import Kind, register
+from datamarket_gym.registry import Component, Kind, OneOf, Range, register
 
 
 class Semivalue(Component, ABC):

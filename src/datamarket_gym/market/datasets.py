@@ -44,6 +44,8 @@ from datamarket_gym.errors import DataMarketError, SubmissionError, UnknownNameE
 from datamarket_gym.execution.arrays import Codes, Features
 from datamarket_gym.execution.files import replacing
 
+__all__ = ["DOMAINS", "cache_folder", "data_file", "domain", "find", "load_corpus"]
+
 _named: ContextVar[Path | None] = ContextVar("the data folder that --data names", default=None)
 
 

@@ -5,11 +5,12 @@ from datamarket_gym.mechanism.allocation import Allocation, Amounts, Provenance,
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
 from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism, get_mechanism
 from datamarket_gym.mechanism.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
-from datamarket_gym.mechanism.pipeline import Matching, Pipeline, match_units
-from datamarket_gym.mechanism.preparation import (
-    Known,
+from datamarket_gym.mechanism.pipeline import (
+    Matching,
+    Pipeline,
     acquired_from,
     find_acquired_units,
+    match_units,
     resolve_threshold,
 )
 from datamarket_gym.mechanism.quotient_game import (
@@ -35,7 +36,6 @@ __all__ = [
     "Amounts",
     "CanonicalUnits",
     "ClusterValues",
-    "Known",
     "Matching",
     "Mechanism",
     "OwnMechanism",

@@ -20,8 +20,7 @@ from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.mechanism.representatives import CanonicalUnits
-from datamarket_gym.parameters import Component, OneOf
-from datamarket_gym.registry import Kind, register
+from datamarket_gym.registry import Component, Kind, OneOf, register
 
 _BITS = 48  # of the 53 a float has; the rest is headroom for the products below
 _LEAST = 2.0**-1074  # the step between the smallest floats: scores near zero lie on it already

@@ -24,7 +24,7 @@ from datamarket_gym.errors import (
     require_known,
     warn_user,
 )
-from datamarket_gym.evidence.graph import EvidenceLayer, find_collapse, nobody_first
+from datamarket_gym.evidence.graph import EvidenceLayer, describe_missing_times, find_collapse
 from datamarket_gym.games.semivalues import Estimator, Semivalue
 from datamarket_gym.mechanism.allocation import Allocation
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
@@ -36,10 +36,9 @@ from datamarket_gym.mechanism.pipeline import (
     describe_acquired_rows,
     describe_leaks,
 )
-from datamarket_gym.mechanism.preparation import OPEN
 from datamarket_gym.mechanism.representatives import Representative
-from datamarket_gym.parameters import Component
 from datamarket_gym.registry import (
+    Component,
     Kind,
     components,
     create,
@@ -127,8 +126,8 @@ class Mechanism(Described, BaseModel):
         return self.model_copy(update={"seed": seed})
 
     @property
-    def lot(self) -> str:
-        """What units of equal time draw lots under."""
+    def tie_breaker(self) -> str:
+        """The text under which random tie-breaking orders units of equal time."""
         return f"{self.seed}|{self.beacon}"
 
     @property
@@ -178,8 +177,8 @@ class Mechanism(Described, BaseModel):
             checked=matching.threshold is not None,
         )
         if collapse is not None:
-            warn_user(CollapsedMarketWarning(self.name, collapse.words))
-        undated = nobody_first(matching.playing) if self.pays_earliest else None
+            warn_user(CollapsedMarketWarning(self.name, collapse.message))
+        undated = describe_missing_times(matching.playing) if self.pays_earliest else None
         if undated is not None:
             warn_user(UndatedMarketWarning(self.name, undated))
 
@@ -298,7 +297,7 @@ _preset(
     "recommended",
     "recommended mechanism",
     "Each unit descends from its nearest earlier unit, if similar enough; the earliest represents and owns its tree.",
-    evidence=OPEN,
+    evidence="lineage@auto",
     granularity="unit",
     representative="capped",
     allocation="count_canonical",

@@ -125,7 +125,9 @@ def _mechanism(given: Any) -> Mechanism:
             type(given).__name__,
             "it is not made of evidence and a semivalue; call its own pay()",
         )
-    require_instance("mechanism", given, Mechanism, "a name such as 'recommended', or mechanism(...)")
+    require_instance(
+        "mechanism", given, Mechanism, "a name such as 'recommended', or get_mechanism(...)"
+    )
     found: Mechanism = given
     return found
 

@@ -24,8 +24,7 @@ from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Ke
 from datamarket_gym.games import estimate
 from datamarket_gym.games.game import Game
 from datamarket_gym.mechanism.allocation import Allocation, Provenance, Shares
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 _CHUNK = 256  # coalitions whose cubes are held at a time
 _LEAST = 1e-12  # shares are positive

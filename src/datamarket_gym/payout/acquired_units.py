@@ -1,8 +1,8 @@
 """Which earlier runs a run is priced given: ``pay --prior JUNE/ --prior MAY/``.
 
-Each must be approved, as its book has it, and as it was left. They are taken from the oldest to the newest, in whatever
-order they are named. A run that was itself priced given others is named with these: else what was stolen from them
-would be paid for now.
+Each must be approved, as its ledger has it, and as it was left. They are taken from the oldest to the newest, in
+whatever order they are named. A run that was itself priced given others is named with these: else what was stolen
+from them would be paid for now.
 
 Units of a run that earlier runs have bought: what each was bought as, in which run, and from whom.
 
@@ -33,11 +33,11 @@ from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.labels import is_labelled, unlabelled
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.errors import DataMarketError
+from datamarket_gym.evidence.graph import AcquiredMatches
 from datamarket_gym.execution.arrays import Codes, Features, LowPrecisionRows, Values
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.mechanism.preparation import Known
 from datamarket_gym.payout.acquisitions import AcquiredFile
-from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, named
+from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, describe_state
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
 from datamarket_gym.payout.names import run_called, visible
@@ -103,7 +103,8 @@ class AcquiredRun:
         if said is None:
             raise AcquiredDataError(
                 f"the run in {str(folder)!r} was made by an older version, which did not keep what it has bought; pay "
-                "it again, into another folder and a book of its own (--ledger), approve it there, and name that folder"
+                "it again, into another folder and a ledger of its own (--ledger), approve it there, and "
+                "name that folder"
             )
         given = tuple(each["run"] for each in manifest.get(ROLE, ()))
         period, amount = manifest["spec"].get("period") or "", manifest["amount"]
@@ -130,8 +131,8 @@ def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
             )
     for each in found:
         each.require_given(by_run)
-    one_book = len({each.book for each in found}) == 1
-    order = sorted(found, key=lambda each: (each.number,) if one_book else (each.at, each.prior.run))
+    one_ledger = len({each.ledger for each in found}) == 1
+    order = sorted(found, key=lambda each: (each.number,) if one_ledger else (each.at, each.prior.run))
     return tuple(each.prior.folder for each in order)
 
 
@@ -154,11 +155,11 @@ def as_said(folders: Sequence[Path], said: Sequence[dict[str, Any]]) -> tuple[Pa
 
 @dataclass(frozen=True)
 class _Approved:
-    """An earlier run, and when its book says that it was approved."""
+    """An earlier run, and when its ledger says that it was approved."""
 
     prior: AcquiredRun
     record: RunRecord
-    book: str
+    ledger: str
     number: int
     at: str
 
@@ -168,12 +169,13 @@ class _Approved:
             raise AcquiredDataError(
                 f"--prior {str(folder)!r} is no folder of a payout run; check the path"
             )
-        book = ledger_of(folder)
-        record = run_of(folder, book.accounts())
+        ledger = ledger_of(folder)
+        record = run_of(folder, ledger.accounts())
         if record.state not in APPROVED:
             later = f"; {record.superseded[1]!r} has taken its place" if record.superseded else ""
             raise AcquiredDataError(
-                f"the run in {str(folder)!r} is {named(record.state)}, so that nothing of it is bought{later}: name "
+                f"the run in {str(folder)!r} is {describe_state(record.state)}, so that nothing of it is "
+                f"bought{later}: name "
                 "approved runs alone"
             )
         if sha256(folder / NAME) != record.manifest:
@@ -181,7 +183,7 @@ class _Approved:
                 f"{str(folder / NAME)!r} is not the one that was approved; run: datamarket verify {folder}"
             )
         entry = next(entry for entry in record.history if entry.kind == "approved")
-        return cls(AcquiredRun.said(folder), record, book.where, entry.number, entry.at)
+        return cls(AcquiredRun.said(folder), record, ledger.where, entry.number, entry.at)
 
     def require_given(self, named_runs: dict[str, _Approved]) -> None:
         """Refuse to leave out what the run was itself priced given."""
@@ -350,7 +352,9 @@ class AcquiredUnits:
             for at, end in zip(self.start.tolist(), ends, strict=True)
         ]
 
-    def named(self, known: Known, units: list[str], identities: list[str]) -> MatchedAcquiredUnits:
+    def named(
+        self, known: AcquiredMatches, units: list[str], identities: list[str]
+    ) -> MatchedAcquiredUnits:
         """Units of a submission that were bought before, by their names and those of whoever submitted them."""
         return MatchedAcquiredUnits(
             units,
@@ -429,8 +433,8 @@ def _width(what: str, width: int | None) -> str:
 
 
 def overridden_known(
-    known: Known, overrides: Sequence[Override], prior: AcquiredUnits, ids: Sequence[str]
-) -> tuple[Known, list[Override]]:
+    known: AcquiredMatches, overrides: Sequence[Override], prior: AcquiredUnits, ids: Sequence[str]
+) -> tuple[AcquiredMatches, list[Override]]:
     """What was bought before, after the overrides that name earlier units; and what they say of new units alone."""
     place = {name: i for i, name in enumerate(ids)} if overrides else {}
     rest = []
@@ -454,9 +458,9 @@ def overridden_known(
 
 
 def _applied(
-    known: Known, override: Override, earlier: Mapping[str, int], place: Mapping[str, int]
-) -> tuple[Known, set[str]]:
-    """Known units after an override that names earlier ones, and the names that it is done with."""
+    known: AcquiredMatches, override: Override, earlier: Mapping[str, int], place: Mapping[str, int]
+) -> tuple[AcquiredMatches, set[str]]:
+    """AcquiredMatches units after an override that names earlier ones, and the names that it is done with."""
     rows = np.array(list(earlier.values()), dtype=np.int64)
     named = {place[name]: name for name in override.units if name in place}
     ours = np.array(list(named), dtype=np.int64)
@@ -467,7 +471,7 @@ def _applied(
                 "run; name one"
             )
         others = known.where(~np.isin(known.unit, ours))
-        joined = Known(
+        joined = AcquiredMatches(
             np.concatenate([others.unit, ours]),
             np.concatenate([others.old, np.full(len(ours), rows[0])]),
             np.concatenate([others.score, np.ones(len(ours))]),
@@ -484,7 +488,11 @@ def _applied(
 
 
 def _require_free(
-    known: Known, split: Override, prior: AcquiredUnits, place: Mapping[str, int], ids: Sequence[str]
+    known: AcquiredMatches,
+    split: Override,
+    prior: AcquiredUnits,
+    place: Mapping[str, int],
+    ids: Sequence[str],
 ) -> None:
     """Refuse a split of a unit that was bought before, which would change nothing."""
     ours = np.array([place[name] for name in split.units if name in place], dtype=np.int64)

@@ -20,9 +20,9 @@ import numpy as np
 
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import counted, listed
+from datamarket_gym.evidence.threshold import highest_for_later
 from datamarket_gym.execution.arrays import Codes, distinct_pairs
 from datamarket_gym.execution.runs import write_record
-from datamarket_gym.mechanism.preparation import highest_for_later
 from datamarket_gym.payout.acquired_units import ROLE
 from datamarket_gym.payout.acquisitions import KeptNames, RunUnits, shortest
 from datamarket_gym.payout.inputs import utility_oracle
@@ -174,7 +174,7 @@ _FEW = 5
 
 
 def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
-    """What a run is priced given; where it names nothing, what its book has bought and it does not look at."""
+    """What a run is priced given; where it names nothing, what its ledger has bought and it does not look at."""
     given = manifest.get(ROLE, ())
     if given:
         names = listed((run_called(each["period"], each["run"]) for each in given), _FEW)
@@ -191,6 +191,6 @@ def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
         return ""
     names = listed((run_called(run.period, run.run) for run in bought), _FEW)
     return (
-        f"Not priced given what the book has bought before ({names}): whoever submits that again is paid again. "
+        f"Not priced given what the ledger has bought before ({names}): whoever submits that again is paid again. "
         "See: pay --help, --prior."
     )

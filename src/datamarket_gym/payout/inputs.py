@@ -27,12 +27,12 @@ from datamarket_gym.data.readers.tables import Table, rows_read
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import listed
 from datamarket_gym.errors import ParameterError, SubmissionError
-from datamarket_gym.evidence.leakage import HeldRows, Leaks
+from datamarket_gym.evidence.graph import AcquiredMatches
+from datamarket_gym.evidence.leakage import Leaks, ValidationContent
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.encoders import ContentError, stored
 from datamarket_gym.market.encoders.store import StoredEncoder
-from datamarket_gym.mechanism.preparation import Known
 from datamarket_gym.payout.acquired_units import (
     AcquiredUnits,
     MatchedAcquiredUnits,
@@ -49,11 +49,13 @@ from datamarket_gym.payout.images import (
     unnamed,
 )
 from datamarket_gym.payout.imported_scores import Scored, read_scored
-from datamarket_gym.payout.intake.log import what_of
+from datamarket_gym.payout.intake.log import content_kind
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, Received, require_received
-from datamarket_gym.payout.intervals import validation_groups
-from datamarket_gym.payout.ledger.entries import What
+from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
+from datamarket_gym.payout.ledger.entries import ContentKind
+from datamarket_gym.payout.money import (
+    validation_groups,
+)
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.quarantine import BadRow, add_bad_rows, note_columns, split_rows
@@ -106,7 +108,7 @@ class Inputs:
     prior: AcquiredUnits | None = (
         None  # what earlier runs have bought, where the run is priced given that
     )
-    received: Received | None = None  # where times are from the operator's intake log
+    received: ReceivedTimes | None = None  # where times are from the operator's intake log
     scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
 
@@ -136,9 +138,11 @@ class Inputs:
         return None if self.scored is None else self.scored.learner
 
     @property
-    def held(self) -> HeldRows:
+    def held(self) -> ValidationContent:
         """The validation rows, as far as units are compared with them."""
-        return HeldRows(self.validation_features, self.validation_embedding, self.validation_text)
+        return ValidationContent(
+            self.validation_features, self.validation_embedding, self.validation_text
+        )
 
     def named(self, leaks: Leaks) -> Leaks:
         """Leaked units, which later periods must know, under the names of units and identities."""
@@ -193,7 +197,7 @@ class Inputs:
         old = [] if prior is None else [name for name in sorted(named) if prior.row_of(name) is not None]
         return [*self.ids, *old]
 
-    def named_known(self, known: Known) -> MatchedAcquiredUnits:
+    def named_known(self, known: AcquiredMatches) -> MatchedAcquiredUnits:
         """Units that earlier runs have bought, by their names."""
         if self.prior is None or not len(known):
             return MatchedAcquiredUnits.none()
@@ -244,7 +248,7 @@ class SubmittedRows(Rows):
     metadata: Optional | None = None
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
     encoder: str = ""  # that made the features of texts or images, weights and all
-    received: Received | None = None  # where times are from the intake log
+    received: ReceivedTimes | None = None  # where times are from the intake log
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,7 +417,7 @@ def read_submitted(
     )
 
 
-def _time(received: Received | None) -> NDArray[Any] | None:
+def _time(received: ReceivedTimes | None) -> NDArray[Any] | None:
     return None if received is None else received.time
 
 
@@ -439,9 +443,9 @@ def _of(
 
 def _content(
     spec: PayoutSpec, single: dict[str, Column], dense: dict[str, Features]
-) -> tuple[What, list[str] | list[bytes] | Features]:
+) -> tuple[ContentKind, list[str] | list[bytes] | Features]:
     """Return what the intake log has of units: their texts, the files of their images, or their features."""
-    what, columns = what_of(spec.columns), spec.columns
+    what, columns = content_kind(spec.columns), spec.columns
     if what == "text":
         return what, single[str(columns.text)].strings()
     if what == "image" and spec.files.images is not None:

@@ -1,4 +1,4 @@
-"""What `verify` says: one line for each thing that was looked at, in the book, in a run's folder or between the two.
+"""What `verify` says: one line for each thing that was looked at, in the ledger, in a run's folder or between the two.
 
 What a run was submitted, in a few hundred hashes: enough to see that another run was submitted the same.
 
@@ -32,7 +32,7 @@ from datamarket_gym.execution.files import read_json, sha256, write_json
 from datamarket_gym.registry import fault
 
 if TYPE_CHECKING:
-    from datamarket_gym.payout.checks.earlier_draft import Settles
+    from datamarket_gym.payout.checks.earlier_draft import SettledDraft
     from datamarket_gym.payout.overrides import Override
     from datamarket_gym.payout.results import Results
     from datamarket_gym.payout.settings import PayoutSpec
@@ -100,7 +100,7 @@ NAME = "manifest.json"
 FORMAT = 1
 RECORDS = (
     "leaks",
-    "ties",
+    "matches",
     "represented",
     "scores",
     "amounts",
@@ -134,16 +134,16 @@ OUTPUTS = (
     "threshold.json",
     "warnings.json",
 )
-"""Files whose bytes follow from the inputs; the book, which knows the time, is not among them."""
+"""Files whose bytes follow from the inputs; the ledger, which knows the time, is not among them."""
 
 
 def outputs_of(prior: Sequence[Any]) -> tuple[str, ...]:
     """The outputs of a run that is priced given earlier ones, or given none."""
-    return (*OUTPUTS, KNOWN, "records/prior_known.npz") if prior else OUTPUTS
+    return (*OUTPUTS, KNOWN, "records/acquired.npz") if prior else OUTPUTS
 
 
 def is_of_before_needs(manifest: dict[str, Any]) -> bool:
-    """Whether a version made the run that kept no needs. The book has the manifest's hash: none can be taken out."""
+    """Whether a version made the run that kept no needs. The ledger has the manifest's hash: none can be taken out."""
     return NEEDS not in manifest["outputs"]
 
 
@@ -152,7 +152,7 @@ def run_id(
     files: dict[str, Any],
     overrides: list[Override],
     opening: dict[str, int],
-    settles: Settles | None = None,
+    settles: SettledDraft | None = None,
     made_by: str = __version__,
     prior: Sequence[dict[str, str]] = (),
 ) -> str:
@@ -197,13 +197,15 @@ def write_manifest(
     run: str,
     opening: dict[str, int],
     standing: list[Override],
-    settles: Settles | None,
+    settles: SettledDraft | None,
     folder: Path,
 ) -> None:
-    """Write the manifest of a finished run; ``opening`` and ``standing`` are what the book brought."""
+    """Write the manifest of a finished run; ``opening`` and ``standing`` are what the ledger brought."""
     pass  # MERGED
     from datamarket_gym.payout.acquisition_prices import priced_given
-    from datamarket_gym.payout.intervals import LEVEL
+    from datamarket_gym.payout.money import (
+        LEVEL,
+    )
 
     spec, division, received = results.spec, results.division, results.inputs.received
     clusters, earlier = results.payments.clustering, results.inputs.prior
@@ -359,12 +361,12 @@ def require_as_written(folder: Path, outputs: dict[str, Any], name: str) -> Path
     return path
 
 
-def settled_by(manifest: dict[str, Any]) -> Settles | None:
+def settled_by(manifest: dict[str, Any]) -> SettledDraft | None:
     """What a run settles; None for one that was paid without an earlier one."""
-    from datamarket_gym.payout.checks.earlier_draft import Settles
+    from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 
     said = manifest.get("settles")
     try:
-        return None if said is None else Settles.model_validate(said)
+        return None if said is None else SettledDraft.model_validate(said)
     except ValidationError as error:
         raise fault(error, "manifest.json: settles.") from error

@@ -5,7 +5,7 @@ lies in ``payout/unicode`` with its version and licence; ``tools/confusables.py`
 
 Names are data: what submitters call themselves is shown so that it cannot mislead or run.
 
-Names go to Parquet and to the book as they are. On screens and pages, characters that cannot be seen
+Names go to Parquet and to the ledger as they are. On screens and pages, characters that cannot be seen
 or that reorder text are written out; in CSV files, what a spreadsheet would take for a formula gets an apostrophe
 in front, and the rule can be undone (`csv_safe`, `from_csv`).
 """

@@ -21,7 +21,7 @@ from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.payments import floored
 from datamarket_gym.mechanism.representatives import canonical_training_set
 from datamarket_gym.payout.acquired_units import known_table
-from datamarket_gym.payout.intake.times import Received
+from datamarket_gym.payout.intake.times import ReceivedTimes
 from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
@@ -56,7 +56,7 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
     represents = np.zeros(len(label), dtype=bool)
     represents[canonical.unit] = True
-    rank = seniority_ranks(results.inputs.submission, clusters.lot)
+    rank = seniority_ranks(results.inputs.submission, clusters.tie_breaker)
     members = _grouped(label, chosen)
     ties = _grouped(label[edges.left], chosen)
     return [
@@ -272,7 +272,7 @@ def cluster_table(results: Results) -> pa.Table:
     chosen[canonical.unit] = True
     label = results.payments.clustering.label
     public = results.payments.scores.number[label]
-    rank = seniority_ranks(inputs.submission, results.payments.clustering.lot)
+    rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
     moment = np.unique(inputs.submission.times, return_inverse=True)[1]
     order = np.lexsort((rank, public))
     size = np.bincount(label)[label]
@@ -299,7 +299,7 @@ def cluster_table(results: Results) -> pa.Table:
     )
 
 
-def _received(received: Received | None, order: Codes) -> dict[str, np.ndarray]:
+def _received(received: ReceivedTimes | None, order: Codes) -> dict[str, np.ndarray]:
     if received is None:
         return {}
     return {"received": received.time[order], "entry": received.entry[order]}

@@ -1,4 +1,4 @@
-"""Overrides: splits and joins that an operator signs off, listed in the report and the book.
+"""Overrides: splits and joins that an operator signs off, listed in the report and the ledger.
 
 A TOML file::
 
@@ -98,7 +98,8 @@ def read_overrides(path: Path | None) -> list[Override]:
         for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
             if isinstance(entry, dict) and "dispute" in entry:
                 raise DataMarketError(
-                    f"{str(path)!r}, {action} {number}: dispute: what disputes decide stands in the book; leave it out"
+                    f"{str(path)!r}, {action} {number}: dispute: what disputes decide stands in the "
+                    f"ledger; leave it out"
                 )
             try:
                 out.append(Override.model_validate({"action": action, **entry}))

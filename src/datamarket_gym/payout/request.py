@@ -2,35 +2,33 @@
 
 Whoever asks, a command line or a page, asks by this, and shows the same payments and the same sentences.
 
-A payday for a look: the run as it would be, in a folder and a book of its own; the market's book is not touched.
+A payday for a look: the run as it would be, in a folder and a ledger of its own; the market's ledger is not touched.
 
-What a run takes from the market's book (balances, decisions of disputes) it takes from a copy, so that the payments are
-those that it would come to.
+What a run takes from the market's ledger (balances, decisions of disputes) it takes from a copy, so that the payments
+are those that it would come to.
 
 A payout run written down: as a command line, and as a TOML file of its settings. Either gives the same run again.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from datamarket_gym.errors import MarketWarning, ParameterError
-from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.payout.acquisition_prices import acquired_messages
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, run_of
-from datamarket_gym.payout.ledger.store import LedgerChecksum, begun, is_address, open_ledger
+from datamarket_gym.payout.ledger.store import LedgerChecksum, has_ledger, is_address, open_ledger
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.settings import SETTINGS, PayoutSpec
+from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, flat_settings
 from datamarket_gym.payout.stored_inputs import fetched
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
@@ -45,14 +43,14 @@ class PayRequest:
     spec: PayoutSpec
     overrides: Path | None = None
     reference: str | None = None
-    book: str | None = None
+    ledger: str | None = None
     prior: tuple[Path, ...] = ()
     intake: str | None = None
     reuse: Path | None = None
 
-    def into(self, out: Path, book: str | None) -> PayRequest:
+    def into(self, out: Path, ledger: str | None) -> PayRequest:
         """The same payday elsewhere."""
-        return replace(self, out=out, book=book)
+        return replace(self, out=out, ledger=ledger)
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,9 @@ class PaidRequest:
 
     @cached_property
     def accounts(self) -> Accounts:
-        """Those of the book that the run is in; an address with a password is kept nowhere, so it is asked again."""
-        book = self.request.book
-        return (ledger_of(self.request.out) if book is None else open_ledger(book)).accounts()
+        """Those of the ledger that the run is in; an address with a password is kept nowhere, so it is asked again."""
+        ledger = self.request.ledger
+        return (ledger_of(self.request.out) if ledger is None else open_ledger(ledger)).accounts()
 
     @property
     def warnings(self) -> list[UnresolvedWarning]:
@@ -125,59 +123,42 @@ def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
     """Run a payday, or take up one that was stopped."""
     spec = request.spec
     with (
-        told_at_the_end() as told,
+        collect_market_warnings() as told,
         fetched(
             request.submissions, request.validation, request.reference, request.overrides, spec, request.prior,
             request.intake,
         ) as places,
     ):  # fmt: skip
-        manifest = pay(places, spec, request.out, progress, book=request.book, reuse=request.reuse)
+        manifest = pay(places, spec, request.out, progress, ledger=request.ledger, reuse=request.reuse)
     return PaidRequest(request, manifest, tuple(told))
 
 
 def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
-    """The request as a rehearsal in a folder, ``folder/run`` with ``folder/book.sqlite``; one begun before goes on.
+    """The request as a rehearsal in a folder, ``folder/run`` with ``folder/ledger.sqlite``; one begun before goes on.
 
-    Of a book on a server no copy is made: its balances are not in a rehearsal.
+    Of a ledger on a server no copy is made: its balances are not in a rehearsal.
     """
     out = folder / "run"
     mine = Path(default_ledger(out))
-    market = request.book or default_ledger(request.out)
+    market = request.ledger or default_ledger(request.out)
     folder.mkdir(parents=True, exist_ok=True)
-    if not mine.exists() and not is_address(market) and begun(market):
+    if not mine.exists() and not is_address(market) and has_ledger(market):
         _copy(Path(market).resolve(), mine)
     return request.into(out, str(mine))
 
 
-def _copy(book: Path, to: Path) -> None:
-    """Copy a book with its seal, while nobody writes in it; the book comes last, as it says that both are there."""
-    with open_ledger(book).locked(looking=True) as seal:
-        if seal is not None:
-            seal.require()
-            shutil.copyfile(seal.path, LedgerChecksum(to).path)
+def _copy(ledger: Path, to: Path) -> None:
+    """Copy a ledger with its checksum, while nobody writes in it; the ledger comes last, and says both are there."""
+    with open_ledger(ledger).locked(looking=True) as checksum:
+        if checksum is not None:
+            checksum.require()
+            shutil.copyfile(checksum.path, LedgerChecksum(to).path)
         part = to.with_name(f"{to.name}.part")
-        shutil.copyfile(book, part)
+        shutil.copyfile(ledger, part)
         part.replace(to)
 
 
 CONFIG = "payday.toml"
-
-
-def settings_of(spec: PayoutSpec) -> dict[str, Any]:
-    """The settings that are not as they are if left out, by their names with points: ``columns.id``."""
-    return dict(_flat(spec.model_dump(exclude_defaults=True)))
-
-
-def as_toml(spec: PayoutSpec) -> str:
-    """The settings as a file for ``--config``."""
-    plain, parts = [], []
-    for name, value in spec.model_dump(exclude_defaults=True).items():
-        if isinstance(value, dict):
-            if value:
-                parts += ["", f"[{name}]", *(f"{key} = {_toml(each)}" for key, each in value.items())]
-        else:
-            plain.append(f"{name} = {_toml(value)}")
-    return "\n".join([*plain, *parts]) + "\n"
 
 
 def as_command(request: PayRequest, config: str | None = None) -> str:
@@ -189,10 +170,10 @@ def as_command(request: PayRequest, config: str | None = None) -> str:
         "overrides": request.overrides,
         "prior": list(request.prior),
         "reuse": request.reuse,
-        "ledger": request.book,
+        "ledger": request.ledger,
         "intake": request.intake,
     }
-    settings = settings_of(request.spec)
+    settings = flat_settings(request.spec)
     for name in () if config is not None else settings.keys() - SETTINGS.keys():
         raise ParameterError(
             name, settings[name], "no option says it; put it into a TOML file (--config)"
@@ -218,16 +199,3 @@ def _option(flag: str, value: Any) -> list[str]:
         return [flag]
     text = str(value)
     return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML has it, which for these types is JSON, but for one control character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -15,13 +15,21 @@ from datamarket_gym.mechanism.allocation import grid_of
 from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.payments import Payments, floored
 from datamarket_gym.payout.acquired_units import MatchedAcquiredUnits
-from datamarket_gym.payout.explain import SettledCoverage, Worth, settled_coverage, worth_of
 from datamarket_gym.payout.inputs import Inputs
-from datamarket_gym.payout.intervals import PayRule
-from datamarket_gym.payout.money import Division, divide
+from datamarket_gym.payout.money import (
+    Division,
+    PayRule,
+    divide,
+)
 from datamarket_gym.payout.operator_evidence import Payees
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.payout.settings import (
+    PayoutSpec,
+    ResolvedCoverage,
+    Worth,
+    resolve_coverage,
+    worth_of,
+)
 from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -55,7 +63,7 @@ class Results:
     known: MatchedAcquiredUnits  # bought by earlier runs; likewise
     asked: dict[str, Values] = field(
         default_factory=dict
-    )  # of ``inputs``, as `judged_threshold` keeps it
+    )  # of ``inputs``, as `measure_threshold` keeps it
 
     @property
     def worth(self) -> Worth:
@@ -70,9 +78,9 @@ class Results:
         )
 
     @property
-    def settled(self) -> SettledCoverage | None:
+    def settled(self) -> ResolvedCoverage | None:
         """What coverage settled on, where it is what is paid for."""
-        return settled_coverage(self.spec.learner, self.utility.features)
+        return resolve_coverage(self.spec.learner, self.utility.features)
 
     @property
     def named_mechanism(self) -> Mechanism:

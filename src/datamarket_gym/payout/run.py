@@ -1,4 +1,4 @@
-"""The payout run: validate, evidence, clusters, scores, money, files, the book; killed, it resumes.
+"""The payout run: validate, evidence, clusters, scores, money, files, the ledger; killed, it resumes.
 
 The stages leave their records in ``RUN/records``; everything else is a quick function of them and of the
 inputs. A killed run (`datamarket_gym.execution.runs`) loses the stage it was in; the next one with the same
@@ -27,12 +27,18 @@ from datamarket_gym.payout.acquired_units import ROLE as PRIOR
 from datamarket_gym.payout.acquired_units import accepted
 from datamarket_gym.payout.acquisition_prices import write_acquired
 from datamarket_gym.payout.audit import run_red_team
-from datamarket_gym.payout.checks.earlier_draft import Settles
+from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import Line, named
+from datamarket_gym.payout.ledger.entries import Line, describe_state
 from datamarket_gym.payout.ledger.integrity import default_ledger, same_ledger
-from datamarket_gym.payout.ledger.runs import Draft, Taken, enter, take, taken_of
-from datamarket_gym.payout.ledger.store import Ledger, begun, open_ledger, read_receipt
+from datamarket_gym.payout.ledger.runs import (
+    Draft,
+    LedgerInputs,
+    enter_draft,
+    ledger_inputs_of,
+    read_ledger_inputs,
+)
+from datamarket_gym.payout.ledger.store import Ledger, has_ledger, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEAREST,
@@ -43,10 +49,10 @@ from datamarket_gym.payout.manifest import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.outputs import write_tables
-from datamarket_gym.payout.report.page import write_report
+from datamarket_gym.payout.report.record import write_report
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stages import PayoutJob, Places, compute_results
-from datamarket_gym.payout.stored_inputs import keep, kept_head, require_grown
+from datamarket_gym.payout.stored_inputs import keep, require_grown, stored_log_tip
 from datamarket_gym.payout.submission_times import later_than, require_sound, time_warnings
 from datamarket_gym.payout.validation_coverage import write_needs
 from datamarket_gym.payout.warning_rules import warnings_of
@@ -61,21 +67,21 @@ def pay(
     spec: PayoutSpec,
     out: Path,
     progress: Progress | None = None,
-    settles: Settles | None = None,
-    book: str | None = None,
+    settles: SettledDraft | None = None,
+    ledger: str | None = None,
     reuse: Path | None = None,
 ) -> dict[str, Any]:
-    """Run, or resume, a payout into a folder, and enter it into the book; returns its manifest.
+    """Run, or resume, a payout into a folder, and enter it into the ledger; returns its manifest.
 
-    ``settles``: what checks of a draft found. ``book``: where the book is; beside the folder if left out. ``reuse``:
-    the folder of a run of most of these units, whose comparisons need not be made again.
+    ``settles``: what checks of a draft found. ``ledger``: where the ledger is; beside the folder if left out.
+    ``reuse``: the folder of a run of most of these units, whose comparisons need not be made again.
     """
     progress = progress or SILENT
-    where = _where(out, book)
+    where = _where(out, ledger)
     accounts = _accounts(where)
     taken = _taken(out, accounts, spec.currency)
     if places.intake is not None and places.upto is None:
-        places = replace(places, upto=kept_head(out))
+        places = replace(places, upto=stored_log_tip(out))
     known = None if reuse is None else read_nearest(reuse)
     progress.stage("reading and checking the inputs", "rows")
     if places.prior:
@@ -87,9 +93,9 @@ def pay(
     _check_times(payday)
     if payday.left_out:
         warnings.warn(LeftOutWarning("disputes", f"{'; '.join(payday.left_out)}."), stacklevel=2)
-    _check_book(accounts, payday.run, out)
+    _check_ledger(accounts, payday.run, out)
     manifest = work_out(payday, out, progress, places, known)
-    progress.stage("entering the run into the book")
+    progress.stage("entering the run into the ledger")
     with claimed(out):
         _enter(open_ledger(where, new=True), manifest, places, payday, out)
     return manifest
@@ -102,7 +108,7 @@ def work_out(
     places: Places | None = None,
     known: NearestRows | None = None,
 ) -> dict[str, Any]:
-    """Work a payday out into a folder, or the rest of it; returns its manifest. No book knows of it yet.
+    """Work a payday out into a folder, or the rest of it; returns its manifest. No ledger knows of it yet.
 
     ``places`` are those of its files, where what databases answered is to be kept with the run; ``known`` is what
     another run has kept (`read_nearest`).
@@ -156,26 +162,30 @@ def read_nearest(folder: Path) -> NearestRows:
     return read_record(require_as_written(folder, outputs, NEAREST), NearestRows)
 
 
-def _where(out: Path, book: str | None) -> str:
-    """The book that a run is entered in; a folder stays with the one it is in."""
+def _where(out: Path, ledger: str | None) -> str:
+    """The ledger that a run is entered in; a folder stays with the one it is in."""
     receipt = read_receipt(out)
     if receipt is None:
-        return book or default_ledger(out)
-    if book is not None and not same_ledger(book, receipt.book):
+        return ledger or default_ledger(out)
+    if ledger is not None and not same_ledger(ledger, receipt.ledger):
         raise DataMarketError(
-            f"the run in {str(out)!r} is in the book {receipt.book!r}; choose another --out, or leave --ledger out"
+            f"the run in {str(out)!r} is in the ledger {receipt.ledger!r}; choose another --out, or leave --ledger out"
         )
-    return book or receipt.book
+    return ledger or receipt.ledger
 
 
 def _accounts(where: str) -> Accounts:
-    """The book as it is; an empty one where there is none yet."""
-    return open_ledger(where, new=True).accounts() if begun(where) else Accounts()
+    """The ledger as it is; an empty one where there is none yet."""
+    return open_ledger(where, new=True).accounts() if has_ledger(where) else Accounts()
 
 
-def _taken(out: Path, accounts: Accounts, currency: str) -> Taken:
-    """What the run takes from the book: now, or when it was worked out."""
-    return taken_of(read_manifest(out)) if (out / MANIFEST).is_file() else take(accounts, currency)
+def _taken(out: Path, accounts: Accounts, currency: str) -> LedgerInputs:
+    """What the run takes from the ledger: now, or when it was worked out."""
+    return (
+        ledger_inputs_of(read_manifest(out))
+        if (out / MANIFEST).is_file()
+        else read_ledger_inputs(accounts, currency)
+    )
 
 
 def _check_times(payday: PayoutJob) -> None:
@@ -187,18 +197,20 @@ def _check_times(payday: PayoutJob) -> None:
         warnings.warn(FutureTimesWarning("times", f"{future.title}. {future.words}"), stacklevel=3)
 
 
-def _check_book(accounts: Accounts, run: str, out: Path) -> None:
-    """Refuse to work out what the book has as approved, unless it lies here: nobody is to be paid twice."""
+def _check_ledger(accounts: Accounts, run: str, out: Path) -> None:
+    """Refuse to work out what the ledger has as approved, unless it lies here: nobody is to be paid twice."""
     record = accounts.runs.get(run)
     if record is None or record.state == "draft" or (out / MANIFEST).is_file():
         return
     raise DataMarketError(
-        f"this run is in the book already, and is {named(record.state)}: the same inputs and settings, in "
+        f"this run is in the ledger already, and is {describe_state(record.state)}: the same inputs and settings, in "
         f"{record.places.get('run', 'another folder')!r}. Nobody is paid for it again; to look at it, go there"
     )
 
 
-def _enter(book: Ledger, manifest: dict[str, Any], places: Places, payday: PayoutJob, out: Path) -> None:
+def _enter(
+    ledger: Ledger, manifest: dict[str, Any], places: Places, payday: PayoutJob, out: Path
+) -> None:
     money, settles = Currency(manifest["currency"]), payday.settles
     outputs = manifest["outputs"]  # they lay open between the manifest and now
     paid = require_as_written(out, outputs, "payments.parquet")
@@ -225,4 +237,4 @@ def _enter(book: Ledger, manifest: dict[str, Any], places: Places, payday: Payou
         contents=manifest["contents"],
         prior=[each["run"] for each in manifest.get(PRIOR, ())],
     )
-    enter(book, out, draft)
+    enter_draft(ledger, out, draft)

@@ -1,15 +1,20 @@
-"""What a payout run is asked to do, from a TOML file and command-line flags; unknown keys are refused."""
+"""The settings of a payout run: one model for the TOML file, the command line's options and the explorer's form.
+
+What is paid for stands beside it in words (`Worth`), for reports, screens and errors.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Any, Literal, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
@@ -18,12 +23,17 @@ from datamarket_gym.data.times import looks_like
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
+from datamarket_gym.execution.arrays import Features
 from datamarket_gym.mechanism.mechanism import Mechanism, get_mechanism
 from datamarket_gym.mechanism.pipeline import LeakCheck
-from datamarket_gym.payout.explain import Worth, worth_of
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.registry import Document, fault
+from datamarket_gym.registry import Document, fault, written
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.custom import FunctionUtility
+from datamarket_gym.utilities.imported_scores import ImportedScores
 from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
+from datamarket_gym.utilities.similarity import SIMILARITIES
 
 MOST_CHECKS = 1000
 """Checks of one payee; more are surely a mistake."""
@@ -31,13 +41,12 @@ MOST_CHECKS = 1000
 
 @dataclass(frozen=True)
 class Setting:
-    """Describe a field of the settings once: for the command line, the explorer and written commands."""
+    """Hold what the command line and the explorer say of a field of the settings."""
 
     help: str
     panel: str
-    option: str = ""
-    """The option's name without dashes; the field's name if left out."""
-    kind: type = str
+    option: str
+    kind: type
 
     @property
     def flag(self) -> str:
@@ -50,8 +59,21 @@ class Setting:
         return f"--no-{self.option}"
 
 
-_MONEY, _UTILITY, _CHECKS, _TIMES = "Amount", "What is paid for", "Checks", "Times"
-_COLUMNS, _FILES, _LINKAGE = "Columns", "Units and features in other files", "Who is one payee"
+def _setting(help: str, default: Any = None, *, panel: str, option: str = "", **limits: Any) -> Any:
+    """Declare a field that has an option, named like the field unless said otherwise."""
+    extra: Any = {"panel": panel, "option": option}
+    if callable(default):
+        return Field(default_factory=default, description=help, json_schema_extra=extra, **limits)
+    return Field(default=default, description=help, json_schema_extra=extra, **limits)
+
+
+_money = partial(_setting, panel="Amount")
+_utility = partial(_setting, panel="What is paid for")
+_check = partial(_setting, panel="Checks")
+_time = partial(_setting, panel="Times")
+_column = partial(_setting, panel="Columns")
+_file = partial(_setting, panel="Units and features in other files")
+_link = partial(_setting, panel="Who is one payee")
 
 
 class Columns(Document):
@@ -59,87 +81,56 @@ class Columns(Document):
 
     ``features`` and ``embedding`` name a list column, the stem of numbered columns (``f`` for ``f_0``,
     ``f_1``, ...) or several numeric columns separated by commas. Without a ``label`` the column ``label`` is taken if
-    there is one, and else there are no labels (`payout.inputs`).
+    there is one, and else there are no labels (`payout.input_tables`).
     """
 
-    id: Annotated[str | None, Setting("Column with unit ids.", _COLUMNS)] = None
-    identity: Annotated[str, Setting("Column with payees; identity if left out.", _COLUMNS, "payee")] = (
-        "identity"
+    id: str | None = _column("Column with unit ids.")
+    identity: str = _column("Column with payees; identity if left out.", "identity", option="payee")
+    label: str | None = _column(
+        "Column with labels, in all tables; if left out the column label, and no labels where there is none."
     )
-    label: Annotated[
-        str | None,
-        Setting(
-            "Column with labels, in all tables; if left out the column label, and no labels where there is none.",
-            _COLUMNS,
-        ),
-    ] = None
-    features: Annotated[
-        str | None,
-        Setting("List column, stem of numbered columns, or columns a,b,c; in all tables.", _COLUMNS),
-    ] = None
-    embedding: Annotated[
-        str | None,
-        Setting("Columns that similarity compares, named likewise; the features if left out.", _COLUMNS),
-    ] = None
-    time: Annotated[
-        str | None,
-        Setting(
-            "Column with when you received each unit, by your clock and not the submitter's: the earliest of "
-            "several copies is paid for all.",
-            _COLUMNS,
-        ),
-    ] = None
-    text: Annotated[str | None, Setting("Column with texts, which the encoder embeds.", _COLUMNS)] = None
-    image: Annotated[
-        str | None, Setting("Column with image files, which the encoder embeds.", _COLUMNS)
-    ] = None
-    trusted_source: Annotated[
-        str | None,
-        Setting(
-            "Column naming the unit each unit derives from. It counts where that unit came earlier; blank, "
-            "unknown, its own id or a later one: the clock decides as without.",
-            _COLUMNS,
-        ),
-    ] = None
-    metadata: Annotated[
-        str | None,
-        Setting(
-            "Column that you fill in, such as a watermark id, a licence or a device: a unit that agrees in it with "
-            "an earlier unit descends from the first such one. Blank: it says nothing.",
-            _COLUMNS,
-        ),
-    ] = None
+    features: str | None = _column(
+        "List column, stem of numbered columns, or columns a,b,c; in all tables."
+    )
+    embedding: str | None = _column(
+        "Columns that similarity compares, named likewise; the features if left out."
+    )
+    time: str | None = _column(
+        "Column with when you received each unit, by your clock and not the submitter's: the earliest of "
+        "several copies is paid for all."
+    )
+    text: str | None = _column("Column with texts, which the encoder embeds.")
+    image: str | None = _column("Column with image files, which the encoder embeds.")
+    trusted_source: str | None = _column(
+        "Column naming the unit each unit derives from. It counts where that unit came earlier; blank, "
+        "unknown, its own id or a later one: the clock decides as without."
+    )
+    metadata: str | None = _column(
+        "Column that you fill in, such as a watermark id, a licence or a device: a unit that agrees in it with "
+        "an earlier unit descends from the first such one. Blank: it says nothing."
+    )
 
 
 class Files(Document):
     """Arrays outside the table (``file.npy``, ``file.npz#name``) and folders of images."""
 
-    features: Annotated[
-        str | None,
-        Setting("Features of the table as .npy or .npz#name, row by row.", _FILES, "features-file"),
-    ] = None
-    embedding: Annotated[
-        str | None, Setting("Embeddings of the table, likewise.", _FILES, "embedding-file")
-    ] = None
-    validation_features: Annotated[
-        str | None,
-        Setting("Features of the validation rows, likewise.", _FILES, "validation-features-file"),
-    ] = None
-    reference_features: Annotated[
-        str | None,
-        Setting("Features of the reference rows, likewise.", _FILES, "reference-features-file"),
-    ] = None
-    images: Annotated[str | None, Setting("Folder of those image files.", _FILES)] = None
+    features: str | None = _file(
+        "Features of the table as .npy or .npz#name, row by row.", option="features-file"
+    )
+    embedding: str | None = _file("Embeddings of the table, likewise.", option="embedding-file")
+    validation_features: str | None = _file(
+        "Features of the validation rows, likewise.", option="validation-features-file"
+    )
+    reference_features: str | None = _file(
+        "Features of the reference rows, likewise.", option="reference-features-file"
+    )
+    images: str | None = _file("Folder of those image files.")
     validation_images: str | None = None
     reference_images: str | None = None
-    scores: Annotated[
-        str | None,
-        Setting(
-            "What another tool says each unit is worth on each validation row, for --utility scores: a table "
-            "unit, row, score, or a matrix (.npy, .npz), units by validation rows. See docs/scores.md.",
-            _UTILITY,
-        ),
-    ] = None
+    scores: str | None = _utility(
+        "What another tool says each unit is worth on each validation row, for --utility scores: a table "
+        "unit, row, score, or a matrix (.npy, .npz), units by validation rows. See docs/scores.md."
+    )
 
 
 class LinkageRule(Document):
@@ -149,135 +140,91 @@ class LinkageRule(Document):
     counts times within the hour as equal.
     """
 
-    keys: Annotated[
-        list[str],
-        Setting(
-            "Column(s) whose shared values are listed as claims of who is who: payout, device+licence, "
-            "device+time:3600; repeatable. A claim alone matches nobody: see --confirm and --edges.",
-            _LINKAGE,
-            "link",
-        ),
-    ] = Field(default_factory=list)
-    fuzzy: Annotated[
-        list[str],
-        Setting(
-            "Column that splink compares, for claims likewise (needs the extra linkage); repeatable.",
-            _LINKAGE,
-            "link-fuzzy",
-        ),
-    ] = Field(default_factory=list)
-    confirm: Annotated[
-        str | None,
-        Setting(
-            "Column in which payees name those that are the same payee (several: a; b). Two that name each "
-            "other are paid as one.",
-            _LINKAGE,
-        ),
-    ] = None
-    edges: Annotated[
-        str | None,
-        Setting(
-            "Your own table id_l, id_r, probability of who is one payee; it stands alone.", _LINKAGE
-        ),
-    ] = None
-    between: Annotated[
-        Literal["identities", "units"],
-        Setting("What that table matches: identities or units.", _LINKAGE, "edges-between"),
-    ] = "identities"
+    keys: list[str] = _link(
+        "Column(s) whose shared values are listed as claims of who is who: payout, device+licence, "
+        "device+time:3600; repeatable. A claim alone matches nobody: see --confirm and --edges.",
+        list,
+        option="link",
+    )
+    fuzzy: list[str] = _link(
+        "Column that splink compares, for claims likewise (needs the extra linkage); repeatable.",
+        list,
+        option="link-fuzzy",
+    )
+    confirm: str | None = _link(
+        "Column in which payees name those that are the same payee (several: a; b). Two that name each "
+        "other are paid as one."
+    )
+    edges: str | None = _link(
+        "Your own table id_l, id_r, probability of who is one payee; it stands alone."
+    )
+    between: Literal["identities", "units"] = _link(
+        "What that table matches: identities or units.", "identities", option="edges-between"
+    )
     probability: float = Field(default=0.95, gt=0, le=1)
 
 
 class PayoutSpec(Document):
-    """A whole payout run."""
+    """The settings of a payout run.
 
-    amount: Annotated[str, Setting("Amount to divide, such as 10000.00.", _MONEY)]
-    currency: Annotated[str, Setting("Its currency; EUR if left out.", _MONEY)] = "EUR"
-    period: Annotated[
-        str | None, Setting('What the run pays for, such as "June 2026"; stands on pages.', _MONEY)
-    ] = Field(default=None, max_length=100)
-    negative: Annotated[
-        Literal["zero", "carry"],
-        Setting(
-            "Scores below zero, which accuracy has and coverage has not: carry (to the next run; if left out) or "
-            "zero (count as nothing).",
-            _MONEY,
-        ),
-    ] = "carry"
-    learner: Annotated[
-        str,
-        Setting(
-            "What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
-            "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; "
-            "or the accuracy over chance of knn, ridge, logistic, ...; scores of another tool (--scores); a "
-            "function of your own (--load); see: list utility.",
-            _UTILITY,
-            "utility",
-        ),
-    ] = RECOMMENDED
-    theta: Annotated[
-        str,
-        Setting(
-            "Similarity threshold: auto (if left out), none, or a number, which may cost the honest at most 1 %.",
-            _UTILITY,
-        ),
-    ] = "auto"
-    encoder: Annotated[
-        str | None, Setting("Encoder of texts or images; see: list encoder.", _COLUMNS)
-    ] = None
-    checks: Annotated[
-        int,
-        Setting(
-            "How many units of each payee are to be checked before the run can be approved: 3 if left out, 0 for "
-            "none. See: check --help.",
-            _CHECKS,
-        ),
-    ] = Field(default=3, ge=0, le=MOST_CHECKS)
-    power: Annotated[
-        float, Setting("How often a check finds a unit that is not genuine; 0.8 if left out.", _CHECKS)
-    ] = 0.8
-    leak_check: Annotated[
-        LeakCheck,
-        Setting(
-            "Units that are validation rows, or nearly: drop (they earn nothing; if left out), error, or off "
-            "(they are paid).",
-            _CHECKS,
-        ),
-    ] = "drop"
-    quarantine: Annotated[
-        bool,
-        Setting(
-            "Set bad rows of the submissions aside, list them in quarantine.csv and go on, instead of stopping. "
-            "Validation rows are never set aside.",
-            _CHECKS,
-        ),
-    ] = False
-    audit: Annotated[bool, Setting("Attack a sample of the market for the report.", _CHECKS)] = True
-    opens: Annotated[
-        str | None,
-        Setting("When the market began (2026-05-01, or with a time): earlier units are listed.", _TIMES),
-    ] = None
-    closes: Annotated[
-        str | None,
-        Setting(
-            "When it closed, likewise: later units are listed. If left out: those later than now.",
-            _TIMES,
-        ),
-    ] = None
-    beacon: Annotated[
-        str | None,
-        Setting(
-            "Text that breaks ties between units of equal time: announce beforehand what it will "
-            "be, such as tomorrow's public random number. If left out: a digest of the validation rows.",
-            _TIMES,
-        ),
-    ] = None
-    strict: Annotated[
-        bool,
-        Setting(
-            "Stop, instead of warning, where times are missing, equal, too early or in the future.",
-            _TIMES,
-        ),
-    ] = False
+    Every setting, its default and its help are listed by ``datamarket pay --help``.
+    """
+
+    amount: str = _money("Amount to divide, such as 10000.00.", ...)
+    currency: str = _money("Its currency; EUR if left out.", "EUR")
+    period: str | None = _money(
+        'What the run pays for, such as "June 2026"; stands on pages.', max_length=100
+    )
+    negative: Literal["zero", "carry"] = _money(
+        "Scores below zero, which accuracy has and coverage has not: carry (to the next run; if left out) or "
+        "zero (count as nothing).",
+        "carry",
+    )
+    learner: str = _utility(
+        "What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
+        "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; "
+        "or the accuracy over chance of knn, ridge, logistic, ...; scores of another tool (--scores); a "
+        "function of your own (--load); see: list utility.",
+        RECOMMENDED,
+        option="utility",
+    )
+    theta: str = _utility(
+        "Similarity threshold: auto (if left out), none, or a number, which may cost the honest at most 1 %.",
+        "auto",
+    )
+    encoder: str | None = _column("Encoder of texts or images; see: list encoder.")
+    checks: int = _check(
+        "How many units of each payee are to be checked before the run can be approved: 3 if left out, 0 for "
+        "none. See: check --help.",
+        3,
+        ge=0,
+        le=MOST_CHECKS,
+    )
+    power: float = _check("How often a check finds a unit that is not genuine; 0.8 if left out.", 0.8)
+    leak_check: LeakCheck = _check(
+        "Units that are validation rows, or nearly: drop (they earn nothing; if left out), error, or off "
+        "(they are paid).",
+        "drop",
+    )
+    quarantine: bool = _check(
+        "Set bad rows of the submissions aside, list them in quarantine.csv and go on, instead of stopping. "
+        "Validation rows are never set aside.",
+        False,
+    )
+    audit: bool = _check("Attack a sample of the market for the report.", True)
+    opens: str | None = _time(
+        "When the market began (2026-05-01, or with a time): earlier units are listed."
+    )
+    closes: str | None = _time(
+        "When it closed, likewise: later units are listed. If left out: those later than now."
+    )
+    beacon: str | None = _time(
+        "Text that breaks ties between units of equal time: announce beforehand what it will "
+        "be, such as tomorrow's public random number. If left out: a digest of the validation rows."
+    )
+    strict: bool = _time(
+        "Stop, instead of warning, where times are missing, equal, too early or in the future.", False
+    )
     seed: int = Field(default=0, ge=0)
     columns: Columns = Columns()
     files: Files = Files()
@@ -285,51 +232,35 @@ class PayoutSpec(Document):
 
     @field_validator("theta")
     @classmethod
-    def _theta(cls, value: str) -> str:
+    def _read_theta(cls, value: str) -> str:
         if value in ("auto", "none"):
             return value
-        try:
-            number = float(value)
-        except ValueError as error:
-            raise ParameterError("theta", value, "choose auto, none or a number below 1") from error
-        if not -1 < number <= 1:
-            raise ParameterError("theta", value, "choose auto, none or a number in (-1, 1]")
-        return repr(number)
+        with suppress(ValueError):
+            if -1 < float(value) <= 1:
+                return repr(float(value))
+        raise ParameterError("theta", value, "choose auto, none or a number in (-1, 1]")
 
     @field_validator("power")
     @classmethod
-    def _power(cls, value: float) -> float:
+    def _require_power(cls, value: float) -> float:
         return Checks(power=value).power  # refuses what is no power, in one place
 
-    @field_validator("period")
+    @field_validator("period", "beacon")
     @classmethod
-    def _readable(cls, value: str | None) -> str | None:
+    def _require_plain_text(cls, value: str | None, info: Any) -> str | None:
         if value is not None and not (value.strip() and value.isprintable()):
-            raise ParameterError("period", ascii(value), "write it as plain text, such as June 2026")
-        return value
-
-    @field_validator("beacon")
-    @classmethod
-    def _announced(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
             raise ParameterError(
-                "beacon",
-                value,
-                "give the text that was announced, or leave it out: the validation rows then decide",
-            )
-        if value is not None and not value.isprintable():
-            raise ParameterError(
-                "beacon", ascii(value), "it holds characters that cannot be read; announce plain text"
+                info.field_name, ascii(value), "write it as plain text, such as June 2026"
             )
         return value
 
     @field_validator("opens", "closes", mode="before")
     @classmethod
-    def _written(cls, value: Any) -> Any:
+    def _write_date(cls, value: Any) -> Any:
         return value.isoformat() if isinstance(value, datetime.date) else value  # TOML has dates
 
     @model_validator(mode="after")
-    def _in_order(self) -> PayoutSpec:
+    def _require_order(self) -> PayoutSpec:
         opening, closing = self.opening, self.closing
         if opening is not None and closing is not None and opening >= closing:
             raise ParameterError("closes", self.closes, f"it must be later than opens ({self.opens})")
@@ -362,20 +293,19 @@ class PayoutSpec(Document):
 
     @property
     def worth(self) -> Worth:
-        """The same in words."""
+        """What is paid for, in words."""
         return worth_of(self.learner)
 
     @property
     def spot_checks(self) -> Checks:
-        """The checks that the run asks for."""
+        """The spot checks that the run requires."""
         return Checks(self.checks, self.power)
 
     def mechanism(self, evidence: str) -> Mechanism:
-        """The recommended mechanism with the evidence that may be used, sources and the beacon.
+        """Build the recommended mechanism with this evidence, the sources and the beacon.
 
-        Leaks that are errors are refused at the door of the run, so that the mechanism has none to refuse.
+        Leaks that are errors are refused before the mechanism sees any, so that it drops or keeps them.
         """
-        check = "off" if self.leak_check == "off" else "drop"
         layer = LAYERS.create(evidence)
         if isinstance(layer, Lineage):
             sources = self.columns.trusted_source is not None
@@ -384,22 +314,22 @@ class PayoutSpec(Document):
         return get_mechanism(
             "recommended",
             evidence=layer,
-            leak_check=check,
+            leak_check="off" if self.leak_check == "off" else "drop",
             seed=self.seed,
             beacon=self.beacon or "",
         )
 
 
-def _settings(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, Setting]]:
+def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
     for name, field in model.model_fields.items():
-        kind = get_origin(field.annotation) or field.annotation
+        kind: Any = get_origin(field.annotation) or field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from _settings(kind, f"{name}.")
-        for found in field.metadata:
-            if isinstance(found, Setting):
-                option = found.option or name.replace("_", "-")
-                plain: Any = kind if kind in (bool, int, float, list) else str
-                yield f"{before}{name}", replace(found, option=option, kind=plain)
+        extra = field.json_schema_extra
+        if isinstance(extra, dict):
+            option = str(extra["option"] or name.replace("_", "-"))
+            kind = kind if kind in (bool, int, float, list) else str
+            yield f"{prefix}{name}", Setting(field.description or "", str(extra["panel"]), option, kind)
 
 
 SETTINGS = dict(_settings(PayoutSpec))
@@ -413,16 +343,16 @@ def _seconds(name: str, text: str, days: int) -> float:
             return seconds
     try:
         moment = datetime.datetime.fromisoformat(text)
-        alone = len(text) <= len("2026-05-31")
     except ValueError as error:
-        how = "write a date (2026-05-31), a date with a time (2026-05-31T18:00), or seconds"
-        raise ParameterError(name, text, looks_like(text) or how) from error
+        remedy = "write a date (2026-05-31), a date with a time (2026-05-31T18:00), or seconds"
+        raise ParameterError(name, text, looks_like(text) or remedy) from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-    return aware.timestamp() + (86_400 * days if alone else 0)
+    is_date = len(text) <= len("2026-05-31")
+    return aware.timestamp() + (86_400 * days if is_date else 0)
 
 
 def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
-    """The spec of a TOML file, with flags (None: not given) on top."""
+    """Read the settings of a TOML file, with options (None: not given) on top."""
     data: dict[str, Any] = {}
     if config is not None:
         try:
@@ -435,52 +365,71 @@ def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
                     f"{str(config)!r} says both utility and learner, which are one setting; keep utility"
                 )
             data["learner"] = data.pop("utility")
-        for name in ("cluster", "device", "memory"):
-            if name in data:
-                raise ParameterError(
-                    name,
-                    data[name],
-                    f"it changes no result, so it is no setting of a run; say --{name} instead",
-                )
+        for name in data.keys() & {"cluster", "device", "memory"}:
+            remedy = f"it changes no result, so it is no setting of a run; say --{name} instead"
+            raise ParameterError(name, data[name], remedy)
     return checked_spec(nested(flags, data))
 
 
 def nested(flags: Mapping[str, Any], data: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Settings by names with points (``columns.id``; None: not given) as the spec nests them, on top of others."""
+    """Nest settings by names with points (``columns.id``; None: not given) on top of others."""
     data = {} if data is None else data
     for name, value in flags.items():
         if value is None or value == []:
             continue
         *path, last = name.split(".")
-        place = data
+        section = data
         for part in path:
-            place = place.setdefault(part, {})
-        place[last] = value
+            section = section.setdefault(part, {})
+        section[last] = value
     return data
 
 
+def flat_settings(spec: PayoutSpec) -> dict[str, Any]:
+    """List the settings that differ from their defaults, by their names with points: ``columns.id``."""
+    flat: dict[str, Any] = {}
+    for name, value in spec.model_dump(exclude_defaults=True).items():
+        flat |= (
+            {f"{name}.{key}": v for key, v in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+    return flat
+
+
+def to_toml(spec: PayoutSpec) -> str:
+    """Write the settings as a file for ``--config``; values stand as JSON, which for these types is TOML."""
+    sections: dict[str, list[str]] = {}
+    for name, value in flat_settings(spec).items():
+        section, _, key = name.rpartition(".")
+        text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        sections.setdefault(section, []).append(f"{key} = {text}")
+    return (
+        "\n\n".join(
+            "\n".join([f"[{section}]", *lines] if section else lines)
+            for section, lines in sections.items()
+        )
+        + "\n"
+    )
+
+
 def faults_of(flags: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with settings, by their names with points, a line for each that is; empty where all are good."""
+    """Find what is wrong with settings, by their names with points; empty where all are good."""
     faults = dict[str, str]()
     for name, value in {"amount": None, **flags}.items():
         alone = {"amount": "1", name: value}
-        if (
-            name == "amount"
-        ):  # how many digits it may have is up to the currency, which may be what is wrong
-            alone |= (
-                {"currency": flags.get("currency")}
-                if not _fault({"currency": flags.get("currency")})
-                else {}
-            )
-        if found := _fault(alone):
-            faults[name] = found[1]
-    if not faults and (found := _fault(flags)):
-        faults[found[0]] = found[1]
+        currency = {"currency": flags.get("currency")}
+        if name == "amount" and not _fault(currency):  # the currency says how many digits it may have
+            alone |= currency
+        if fault_here := _fault(alone):
+            faults[name] = fault_here[1]
+    if not faults and (together := _fault(flags)):
+        faults[together[0]] = together[1]
     return faults
 
 
 def _fault(flags: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Which setting is wrong, as far as it is said, and how."""
+    """Return which setting is wrong, as far as that is known, and how."""
     try:
         checked_spec(nested({"amount": "1", **flags}))
     except ParameterError as error:
@@ -491,7 +440,7 @@ def _fault(flags: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def checked_spec(data: Any) -> PayoutSpec:
-    """A spec from plain values; what is wrong is said in one line."""
+    """Validate settings given as plain values; refuse them in one line."""
     try:
         spec = PayoutSpec.model_validate(data)
     except ValidationError as error:
@@ -505,3 +454,110 @@ def checked_spec(data: Any) -> PayoutSpec:
     spec.minor  # noqa: B018  an impossible amount is refused before anything is read
     spec.utility  # noqa: B018
     return spec
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Hold the words for what a utility measures, as reports, screens and errors use them."""
+
+    total: str  # the name of what all units together are worth
+    divided: str  # by what the amount is divided
+    plain: str  # the same, for those who are paid
+    score: str  # what a score is a part of, after the number
+    nothing: str  # why there may be nothing to divide by
+    alone: str  # what previously acquired units are worth
+    signed: bool = True  # whether scores can be below zero
+    by_distance: bool = False  # whether shorter vectors can be nearer to every row
+    percent: bool = False  # whether worth is a part of a whole
+
+    def shown(self, worth: float) -> str:
+        """Write a worth as people read it."""
+        return f"{worth:.1%}" if self.percent else f"{worth:.4g}"
+
+
+_ACCURACY = Worth(
+    total="accuracy over chance",
+    divided="what their data teach a model",
+    plain="how much better a model becomes by learning from their units, on examples that are kept secret",
+    score=" of the accuracy over chance",
+    nothing="the data teach no more than chance",
+    alone="A model that learns from these alone is right on {} of the validation rows",
+    by_distance=True,
+    percent=True,
+)
+_COVERED = Worth(
+    total="validation rows covered",
+    divided="how much of the validation rows their units cover: a row counts by how much closer the nearest unit "
+    "of its label is to it than strangers are, and is shared by all whose units are near it",
+    plain="how well their units match examples of what is wanted, which are kept secret: the closer a unit comes to "
+    "one, the more it counts, and an example that units of several payees come close to is shared among them",
+    score=": so much of the validation rows is covered by its units; where others' units are near a row, it is shared",
+    nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
+    alone="These alone cover {} of the validation rows",
+    signed=False,
+    percent=True,
+)
+_COVERED_UNLABELLED = replace(
+    _COVERED,
+    divided=_COVERED.divided.replace(" of its label", ""),
+    nothing=_COVERED.nothing.replace(" of its label", ""),
+)
+_EXPLAINED = Worth(
+    total="variance explained",
+    divided="how well a model that learns from their units predicts the numbers of the validation rows: by so much of "
+    "their variance it is nearer to them than their mean is",
+    plain="how much nearer a model that learns from their units comes to numbers that are kept secret than their mean "
+    "does",
+    score=" of the variance explained",
+    nothing="the data predict the numbers no better than their mean does",
+    alone="A model that learns from these alone explains {} of the variance of the validation rows",
+    by_distance=True,
+    percent=True,
+)
+_SCORED = Worth(
+    total="scores, summed",
+    divided="what the scores say that another tool has computed: each unit counts with the mean of its scores over the "
+    "validation rows",
+    plain="scores that a tool has computed: how much each of their units contributes to a model, on examples that are "
+    "kept secret",
+    score=": so much do the scores of its units come to, each in the mean over the validation rows",
+    nothing="the scores of all units together come to nothing, or to less",
+    alone="The scores of these alone come to {}",
+)
+_OWN = Worth(
+    total="worth of all units",
+    divided="what their units add to a utility of the operator's own",
+    plain="how much their units add to what the operator measures data by, on examples that are kept secret",
+    score=" of the worth of all units",
+    nothing="the operator's utility is worth no more with the units than without",
+    alone="These alone are worth {}",
+)
+
+
+def worth_of(learner: str, *, labelled: bool = True) -> Worth:
+    """Return the words for a utility, in a run where labels count or do not."""
+    utility = LEARNERS.create(learner)
+    if isinstance(utility, Coverage):
+        return _COVERED if utility.labels and labelled else _COVERED_UNLABELLED
+    if isinstance(utility, ImportedScores):
+        return _SCORED
+    if utility.paid_from != "chance" and isinstance(utility, FunctionUtility):
+        return _OWN
+    return _EXPLAINED if utility.target == "number" else _ACCURACY
+
+
+@dataclass(frozen=True)
+class ResolvedCoverage:
+    """Hold what a coverage utility comes to on the validation rows of a run."""
+
+    similarity: str  # the one that ``auto`` stands for, or that was named
+    strangers: float  # c: the similarity that counts as none
+
+
+def resolve_coverage(learner: str, validation: Features) -> ResolvedCoverage | None:
+    """Return the similarity and c that coverage resolves to; None for other utilities."""
+    utility = LEARNERS.create(learner)
+    if not isinstance(utility, Coverage):
+        return None
+    resolved = SIMILARITIES.create(utility.similarity).settled(validation)
+    return ResolvedCoverage(written(resolved), utility.strangers(validation))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
-from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by, seniority_ranks
+from datamarket_gym.evidence.graph import AcquiredMatches, Clusters, Edges, clusters_by, seniority_ranks
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.execution.arrays import Codes, Values
@@ -23,7 +23,6 @@ from datamarket_gym.execution.files import json_text, read_json
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import Format, Run, record_format
 from datamarket_gym.mechanism.mechanism import Mechanism
-from datamarket_gym.mechanism.payments import among
 from datamarket_gym.mechanism.pipeline import (
     Pipeline,
     find_leaked_units,
@@ -31,19 +30,23 @@ from datamarket_gym.mechanism.pipeline import (
     nearest_units,
     require_playable,
 )
-from datamarket_gym.mechanism.preparation import OPEN, Known
 from datamarket_gym.mechanism.representatives import CanonicalUnits, represent_clusters
 from datamarket_gym.payout.acquired_units import ROLE as PRIOR
 from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, overridden_known
-from datamarket_gym.payout.checks.earlier_draft import Settles
+from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.imported_scores import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, LogHead, placed
-from datamarket_gym.payout.intervals import half_width, moved_at_most, standard_errors, validation_groups
-from datamarket_gym.payout.ledger.disputes import fitting
-from datamarket_gym.payout.ledger.runs import Taken
+from datamarket_gym.payout.intake.times import IntakeLog, LogTip, absolute_address
+from datamarket_gym.payout.ledger.disputes import select_overrides
+from datamarket_gym.payout.ledger.runs import LedgerInputs
 from datamarket_gym.payout.manifest import require_as_written, run_id
+from datamarket_gym.payout.money import (
+    half_width,
+    moved_at_most,
+    standard_errors,
+    validation_groups,
+)
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.operator_evidence import operator_matches, payees
 from datamarket_gym.payout.overrides import Override, overridden, read_overrides
@@ -74,14 +77,14 @@ class Places(Shown):
     prior: tuple[Path, ...] = ()  # folders of earlier runs, the oldest first
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
-    upto: LogHead | None = None
+    upto: LogTip | None = None
 
     def as_dict(self) -> dict[str, str]:
-        """Absolute paths by role, or queries, for the book."""
+        """Absolute paths by role, or queries, for the ledger."""
         named = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
         named |= {f"{PRIOR} {i}": folder for i, folder in enumerate(self.prior, 1)}
         found = {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
-        return found if self.intake is None else found | {INTAKE: placed(self.intake)}
+        return found if self.intake is None else found | {INTAKE: absolute_address(self.intake)}
 
 
 @dataclass(frozen=True)
@@ -91,23 +94,27 @@ class PayoutJob:
     spec: PayoutSpec
     inputs: Inputs
     overrides: list[Override]
-    taken: Taken
+    taken: LedgerInputs
     edge_table: Path | None
     run: str
-    settles: Settles | None = None
+    settles: SettledDraft | None = None
     left_out: tuple[
         str, ...
     ] = ()  # what disputes decided of units and identities that are not in the run
 
     @classmethod
     def read(
-        cls, places: Places, spec: PayoutSpec, settles: Settles | None = None, taken: Taken | None = None
+        cls,
+        places: Places,
+        spec: PayoutSpec,
+        settles: SettledDraft | None = None,
+        taken: LedgerInputs | None = None,
     ) -> PayoutJob:
         """Read the inputs; without the units that checks of the run that this one settles found.
 
-        ``taken`` is what the book brings: balances, and overrides by which disputes were resolved.
+        ``taken`` is what the ledger brings: balances, and overrides by which disputes were resolved.
         """
-        taken = taken or Taken()
+        taken = taken or LedgerInputs()
         own = read_overrides(places.overrides)
         edge_table = places.edges
         if edge_table is None and spec.linkage.edges is not None:
@@ -128,7 +135,7 @@ class PayoutJob:
         earlier = tuple(AcquiredRun.read(folder) for folder in places.prior)
         if earlier:
             inputs = inputs.given(AcquiredUnits.read(earlier, inputs.kind), spec)
-        standing, left_out = fitting(
+        standing, left_out = select_overrides(
             taken.overrides, inputs.units_named(taken.overrides), inputs.identities
         )
         overrides, taken = [*own, *standing], replace(taken, overrides=standing)
@@ -194,7 +201,9 @@ class PayoutPipeline(Pipeline):
     payday: PayoutJob
     run: Run | FinishedRun
     reuse: NearestRows | None = None  # kept by another run; the results are the same without
-    asked: dict[str, Values] = field(default_factory=dict)  # as `judged_threshold` keeps it, if made now
+    asked: dict[str, Values] = field(
+        default_factory=dict
+    )  # as `measure_threshold` keeps it, if made now
     overrides: list[Override] = field(init=False)  # of units of this run
 
     def __post_init__(self) -> None:
@@ -208,7 +217,7 @@ class PayoutPipeline(Pipeline):
         """Find the units that are validation rows."""
         return self.payday.leaks
 
-    def judge_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
+    def measure_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
         """Choose the threshold, or read which was chosen."""
         progress = self.run.progress
         progress.stage("checking which similarity threshold may be used")
@@ -235,7 +244,7 @@ class PayoutPipeline(Pipeline):
         nearest = self.run_stage("nearest", NearestRows, find_nearest)
         return match_units(mechanism, submission, utility=self.utility, nearest=nearest)
 
-    def override_acquired(self, known: Known, rows: Codes) -> Known:
+    def override_acquired(self, known: AcquiredMatches, rows: Codes) -> AcquiredMatches:
         """Apply the overrides that name units of earlier runs; the others are about units of this run."""
         prior = self.payday.inputs.prior
         assert prior is not None
@@ -253,10 +262,10 @@ class PayoutPipeline(Pipeline):
         if not len(known) and not self.overrides:
             return clusters
         overrides = [each.without(absent) for each in self.overrides]
-        rank = seniority_ranks(submission, clusters.lot)
+        rank = seniority_ranks(submission, clusters.tie_breaker)
         edges = Edges.concat([clusters.edges, known]).once()
         edges = overridden(edges, overrides, ids, "units", rank)
-        return clusters_by(submission, edges, clusters.granularity, clusters.lot)
+        return clusters_by(submission, edges, clusters.granularity, clusters.tie_breaker)
 
     def represent(self, clusters: Clusters, prefix: str) -> CanonicalUnits:
         """Keep which rows stand for the clusters, and take what they hold from the submission."""
@@ -291,7 +300,7 @@ def compute_results(
 ) -> Results:
     """Compute everything up to the cents, or read what of it the run's folder keeps."""
     inputs, spec, utility, progress = payday.inputs, payday.spec, payday.utility, run.progress
-    mechanism = spec.mechanism(OPEN)
+    mechanism = spec.mechanism("lineage@auto")
     pipeline = PayoutPipeline(mechanism, utility, payday=payday, run=run, reuse=reuse)
     progress.stage("looking for leaked validation rows")
     matching = pipeline.match(inputs.submission)
@@ -301,11 +310,11 @@ def compute_results(
     progress.stage(f"scoring {clusters.n_clusters:,} clusters")
     groups = validation_groups(utility.features, utility.label, mechanism.seed)
     pipeline.count_progress(clusters)
-    paid = among(pipeline.value(clusters, groups=groups), inputs.everyone)
+    paid = pipeline.value(clusters, groups=groups).extended_to(inputs.everyone)
     progress.stage("scoring once more without evidence")
-    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.lot)
+    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.tie_breaker)
     pipeline.count_progress(apart)
-    plain = among(pipeline.value(apart, "without_evidence_"), inputs.everyone)
+    plain = pipeline.value(apart, "without_evidence_").extended_to(inputs.everyone)
     cents, without = (
         in_cents(each, playing, spec, owners.group, payday.taken.opening, payday.unpaid)
         for each in (paid, plain)
@@ -314,5 +323,5 @@ def compute_results(
         spec, playing, utility, matching.threshold, matching.mechanism, payday.overrides, paid, owners, cents.names,
         cents.division, raw_scores(paid), standard_errors(cents.payer, paid.scores),
         half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid,
-        inputs.named(matching.leaks), inputs.named_known(matching.known), pipeline.asked,
+        inputs.named(matching.leaks), inputs.named_known(matching.acquired), pipeline.asked,
     )  # fmt: skip

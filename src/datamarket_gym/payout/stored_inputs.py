@@ -19,11 +19,11 @@ from datamarket_gym.execution.files import read_json, replacing, sha256, write_j
 from datamarket_gym.payout.acquired_units import ROLE as PRIOR
 from datamarket_gym.payout.acquired_units import as_said
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import LogHead
+from datamarket_gym.payout.intake.times import LogTip
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerError, RunRecord
 from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.store import Head, begun, holds, open_ledger, within_reach
+from datamarket_gym.payout.ledger.store import Tip, has_ledger, holds_tip, is_readable, open_ledger
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest
 from datamarket_gym.payout.settings import PayoutSpec
@@ -55,10 +55,10 @@ def fetched(
         )  # fmt: skip
 
 
-def keep(places: Places, folder: Path, upto: LogHead | None = None) -> None:
+def keep(places: Places, folder: Path, upto: LogTip | None = None) -> None:
     """Put the answers that a run was made of into its folder, and how far its intake log counts."""
     if upto is not None:
-        write_json(_log_head(folder), asdict(upto))
+        write_json(_log_tip(folder), asdict(upto))
     for role in places.queries:
         read, kept = getattr(places, role), path_of(folder, role)
         if kept.is_file() and sha256(kept) == sha256(read):
@@ -68,57 +68,57 @@ def keep(places: Places, folder: Path, upto: LogHead | None = None) -> None:
             shutil.copyfile(read, part)
 
 
-def kept_head(folder: Path) -> LogHead | None:
+def stored_log_tip(folder: Path) -> LogTip | None:
     """How far the intake log counts for the run of a folder, finished or not; None where it is not begun.
 
     A run that was killed goes on with the log as it was, whatever arrived since.
     """
     if (folder / MANIFEST).is_file():
-        return log_head(read_manifest(folder))
-    path = _log_head(folder)
-    return _head(read_json(path), repr(str(path))) if path.is_file() else None
+        return log_tip(read_manifest(folder))
+    path = _log_tip(folder)
+    return _tip(read_json(path), repr(str(path))) if path.is_file() else None
 
 
-def log_head(manifest: dict[str, Any]) -> LogHead | None:
+def log_tip(manifest: dict[str, Any]) -> LogTip | None:
     """How far the intake log counts for a finished run; None where it takes no times from one."""
     said = manifest.get(INTAKE)
-    return None if said is None else _head(said, f"manifest.json: {INTAKE}")
+    return None if said is None else _tip(said, f"manifest.json: {INTAKE}")
 
 
 def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None:
     """Refuse an intake log that does not hold what earlier runs took their times from.
 
     An older copy to which others were then added says otherwise who was first, and is whole by itself. Earlier runs
-    are those of the book and those that are named, as far as they lie where they were.
+    are those of the ledger and those that are named, as far as they lie where they were.
     """
-    if not begun(where):
+    if not has_ledger(where):
         return  # whoever opens it says so
     log = open_ledger(where)
     now = log.accounts()
     entered = [Path(record.places.get("run", "")) for record in accounts.runs.values()]
     for folder in (*prior, *entered):
-        said = read_json(folder / MANIFEST) if within_reach(folder / MANIFEST) else None
-        head = log_head(said) if isinstance(said, dict) else None
-        if head is None or head.log != now.id or holds(now.entries, Head(head.number, head.head)):
+        said = read_json(folder / MANIFEST) if is_readable(folder / MANIFEST) else None
+        tip = log_tip(said) if isinstance(said, dict) else None
+        if tip is None or tip.log != now.id or holds_tip(now.entries, Tip(tip.number, tip.tip)):
             continue
         raise LedgerError(
-            f"the intake log {log.where!r} does not hold entry {head.number} as the run in {str(folder)!r} took its "
+            f"the intake log {log.where!r} does not hold entry {tip.number} as the run in {str(folder)!r} took its "
             "times from it: it is an older copy, or one that was written anew since, and says otherwise who was first. "
             "Bring the right copy back"
         )
 
 
-def _head(said: Any, where: str) -> LogHead:
-    kinds = {"log": str, "number": int, "head": str}
+def _tip(said: Any, where: str) -> LogTip:
+    kinds = {"log": str, "number": int, "tip": str}
     if not isinstance(said, dict) or {name: type(each) for name, each in said.items()} != kinds:
         raise RunError(
-            f"{where} does not say how far the intake log counts (log, number, head); restore it from a copy, or pay "
+            f"{where} does not say how far the intake log counts (log, number, tip); restore it from a copy, or pay "
             "into another folder"
         )
-    return LogHead(**said)
+    return LogTip(**said)
 
 
-def _log_head(folder: Path) -> Path:
+def _log_tip(folder: Path) -> Path:
     return folder / FOLDER / f"{INTAKE}.json"
 
 
@@ -138,8 +138,8 @@ def places_of(
 ) -> Places:
     """Where a run's inputs are: as named, else in its folder if they are answers, else where they were.
 
-    ``record`` is the run as its book has it, where that is at hand. ``prior`` are the folders of earlier runs, if they
-    were moved.
+    ``record`` is the run as its ledger has it, where that is at hand. ``prior`` are the folders of earlier runs, if
+    they were moved.
     """
     record = record or run_of(folder)
     asked = {role: said for role, said in record.places.items() if is_query(said)}
@@ -151,7 +151,7 @@ def places_of(
     return Places(
         submissions or known["submissions"], validation or known["validation"], known.get("overrides"),
         reference or known.get("reference"), edges=known.get("edges"), scores=known.get("scores"), prior=earlier,
-        queries=asked, intake=intake or record.places.get(INTAKE), upto=log_head(read_manifest(folder)),
+        queries=asked, intake=intake or record.places.get(INTAKE), upto=log_tip(read_manifest(folder)),
     )  # fmt: skip
 
 

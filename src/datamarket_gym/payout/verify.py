@@ -1,11 +1,11 @@
-"""verify: do the files of a run and its book still say what was worked out, and does working it out again agree?
+"""verify: do the files of a run and its ledger still say what was worked out, and does working it out again agree?
 
-The book by itself (`book.examined`): its file, its rules, its chain and its sums. Then the run: hashes of all outputs
-against the manifest, the manifest against itself and against the entry of the book, sums against the amount, and the
-three places that hold payments (CSV, Parquet, book) against each other; the draw of spot checks is worked out again,
-and answers and settlement are held against it. ``recompute`` runs the whole payout again from the inputs, in a
-folder of its own, and compares what is in the files: amounts to the cent, other numbers to 1e-9. Pages are not
-compared, nor bytes: another machine may write the same numbers otherwise.
+The ledger by itself (`ledger.examined`): its file, its rules, its chain and its sums. Then the run: hashes of all
+outputs against the manifest, the manifest against itself and against the entry of the ledger, sums against the
+amount, and the three places that hold payments (CSV, Parquet, ledger) against each other; the draw of spot checks is
+worked out again, and answers and settlement are held against it. ``recompute`` runs the whole payout again from the
+inputs, in a folder of its own, and compares what is in the files: amounts to the cent, other numbers to 1e-9. Pages
+are not compared, nor bytes: another machine may write the same numbers otherwise.
 
 Approving a run: its warnings are answered, it is worked out again to the cent, and only then is it entered.
 """
@@ -29,15 +29,20 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.payout.acquired_units import ROLE as PRIOR
-from datamarket_gym.payout.checks.agreement import agreements
+from datamarket_gym.payout.checks.agreement import verify_checks
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerError, RunRecord
-from datamarket_gym.payout.ledger.integrity import anchored, ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import approve, require_answers, standing_approvals, taken_of
+from datamarket_gym.payout.ledger.integrity import check_checkpoints, ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import (
+    approve,
+    ledger_inputs_of,
+    require_accepted,
+    valid_approvals,
+)
 from datamarket_gym.payout.ledger.store import FILE as RECEIPT
-from datamarket_gym.payout.ledger.store import Ledger, holds, read_receipt, within_reach
+from datamarket_gym.payout.ledger.store import Ledger, holds_tip, is_readable, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEEDS,
@@ -55,27 +60,27 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import as_drafted, stated
+from datamarket_gym.payout.report.status import check_state, read_draft
 from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stages import PayoutJob, Places
-from datamarket_gym.payout.stored_inputs import kept_checks, log_head, places_of
+from datamarket_gym.payout.stored_inputs import kept_checks, log_tip, places_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
 _NEAR = 1e-9
 
 
-def verify_ledger(book: Ledger, anchor: Path | None = None) -> list[Check]:
-    """All checks of a book, and of the files of its runs, where they still lie where they were made."""
-    checks = book.examined()
+def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]:
+    """All checks of a ledger, and of the files of its runs, where they still lie where they were made."""
+    checks = ledger.examined()
     if not all(check.good for check in checks):
         return checks
-    accounts = book.accounts()
-    if anchor is not None:
-        checks.append(anchored(accounts.entries, anchor))
+    accounts = ledger.accounts()
+    if checkpoint is not None:
+        checks.append(check_checkpoints(accounts.entries, checkpoint))
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
-        if not within_reach(folder / MANIFEST):
+        if not is_readable(folder / MANIFEST):
             checks.append(
                 Check(f"run {record.run[:16]}", True, f"{record.state}; its files are elsewhere")
             )
@@ -101,22 +106,22 @@ def verify(
     validation: Path | None = None,
     progress: Progress | None = None,
     reference: Path | None = None,
-    anchor: Path | None = None,
+    checkpoint: Path | None = None,
     prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> list[Check]:
-    """All checks of a run and of its book; the inputs are looked for where they were, unless named."""
+    """All checks of a run and of its ledger; the inputs are looked for where they were, unless named."""
     manifest = read_manifest(folder)
     accounts = None
     try:
-        book = ledger_of(folder)
-        checks = book.examined()
+        ledger = ledger_of(folder)
+        checks = ledger.examined()
     except LedgerError as error:  # its files are looked at all the same
-        checks = [Check("book", False, str(error))]
+        checks = [Check("ledger", False, str(error))]
     if all(check.good for check in checks):
-        accounts = book.accounts()
-        if anchor is not None:
-            checks.append(anchored(accounts.entries, anchor))
+        accounts = ledger.accounts()
+        if checkpoint is not None:
+            checks.append(check_checkpoints(accounts.entries, checkpoint))
     checks += _of_run(folder, accounts, intake)
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
         record = accounts.runs[manifest["run"]]
@@ -126,7 +131,7 @@ def verify(
 
 
 def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) -> list[Check]:
-    """The files of a run against each other and against the book; against themselves where the book cannot be read."""
+    """The files of a run against each other and against the ledger; alone where it cannot be read."""
     manifest = read_manifest(folder)
     names = _outputs(manifest)
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in names]
@@ -136,20 +141,20 @@ def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) 
         return checks
     receipt = read_receipt(folder)
     if receipt is not None:
-        good = holds(accounts.entries, receipt.head)
-        said = f"entry {receipt.head.number} is as it was when the run was last entered"
-        lost = f"the book does not hold entry {receipt.head.number} as it was: it was written anew, or cut short"
+        good = holds_tip(accounts.entries, receipt.tip)
+        said = f"entry {receipt.tip.number} is as it was when the run was last entered"
+        lost = f"the ledger does not hold entry {receipt.tip.number} as it was: it was written anew, or cut short"
         checks.append(Check(RECEIPT, good, said if good else lost))
     record = accounts.runs.get(manifest["run"])
     if record is None:
-        return [*checks, Check("run and book", False, "the book holds no such run")]
+        return [*checks, Check("run and ledger", False, "the ledger holds no such run")]
     wrong = "; ".join(_contradictions(folder, manifest, record))
-    checks.append(Check("manifest and book", not wrong, wrong or f"state {record.state}"))
+    checks.append(Check("manifest and ledger", not wrong, wrong or f"state {record.state}"))
     checks += _log(manifest, intake or record.places.get(INTAKE))
     if all(check.good for check in checks):
         checks += _sums(folder, manifest, record)
-        checks.append(stated(folder, record.history))
-        checks += agreements(folder)
+        checks.append(check_state(folder, record.history))
+        checks += verify_checks(folder)
     return checks
 
 
@@ -173,12 +178,12 @@ def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
 
 def _as_drafted(path: Path) -> bytes:
     """The bytes of an output; of a report without the state that was put on it later."""
-    return as_drafted(path.parent) if path.name == REPORT else path.read_bytes()
+    return read_draft(path.parent) if path.name == REPORT else path.read_bytes()
 
 
 def _itself(manifest: dict[str, Any]) -> Check:
     """The manifest against its own id, which is a hash of settings, inputs, overrides and balances."""
-    spec, taken = spec_of(manifest), taken_of(manifest)
+    spec, taken = spec_of(manifest), ledger_inputs_of(manifest)
     overrides = [Override.model_validate(o) for o in manifest["overrides"]]
     again = run_id(
         spec, manifest["inputs"], overrides, taken.opening, settled_by(manifest),
@@ -194,7 +199,7 @@ def _itself(manifest: dict[str, Any]) -> Check:
 
 
 def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -> Iterator[str]:
-    """What a manifest says otherwise than the draft in the book."""
+    """What a manifest says otherwise than the draft in the ledger."""
     if record.manifest != sha256(folder / MANIFEST):
         yield "manifest.json is not the one that was entered"
     settles, spec = settled_by(manifest), spec_of(manifest)
@@ -207,17 +212,17 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
     }  # fmt: skip
     for name, value in said.items():
         if getattr(record, name) != value:
-            yield f"{name} in the book is {getattr(record, name)!r}, in the manifest {value!r}"
+            yield f"{name} in the ledger is {getattr(record, name)!r}, in the manifest {value!r}"
 
 
 def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
     """Whether the intake log that a run's times are from still holds what they were taken from."""
-    upto = log_head(manifest)
+    upto = log_tip(manifest)
     if upto is None:
         return []
     try:
         if where is None:
-            raise LedgerError("the book does not say where it is; name it with --intake")
+            raise LedgerError("the ledger does not say where it is; name it with --intake")
         return [IntakeLog.open(where, upto).examined()]
     except LedgerError as error:
         return [Check("intake log", False, str(error))]
@@ -247,9 +252,9 @@ def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Che
             "sum of payments", paid == manifest["amount"], f"{text(paid)} of {text(manifest['amount'])}"
         ),
         Check("sum of balances", balances == opening, f"{text(balances)}, brought in {text(opening)}"),
-        Check("warnings.json, book", read_warnings(folder) == warned, f"{len(warned)} warnings"),
+        Check("warnings.json, ledger", read_warnings(folder) == warned, f"{len(warned)} warnings"),
         Check(
-            "payments.csv, payments.parquet, book",
+            "payments.csv, payments.parquet, ledger",
             table == written == entered,
             f"{len(entered)} identities",
         ),
@@ -261,7 +266,9 @@ def _recomputed(
 ) -> list[Check]:
     progress.stage("reading the inputs again")
     try:
-        payday = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), taken_of(manifest))
+        payday = PayoutJob.read(
+            places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest)
+        )
     except (DataMarketError, OSError) as error:
         return [Check("recomputed", False, f"the inputs cannot be read as they were: {error}")]
     if payday.run != manifest["run"]:
@@ -352,7 +359,7 @@ class Approval:
 def approve_recomputed(
     run: Path,
     by: str | None,
-    despite: Sequence[str],
+    accept: Sequence[str],
     submissions: Path | None = None,
     validation: Path | None = None,
     reference: Path | None = None,
@@ -364,12 +371,12 @@ def approve_recomputed(
     state = run_of(run).state
     if state in APPROVED:
         return Approval(f"was {state} before; nothing changed")
-    require_answers(run, despite)
+    require_accepted(run, accept)
     manifest = sha256(run / MANIFEST)  # of what is worked out again: another may lie there afterwards
     checks = verify(run, True, submissions, validation, progress, reference, prior=prior, intake=intake)
     if wrong := [check for check in checks if not check.good]:
         return Approval(wrong=wrong)
-    after = approve(run, manifest, by, despite)
+    after = approve(run, manifest, by, accept)
     return Approval("approved" if after in APPROVED else _waiting(run))
 
 
@@ -377,10 +384,10 @@ def _waiting(run: Path) -> str:
     """Who has approved a run, and who must still."""
     accounts = ledger_of(run).accounts()
     record = run_of(run, accounts)
-    standing = standing_approvals(accounts, record.run)
+    standing = valid_approvals(accounts, record.run)
     older = [visible(who) for who, _ in record.approvals if who not in standing]
     return (
-        f"approved by {', '.join(map(visible, standing))}; the book asks for {accounts.rules.approvals} people: "
+        f"approved by {', '.join(map(visible, standing))}; the ledger asks for {accounts.rules.approvals} people: "
         + (f"{', '.join(older)} approved before a warning that it has now, and must look at it and approve again"
            if older else "somebody else must approve it, too")
     )  # fmt: skip

@@ -486,7 +486,7 @@ def _collapse(results: Results) -> UnresolvedWarning | None:
     return UnresolvedWarning.of(
         "collapse",
         f"One tree holds {found.largest:,} of {found.units:,} different units",
-        f"{found.words}.",
+        f"{found.message}.",
         count=found.largest,
     )
 
@@ -507,7 +507,7 @@ def _balances(results: Results) -> UnresolvedWarning | None:
         return UnresolvedWarning.of(
             "large_balances",
             title,
-            "No score of this run is below zero: they were brought in from the book. While they are that large, a "
+            "No score of this run is below zero: they were brought in from the ledger. While they are that large, a "
             "run pays by them, and next to nothing for what is new in it. Raise the amount, or end them (datamarket "
             "ledger fund, datamarket ledger write-off) and pay again.",
             items,

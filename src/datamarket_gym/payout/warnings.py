@@ -1,6 +1,6 @@
 """Warnings that stand before money: what a person should look at before a run is approved.
 
-Each has a name. Whoever approves a run says every name that it has (``--accept NAME``), and the book keeps
+Each has a name. Whoever approves a run says every name that it has (``--accept NAME``), and the ledger keeps
 who did. What they are found by is in `datamarket_gym.payout.warning_rules`; this is the rule of approval.
 """
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import Codes, Features, Values
-from datamarket_gym.utilities.accelerators import kept
+from datamarket_gym.utilities.accelerators import compile_cached
 
 _BITS = 11
 _BINS = 1 << _BITS
@@ -99,14 +99,14 @@ def _in_order(s, c, floor, place, g, other_place, other_g, count):  # type: igno
     return m
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _one(s: Values, c: float, floor: float, place: NDArray[np.int32], g: Values) -> int:
     other_place, other_g = np.empty_like(place), np.empty_like(g)
     count = np.empty((2, _BINS), dtype=np.int32)
     return _in_order(s, c, floor, place, g, other_place, other_g, count)
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _add(
     similarity: Features,
     c: float,
@@ -136,7 +136,7 @@ def _add(
                 grouped[place[i]] += value
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def keep(
     z: int,
     who: Codes,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Values
-from datamarket_gym.utilities.accelerators import kept
+from datamarket_gym.utilities.accelerators import compile_cached
 from datamarket_gym.utilities.knn_neighbors import Slack
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def explain(means: Means, coalitions: CoalitionMatrix, heard: Values) -> Values:
 # are multiplied away instead of branched around.
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _soft(
     present: NDArray[np.int8],
     order: NDArray[np.int32],
@@ -110,7 +110,7 @@ def _soft(
                 total[b] += right if unit else right / (wrong + right)
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _majority(
     present: NDArray[np.int8],
     order: NDArray[np.int32],
@@ -145,7 +145,7 @@ def _majority(
                     total[b] += 1.0
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _means(
     present: NDArray[np.int8],
     order: NDArray[np.int32],
@@ -217,7 +217,7 @@ def _bucket(distance, low, high, scale):  # type: ignore[no-untyped-def]
     return int((min(max(distance, low), high) - low) * scale)
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _sort(distances: Values, agrees: NDArray[np.bool_], near: Values, row: NDArray[np.int32]) -> None:
     """Write distances from near to far, and twice the position of each row, and one more where its label agrees."""
     n = len(distances)
@@ -277,7 +277,7 @@ def _slack_at(distance, unit, length):  # type: ignore[no-untyped-def]
     return unit * (apart * apart + length * (4.0 * apart + 3.0 * length))
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _mixed(near: Values, row: NDArray[np.int32], unit: float, length: float) -> NDArray[np.int64]:
     """Starts and stops of runs in which each row is within the slack of the next, and rows of both kinds are."""
     n = len(near)
@@ -302,7 +302,7 @@ def _mixed(near: Values, row: NDArray[np.int32], unit: float, length: float) -> 
     return runs[:found]
 
 
-@kept(__file__, nogil=True)
+@compile_cached(__file__, nogil=True)
 def _add(
     row: NDArray[np.int32], gaps: Values, end_differs: float, end_agrees: float, total: Values
 ) -> None:

@@ -18,9 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numpy.typing import NDArray
 
 from datamarket_gym.errors import require_extra
@@ -175,34 +173,27 @@ def arrays_of(device: str) -> HostArrays:
     return HostArrays() if device == "cpu" else CudaArrays(device)
 
 
-class _ContentCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache of one function, stamped by the content of several files."""
-
-    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
-        super().__init__(function)
-        self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, stamp)
-
-    def filled(self) -> bool:
-        """Whether there is machine code for this stamp."""
-        return bool(self._cache_file._load_index())
-
-
-def kept(*sources: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function as `numba.njit` does and keep it while ``sources`` are the same bytes.
+def compile_cached(*sources: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function with `numba.njit` and cache its machine code while ``sources`` do not change.
 
     ``sources`` are the files whose code or constants are compiled into it, its own included.
     """
+    import numba
+    from numba.core.caching import FunctionCache, IndexDataCacheFile
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
-        dispatcher._cache = _ContentCache(function, stamp(*sources))
+        cache = FunctionCache(function)
+        name = cache._impl.filename_base
+        cache._cache_file = IndexDataCacheFile(cache.cache_path, name, hash_of_files(*sources))
+        dispatcher._cache = cache
         return dispatcher
 
     return compiled
 
 
-def stamp(*sources: str) -> str:
-    """A hash of the files' bytes, in the order given."""
+def hash_of_files(*sources: str) -> str:
+    """Hash the bytes of files, in the order given."""
     whole = hashlib.sha256()
     for source in sources:
         whole.update(hashlib.sha256(Path(source).read_bytes()).digest())
@@ -210,5 +201,5 @@ def stamp(*sources: str) -> str:
 
 
 def is_compiled(dispatcher: Any) -> bool:
-    """Whether its machine code is kept, so that calling it costs no compilation."""
-    return bool(dispatcher._cache.filled())
+    """Return whether machine code is cached, so that a call costs no compilation."""
+    return bool(dispatcher._cache._cache_file._load_index())

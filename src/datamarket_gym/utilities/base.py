@@ -44,8 +44,7 @@ from datamarket_gym.execution.arrays import (
     beyond,
     joined_rows,
 )
-from datamarket_gym.parameters import Component
-from datamarket_gym.registry import Kind
+from datamarket_gym.registry import Component, Kind
 
 if TYPE_CHECKING:
     from datamarket_gym.games.semivalues import Semivalue, Truncated
@@ -150,8 +149,6 @@ class UtilityFunction(Component, ABC):
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> Scorer:
         """A scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of the others."""
-        pass  # MERGED
-
         return AlwaysThere(self.scorer(with_background(rows, background), validation))
 
     def compared(self, rows: Features, validation: Features) -> Features:

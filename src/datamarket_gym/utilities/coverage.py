@@ -61,8 +61,7 @@ from datamarket_gym.execution.arrays import (
 )
 from datamarket_gym.execution.parallel import compute, over_blocks
 from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Within
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 from datamarket_gym.utilities.accelerators import arrays_of
 from datamarket_gym.utilities.base import (
     MAX_PLAYERS_ANY_LAW,

@@ -84,8 +84,7 @@ from numpy.typing import NDArray
 from datamarket_gym.display import Shown
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Within
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 from datamarket_gym.utilities._knn_device import sums_by_group
 from datamarket_gym.utilities.base import (
     MAX_PLAYERS_ANY_LAW,

@@ -46,8 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 from datamarket_gym.utilities.base import (
     Target,
     TrainingRows,

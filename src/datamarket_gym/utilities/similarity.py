@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import Features, directions
-from datamarket_gym.parameters import Component
-from datamarket_gym.registry import Kind, register
+from datamarket_gym.registry import Component, Kind, register
 
 UNEQUAL = 10.0
 """Columns whose largest spread is so many times the median one are a table's, not an encoder's."""

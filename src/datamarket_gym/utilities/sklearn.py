@@ -33,8 +33,7 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
 from datamarket_gym.execution.parallel import available_cores, executor, in_order
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 from datamarket_gym.utilities.base import (
     Scorer,
     Target,

@@ -14,7 +14,10 @@ from datamarket_gym.games.game import Game
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
 from datamarket_gym.mechanism import get_mechanism
-from datamarket_gym.payout.intervals import PayRule, standard_errors
+from datamarket_gym.payout.money import (
+    PayRule,
+    standard_errors,
+)
 from datamarket_gym.registry import create
 from datamarket_gym.testing import validate_estimator
 from datamarket_gym.utilities.oracle import Utility

@@ -10,5 +10,5 @@ def test_a_target_with_checks_certifies_what_they_leave():
     oracle = market.utility_oracle(Utility.paying())
     target = Target(market.state, get_mechanism("recommended"), oracle, checks=Checks(2, 0.9))
     left = target.certificate("junk_padding").deterrence
-    assert (left.per_payee, left.power, left.spill.known) == (2, 0.9, "measured")
+    assert (left.per_payee, left.power, left.externality.known) == (2, 0.9, "measured")
     assert target.under(None).certificate("junk_padding").deterrence is None

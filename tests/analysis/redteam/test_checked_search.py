@@ -64,7 +64,7 @@ def test_under_coverage_with_three_checks_no_search_finds_more_than_2_percent(se
     target = facing(market_of(seed), checks=THREE)
     found = best_response(target, trials=80, seed=seed)
     assert 1.0 <= found.net_gain <= 1.02
-    # The bound: what passes all checks by luck. Nothing spills over to genuine units here.
+    # The bound: what passes all checks by luck. Genuine units earn no more than before.
     assert found.net_gain <= 1 + deterrence_gap(THREE) * max(1.0, found.gain)
     unchecked = best_response(target.under(None), trials=5)  # the same search could gain much
     assert unchecked.gain > 1.5
@@ -146,13 +146,13 @@ GHOSTS = "squat(victim=all, points=999, how=guesses, worthless=True)"
 
 
 def test_checks_do_not_see_who_removes_competition_and_earns_nothing_by_it(market):
-    """The spill of a squatter who foresaw the others' units; who can only guess them gains next to nothing."""
+    """The externality of a squatter who foresaw the others' units; who can only guess them gains next to nothing."""
     target = facing(market, checks=Checks(50, 1.0))
     found = target.respond(GHOSTS, FREE)
     outcome = target._checked[GHOSTS].expected(target.checks)
     assert outcome.false_share == 0.0  # the squatters' name is paid nothing, so there is nothing to draw
     assert found.expected_gain == found.gain > 1.5
-    assert outcome.spill == pytest.approx(target.pay * (found.gain - 1))
+    assert outcome.externality == pytest.approx(target.pay * (found.gain - 1))
     assert ATTACKS.create(GHOSTS).assumes
     guessing = GHOSTS.replace("worthless", "knows=leak, worthless")
     assert ATTACKS.create(guessing).assumes == ""

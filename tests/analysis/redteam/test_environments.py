@@ -7,7 +7,7 @@ import pytest
 
 from datamarket_gym.analysis.redteam import best_response
 
-WRITTEN_FOR = {"gymnasium": "gym_env", "pettingzoo": "parallel_env"}
+WRITTEN_FOR = {"gymnasium": "gymnasium_env", "pettingzoo": "pettingzoo_env"}
 
 
 def in_a_new_process(code):

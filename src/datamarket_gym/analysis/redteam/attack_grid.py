@@ -23,8 +23,7 @@ from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.arrays import Features
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
-from datamarket_gym.parameters import MISSING, parameters_of
-from datamarket_gym.registry import components, written
+from datamarket_gym.registry import MISSING, components, parameters_of, written
 
 _LEAK = 0.25  # share of the validation rows that a curating attacker has seen
 

@@ -23,12 +23,6 @@ from datamarket_gym.analysis.theorems.deterrence import (
     false_alarm_probability,
 )
 from datamarket_gym.analysis.theorems.fairness import Fairness, fairness_bound, game_distance
-from datamarket_gym.analysis.theorems.group_values import (
-    Precedence,
-    cluster_precedence,
-    group_values,
-    priority_values,
-)
 from datamarket_gym.analysis.theorems.leakage import (
     Comparison,
     Externality,
@@ -68,14 +62,12 @@ __all__ = [
     "Neutrality",
     "NoMatchingError",
     "Paid",
-    "Precedence",
     "SplitGain",
     "Stability",
     "Terms",
     "best_split",
     "certify",
     "checks_needed",
-    "cluster_precedence",
     "decompose",
     "deterrence",
     "deterrence_gap",
@@ -85,13 +77,11 @@ __all__ = [
     "fairness_bound",
     "false_alarm_probability",
     "game_distance",
-    "group_values",
     "hoeffding",
     "marginal_benefit",
     "net_gain_bound",
     "neutrality",
     "normalized_bound",
-    "priority_values",
     "probabilistic_miss",
     "profitable_splits",
     "quotient_stability",

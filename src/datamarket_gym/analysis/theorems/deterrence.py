@@ -8,13 +8,13 @@ the draw on it is at least y / kappa, so that
 
     E[payment] - honest payment <= T max over y in [0, 1] of [(1 - q y / kappa)^m - (1 - y)] + s
 
-where s, the spill, is by how much adding raises what genuine units earn. The proof is in docs/theory/checks.md.
+where s, the externality, is by how much adding raises what genuine units earn. The proof is in docs/theory/checks.md.
 
 Deterrence: what spot checks leave to be gained in one run, in a form that can be filed.
 
 It holds every term of the bound T gap + s of `judge.guarantees.deterrence` for all payees of a run: how many checks,
-how good they are and how that is known, the largest payment and the largest kappa, and the spill with how *that* is
-known. Reading one back from JSON checks that gap and claim follow from the terms.
+how good they are and how that is known, the largest payment and the largest kappa, and the externality with how *that*
+is known. Reading one back from JSON checks that gap and claim follow from the terms.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Deterrence(Document):
 
     ``claim``: "deterred" where no payee can gain more than ``gain`` of the largest payment, "none" where that does not
     follow. It holds payee by payee, so that gains add up over names: those of any set of them to at most the sum of
-    what they are paid, times the gap, and the spill.
+    what they are paid, times the gap, and the externality.
     """
 
     claim: Literal["deterred", "none"]
@@ -167,7 +167,7 @@ class Deterrence(Document):
     kappa: float  # the largest
     largest_unit: float  # of what the units of a payee earn, the part of one: the largest
     gap: float
-    spill: Externality
+    externality: Externality
     gain: float
     money: str
 
@@ -178,8 +178,12 @@ class Deterrence(Document):
 
     @property
     def residual(self) -> float | None:
-        """T gap + s: what a payee can gain at most, in expectation; None where nothing bounds the spill."""
-        return None if self.spill.amount is None else self.payment * self.gap + self.spill.amount
+        """T gap + s: what a payee can gain at most, in expectation; None where nothing bounds the externality."""
+        return (
+            None
+            if self.externality.amount is None
+            else self.payment * self.gap + self.externality.amount
+        )
 
     @property
     def words(self) -> str:
@@ -198,7 +202,7 @@ class Deterrence(Document):
             raise ValueError(
                 f"of payments of {self.paid:g} in all the largest cannot be {self.payment:g}"
             )
-        if self.claim == "deterred" and _claim(self.payment, gap, self.spill, self.gain) == "none":
+        if self.claim == "deterred" and _claim(self.payment, gap, self.externality, self.gain) == "none":
             raise ValueError(
                 "claims that manipulation is deterred, which does not follow from its terms"
             )
@@ -254,7 +258,7 @@ def deterrence(
     checks: Checks,
     *,
     payees: Mapping[str, str] | None = None,
-    spill: Externality | None = None,
+    externality: Externality | None = None,
     examined: Examined = "once",
     least: float = 0.0,
     scale: float = 1.0,
@@ -263,9 +267,9 @@ def deterrence(
 ) -> Deterrence:
     """What checks of every payee leave to be gained in a run.
 
-    ``payees`` says which identities are paid, checked and forfeit as one. ``spill`` is unknown unless given
-    (`Spill.by` says what is proved), and then nothing is claimed. A unit that is drawn twice is ``examined`` once, or
-    anew. Who earns less than ``least`` is carried.
+    ``payees`` says which identities are paid, checked and forfeit as one. ``externality`` is unknown unless given
+    (`Externality.by` says what is proved), and then nothing is claimed. A unit that is drawn twice is ``examined``
+    once, or anew. Who earns less than ``least`` is carried.
     ``scale`` is what one unit of the amounts is worth in ``money``.
     """
     require_in("least", least, 0.0, math.inf)
@@ -279,7 +283,7 @@ def deterrence(
         kappa=float(found.kappas(paid).max(initial=1.0)),
         largest_unit=min(float((found.largest[paid] / found.positive[paid]).max(initial=0.0)), 1.0),
         carried=int((found.owed & ~paid).sum()),
-        spill=spill or Externality(),
+        externality=externality or Externality(),
         examined=examined,
         money=money,
         gain=gain,
@@ -292,7 +296,7 @@ def certified_checks(
     payments: list[float],
     kappa: float,
     largest_unit: float,
-    spill: Externality,
+    externality: Externality,
     carried: int = 0,
     examined: Examined = "once",
     money: str = UTILITY,
@@ -302,7 +306,7 @@ def certified_checks(
     require_in("gain", gain, 0.0, math.inf)
     payment, gap = max(payments, default=0.0), _gap_deterred(checks, kappa, largest_unit, examined)
     return Deterrence(
-        claim=_claim(payment, gap, spill, gain),
+        claim=_claim(payment, gap, externality, gain),
         per_payee=checks.per_payee,
         power=checks.power,
         examined=examined,
@@ -313,7 +317,7 @@ def certified_checks(
         kappa=kappa,
         largest_unit=largest_unit,
         gap=gap,
-        spill=spill,
+        externality=externality,
         gain=gain,
         money=money,
     )
@@ -324,10 +328,16 @@ def _gap_deterred(checks: Checks, kappa: float, largest_unit: float, examined: E
     return deterrence_gap(checks, kappa, largest_unit=largest_unit if examined == "once" else 0.0)
 
 
-def _claim(payment: float, gap: float, spill: Externality, gain: float) -> Literal["deterred", "none"]:
-    if spill.amount is None:
+def _claim(
+    payment: float, gap: float, externality: Externality, gain: float
+) -> Literal["deterred", "none"]:
+    if externality.amount is None:
         return "none"
-    return "deterred" if payment * gap + spill.amount <= payment * gain * (1.0 + _ROUNDING) else "none"
+    return (
+        "deterred"
+        if payment * gap + externality.amount <= payment * gain * (1.0 + _ROUNDING)
+        else "none"
+    )
 
 
 def paragraph(found: Deterrence) -> str:
@@ -357,24 +367,24 @@ def _left(d: Deterrence) -> str:
     terms = f"the gap is {d.gap:.4g} of a payment (kappa {d.kappa:.4g} at the most)"
     if d.residual is None:
         return (
-            f"The claim is none: {terms}, but nothing bounds the spill, which is what a manipulation adds to what "
-            "genuine units earn."
+            f"The claim is none: {terms}, but nothing bounds the externality, which is what a manipulation adds to "
+            "what genuine units earn."
         )
-    spill = {
-        "proved": "the spill is 0, as proved of coverage for ties that the manipulation leaves as they are",
-        "measured": f"the spill is {d.spill.amount:.4g}, as measured of one manipulation",
-        "assumed": f"the spill is taken to be {d.spill.amount:.4g}",
-    }[d.spill.known]
+    externality = {
+        "proved": "the externality is 0, as proved of coverage for ties that the manipulation leaves as they are",
+        "measured": f"the externality is {d.externality.amount:.4g}, as measured of one manipulation",
+        "assumed": f"the externality is taken to be {d.externality.amount:.4g}",
+    }[d.externality.known]
     most = f"no payee gains more than {d.residual:.4g} {d.money} by manipulation in expectation"
     if d.claim == "deterred":
-        return f"Manipulation is deterred: {most}; {terms}, and {spill}."
-    return f"The claim is none: {most}, which is over {d.gain:.2%} of the largest payment; {terms}, and {spill}."
+        return f"Manipulation is deterred: {most}; {terms}, and {externality}."
+    return f"The claim is none: {most}, which is over {d.gain:.2%} of the largest payment; {terms}, and {externality}."
 
 
 def _limits(d: Deterrence) -> str:
     return (
         "This speaks of expected money, not of any single outcome; it holds payee by payee and adds up over names, so "
-        "that all names of a person gain no more than the gap times what they are paid together, and the spill. It "
-        "needs checks that find any false unit with that probability, however it was made, draws that nobody could "
+        "that all names of a person gain no more than the gap times what they are paid together, and the externality. "
+        "It needs checks that find any false unit with that probability, however it was made, draws that nobody could "
         "foresee, and a new draw wherever others failed and the rest is paid again."
     )

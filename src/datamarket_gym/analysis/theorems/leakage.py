@@ -15,7 +15,7 @@ If the manipulation merged several of the provider's honest clusters, Theorem 3 
 manipulated cluster carries an honest cluster if a unit of it (the same id) lies there; where no unit
 of an honest cluster was submitted again, the units that derive from it (the same source) carry it.
 
-Spill: by how much a manipulation raises what genuine units earn, and how that is known.
+Externality: by how much a manipulation raises what genuine units earn, and how that is known.
 """
 
 from __future__ import annotations
@@ -201,9 +201,11 @@ class Externality(Document):
     @model_validator(mode="after")
     def _is_what_it_says(self) -> Externality:
         if (self.amount is None) != (self.known == "unknown"):
-            raise ValueError("a spill has an amount where it is known, and none where it is not")
+            raise ValueError("an externality has an amount where it is known, and none where it is not")
         if self.amount is not None and not (math.isfinite(self.amount) and self.amount >= 0.0):
-            raise ValueError(f"a spill of {self.amount:g}: it is an amount of at least 0")
+            raise ValueError(f"an externality of {self.amount:g}: it is an amount of at least 0")
         if self.known == "proved" and self.amount != 0.0:
-            raise ValueError(f"a spill of {self.amount:g} is claimed as proved: what is proved is 0")
+            raise ValueError(
+                f"an externality of {self.amount:g} is claimed as proved: what is proved is 0"
+            )
         return self

@@ -18,8 +18,7 @@ from datamarket_gym.errors import require_extra
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 PERMUTATIONS = 256
 MISSED = 1e-4

@@ -26,8 +26,7 @@ import numpy as np
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 
 @register("evidence", "oracle_latent")

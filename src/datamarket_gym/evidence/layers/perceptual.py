@@ -18,8 +18,7 @@ from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.content import raw_content
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.market.encoders.base import ContentError, open_image
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 _BLOCK = 2048
 

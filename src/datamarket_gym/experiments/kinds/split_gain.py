@@ -148,7 +148,7 @@ def merged_table(
     owned = honest.submission.take(np.flatnonzero(np.isin(honest.submission.id, profile.submission.id)))
     label = np.array([cluster_of[unit] for unit in owned.id.tolist()])
     present, code = np.unique(label, return_inverse=True)
-    own = Clusters(code, clusters.edges, clusters.granularity, owned, clusters.lot)
+    own = Clusters(code, clusters.edges, clusters.granularity, owned, clusters.tie_breaker)
     game = QuotientGame(IdentityRepresentative().canonical(owned, own), oracle)
     small = by_cluster(game, np.arange(len(present)))
     number = np.arange(1 << clusters.n_clusters)

@@ -251,7 +251,7 @@ class _Stand:
             "attacked_payment": attacked,
             "gain": attacked / pay,
             "gain_additive": attacked - pay,
-            "spill": without.spill / pay,
+            "spill": without.externality / pay,
             "false_share": without.false_share,
             "kappa": without.kappa,
         }

@@ -392,7 +392,7 @@ def checked_scheme(
         "gain": found.pay / pay if gain["clear"] else None,
         "share": found.share,
         "honest_share": pot_shares(honest.as_dict())[attacker],
-        "spill": found.spill,
+        "spill": found.externality,
         "false_share": found.false_share,
         "kappa": finite(found.kappa),
         "passes": [{"identity": name, "chance": chance} for name, chance in passes.items()],

@@ -23,8 +23,20 @@ from datamarket_gym.market.tasks.base import TASKS, Task
 from datamarket_gym.market.tasks.datasets import DomainTask
 from datamarket_gym.market.tasks.synthetic import WithoutLabels
 from datamarket_gym.mechanism.mechanism import Mechanism, get_mechanism
-from datamarket_gym.parameters import MISSING, Parameter, Range, parameters_of
-from datamarket_gym.registry import FIRST, HOMES, Document, components, create, lookup, parsed, written
+from datamarket_gym.registry import (
+    FIRST,
+    HOMES,
+    MISSING,
+    Document,
+    Parameter,
+    Range,
+    components,
+    create,
+    lookup,
+    parameters_of,
+    parsed,
+    written,
+)
 from datamarket_gym.registry import Spec as Spec_registry
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.oracle import RECOMMENDED, Utility

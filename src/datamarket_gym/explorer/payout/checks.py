@@ -30,38 +30,44 @@ from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionErr
 from datamarket_gym.execution.files import TakenError, read_json, sha256, waiting_for
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
-from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, AskedPayer, export_from
+from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, PayerRequest, export_from
 from datamarket_gym.payout.checks.agreement import FILE as CERTIFICATE
-from datamarket_gym.payout.checks.draw import ASKED, DrawnChecks, draw_checks, read_checks
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
+from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, DrawnChecks, draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import (
     NOT_MADE,
     CheckAnswer,
     answers_of,
-    given_answer,
+    parse_answer,
     record_answers,
     record_given,
 )
-from datamarket_gym.payout.checks.plan import CheckPlan, PlanSummary, Wishes, foreseen, make_plan
-from datamarket_gym.payout.checks.review_page import Beside, earns, letter
+from datamarket_gym.payout.checks.plan import (
+    CheckPlan,
+    PlanRequest,
+    PlanSummary,
+    make_plan,
+    preview_plan,
+)
+from datamarket_gym.payout.checks.review_page import UnitComparison, format_earnings, letter
 from datamarket_gym.payout.checks.settle import (
     draw_messages,
     failure_messages,
     plan_rows,
+    preview_settlement,
     settle,
-    settling,
     to_publish,
 )
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, same_person
+from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, is_same_person
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import (
+    current_warnings,
     mark_paid,
     require_approvable,
-    standing_approvals,
-    warnings_now,
+    valid_approvals,
 )
-from datamarket_gym.payout.ledger.statements import detail_of, moment_of
+from datamarket_gym.payout.ledger.statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.store import is_address, read_receipt
 from datamarket_gym.payout.ledger.transactions import batch_of, to_send
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -88,23 +94,23 @@ def unit_shown(run: Path, number: int, *, progress: Progress) -> dict[str, Any]:
     return {
         "content": beside.unit(draw.unit),
         "others": beside.others(draw.unit),
-        "asked": ASKED,
+        "asked": REQUESTED_PROOF,
         "letter": letter(visible(draw.payee), units, drawn.run, labelled),
         "labelled": labelled,
     }
 
 
 @lru_cache(maxsize=2)
-def _beside(run: Path, manifest: str, checks: str) -> tuple[Beside, DrawnChecks]:
+def _beside(run: Path, manifest: str, checks: str) -> tuple[UnitComparison, DrawnChecks]:
     """All drawn units of a run beside their neighbours; the hashes say of which draw."""
     places, drawn = places_of(run), read_checks(run)
     _, results = finished_results(run, places)
-    return Beside(results, places, drawn.draws, _SIDE), drawn
+    return UnitComparison(results, places, drawn.draws, _SIDE), drawn
 
 
 Known = tuple[tuple[str, str], ...]
 """Ids and folders of the runs that the explorer shows."""
-_QUIET = ("payment", "carried")  # entries that a history has one of for each payee
+_QUIET = ("payment", "carried_forward")  # entries that a history has one of for each payee
 
 
 def known_runs(places: NamedPlaces) -> Known:
@@ -117,7 +123,7 @@ def book_id(places: NamedPlaces, run: Path) -> str:
     receipt = read_receipt(run)
     if receipt is None:
         return ""
-    wanted = receipt.book if is_address(receipt.book) else str(Path(receipt.book).resolve())
+    wanted = receipt.ledger if is_address(receipt.ledger) else str(Path(receipt.ledger).resolve())
     return next((place.id for place in places.books() if place.address == wanted), "")
 
 
@@ -149,7 +155,7 @@ def run_state(run: Path, by: str, known: Known, book: str, *, progress: Progress
         "approval": _approval(run, accounts, record),
         "payment": _payment(accounts, record, money),
         "history": [
-            {"number": e.number, "at": moment_of(e), "kind": e.kind, "by": e.by, "detail": detail_of(e)}
+            {"number": e.number, "at": format_time(e), "kind": e.kind, "by": e.by, "detail": describe_entry(e)}
             for e in record.history
             if e.kind not in _QUIET
         ],
@@ -167,7 +173,7 @@ def shown_answers(
             found = answers.get(number)
             if found is None:
                 continue
-            secret = several and not (by and same_person(by, found.by))
+            secret = several and not (by and is_same_person(by, found.by))
             shown[str(number)] = {
                 "outcome": "answered" if secret else found.outcome,
                 "note": "" if secret else found.note,
@@ -213,7 +219,8 @@ def _checks(drawn: DrawnChecks, money: Currency) -> list[dict[str, Any]]:
         {
             "number": d.number, "payee": d.payee, "identity": d.identity if d.identity != d.payee else "",
             "unit": d.unit, "look": looks[d.unit].index(d.number) + 1, "looks": len(looks[d.unit]),
-            "amount": earns(money, d.amount), "share": f"{d.share:.1%}", "before": drawn.before.get(d.unit, []),
+            "amount": format_earnings(money, d.amount), "share": f"{d.share:.1%}",
+            "before": drawn.before.get(d.unit, []),
         }
         for d in drawn.draws
     ]  # fmt: skip
@@ -234,11 +241,11 @@ def _approval(run: Path, accounts: Accounts, record: RunRecord) -> dict[str, Any
     return {
         "why_not": why,
         "needed": accounts.rules.approvals,
-        "standing": standing_approvals(accounts, record.run),
+        "standing": valid_approvals(accounts, record.run),
         "made": [{"by": by, "at": at[:19].replace("T", " ")} for by, at in record.approvals],
         "warnings": [
             {"name": w.name, "title": w.title, "words": w.words, "items": list(w.items), "more": w.more}
-            for w in warnings_now(accounts, record)
+            for w in current_warnings(accounts, record)
         ],
     }
 
@@ -272,9 +279,9 @@ class AskedPlan(Document):
     announce: str = ""
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> PlanRequest:
         """The same as the library takes it."""
-        return Wishes(
+        return PlanRequest(
             self.checks, self.gain, self.power, self.price.strip() or None, self.least.strip() or None,
             self.false_alarms, self.announce,
         )  # fmt: skip
@@ -283,7 +290,7 @@ class AskedPlan(Document):
 def plan_preview(run: Path, asked: AskedPlan, *, progress: Progress) -> dict[str, Any]:
     """What a plan would come to; nothing is written."""
     progress.stage("working out what this plan leaves to gain")
-    return _shown(run, foreseen(run, asked.wishes))
+    return _shown(run, preview_plan(run, asked.wishes))
 
 
 def plan_checks(run: Path, asked: AskedPlan, by: str, *, progress: Progress) -> dict[str, Any]:
@@ -353,7 +360,7 @@ def record(
         known, fresh, corrected = answers_of(run), [], []
         for each in answers:
             try:
-                said = given_answer(each.number, each.outcome, each.note, each.by)
+                said = parse_answer(each.number, each.outcome, each.note, each.by)
             except DataMarketError as error:
                 refused[each.number] = str(error)
                 continue
@@ -444,7 +451,7 @@ def settle_preview(
 ) -> dict[str, Any]:
     """What settling would come to, and the name that a new draft would have; nothing is written."""
     progress.stage("seeing who failed")
-    found = settling(run, bool(unanswered_false), bool(keep_forfeited))
+    found = preview_settlement(run, bool(unanswered_false), bool(keep_forfeited))
     return {**asdict(found), "name": _free_name(run)}
 
 
@@ -539,7 +546,7 @@ def export(
 ) -> dict[str, Any]:
     """Order what a run, or a whole book, owes, and give the file for the bank."""
     progress.stage("ordering, and writing the file for the bank")
-    payer = AskedPayer(
+    payer = PayerRequest(
         *(
             text.strip() or None
             for text in (asked.name, asked.account, asked.bic, asked.country, asked.town)

@@ -26,19 +26,19 @@ from datamarket_gym.payout.ledger import transactions as typed
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_on_run, resolve_at, revoke_at
 from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.integrity import checkpoint_of, ledger_at
+from datamarket_gym.payout.ledger.integrity import format_checkpoint, ledger_at
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     account_page,
     account_statement,
-    detail_of,
+    balances_by_payee,
+    describe_effects,
+    describe_entry,
     entry_messages,
-    moment_of,
-    money_of_payees,
+    format_time,
     rule_messages,
     statement_csv,
     statement_html,
-    what_follows,
 )
 from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.money import Currency
@@ -81,8 +81,8 @@ def book_overview(where: str, known: Known, *, progress: Progress) -> dict[str, 
     accounts = ledger_at(where).accounts()
     return {
         "number": accounts.number,
-        "head": accounts.head,
-        "anchor": checkpoint_of(accounts),
+        "head": accounts.tip,
+        "anchor": format_checkpoint(accounts),
         "rules": rule_messages(accounts.rules),
         "approvals": accounts.rules.approvals,
         "currencies": accounts.currencies,
@@ -100,7 +100,7 @@ def book_payees(where: str, find: str, leaf: int, *, progress: Progress) -> dict
     """Where the money of each payee is, some at a time."""
     progress.stage("reading the book")
     accounts = ledger_at(where).accounts()
-    places, money = money_of_payees(accounts)
+    places, money = balances_by_payee(accounts)
     wanted = find.casefold()
     kept = [key for key in money if wanted in key[0].casefold()]
     return {
@@ -142,7 +142,7 @@ def book_payee(
     return {
         **asdict(account_page(statement)),
         "held": statement.held,
-        "anchor": checkpoint_of(statement),
+        "anchor": format_checkpoint(statement),
         "in_runs": mine,
     }
 
@@ -160,14 +160,14 @@ def entry_row(entry: LedgerEntry) -> dict[str, Any]:
     """An entry as texts."""
     code = entry.currency
     return {
-        "number": entry.number, "at": moment_of(entry), "kind": entry.kind, "by": entry.by, "payee": entry.payee,
+        "number": entry.number, "at": format_time(entry), "kind": entry.kind, "by": entry.by, "payee": entry.payee,
         "run": entry.run[:16], "amount": f"{code} {Currency(code).shown(entry.amount)}" if code else "",
-        "detail": detail_of(entry),
+        "detail": describe_entry(entry),
     }  # fmt: skip
 
 
 def _text(entry: LedgerEntry) -> str:
-    return f"{entry.kind} {entry.by} {entry.payee} {entry.run} {detail_of(entry)}"
+    return f"{entry.kind} {entry.by} {entry.payee} {entry.run} {describe_entry(entry)}"
 
 
 def _statement(accounts: Accounts, payee: str, since: str, until: str) -> AccountStatement:
@@ -216,7 +216,7 @@ def _disputes(accounts: Accounts) -> list[dict[str, Any]]:
         {
             "number": each.number, "state": each.state, "open": each.open, "payee": each.payee,
             "against": each.against, "run": each.run, "at": each.at[:10], "about": each.about,
-            "units": list(each.units), "follows": what_follows(each, accounts.entries),
+            "units": list(each.units), "follows": describe_effects(each, accounts.entries),
             "decided": "" if each.resolution is None else
             f"{each.resolution.outcome} by {each.resolution.by}, {each.resolution.at[:10]}: {each.resolution.why}",
             "changes": each.changes_runs and each.revoked is None,
@@ -330,7 +330,7 @@ def resolve(where: str, asked: Decision, by: str, *, progress: Progress) -> dict
         words.append(
             "the book asks for several people: it is decided when somebody else says the same, correction and all"
         )
-    return {"words": [*words, *what_follows(dispute, book.read())]}
+    return {"words": [*words, *describe_effects(dispute, book.read())]}
 
 
 def revoke(where: str, number: int, why: str, by: str, *, progress: Progress) -> dict[str, Any]:

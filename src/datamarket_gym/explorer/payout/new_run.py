@@ -33,7 +33,6 @@ from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces, NotThere
-from datamarket_gym.payout.explain import worth_of
 from datamarket_gym.payout.inputs import DEFAULTS
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED
@@ -41,7 +40,14 @@ from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.store import read_receipt
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.request import PaidRequest, PayRequest, pay_requested, rehearsal
-from datamarket_gym.payout.settings import MOST_CHECKS, PayoutSpec, checked_spec, faults_of, nested
+from datamarket_gym.payout.settings import (
+    MOST_CHECKS,
+    PayoutSpec,
+    checked_spec,
+    faults_of,
+    nested,
+    worth_of,
+)
 from datamarket_gym.payout.settings import SETTINGS as SETTINGS_settings
 from datamarket_gym.registry import Document, components
 
@@ -333,9 +339,9 @@ def approved_runs(runs: tuple[tuple[str, Path], ...], progress: Progress) -> dic
         if receipt is None:
             continue
         try:
-            if receipt.book not in books:
-                books[receipt.book] = ledger_of(folder).accounts()
-            record = run_of(folder, books[receipt.book])
+            if receipt.ledger not in books:
+                books[receipt.ledger] = ledger_of(folder).accounts()
+            record = run_of(folder, books[receipt.ledger])
         except DataMarketError:
             continue
         if record.state in APPROVED:

@@ -28,7 +28,14 @@ from datamarket_gym.explorer.payout.new_run import (
 from datamarket_gym.explorer.payout.tables import check, preview_named
 from datamarket_gym.explorer.site import Site
 from datamarket_gym.payout.ledger.integrity import default_ledger
-from datamarket_gym.payout.request import CONFIG, PayRequest, as_command, as_toml
+from datamarket_gym.payout.request import (
+    CONFIG,
+    PayRequest,
+    as_command,
+)
+from datamarket_gym.payout.settings import (
+    to_toml,
+)
 from datamarket_gym.registry import Document
 
 _AT = "/api/payday/new"
@@ -146,7 +153,7 @@ def _written(order: PaydayOrder, out: Path, book: str | None) -> dict[str, str]:
     return {
         "command": as_command(request),
         "config": as_command(request, CONFIG),
-        "toml": as_toml(request.spec),
+        "toml": to_toml(request.spec),
     }
 
 

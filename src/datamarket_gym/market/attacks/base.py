@@ -22,8 +22,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, describe, require_in, require_instance
 from datamarket_gym.execution.arrays import Codes, Features, Values
 from datamarket_gym.market.market import ACCOUNT, MarketState
-from datamarket_gym.parameters import Component, OneOf, Range
-from datamarket_gym.registry import Kind, display_name, name_of
+from datamarket_gym.registry import Component, Kind, OneOf, Range, display_name, name_of
 
 CONTENT: Mapping[str, str | bytes] = {"text": "", "image": b""}
 """Metadata columns that hold raw content, and what stands there for none."""

@@ -20,8 +20,7 @@ from datamarket_gym.execution.arrays import Features, Values, directions
 from datamarket_gym.market.attacks.base import Attack, Block, Own, Victim
 from datamarket_gym.market.attacks.content import content_of
 from datamarket_gym.market.encoders.store import stored
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 _WITHIN = 0.999  # of the threshold's angle, so that rounding does not cut a chain
 

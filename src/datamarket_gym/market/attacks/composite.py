@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.market.attacks.base import Attack, Block, Own
 from datamarket_gym.market.attacks.generated import leaked_rewards
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 
 @register("attack", "composite")

@@ -28,8 +28,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.market.attacks.base import CONTENT, Attack, Block, Identities, Own, Share, groups
 from datamarket_gym.market.encoders.base import open_image, to_bytes
 from datamarket_gym.market.encoders.store import stored
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 _PAIRS = """
 said stated, says states, big large, small little, good fine, great excellent, bad poor,

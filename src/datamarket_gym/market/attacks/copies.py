@@ -25,8 +25,7 @@ from datamarket_gym.market.attacks.base import (
 )
 from datamarket_gym.market.attacks.provenance_fraud import stolen
 from datamarket_gym.market.market import MarketState
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 
 @register("attack", "honest")

@@ -21,8 +21,7 @@ from datamarket_gym.market.attacks.base import (
     groups,
     wrong,
 )
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 
 @register("attack", "synthetic_laundering")

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.labels import are_numbers
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.market.attacks.base import AddedUnits, Attack, Block, Own, squares
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 Budget = Annotated[
     float, Range(0, open_low=True), "how far a unit may move; in standard deviations of a feature"

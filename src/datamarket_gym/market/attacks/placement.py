@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.labels import are_numbers, is_labelled
 from datamarket_gym.execution.arrays import Features, directions
 from datamarket_gym.market.attacks.base import Attack, Block, Noise, Own, Victim, groups, nearest
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 
 _ROUNDS = 10  # of k-means
 

@@ -23,8 +23,7 @@ from datamarket_gym.market.attacks.base import (
     wrong,
 )
 from datamarket_gym.market.market import ACCOUNT
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 
 @register("attack", "backdate")

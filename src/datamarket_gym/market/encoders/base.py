@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.errors import DataMarketError, ParameterError, require_choice, require_extra
 from datamarket_gym.execution.arrays import Features
-from datamarket_gym.parameters import Component, Range
-from datamarket_gym.registry import Kind, register
+from datamarket_gym.registry import Component, Kind, Range, register
 
 KINDS = ("text", "image")
 Progress = Callable[[int, int], None]

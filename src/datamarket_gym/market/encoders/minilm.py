@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from datamarket_gym.errors import DataMarketError, require_extra
 from datamarket_gym.market.datasets import data_file, find
 from datamarket_gym.market.encoders.base import Backend, Encoder, backend, file_digest, require_text
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 Weights = Mapping[str, Any]
 HEADS = 12

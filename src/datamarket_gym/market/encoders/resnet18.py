@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from datamarket_gym.errors import DataMarketError, require_extra
 from datamarket_gym.market.datasets import data_file
 from datamarket_gym.market.encoders.base import Encoder, file_digest, resized, torch_device
-from datamarket_gym.parameters import OneOf
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, register
 
 FILE = "resnet18_imagenet.npz"
 SIZE = 224

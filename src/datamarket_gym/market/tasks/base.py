@@ -17,8 +17,7 @@ from datamarket_gym.data.submission import matrix
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import Features
-from datamarket_gym.parameters import Component, Range
-from datamarket_gym.registry import Kind
+from datamarket_gym.registry import Component, Kind, Range
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.parameters import Component, Range
-from datamarket_gym.registry import Kind, register
+from datamarket_gym.registry import Component, Kind, Range, register
 
 
 class Partition(Component, ABC):

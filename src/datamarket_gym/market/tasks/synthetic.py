@@ -31,8 +31,7 @@ from datamarket_gym.market.tasks.base import (
     ValidationCount,
 )
 from datamarket_gym.market.tasks.partitions import PARTITIONS, Iid
-from datamarket_gym.parameters import Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import Range, register
 
 _POOL = 4  # rows drawn per row handed out, so that no class runs out under uneven mixtures
 

@@ -64,7 +64,7 @@ def plain(number: str) -> str:
     return "".join(number.split()).upper()
 
 
-def wrong_with_iban(iban: str) -> str:
+def iban_fault(iban: str) -> str:
     """What is wrong with an IBAN; nothing if it holds."""
     if not _IBAN.fullmatch(iban):
         return "an IBAN is two letters, two digits, then letters and digits"
@@ -78,7 +78,7 @@ def wrong_with_iban(iban: str) -> str:
     return ""
 
 
-def wrong_with_bic(bic: str) -> str:
+def bic_fault(bic: str) -> str:
     """What is wrong with a BIC; nothing if it has the form of one."""
     return "" if _BIC.fullmatch(bic) else "a BIC has 8 or 11 characters, such as DEUTDEFF or DEUTDEFF500"
 
@@ -196,13 +196,13 @@ class BankAccount:
             yield from _faults_of_text("name", self.name)
         if bool(self.iban) == bool(self.account):
             yield "give iban, or account where there is no IBAN" + (", not both" if self.iban else "")
-        if self.iban and (wrong := wrong_with_iban(self.iban)):
+        if self.iban and (wrong := iban_fault(self.iban)):
             yield f"iban {visible(self.iban)}: {wrong}"
         if self.account and not _NUMBER.fullmatch(self.account):
             yield f"account {visible(self.account)}: give at most 34 letters, digits, spaces, points and hyphens"
         if self.account and not (self.bic or self.clearing):
             yield "an account without IBAN needs the bank's bic, or its clearing number"
-        if self.bic and (wrong := wrong_with_bic(self.bic)):
+        if self.bic and (wrong := bic_fault(self.bic)):
             yield f"bic {visible(self.bic)}: {wrong}"
         if self.clearing and not _CLEARING.fullmatch(self.clearing):
             yield f"clearing {visible(self.clearing)}: give the system's code and the number, such as USABA 021000021"
@@ -298,7 +298,7 @@ def require_payable(
         )
 
 
-def doubts(lines: Iterable[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
+def account_warnings(lines: Iterable[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
     """What a person should look at before the file goes to the bank: one account of several payees, look-alikes."""
     paid = set(lines)
     owners: dict[str, list[str]] = {}

@@ -1,12 +1,12 @@
 """What each payment of a batch is for: the runs that it comes from and their periods, in a line for the payee.
 
-From the book to a file for a bank: the batch is ordered and its file checked, both or neither.
+From the ledger to a file for a bank: the batch is ordered and its file checked, both or neither.
 
-The file is written aside and checked while the order is not yet in the book, and gets its name after it is: so there is
-no file that the book does not know of, and no order that cannot be written. Asked again, the open batch gives the same
-bytes.
+The file is written aside and checked while the order is not yet in the ledger, and gets its name after it is: so
+there is no file that the ledger does not know of, and no order that cannot be written. Asked again, the open batch
+gives the same bytes.
 
-An export as it is asked for: from a book or the folder of a run, with the account that pays in words.
+An export as it is asked for: from a ledger or the folder of a run, with the account that pays in words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from datamarket_gym.execution.files import replacing
 from datamarket_gym.payout.bank.accounts import (
     LENGTHS,
     BankAccount,
-    doubts,
+    account_warnings,
     plain,
     read_accounts,
     require_payable,
@@ -32,7 +32,13 @@ from datamarket_gym.payout.bank.accounts import (
 from datamarket_gym.payout.bank.order import PaymentOrder, payment_order, write_plain
 from datamarket_gym.payout.bank.pain001 import require_valid, schema, write_message
 from datamarket_gym.payout.ledger.balances import Accounts, Batch
-from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord, named
+from datamarket_gym.payout.ledger.entries import (
+    APPROVED,
+    LedgerEntry,
+    LedgerError,
+    RunRecord,
+    describe_state,
+)
 from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder, write_receipt
 from datamarket_gym.payout.ledger.store import Ledger, is_address
 from datamarket_gym.payout.ledger.transactions import only_currency, order_on
@@ -120,7 +126,7 @@ def debtor_account(
 
 
 def export_payments(
-    book: Ledger,
+    ledger: Ledger,
     accounts: Path | None,
     debtor: BankAccount | None,
     out: Path,
@@ -142,17 +148,17 @@ def export_payments(
             )
         schema()  # before anything is ordered
     known = None if accounts is None else read_accounts(accounts)
-    with replacing(out) as part, book.page() as page:
-        code = _currency(page.accounts, currency, run)
-        batch = order_on(page, run=run, currency=code, by=by)
+    with replacing(out) as part, ledger.transaction() as transaction:
+        code = _currency(transaction.accounts, currency, run)
+        batch = order_on(transaction, run=run, currency=code, by=by)
         if batch is None:
-            raise _nothing_to_send(page.accounts, code, run, book.where)
-        again = not page.new
-        _require_not_held(batch, page.accounts, book.where)
+            raise _nothing_to_send(transaction.accounts, code, run, ledger.where)
+        again = not transaction.new
+        _require_not_held(batch, transaction.accounts, ledger.where)
         payees = {payee: BankAccount(payee, "") for payee in batch.lines} if known is None else known
         if accounts is not None:
-            require_payable(batch.lines, payees, accounts, _otherwise(batch, book, again), message)
-        texts = remittance_texts(page.accounts.entries, page.accounts.runs, batch)
+            require_payable(batch.lines, payees, accounts, _otherwise(batch, ledger, again), message)
+        texts = remittance_texts(transaction.accounts.entries, transaction.accounts.runs, batch)
         payer, day = debtor or BankAccount("", ""), _day(on, batch)
         order = payment_order(batch.id, batch.at, code, batch.lines, payees, payer, day, texts)
         if message:
@@ -164,7 +170,11 @@ def export_payments(
             raise ParameterError(
                 "out", str(out), "is there and holds something else; choose another name, or remove it first"
             )  # fmt: skip
-    noted = [*doubts(batch.lines, payees), *_to_itself(order), *(_addresses(order) if message else ())]
+    noted = [
+        *account_warnings(batch.lines, payees),
+        *_to_itself(order),
+        *(_addresses(order) if message else ()),
+    ]
     return BankExport(batch, again, order, noted, list(order.respelled()) if message else [])
 
 
@@ -183,10 +193,12 @@ def _require_writable(out: Path) -> None:
 def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: str) -> LedgerError:
     if run is not None and accounts.required(run).state not in APPROVED:
         return LedgerError(
-            f"the run is {named(accounts.required(run).state)}; approve it before it is paid"
+            f"the run is {describe_state(accounts.required(run).state)}; approve it before it is paid"
         )
     adds = (
-        "" if run is None else f". What several runs pay adds up in an export of the whole book: {where}"
+        ""
+        if run is None
+        else f". What several runs pay adds up in an export of the whole ledger: {where}"
     )
     return LedgerError(
         f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
@@ -202,11 +214,11 @@ def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
     return code
 
 
-def _otherwise(batch: Batch, book: Ledger, again: bool) -> str:
+def _otherwise(batch: Batch, ledger: Ledger, again: bool) -> str:
     """What to do if a batch cannot be paid as it is."""
     if again:
-        return f"cancel the batch: datamarket ledger cancel {book.where} --batch {batch.id} --why ..."
-    return f"hold these payees: datamarket ledger hold {book.where} --payee ... --why ... (nothing was ordered)"
+        return f"cancel the batch: datamarket ledger cancel {ledger.where} --batch {batch.id} --why ..."
+    return f"hold these payees: datamarket ledger hold {ledger.where} --payee ... --why ... (nothing was ordered)"
 
 
 def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
@@ -248,7 +260,7 @@ def _addresses(order: PaymentOrder) -> Iterator[str]:
         )
 
 
-class AskedPayer(NamedTuple):
+class PayerRequest(NamedTuple):
     """The account that pays, as it is typed."""
 
     name: str | None = None
@@ -258,8 +270,8 @@ class AskedPayer(NamedTuple):
     town: str | None = None
 
 
-class ExportDone(NamedTuple):
-    """An export, how its book is called, and the folder of the run that is then marked as paid, if it is one's."""
+class LedgerExport(NamedTuple):
+    """An export, how its ledger is called, and the folder of the run that is then marked as paid, if it is one's."""
 
     done: BankExport
     place: str
@@ -269,33 +281,33 @@ class ExportDone(NamedTuple):
 def export_from(
     where: str,
     accounts: Path | None,
-    payer: AskedPayer,
+    payer: PayerRequest,
     out: Path,
     run: str | None = None,
     currency: str | None = None,
     on: date | None = None,
     form: str = "pain.001",
     by: str | None = None,
-) -> ExportDone:
-    """Order what a book, or a run of it, owes, and write the file; a run's folder notes it."""
+) -> LedgerExport:
+    """Order what a ledger, or a run of it, owes, and write the file; a run's folder notes it."""
     debtor = (
         debtor_account(payer.name, payer.account, *payer[2:]) if payer.name and payer.account else None
     )
-    book, folder = ledger_at(where), _folder(where, run)
+    ledger, folder = ledger_at(where), _folder(where, run)
     if folder:
         wanted = read_manifest(folder)["run"]
     else:
-        wanted = None if run is None else _run_id(book.accounts(), run)
+        wanted = None if run is None else _run_id(ledger.accounts(), run)
     done = export_payments(
-        book, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
+        ledger, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
     )
-    place = book.where if is_address(where) else where  # an address may hold a password
+    place = ledger.where if is_address(where) else where  # an address may hold a password
     alone = False
     if folder:
-        after = book.accounts()
-        write_receipt(folder, book, after)
+        after = ledger.accounts()
+        write_receipt(folder, ledger, after)
         alone = done.batch.runs == [wanted] and after.runs[wanted].state == "approved"
-    return ExportDone(done, place, folder if alone else None)
+    return LedgerExport(done, place, folder if alone else None)
 
 
 def _folder(where: str, run: str | None) -> Path | None:
@@ -303,7 +315,7 @@ def _folder(where: str, run: str | None) -> Path | None:
     named = run_folder(where)
     if named and run:
         raise DataMarketError(
-            f"{where!r} is the folder of a run already; leave --run out, or name the book itself"
+            f"{where!r} is the folder of a run already; leave --run out, or name the ledger itself"
         )
     return named or (run_folder(run) if run else None)
 
@@ -313,6 +325,6 @@ def _run_id(accounts: Accounts, run: str) -> str:
     found = [known for known in accounts.runs if run and known.startswith(run)]
     if len(found) != 1:
         raise DataMarketError(
-            f"{len(found) or 'no'} runs of the book have an id that begins with {run!r}; see: datamarket ledger show"
+            f"{len(found) or 'no'} runs of the ledger have an id that begins with {run!r}; see: datamarket ledger show"
         )
     return found[0]

@@ -1,6 +1,6 @@
 """certificate.json: what the checks of a run leave to be gained, by the power that the operator states.
 
-Whether what lies in a run's folder about its checks is what its book, its files and the beacon come to.
+Whether what lies in a run's folder about its checks is what its ledger, its files and the beacon come to.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from datamarket_gym.execution.files import json_text, sha256
 from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.payout.checks import plan as entries
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, drawn_again, read_checks
+from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, read_checks, recompute_draw
 from datamarket_gym.payout.checks.earlier_draft import EARLIER_FILE as BEFORE
 from datamarket_gym.payout.checks.outcomes import FILE as OUTCOMES
-from datamarket_gym.payout.checks.outcomes import FOLDER, answers_of, examined
+from datamarket_gym.payout.checks.outcomes import FOLDER, answers_of, examination_of
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
 from datamarket_gym.payout.checks.plan import PLAN_FILE as PLAN
 from datamarket_gym.payout.checks.plan import CheckPlan, carried_text, paid_payees
 from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.store import within_reach
+from datamarket_gym.payout.ledger.store import is_readable
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
@@ -49,7 +49,7 @@ def _examined(run: Path) -> Examined:
     settles = settled_by(read_manifest(run))
     if settles is not None and entries.read_draw(run) is None:
         return settles.examined
-    return examined(read_checks(run), answers_of(run))
+    return examination_of(read_checks(run), answers_of(run))
 
 
 def certificate_of(run: Path, checks: Checks) -> Deterrence:
@@ -66,14 +66,14 @@ def certificate_of(run: Path, checks: Checks) -> Deterrence:
         payments=[p.paid / 10**money.digits for p in payees],
         kappa=max(p.kappa for p in payees),
         largest_unit=max(p.largest_unit for p in payees),
-        spill=Externality.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
+        externality=Externality.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
         carried=len(settles.carried) if settles else 0,
         examined=_examined(run),
         money=money.code,
     )
 
 
-def agreements(run: Path) -> Iterator[Check]:
+def verify_checks(run: Path) -> Iterator[Check]:
     """Everything that can be held against something else, from the plan to the settlement."""
     settles = settled_by(read_manifest(run))
     if settles is not None:
@@ -93,13 +93,13 @@ def agreements(run: Path) -> Iterator[Check]:
         return
     path = run / PLAN
     same = _holds(path, plan)
-    wrong = "missing, or not the plan in the book: plan or draw again"
+    wrong = "missing, or not the plan in the ledger: plan or draw again"
     yield Check(PLAN, same, "as entered" if same else wrong)
     known = entries.read_draw(run)
     if known is None:
         return
     try:
-        drawn = drawn_again(run)
+        drawn = recompute_draw(run)
     except DataMarketError as error:
         yield Check(CHECKS, False, str(error))
         return
@@ -155,7 +155,7 @@ def _answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
     told_so = said["detail"] if good else "answers were changed after they were settled"
     yield Check("settlement", good, told_so)
     later = entries.read_superseded(run)
-    if later is not None and within_reach(later[1] / MANIFEST):
+    if later is not None and is_readable(later[1] / MANIFEST):
         ours, theirs = read_manifest(run), read_manifest(later[1])
         before, settles = settled_by(ours), settled_by(theirs)
         pot = ours["amount"] + (before.kept if before else 0)

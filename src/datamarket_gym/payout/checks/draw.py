@@ -3,7 +3,7 @@
 Of each payee m units are drawn, with replacement, with probability a_u+ / P. The random number of a draw is an HMAC
 (SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon: who
 submits cannot foresee it, since the beacon comes later; who pays cannot move it, since the manifest and the plan are
-in the book before the beacon is known. ``verify`` works it out again.
+in the ledger before the beacon is known. ``verify`` works it out again.
 
 A run that settles an earlier one pays other amounts: with p the chances of a payee's units then and p' now, a draw u of
 then stands with probability min(1, p'_u / p_u), else there is a new one, by (p' - p)+. What is drawn in
@@ -40,7 +40,7 @@ from datamarket_gym.payout.stages import Places
 
 FILE = "checks.csv"
 COLUMNS = ("number", "payee", "identity", "unit", "look", "amount", "share", "asked")
-ASKED = (
+REQUESTED_PROOF = (
     "the original file, as it was made or received",
     "its source: where it comes from, since when, and from whom",
     "the consent or the licence under which it is handed in",
@@ -99,7 +99,7 @@ def draw_checks(
         known = entries.enter_beacon(
             run, beacon, by
         )  # from here on it is drawn, whatever becomes of this process
-        drawn = drawn_again(run)
+        drawn = recompute_draw(run)
         write_text(run / PLAN, known.plan)
         write_text(run / FILE, checks_text(drawn))
         write_checks_page(run, drawn, places)
@@ -107,8 +107,8 @@ def draw_checks(
 
 
 def read_checks(run: Path) -> DrawnChecks:
-    """What was drawn, as checks.csv has it; refused where that is not what the book's draw comes to."""
-    drawn = drawn_again(run)
+    """What was drawn, as checks.csv has it; refused where that is not what the ledger's draw comes to."""
+    drawn = recompute_draw(run)
     path = run / FILE
     if not path.is_file():
         raise RunError(
@@ -121,8 +121,8 @@ def read_checks(run: Path) -> DrawnChecks:
     return drawn
 
 
-def drawn_again(run: Path) -> DrawnChecks:
-    """Work out the draw from the files of the run, and the plan and the beacon in its book."""
+def recompute_draw(run: Path) -> DrawnChecks:
+    """Work out the draw from the files of the run, and the plan and the beacon in its ledger."""
     known = entries.read_draw(run)
     if known is None:
         raise DataMarketError(f"no checks are drawn yet; run: datamarket check draw {run} --beacon TEXT")
@@ -131,7 +131,7 @@ def drawn_again(run: Path) -> DrawnChecks:
     payees = paid_payees(run, manifest)
     key = draw_key(sha256(run / MANIFEST), known.plan, known.beacon)
     standing = read_earlier_checks(run, settled_by(manifest))
-    draws, kept = drawn_by(key, plan, payees, standing)
+    draws, kept = draw_units(key, plan, payees, standing)
     made = {} if standing is None else standing.looks
     before = {d.unit: [by for by in made[d.unit] if by] for d in draws if any(made.get(d.unit, []))}
     return DrawnChecks(manifest["run"], known.beacon, plan.checks, plan.power, draws, kept, before)
@@ -147,7 +147,7 @@ def same_beacon(beacon: str) -> str:
     return "".join(unicodedata.normalize("NFKC", beacon).casefold().split())
 
 
-def drawn_by(
+def draw_units(
     key: bytes, plan: CheckPlan, payees: list[CheckedPayee], standing: EarlierChecks | None = None
 ) -> tuple[list[Draw], list[Draw]]:
     """The draws of a key that need an answer, numbered from 1, and those that have one; looks at a unit in a row."""
@@ -214,7 +214,7 @@ def checks_text(drawn: DrawnChecks) -> str:
         (
             draw.number, draw.payee, draw.identity, draw.unit,
             f"{looks[draw.unit].index(draw.number) + 1} of {len(looks[draw.unit])}", f"{draw.amount:.6f}",
-            f"{draw.share:.6f}", "; ".join(ASKED),
+            f"{draw.share:.6f}", "; ".join(REQUESTED_PROOF),
         )
         for draw in drawn.draws
     ]  # fmt: skip

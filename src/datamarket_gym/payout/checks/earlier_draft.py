@@ -47,7 +47,7 @@ class PriorReview(Document):
     by: str  # who looked; empty where that was not said
 
 
-class Settles(Document):
+class SettledDraft(Document):
     """The earlier run, and what becomes of those in it."""
 
     run: str
@@ -132,7 +132,7 @@ def write_before(run: Path, content: bytes) -> None:
         part.write_bytes(content)
 
 
-def read_earlier_checks(run: Path, settles: Settles | None) -> EarlierChecks | None:
+def read_earlier_checks(run: Path, settles: SettledDraft | None) -> EarlierChecks | None:
     """What stands of the draft that a run settles; None where it settles none."""
     import pyarrow.parquet as pq
 

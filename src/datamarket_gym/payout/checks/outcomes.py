@@ -9,7 +9,7 @@ then both are kept: the last one counts.
 Where nobody else can look (``one_look``), looks at a unit after the first are noted as not made, and the certificate
 says that units were examined once.
 
-check record: what was found, kept beside the run and noted in its book.
+check record: what was found, kept beside the run and noted in its ledger.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
     return [found[number] for number in sorted(found)]
 
 
-def given_answer(number: int, outcome: str, note: str = "", by: str = "") -> CheckAnswer:
+def parse_answer(number: int, outcome: str, note: str = "", by: str = "") -> CheckAnswer:
     """One answer as somebody gave it, looked at as those of a table are."""
     where = f"the answer to check {number}"
     return CheckAnswer(number, _word(outcome.strip(), where), _note(note.strip(), where), by.strip())
@@ -145,7 +145,7 @@ def outcome_of(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
     return answers[draw.number].outcome if draw.number in answers else "unanswered"
 
 
-def examined(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> Literal["anew", "once"]:
+def examination_of(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> Literal["anew", "once"]:
     """Whether each draw of a payee was a look of its own."""
     known = (answers.get(draw.number) for draw in drawn.draws)
     return "once" if any(a is not None and a.outcome == NOT_MADE for a in known) else "anew"

@@ -9,7 +9,7 @@ A balance would be paid later without a look at the units that it came from, so 
 the limit each, in each run, and never be drawn. Units that are handed in again are drawn from with all others of
 their payee in the run that pays for them.
 
-What the book keeps of a run's checks: the plan, which may change until there is a beacon; the beacon, once; what
+What the ledger keeps of a run's checks: the plan, which may change until there is a beacon; the beacon, once; what
 was answered; and whether everybody passed, or another draft took the place of the run.
 
 check plan: how many units of each payee are looked at, what that costs, and what it leaves to be gained.
@@ -296,12 +296,12 @@ class CheckPlan(Document):
 
     @property
     def text(self) -> str:
-        """The plan as it is entered into the book, hashed and kept."""
+        """The plan as it is entered into the ledger, hashed and kept."""
         return json_text(self.model_dump(mode="json"))
 
 
 @dataclass(frozen=True)
-class Wishes:
+class PlanRequest:
     """What the operator asks for; None where the run's own settings decide."""
 
     checks: int | None = None
@@ -356,31 +356,31 @@ class PlanSummary:
         )
 
 
-def make_plan(run: Path, wishes: Wishes, by: str | None = None) -> PlanSummary:
+def make_plan(run: Path, wishes: PlanRequest, by: str | None = None) -> PlanSummary:
     """Plan a run's checks; a plan that was made before is replaced, unless it was drawn by."""
-    found = foreseen(run, wishes)
+    found = preview_plan(run, wishes)
     with working_in(run):
         enter_plan(run, found.plan.text, found.plan.announced, by)
         write_text(run / PLAN_FILE, found.plan.text)
     return found
 
 
-def foreseen(run: Path, wishes: Wishes) -> PlanSummary:
+def preview_plan(run: Path, wishes: PlanRequest) -> PlanSummary:
     """What a plan would come to; nothing is written."""
     manifest = read_manifest(run)
     payees = paid_payees(run, manifest)
-    return summary(_plan(manifest, payees, wishes), payees)
+    return summarize_plan(_plan(manifest, payees, wishes), payees)
 
 
-def read_plan_plan(run: Path) -> CheckPlan:
-    """The plan as the book has it."""
+def read_check_plan(run: Path) -> CheckPlan:
+    """The plan as the ledger has it."""
     text = read_plan(run)
     if text is None:
         raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
     return CheckPlan.model_validate_json(text)
 
 
-def summary(plan: CheckPlan, payees: list[CheckedPayee]) -> PlanSummary:
+def summarize_plan(plan: CheckPlan, payees: list[CheckedPayee]) -> PlanSummary:
     """What a plan comes to for the payees of its run."""
     waiting = frozenset(plan.carried)
     checked = [p for p in payees if p.name not in waiting]
@@ -401,7 +401,7 @@ def summary(plan: CheckPlan, payees: list[CheckedPayee]) -> PlanSummary:
     )
 
 
-def _plan(manifest: dict[str, Any], payees: list[CheckedPayee], wishes: Wishes) -> CheckPlan:
+def _plan(manifest: dict[str, Any], payees: list[CheckedPayee], wishes: PlanRequest) -> CheckPlan:
     money = Currency(manifest["currency"])
     power = spec_of(manifest).power if wishes.power is None else wishes.power
     require_in("power", power, 0.0, 1.0, open_low=True)
@@ -433,7 +433,7 @@ def _promised(manifest: dict[str, Any]) -> int:
     return asked if settles is None else max(asked, settles.checks)
 
 
-def _checks(asked: int, checked: list[CheckedPayee], wishes: Wishes, power: float) -> int:
+def _checks(asked: int, checked: list[CheckedPayee], wishes: PlanRequest, power: float) -> int:
     """Checks of each payee: as many as were named, or as leave no more than a gain; not fewer than the run promised."""
     if wishes.checks is not None and wishes.gain is not None:
         raise ParameterError(

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.evidence.graph import seniority_ranks
+from datamarket_gym.evidence.threshold import with_compared_vectors
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -42,12 +43,11 @@ from datamarket_gym.execution.arrays import (
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import open_image
-from datamarket_gym.mechanism.preparation import compared
-from datamarket_gym.payout.checks.draw import ASKED, Draw, DrawnChecks
+from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, Draw, DrawnChecks
 from datamarket_gym.payout.images import image_bytes
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet, template_text
+from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stages import Places
@@ -96,7 +96,7 @@ def shows_images(results: Results, places: Places) -> bool:
     )
 
 
-def shown(content: UnitContent, longest: int, side: int) -> dict[str, Any]:
+def render_content(content: UnitContent, longest: int, side: int) -> dict[str, Any]:
     """A content as plain values for a page: ``text``, ``image`` (a data URI), ``figures`` or ``path`` (a curve)."""
     label = visible(content.label)
     if content.text is not None:
@@ -306,15 +306,14 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
         )
     _, results = finished_results(run, places)
     page = checks_page(results, places, drawn)
-    scripts = [template_text("checks.js")]
-    style = style_sheet("checks.css")
-    key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
-    write_text(run / NAME, filled("checks.html.j2", page, style, scripts, key))
+    scripts = [read_template("checks.js")]
+    key = embed_json({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
+    write_text(run / NAME, render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key))
 
 
 def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksPage:
     """Gather everything the page shows."""
-    beside = Beside(results, places, drawn.draws)
+    beside = UnitComparison(results, places, drawn.draws)
     by_payee: dict[str, list[Draw]] = {}
     for draw in sorted(drawn.draws, key=lambda draw: draw.number):
         by_payee.setdefault(draw.payee, []).append(draw)
@@ -323,7 +322,7 @@ def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksP
         title=f"{len(drawn.draws):,} checks of {len(by_payee):,} payees",
         run=drawn.run,
         beacon=visible(drawn.beacon, 200),
-        asked=ASKED,
+        asked=REQUESTED_PROOF,
         payees=payees,
         unfolded=len(by_payee) <= _OPEN,
         labelled=results.inputs.submission.labelled,
@@ -334,7 +333,7 @@ def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
     """What is written to a payee, ready to be sent."""
     wrong = "wrongly labelled, " if labelled else ""
     listed = "\n".join(f"  - {unit}" for unit in units)
-    asked = "\n".join(f"  {i}. {what}" for i, what in enumerate(ASKED, 1))
+    asked = "\n".join(f"  {i}. {what}" for i, what in enumerate(REQUESTED_PROOF, 1))
     return (
         f"Dear {payee},\n\n"
         "you are to be paid for units that you handed in. Before money goes out, a few units of every payee are "
@@ -346,7 +345,7 @@ def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
     )
 
 
-class Beside:
+class UnitComparison:
     """The drawn units, what is nearest to each, and what all of them hold."""
 
     def __init__(
@@ -374,8 +373,8 @@ class Beside:
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
         submission = results.inputs.submission
-        vectors = compared(submission, results.utility)[0].vectors
-        rank = seniority_ranks(submission, results.payments.clustering.lot)
+        vectors = with_compared_vectors(submission, results.utility)[0].vectors
+        rank = seniority_ranks(submission, results.payments.clustering.tie_breaker)
         payee = results.payees.group[self.owner]
         rows = np.array([self.row[name] for name in names], dtype=np.int64)
         drawn = Ranked(vectors[rows], rank[rows], payee[rows])
@@ -384,7 +383,7 @@ class Beside:
 
     def unit(self, name: str) -> Row:
         """A drawn unit."""
-        return shown(self.contents[self.row[name]], _LONGEST, self.side)
+        return render_content(self.contents[self.row[name]], _LONGEST, self.side)
 
     def others(self, name: str) -> list[Row]:
         """What is nearest to a drawn unit."""
@@ -394,14 +393,14 @@ class Beside:
                 "unit": visible(inputs.ids[row]),
                 "identity": visible(inputs.identities[self.owner[row]]),
                 "cosine": f"{cosine:.3f}",
-                **shown(self.contents[row], _LONGEST_NEAR, 2 * self.side // 3),
+                **render_content(self.contents[row], _LONGEST_NEAR, 2 * self.side // 3),
             }
             for row, cosine in zip(self.near[name].tolist(), self.cosine[name].tolist(), strict=True)
             if row >= 0
         ]
 
 
-def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: Beside) -> Row:
+def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: UnitComparison) -> Row:
     by_unit: dict[str, list[Draw]] = {}
     for draw in draws:
         by_unit.setdefault(draw.unit, []).append(draw)
@@ -410,7 +409,7 @@ def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside
             "numbers": [each.number for each in looks],
             "unit": visible(draw.unit),
             "identity": visible(draw.identity) if draw.identity != payee else "",
-            "amount": earns(results.spec.money, draw.amount),
+            "amount": format_earnings(results.spec.money, draw.amount),
             "share": f"{draw.share:.1%}",
             "content": beside.unit(draw.unit),
             "others": beside.others(draw.unit),
@@ -430,7 +429,7 @@ def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside
     }
 
 
-def earns(money: Currency, amount: float) -> str:
+def format_earnings(money: Currency, amount: float) -> str:
     """What a unit earns."""
     minor = round(amount * 10**money.digits)
     return f"{money.code} {money.text(minor)}" if minor else f"less than {money.code} {money.text(1)}"

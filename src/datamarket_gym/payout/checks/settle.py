@@ -35,19 +35,25 @@ from datamarket_gym.payout.checks.earlier_draft import (
     EarlierDraw,
     FoundUnit,
     PriorReview,
-    Settles,
+    SettledDraft,
     before_bytes,
     digest_of,
     write_before,
 )
 from datamarket_gym.payout.checks.outcomes import FILE as OUTCOMES
-from datamarket_gym.payout.checks.outcomes import FOLDER, CheckAnswer, answers_of, examined, outcome_of
+from datamarket_gym.payout.checks.outcomes import (
+    FOLDER,
+    CheckAnswer,
+    answers_of,
+    examination_of,
+    outcome_of,
+)
 from datamarket_gym.payout.checks.plan import (
     CheckPlan,
     PlanSummary,
     paid_payees,
     payee_names,
-    read_plan_plan,
+    read_check_plan,
     write_carried,
 )
 from datamarket_gym.payout.ledger.integrity import ledger_of
@@ -90,7 +96,7 @@ def settle(
     bad = [check for check in verify(run) if not check.good]
     if bad:
         raise DataMarketError(f"{bad[0].what}: {bad[0].detail}; run: datamarket verify {run}")
-    drawn, plan = read_checks(run), read_plan_plan(run)
+    drawn, plan = read_checks(run), read_check_plan(run)
     found = found_units(drawn, answers_of(run), unanswered_false)
     failed = sorted({unit.payee for unit in found})
     with entries.working_in(run):
@@ -157,7 +163,7 @@ def _settles(
     found: Sequence[FoundUnit],
     failed: Sequence[str],
     kept: int,
-) -> tuple[Settles, bytes]:
+) -> tuple[SettledDraft, bytes]:
     """What the new draft settles, added to what the old one did; and each unit's chance to be drawn then."""
     manifest, payee = read_manifest(run), payee_names(run)
     earlier = settled_by(manifest)
@@ -173,7 +179,7 @@ def _settles(
     answers = answers_of(run)
     lost = {name for name, group in payee.items() if group in gone}
     held = {name for name, group in payee.items() if group in waiting}
-    settles = Settles(
+    settles = SettledDraft(
         run=manifest["run"],
         manifest=sha256(run / MANIFEST),
         beacon=drawn.beacon,
@@ -193,7 +199,7 @@ def _settles(
                 if d.number and outcome_of(d, answers) == "genuine"
             ),
         ],
-        examined=examined(drawn, answers),
+        examined=examination_of(drawn, answers),
         before=digest_of(before),
         kept=kept + (earlier.kept if earlier else 0),
     )
@@ -323,7 +329,7 @@ def failure_messages(found: SettledChecks) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class SettlementPreview:
     """Who would fail, what would become of the pot, and whether anything stands in the way."""
 
     waiting: list[int]  # numbers of checks that are not answered, and are waited for
@@ -333,22 +339,24 @@ class Foreseen:
     words: list[str]
 
 
-def settling(run: Path, unanswered_false: bool, keep_forfeited: bool) -> Foreseen:
+def preview_settlement(run: Path, unanswered_false: bool, keep_forfeited: bool) -> SettlementPreview:
     """What `settle` would come to with the answers as they are now; nothing is written."""
-    drawn, plan, answers = read_checks(run), read_plan_plan(run), answers_of(run)
+    drawn, plan, answers = read_checks(run), read_check_plan(run), answers_of(run)
     open_ = [d.number for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
     waiting = [] if unanswered_false else open_
     failed = sorted({unit.payee for unit in found_units(drawn, answers, unanswered_false=True)})
     if waiting:
-        return Foreseen(waiting, [], [], False, [
+        return SettlementPreview(waiting, [], [], False, [
             f"{counted(len(waiting), 'check is', 'checks are')} not answered: nothing can be settled before that, "
             "unless who does not answer fails.",
         ])  # fmt: skip
     if not failed and not plan.carried:
-        return Foreseen([], [], [], False, [
+        return SettlementPreview([], [], [], False, [
             "Everybody passed: the run is marked as checked, its amounts stay as they are, and it can be approved.",
         ])  # fmt: skip
-    return Foreseen([], failed, plan.carried, True, _words(run, failed, plan.carried, keep_forfeited))
+    return SettlementPreview(
+        [], failed, plan.carried, True, _words(run, failed, plan.carried, keep_forfeited)
+    )
 
 
 def _words(run: Path, failed: Sequence[str], carried: Sequence[str], keep: bool) -> list[str]:

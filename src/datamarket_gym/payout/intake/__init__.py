@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.intake.log import Arrivals as Arrivals
-    from datamarket_gym.payout.intake.log import arrivals as arrivals
-    from datamarket_gym.payout.intake.log import received as received
+    from datamarket_gym.payout.intake.log import enter_batch as enter_batch
+    from datamarket_gym.payout.intake.log import read_arrivals as read_arrivals
     from datamarket_gym.payout.intake.log import unit_digests as unit_digests
     from datamarket_gym.payout.intake.receipts import IntakeReceipt as IntakeReceipt
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "Arrivals": "log",
     "IntakeReceipt": "receipts",
-    "arrivals": "log",
-    "received": "log",
+    "read_arrivals": "log",
+    "enter_batch": "log",
     "unit_digests": "log",
 }
 
@@ -23,7 +23,7 @@ __all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names when they are first used: the book needs the log, and not what reads batches."""
+    """Import public names when they are first used: the ledger needs the log, and not what reads batches."""
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)

@@ -11,9 +11,9 @@ A batch as it is handed in: a table in any format that ``pay`` reads, or a folde
 Labels may be missing, as for ``pay``; columns are named as there. No encoder is asked: texts, files of images and
 features are taken as they are.
 
-The intake log: batches that arrived, as entries of a book, and when each unit did.
+The intake log: batches that arrived, as entries of a ledger, and when each unit did.
 
-The chain of the book holds who, when and a hash over the digests of the units; the digests themselves lie beside it,
+The chain of the ledger holds who, when and a hash over the digests of the units; the digests themselves lie beside it,
 in a table of their own, and are held against that hash by whoever reads them. Nothing is entered twice: the same batch,
 handed in again or by a command that was killed and is run once more, gives the entry of the first time.
 """
@@ -38,7 +38,7 @@ from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import SubmissionError, UnknownNameError
 from datamarket_gym.execution.arrays import Features, LowPrecisionRows
 from datamarket_gym.payout.images import Skipped, image_bytes, image_tree
-from datamarket_gym.payout.ledger.entries import Arrived, LedgerEntry, LedgerError, What
+from datamarket_gym.payout.ledger.entries import ContentKind, LedgerEntry, LedgerError, ReceivedBatches
 from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import require_writable, visible
@@ -50,7 +50,7 @@ _ROWS = 4096
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def what_of(columns: Columns) -> What:
+def content_kind(columns: Columns) -> ContentKind:
     """What is taken as the content of units: texts where a column of them is named, else images, else features.
 
     What was handed in comes first: features beside a text are what somebody made of it, perhaps later.
@@ -61,7 +61,7 @@ def what_of(columns: Columns) -> What:
 
 
 def unit_digests(
-    what: What, label: NDArray[Any], payload: Sequence[str] | Sequence[bytes] | Features
+    what: ContentKind, label: NDArray[Any], payload: Sequence[str] | Sequence[bytes] | Features
 ) -> list[bytes]:
     """The digest of each unit: one label and one text, file of an image, or row of features each."""
     if len(label) != len(payload):
@@ -91,7 +91,7 @@ def _number(number: np.floating[Any], text: str) -> str:
     return str(int(number)) if number == np.rint(number) and abs(number) < 2**53 else text
 
 
-def _contents(what: What, payload: Any) -> Iterable[bytes]:
+def _contents(what: ContentKind, payload: Any) -> Iterable[bytes]:
     if what == "features":
         return _numbers(payload if isinstance(payload, LowPrecisionRows) else np.asarray(payload))
     return (text.encode() for text in payload) if what == "text" else payload
@@ -115,7 +115,7 @@ class UnitBatch:
     """The digests of units, row by row; whose they are, where the batch says so."""
 
     where: str
-    what: What
+    what: ContentKind
     ids: list[str]
     identity: list[str] | None
     digests: list[bytes]
@@ -157,7 +157,7 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
         tree = image_tree(path, identities=True)
         found = unit_digests("image", tree.label, image_bytes(path, tree.names))
         return UnitBatch(repr(str(path)), "image", tree.names, tree.identity, found, tree.skipped)
-    what, table = what_of(columns), Table.open(path)
+    what, table = content_kind(columns), Table.open(path)
     label_column = table.label_column(columns.label)
     labels = [] if label_column is None else [label_column]
     held_in = {"text": columns.text, "image": columns.image}.get(what)
@@ -204,14 +204,14 @@ def batch_hash(digests: Sequence[bytes]) -> str:
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-def received(
-    book: Ledger, identity: str, digests: Sequence[bytes], what: What, by: str | None = None
+def enter_batch(
+    ledger: Ledger, identity: str, digests: Sequence[bytes], what: ContentKind, by: str | None = None
 ) -> LedgerEntry:
     """Enter a batch that has arrived now.
 
     Parameters
     ----------
-    book : Book
+    ledger : Ledger
         The log.
     identity : str
         Who hands the batch in.
@@ -229,22 +229,22 @@ def received(
 
     Raises
     ------
-    BookError
+    LedgerError
         If the clock is behind the last entry, or the batch is empty.
     """
     said = {"sha256": batch_hash(digests), "units": len(digests), "what": what}
-    with book.page() as page:
-        if (before := page.accounts.arrived.same(identity, said)) is not None:
+    with ledger.transaction() as transaction:
+        if (before := transaction.accounts.arrived.same(identity, said)) is not None:
             return before
-        page.wait()
-        entry = page.add("received", payee=identity, content=said, by=by)
-        page.digests[entry.number] = b"".join(digests)
+        transaction.wait()
+        entry = transaction.add("received", payee=identity, content=said, by=by)
+        transaction.digests[entry.number] = b"".join(digests)
     return entry
 
 
-def held_digests(book: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[bytes]]:
+def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[bytes]]:
     """Read the digests of batches, one batch at a time; each is held against the hash in its entry."""
-    for entry, raw in zip(entries, book.digests([each.number for each in entries]), strict=True):
+    for entry, raw in zip(entries, ledger.digests([each.number for each in entries]), strict=True):
         if raw is None:
             raise LedgerError(f"the digests of the batch of entry {entry.number} are gone")
         digests = [raw[at : at + LENGTH] for at in range(0, len(raw), LENGTH)]
@@ -255,13 +255,13 @@ def held_digests(book: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[
         yield digests
 
 
-def examined_batches(book: Ledger, arrived: Arrived) -> Check:
+def check_batches(ledger: Ledger, arrived: ReceivedBatches) -> Check:
     """Check that all batches have their digests, and nothing else has any."""
     try:
         known = {entry.number for entry in arrived.entries}
-        if strange := sorted(set(book.numbers_with_digests()) - known):
+        if strange := sorted(set(ledger.numbers_with_digests()) - known):
             raise LedgerError(f"there are digests for entry {strange[0]}, which is no batch")
-        units = sum(map(len, held_digests(book, arrived.entries)))
+        units = sum(map(len, read_digests(ledger, arrived.entries)))
     except LedgerError as error:
         return Check("batches", False, str(error))
     said = (
@@ -279,7 +279,7 @@ def seconds_of(batch: LedgerEntry) -> float:
 class Arrivals(Shown):
     """When units arrived, by the operator's clock; digests are read batch by batch, when they are asked for."""
 
-    book: Ledger
+    ledger: Ledger
     batches: tuple[LedgerEntry, ...]  # the earliest first
 
     def of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[LedgerEntry | None]:
@@ -289,7 +289,7 @@ class Arrivals(Shown):
             wanted.setdefault(who, set()).add(what)
         found: dict[tuple[str, bytes], LedgerEntry] = {}
         theirs = [batch for batch in self.batches if batch.payee in wanted]
-        for batch, units in zip(theirs, held_digests(self.book, theirs), strict=True):
+        for batch, units in zip(theirs, read_digests(self.ledger, theirs), strict=True):
             here = wanted[batch.payee].intersection(units)
             found.update(((batch.payee, each), batch) for each in here)
             wanted[batch.payee] -= here
@@ -300,12 +300,12 @@ class Arrivals(Shown):
         return [None if batch is None else seconds_of(batch) for batch in self.of(identity, digest)]
 
 
-def arrivals(book: Ledger) -> Arrivals:
+def read_arrivals(ledger: Ledger) -> Arrivals:
     """Read the batches of a log.
 
     Parameters
     ----------
-    book : Book
+    ledger : Ledger
         The log.
 
     Returns
@@ -313,4 +313,4 @@ def arrivals(book: Ledger) -> Arrivals:
     Arrivals
         The batches, the earliest first.
     """
-    return Arrivals(book, tuple(book.accounts().arrived.entries))
+    return Arrivals(ledger, tuple(ledger.accounts().arrived.entries))

@@ -13,8 +13,14 @@ from typing import Any
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.files import json_text, read_json, write_text
-from datamarket_gym.payout.intake.log import UnitBatch, batch_hash, held_digests
-from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, link, parsed, require_written
+from datamarket_gym.payout.intake.log import UnitBatch, batch_hash, read_digests
+from datamarket_gym.payout.ledger.entries import (
+    LedgerEntry,
+    LedgerError,
+    hash_entry,
+    parse_entry,
+    require_batch_entry,
+)
 from datamarket_gym.payout.ledger.integrity import read_checkpoints
 from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.manifest import Check
@@ -29,22 +35,22 @@ class ReceiptError(DataMarketError):
 
 @dataclass(frozen=True)
 class IntakeReceipt(Shown):
-    """An entry of the log, and the id of the book that it stands in."""
+    """An entry of the log, and the id of the ledger that it stands in."""
 
-    book: str
+    ledger: str
     entry: LedgerEntry
 
     @classmethod
-    def of(cls, book: Ledger, entry: LedgerEntry) -> IntakeReceipt:
+    def of(cls, ledger: Ledger, entry: LedgerEntry) -> IntakeReceipt:
         """The receipt of an entry."""
-        return cls(book.accounts().id, entry)
+        return cls(ledger.accounts().id, entry)
 
     def plain(self) -> dict[str, Any]:
         """All of it: what people read, and the entry that was hashed."""
         entry = self.entry
         return {
             "receipt": FORMAT,
-            **_readable(self.book, entry),
+            **_readable(self.ledger, entry),
             "body": entry.body,
             "previous": entry.previous,
             "hash": entry.hash,
@@ -52,8 +58,8 @@ class IntakeReceipt(Shown):
 
     @classmethod
     def from_plain(cls, said: Any) -> IntakeReceipt:
-        """A receipt that agrees with itself; whether any book holds the entry is another matter."""
-        names = ("book", "entry", "body", "previous", "hash")
+        """A receipt that agrees with itself; whether any ledger holds the entry is another matter."""
+        names = ("ledger", "entry", "body", "previous", "hash")
         if (
             not isinstance(said, dict)
             or said.get("receipt") != FORMAT
@@ -62,15 +68,15 @@ class IntakeReceipt(Shown):
             raise ReceiptError(
                 "it is no receipt of a batch; name the file that datamarket intake add wrote"
             )
-        book, number, body, previous, hashed = (said[name] for name in names)
-        words = (book, body, previous, hashed)
+        ledger, number, body, previous, hashed = (said[name] for name in names)
+        words = (ledger, body, previous, hashed)
         if type(number) is not int or not all(isinstance(w, str) and w.isascii() for w in words):
             raise ReceiptError("the receipt was changed: its entry is none")
-        if link(previous, body) != hashed:
+        if hash_entry(previous, body) != hashed:
             raise ReceiptError("the receipt was changed: its hash does not follow from its entry")
         try:
-            found = cls(book, parsed(number, body, previous, hashed))
-            require_written(found.entry)
+            found = cls(ledger, parse_entry(number, body, previous, hashed))
+            require_batch_entry(found.entry)
         except LedgerError as error:
             raise ReceiptError(f"the receipt was changed: {error}") from error
         if json_text(found.plain()) != json_text(said):  # as text: 1, 1.0 and true are equal otherwise
@@ -108,33 +114,37 @@ def check_itself(receipt: IntakeReceipt) -> Check:
     )
 
 
-def check_in_book(receipt: IntakeReceipt, book: Ledger) -> list[Check]:
-    """Check that the book holds the entry, and its digests."""
-    accounts, entry, here = book.accounts(), receipt.entry, f"the book {book.where!r}"
-    if accounts.id != receipt.book:
-        return [Check("book", False, f"{here} is another one than the receipt names: ask for that one")]
+def check_in_ledger(receipt: IntakeReceipt, ledger: Ledger) -> list[Check]:
+    """Check that the ledger holds the entry, and its digests."""
+    accounts, entry, here = ledger.accounts(), receipt.entry, f"the ledger {ledger.where!r}"
+    if accounts.id != receipt.ledger:
+        return [
+            Check("ledger", False, f"{here} is another one than the receipt names: ask for that one")
+        ]
     if not (entry.number <= accounts.number and accounts.entries[entry.number - 1].hash == entry.hash):
         lost = f"{here} does not hold entry {entry.number} as the receipt has it: it was written anew, or cut short"
-        return [Check("book", False, lost)]
-    found = [Check("book", True, f"{here} holds the entry, to the letter")]
+        return [Check("ledger", False, lost)]
+    found = [Check("ledger", True, f"{here} holds the entry, to the letter")]
     try:
-        list(held_digests(book, [entry]))
+        list(read_digests(ledger, [entry]))
     except LedgerError as error:
         return [*found, Check("digests", False, str(error))]
     return [*found, Check("digests", True, "those of all its units lie there as they arrived")]
 
 
-def check_anchored(receipt: IntakeReceipt, anchors: Path) -> Check:
-    """Check that an anchor that somebody else keeps is of the entry."""
-    what, entry = f"anchors {anchors.name}", receipt.entry
-    hashes = [head.hash for head in read_checkpoints(anchors) if head.number == entry.number]
+def check_receipt_against_checkpoints(receipt: IntakeReceipt, checkpoints: Path) -> Check:
+    """Check that a checkpoint that somebody else keeps is of the entry."""
+    what, entry = f"checkpoints {checkpoints.name}", receipt.entry
+    hashes = [tip.hash for tip in read_checkpoints(checkpoints) if tip.number == entry.number]
     if not hashes:
         return Check(
             what, False, f"none is of entry {entry.number}; hold the receipt against the log (--ledger), and the log "
-            "against the anchors: datamarket verify BOOK --checkpoints FILE"
+            "against the checkpoints: datamarket verify LEDGER --checkpoints FILE"
         )  # fmt: skip
     good = all(each == entry.hash for each in hashes)
-    return Check(what, good, f"entry {entry.number} is {'' if good else 'not '}as it was anchored")
+    return Check(
+        what, good, f"entry {entry.number} is {'' if good else 'not '}as it was in the checkpoints"
+    )
 
 
 def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> Check:
@@ -151,9 +161,9 @@ def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> C
     return Check(what, True, said)
 
 
-def _readable(book: str, entry: LedgerEntry) -> dict[str, Any]:
+def _readable(ledger: str, entry: LedgerEntry) -> dict[str, Any]:
     """Gather what a receipt says in plain sight."""
     return {
-        "book": book, "entry": entry.number, "kind": entry.kind, "at": entry.at, "identity": entry.payee,
+        "ledger": ledger, "entry": entry.number, "kind": entry.kind, "at": entry.at, "identity": entry.payee,
         **{n: entry.content[n] for n in ("units", "what", "sha256") if n in entry.content},
     }  # fmt: skip

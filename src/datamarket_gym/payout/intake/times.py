@@ -20,9 +20,22 @@ from numpy.typing import NDArray
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import Codes, Features, Values
-from datamarket_gym.payout.intake.log import Arrivals, arrivals, held_digests, seconds_of, unit_digests
-from datamarket_gym.payout.ledger.entries import LedgerError, What
-from datamarket_gym.payout.ledger.store import Head, Ledger, begun, holds, is_address, open_ledger
+from datamarket_gym.payout.intake.log import (
+    Arrivals,
+    read_arrivals,
+    read_digests,
+    seconds_of,
+    unit_digests,
+)
+from datamarket_gym.payout.ledger.entries import ContentKind, LedgerError
+from datamarket_gym.payout.ledger.store import (
+    Ledger,
+    Tip,
+    has_ledger,
+    holds_tip,
+    is_address,
+    open_ledger,
+)
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
 
@@ -31,33 +44,33 @@ ROLE = "intake"
 _FEW = 5
 
 
-def placed(where: str) -> str:
-    """Where a log is, as books and files may have it: an absolute path, or an address without a password."""
+def absolute_address(where: str) -> str:
+    """Where a log is, as ledgers and files may have it: an absolute path, or an address without a password."""
     return open_ledger(where).where if is_address(where) else str(Path(where).resolve())
 
 
 @dataclass(frozen=True)
-class LogHead:
-    """A log up to its last batch: the id of its book, and the number and hash of that batch's entry."""
+class LogTip:
+    """A log up to its last batch: the id of its ledger, and the number and hash of that batch's entry."""
 
     log: str
     number: int
-    head: str
+    tip: str
 
     @property
     def words(self) -> str:
-        """The head, short enough to be read out."""
-        return f"log {self.log[:8]}, up to entry {self.number:,}, head {self.head[:16]}"
+        """The tip, short enough to be read out."""
+        return f"log {self.log[:8]}, up to entry {self.number:,}, tip {self.tip[:16]}"
 
 
 @dataclass(frozen=True, eq=False)
-class Received:
+class ReceivedTimes:
     """When units were received, and in which entry.
 
     ``before`` says of each who handed the same in earlier and does not have it in the run; blank where nobody did.
     """
 
-    upto: LogHead
+    upto: LogTip
     time: Values
     entry: Codes
     before: list[str]
@@ -68,7 +81,7 @@ class Received:
         taken = [asdict(self.upto), [each.hex() for each in self.time.tolist()], self.entry.tolist()]
         return hashlib.sha256(json.dumps(taken, sort_keys=True).encode()).hexdigest()
 
-    def of(self, rows: Codes) -> Received:
+    def of(self, rows: Codes) -> ReceivedTimes:
         """The same of some of the units."""
         before = [self.before[row] for row in rows.tolist()]
         return replace(self, time=self.time[rows], entry=self.entry[rows], before=before)
@@ -78,70 +91,70 @@ class Received:
 class IntakeLog:
     """A log, as far as a run goes by it."""
 
-    upto: LogHead
+    upto: LogTip
     arrivals: Arrivals
 
     @classmethod
-    def open(cls, where: str, upto: LogHead | None = None) -> IntakeLog:
-        """The log in a book, as it is now or up to an earlier head; refused where it does not hold that as it was."""
-        if not begun(where):
+    def open(cls, where: str, upto: LogTip | None = None) -> IntakeLog:
+        """The log in a ledger, as it is now or up to an earlier tip; refused where it does not hold that as it was."""
+        if not has_ledger(where):
             raise LedgerError(
-                f"there is no intake log at {where!r}; if it was moved, say where it is now: --intake BOOK"
+                f"there is no intake log at {where!r}; if it was moved, say where it is now: --intake LEDGER"
             )
-        book = open_ledger(where)
-        with _naming(book):
-            accounts = book.accounts()
+        ledger = open_ledger(where)
+        with _naming(ledger):
+            accounts = ledger.accounts()
         if upto is None:
             if not accounts.arrived.entries:
                 raise LedgerError(
-                    f"the book {book.where!r} holds no batch that was received; enter what arrives with "
+                    f"the ledger {ledger.where!r} holds no batch that was received; enter what arrives with "
                     "datamarket intake add, or leave --intake out"
                 )
             last = accounts.arrived.entries[-1]
-            upto = LogHead(accounts.id, last.number, last.hash)
+            upto = LogTip(accounts.id, last.number, last.hash)
         elif accounts.id != upto.log:
             raise LedgerError(
-                f"the book {book.where!r} is not the intake log of the run: its id is {accounts.id[:16]}, not "
+                f"the ledger {ledger.where!r} is not the intake log of the run: its id is {accounts.id[:16]}, not "
                 f"{upto.log[:16]}; name the right one with --intake"
             )
-        elif not holds(accounts.entries, Head(upto.number, upto.head)):
+        elif not holds_tip(accounts.entries, Tip(upto.number, upto.tip)):
             raise LedgerError(
-                f"the intake log {book.where!r} does not hold entry {upto.number} as it was when the run was worked "
+                f"the intake log {ledger.where!r} does not hold entry {upto.number} as it was when the run was worked "
                 "out: entries were lost or changed; bring the right copy back"
             )
-        found = arrivals(book)
+        found = read_arrivals(ledger)
         counting = tuple(batch for batch in found.batches if batch.number <= upto.number)
         return cls(upto, replace(found, batches=counting))
 
     @property
-    def book(self) -> Ledger:
-        """The book that holds it."""
-        return self.arrivals.book
+    def ledger(self) -> Ledger:
+        """The ledger that holds it."""
+        return self.arrivals.ledger
 
     def examined(self) -> Check:
-        """Whether the log is whole: its book, the digests of its batches included."""
-        wrong = [f"{check.what}: {check.detail}" for check in self.book.examined() if not check.good]
+        """Whether the log is whole: its ledger, the digests of its batches included."""
+        wrong = [f"{check.what}: {check.detail}" for check in self.ledger.examined() if not check.good]
         if wrong:
-            return Check("intake log", False, f"{self.book.where}: {'; '.join(wrong)}")
-        return Check("intake log", True, f"{self.book.where}: {self.upto.words}, as it was")
+            return Check("intake log", False, f"{self.ledger.where}: {'; '.join(wrong)}")
+        return Check("intake log", True, f"{self.ledger.where}: {self.upto.words}, as it was")
 
     def received(
         self,
-        what: What,
+        what: ContentKind,
         identity: Sequence[str],
         label: NDArray[Any],
         content: Sequence[str] | Sequence[bytes] | Features,
-    ) -> tuple[Received, dict[int, str]]:
+    ) -> tuple[ReceivedTimes, dict[int, str]]:
         """When units arrived under their identities; and the rows that did not, with the reason (they have no time)."""
         digests = unit_digests(what, label, content)
-        with _naming(self.book):
+        with _naming(self.ledger):
             found = self.arrivals.of(identity, digests)
         missing = [row for row, batch in enumerate(found) if batch is None]
         seconds = {batch.number: seconds_of(batch) for batch in self.arrivals.batches}
         time = [np.nan if batch is None else seconds[batch.number] for batch in found]
         entry = [0 if batch is None else batch.number for batch in found]
         before = self._before(identity, digests, entry)
-        taken = Received(self.upto, np.array(time), np.array(entry, dtype=np.int64), before)
+        taken = ReceivedTimes(self.upto, np.array(time), np.array(entry, dtype=np.int64), before)
         return taken, dict(self._reasons(what, missing, identity, digests)) if missing else {}
 
     def _before(self, identity: Sequence[str], digests: list[bytes], entry: Sequence[int]) -> list[str]:
@@ -150,8 +163,8 @@ class IntakeLog:
         last = max(entry)
         batches = [batch for batch in self.arrivals.batches if batch.number < last]
         first: dict[bytes, tuple[int, str]] = {}
-        with _naming(self.book):
-            for batch, here in zip(batches, held_digests(self.book, batches), strict=True):
+        with _naming(self.ledger):
+            for batch, here in zip(batches, read_digests(self.ledger, batches), strict=True):
                 for each in wanted.intersection(here):
                     if (batch.payee, each) not in ours:
                         first.setdefault(each, (batch.number, batch.payee))
@@ -163,13 +176,13 @@ class IntakeLog:
         ]
 
     def _reasons(
-        self, what: What, missing: list[int], identity: Sequence[str], digests: list[bytes]
+        self, what: ContentKind, missing: list[int], identity: Sequence[str], digests: list[bytes]
     ) -> Iterator[tuple[int, str]]:
         """Why each of these is not there, as far as the log tells."""
         wanted, others = {digests[row] for row in missing}, dict[bytes, str]()
         kinds, batches = dict[str, set[str]](), self.arrivals.batches
-        with _naming(self.book):
-            for batch, here in zip(batches, held_digests(self.book, batches), strict=True):
+        with _naming(self.ledger):
+            for batch, here in zip(batches, read_digests(self.ledger, batches), strict=True):
                 kinds.setdefault(batch.payee, set()).add(batch.content["what"])
                 for each in wanted.intersection(here):
                     others.setdefault(each, f"entry {batch.number} has it from {batch.payee!r}")
@@ -184,12 +197,12 @@ class IntakeLog:
 
 
 @contextmanager
-def _naming(book: Ledger) -> Iterator[None]:
-    """What is wrong with a log is told with where it is: a run may have a book besides."""
+def _naming(ledger: Ledger) -> Iterator[None]:
+    """What is wrong with a log is told with where it is: a run may have a ledger besides."""
     try:
         yield
     except LedgerError as error:
-        raise LedgerError(f"the intake log {book.where!r}: {error}") from error
+        raise LedgerError(f"the intake log {ledger.where!r}: {error}") from error
 
 
 def require_received(
@@ -207,7 +220,7 @@ def require_received(
         "; ",
     )
     raise SubmissionError(
-        f"{counted(len(unlogged), 'unit')} of {len(ids):,} cannot be dated by the intake log {log.book.where!r}: "
+        f"{counted(len(unlogged), 'unit')} of {len(ids):,} cannot be dated by the intake log {log.ledger.where!r}: "
         f"{names}. Enter what arrived (datamarket intake add; it counts from then on), correct identity, label or "
         "content to what was handed in, or set these units aside with --quarantine"
     )

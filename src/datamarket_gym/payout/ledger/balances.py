@@ -2,7 +2,7 @@
 
 A rule that asks for less care than the one before (fewer people) stands once as many people as before have entered it.
 
-What the entries of the book come to: states, balances, who is owed what, what is on its way.
+What the entries of the ledger come to: states, balances, who is owed what, what is on its way.
 
 Read from the first entry to the last; nothing else is kept anywhere. An entry that cannot follow from those before it
 (a payment that no approved run makes, a second approval, more sent than is owed) is an error, whoever wrote it.
@@ -25,13 +25,13 @@ from datamarket_gym.display import Shown
 from datamarket_gym.payout.ledger.disputes import Disputes
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
-    KIND,
-    Arrived,
+    RECEIVED,
     LedgerEntry,
     LedgerError,
+    ReceivedBatches,
     RunRecord,
-    entered,
-    same_person,
+    is_same_person,
+    read_draft,
 )
 
 MOST_APPROVALS = 10
@@ -57,7 +57,7 @@ class Rules:
             raise LedgerError(f"a run is approved by 1 to {MOST_APPROVALS} people, not by {wanted!r}")
         if wanted >= self.approvals:
             return replace(self, approvals=wanted, asking={})
-        asking = [by for by in self.asking.get(wanted, []) if not same_person(by, entry.by)]
+        asking = [by for by in self.asking.get(wanted, []) if not is_same_person(by, entry.by)]
         asking = sorted([*asking, entry.by])
         if len(asking) < self.approvals:
             return replace(self, asking={**self.asking, wanted: asking})
@@ -70,7 +70,7 @@ Asked = tuple[str, str, str, int, int]  # kind, payee, currency, amount, of whic
 EFFECTS: dict[str, tuple[int, int, int, int]] = {
     #               payable outgoing sent balance
     "payment": (1, 0, 0, 0),
-    "carried": (0, 0, 0, 1),
+    "carried_forward": (0, 0, 0, 1),
     "correction": (1, 0, 0, 0),
     "fee": (-1, 0, 0, 0),
     "ordered": (-1, 1, 0, 0),
@@ -84,7 +84,7 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
 DECIDED = ("correction", "fee", "funded", "written_off")
 """Money that moves because people say so: as many decide on it as approve a run."""
 _ABOUT_RUNS = (
-    "planned", "drawn", "answers", "checked", "superseded", "despite", "approval", "approved", "paid",
+    "planned", "drawn", "answers", "checked", "superseded", "accepted", "approval", "approved", "paid",
     "forfeited",
 )  # fmt: skip
 
@@ -106,13 +106,13 @@ class Batch(Shown):
 
 @dataclass
 class Accounts(Shown):
-    """The book as of its last entry."""
+    """The ledger as of its last entry."""
 
     number: int = 0
-    head: str = ""
+    tip: str = ""
     at: str = ""
     latest: str = ""  # time of any entry; that of the last, unless the clock ran backwards
-    id: str = ""  # of the book
+    id: str = ""  # of the ledger
     runs: dict[str, RunRecord] = field(default_factory=dict)
     payable: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
     outgoing: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
@@ -125,7 +125,7 @@ class Accounts(Shown):
     batches: dict[str, Batch] = field(default_factory=dict)
     disputes: Disputes = field(default_factory=Disputes)
     rules: Rules = field(default_factory=Rules)
-    arrived: Arrived = field(default_factory=Arrived)
+    arrived: ReceivedBatches = field(default_factory=ReceivedBatches)
     entries: list[LedgerEntry] = field(default_factory=list)
     _due: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)  # run: kind, payee
     _bounced: set[int] = field(default_factory=set)
@@ -150,7 +150,7 @@ class Accounts(Shown):
             ) from error
         except LedgerError as error:
             raise LedgerError(f"{error} (entry {entry.number}, {entry.kind})") from error
-        self.number, self.head, self.at = entry.number, entry.hash, entry.at
+        self.number, self.tip, self.at = entry.number, entry.hash, entry.at
         self.latest = max(self.latest, entry.at)
         self.entries.append(entry)
 
@@ -178,14 +178,14 @@ class Accounts(Shown):
         return sorted({record.currency for record in self.runs.values()})
 
     def required(self, run: str) -> RunRecord:
-        """A run of the book."""
+        """A run of the ledger."""
         if run not in self.runs:
-            raise LedgerError(f"the book holds no run {run[:16]}; pay first")
+            raise LedgerError(f"the ledger holds no run {run[:16]}; pay first")
         return self.runs[run]
 
     def _take(self, entry: LedgerEntry) -> None:
-        if (self.number == 0) != (entry.kind == "book"):
-            raise LedgerError("a book begins with the entry that opens it, and has no second one")
+        if (self.number == 0) != (entry.kind == "opened"):
+            raise LedgerError("a ledger begins with the entry that opens it, and has no second one")
         if entry.kind in EFFECTS:
             _MONEY[entry.kind](self, entry)
             if entry.kind in DECIDED:
@@ -219,7 +219,7 @@ class Accounts(Shown):
         asked = replace(entry, kind=entry.content["for"])
         _MONEY[asked.kind](self, asked)
         people = self._asked.setdefault(_asked(asked), [])
-        if any(same_person(entry.by, by) for by in people):
+        if any(is_same_person(entry.by, by) for by in people):
             raise LedgerError(f"{entry.by!r} has asked for this before; somebody else must, too")
         people.append(entry.by)
 
@@ -232,18 +232,18 @@ class Accounts(Shown):
 
     def missing(self, asked: Asked, by: str) -> int:
         """How many people must still ask for an entry, if ``by`` does now."""
-        others = [name for name in self._asked.get(asked, []) if not same_person(name, by)]
+        others = [name for name in self._asked.get(asked, []) if not is_same_person(name, by)]
         return self.rules.approvals - 1 - len(others)
 
     def _opened(self, entry: LedgerEntry) -> None:
         if entry.content["format"] != FORMAT:
-            raise LedgerError("the book is of another version")
+            raise LedgerError("the ledger is of another version")
         self.id = str(entry.content["id"])
 
     def _drafted(self, entry: LedgerEntry) -> None:
         if entry.run in self.runs:
-            raise LedgerError(f"run {entry.run[:16]} is in the book already")
-        record = entered(entry)
+            raise LedgerError(f"run {entry.run[:16]} is in the ledger already")
+        record = read_draft(entry)
         self.disputes.require_standing(record.standing)
         self.runs[entry.run] = record
 
@@ -300,7 +300,7 @@ class Accounts(Shown):
         if entry.kind == "approved":
             old = before.opening
             self._due[entry.run] = {("payment", x.identity): x.paid for x in after.lines if x.paid} | {
-                ("carried", x.identity): x.balance - old.get(x.identity, 0)
+                ("carried_forward", x.identity): x.balance - old.get(x.identity, 0)
                 for x in after.lines
                 if x.balance != old.get(x.identity, 0)
             }
@@ -420,7 +420,7 @@ def _asked(entry: LedgerEntry) -> Asked:
 
 _MONEY: dict[str, Callable[[Accounts, LedgerEntry], None]] = {
     "payment": Accounts._from_run,
-    "carried": Accounts._from_run,
+    "carried_forward": Accounts._from_run,
     "correction": Accounts._corrects,
     "fee": Accounts._charges,
     "ordered": Accounts._orders,
@@ -431,13 +431,13 @@ _MONEY: dict[str, Callable[[Accounts, LedgerEntry], None]] = {
     "written_off": Accounts._gives_up,
 }
 _OTHERS: dict[str, Callable[[Accounts, LedgerEntry], None]] = {
-    "book": Accounts._opened,
+    "opened": Accounts._opened,
     "draft": Accounts._drafted,
     "rule": Accounts._ruled,
     "hold": Accounts._held,
     "release": Accounts._released,
-    "asked": Accounts._asks,
+    "proposed": Accounts._asks,
     "batch": Accounts._batched,
     **dict.fromkeys(("dispute", "resolved", "revoked"), Accounts._disputed),
-    KIND: Accounts._arrives,
+    RECEIVED: Accounts._arrives,
 }

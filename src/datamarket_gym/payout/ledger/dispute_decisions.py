@@ -1,6 +1,6 @@
-"""Opening disputes, deciding them, and ending what was decided: each is one page of the book, whole or not at all.
+"""Opening disputes, deciding them, and ending what was decided: each is one page of the ledger, whole or not at all.
 
-Disputes by the folder of a run, or by its book: units are looked up in the folder, which notes what was entered.
+Disputes by the folder of a run, or by its ledger: units are looked up in the folder, which notes what was entered.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from datamarket_gym.errors import ParameterError, RunError, require_choice, require_known
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import OUTCOMES, Dispute, DisputeError, override_of
-from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord, named
+from datamarket_gym.payout.ledger.disputes import OUTCOMES, Dispute, DisputeError, make_override
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord, describe_state
 from datamarket_gym.payout.ledger.integrity import (
     ledger_at,
     ledger_of,
@@ -58,7 +58,7 @@ class Effects:
 
 
 def open_dispute(
-    book: Ledger,
+    ledger: Ledger,
     run: str,
     payee: str,
     about: str,
@@ -75,8 +75,8 @@ def open_dispute(
         raise ParameterError(
             "hold-against", hold_against, "say whose payments are meant: --against NAME"
         )
-    with book.page() as page:
-        record = page.accounts.required(run)
+    with ledger.transaction() as transaction:
+        record = transaction.accounts.required(run)
         for name in (payee, *([against] if against else [])):
             _require_payee(record, name)
         if against == payee:
@@ -89,13 +89,13 @@ def open_dispute(
             )
         held = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
         for name in held:
-            if record.state == "paid" and not page.accounts.payable[name, record.currency]:
+            if record.state == "paid" and not transaction.accounts.payable[name, record.currency]:
                 raise DisputeError(
                     f"run {run[:16]} is paid, and {visible(name)!r} is owed nothing that could be held; open the "
                     "dispute without a hold: if it is upheld, a correction can be entered"
                 )
-        number = page.accounts.disputes.next_number
-        page.add(
+        number = transaction.accounts.disputes.next_number
+        transaction.add(
             "dispute",
             run=run,
             payee=payee,
@@ -105,15 +105,17 @@ def open_dispute(
                 "holds": held,
             },
         )  # fmt: skip
-        dispute = page.accounts.disputes.numbered(number)
+        dispute = transaction.accounts.disputes.numbered(number)
         for name in held:
-            if name not in page.accounts.holds:  # else they are held for another reason, which goes on
-                _hold(page, name, dispute, by)
+            if (
+                name not in transaction.accounts.holds
+            ):  # else they are held for another reason, which goes on
+                _hold(transaction, name, dispute, by)
     return dispute
 
 
 def resolve_dispute(
-    book: Ledger,
+    ledger: Ledger,
     number: int,
     outcome: str,
     why: str,
@@ -135,15 +137,17 @@ def resolve_dispute(
         )
     if effects.taken_from and not effects.correction:
         raise ParameterError("from", effects.taken_from, "say how much is taken: --correction AMOUNT")
-    with book.page() as page:
-        dispute = page.accounts.disputes.unresolved(number)
-        record = page.accounts.required(dispute.run)
-        overrides = _overrides(page.accounts, dispute, effects, why, by or user(), units)
-        corrected = _corrected(page, dispute, record, effects, why, by) if effects.correction else []
-        if any(entry.kind == "asked" for entry in corrected):
+    with ledger.transaction() as transaction:
+        dispute = transaction.accounts.disputes.unresolved(number)
+        record = transaction.accounts.required(dispute.run)
+        overrides = _overrides(transaction.accounts, dispute, effects, why, by or user(), units)
+        corrected = (
+            _corrected(transaction, dispute, record, effects, why, by) if effects.correction else []
+        )
+        if any(entry.kind == "proposed" for entry in corrected):
             return dispute  # it is decided when somebody else asks for the same
         corrections = [entry.number for entry in corrected]
-        page.add(
+        transaction.add(
             "resolved",
             run=dispute.run,
             payee=dispute.payee,
@@ -154,23 +158,23 @@ def resolve_dispute(
             },
         )  # fmt: skip
         for name in dispute.holds:
-            _release(page, name, dispute, by)
-        return page.accounts.disputes.numbered(number)
+            _release(transaction, name, dispute, by)
+        return transaction.accounts.disputes.numbered(number)
 
 
-def revoke_dispute(book: Ledger, number: int, why: str, *, by: str | None = None) -> Dispute:
+def revoke_dispute(ledger: Ledger, number: int, why: str, *, by: str | None = None) -> Dispute:
     """End what an upheld dispute unties and ties in later runs; corrections stay."""
     why = _written("why", why)
-    with book.page() as page:
-        dispute = page.accounts.disputes.standing(number)
-        page.add(
+    with ledger.transaction() as transaction:
+        dispute = transaction.accounts.disputes.standing(number)
+        transaction.add(
             "revoked",
             run=dispute.run,
             payee=dispute.payee,
             by=by,
             content={"number": number, "why": why},
         )
-        return page.accounts.disputes.numbered(number)
+        return transaction.accounts.disputes.numbered(number)
 
 
 def _overrides(
@@ -191,10 +195,10 @@ def _overrides(
         elif strange := [name for name in names if name not in dispute.units]:
             raise DisputeError(
                 f"dispute {dispute.number} does not name the unit {visible(strange[0])!r}; give the folder of the run "
-                "instead of the book, so that it can be looked up"
+                "instead of the ledger, so that it can be looked up"
             )
         try:
-            made.append(override_of(dispute, action, kind, names, why, by, day))
+            made.append(make_override(dispute, action, kind, names, why, by, day))
         except ValidationError as error:
             raise ParameterError(
                 {"split": "separate", "join": "join"}[action], list(names), error.errors()[0]["msg"]
@@ -203,12 +207,18 @@ def _overrides(
 
 
 def _corrected(
-    page: Transaction, dispute: Dispute, record: RunRecord, effects: Effects, why: str, by: str | None
+    transaction: Transaction,
+    dispute: Dispute,
+    record: RunRecord,
+    effects: Effects,
+    why: str,
+    by: str | None,
 ) -> list[LedgerEntry]:
     """Enter the correction and, where somebody else pays for it, its opposite; or that somebody asks for both."""
     if record.state not in APPROVED:
         raise DisputeError(
-            f"run {record.run[:16]} is {named(record.state)}: nothing of it was paid that could be corrected. Uphold "
+            f"run {record.run[:16]} is {describe_state(record.state)}: nothing of it was paid that could "
+            f"be corrected. Uphold "
             "the dispute without --correction (with --separate or --join, if that is what was wrong), and pay again"
         )
     amount = Currency(record.currency).minor(effects.correction)
@@ -219,13 +229,13 @@ def _corrected(
             raise ParameterError(
                 "from", effects.taken_from, "that is whom the correction is for; name somebody else"
             )
-        _require_enough(page.accounts, record, effects.taken_from, amount)
+        _require_enough(transaction.accounts, record, effects.taken_from, amount)
         changes.append((effects.taken_from, -amount))
     whence = f"taken from {effects.taken_from}" if effects.taken_from else "paid by the market"
     told = {dispute.payee: whence, effects.taken_from: f"given to {dispute.payee}"}
     return [
         decide(
-            page,
+            transaction,
             "correction",
             who,
             record.currency,
@@ -263,8 +273,8 @@ def _require_enough(accounts: Accounts, record: RunRecord, payee: str, amount: i
         )
 
 
-def _hold(page: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
-    page.add(
+def _hold(transaction: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
+    transaction.add(
         "hold",
         run=dispute.run,
         payee=payee,
@@ -273,20 +283,20 @@ def _hold(page: Transaction, payee: str, dispute: Dispute, by: str | None) -> No
     )
 
 
-def _release(page: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
+def _release(transaction: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
     """End the hold of a dispute, unless it was ended or replaced by hand; another dispute's takes its place."""
-    if page.accounts.holds.get(payee) != dispute.hold_reason:
+    if transaction.accounts.holds.get(payee) != dispute.hold_reason:
         return
-    page.add(
+    transaction.add(
         "release",
         run=dispute.run,
         payee=payee,
         by=by,
         content={"why": f"dispute {dispute.number} was decided", "dispute": dispute.number},
     )
-    for other in page.accounts.disputes.open:
+    for other in transaction.accounts.disputes.open:
         if payee in other.holds:
-            _hold(page, payee, other, by)
+            _hold(transaction, payee, other, by)
             return
 
 
@@ -326,17 +336,17 @@ def open_on_run(
     by: str | None,
 ) -> OpenedDispute:
     """Enter a dispute about the run of a folder."""
-    book, record = ledger_of(run), run_of(run)
+    ledger, record = ledger_of(run), run_of(run)
     if units:
         require_known("unit of this run", units, units_of(run))
     dispute = open_dispute(
-        book, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against, by=by
+        ledger, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against, by=by
     )  # fmt: skip
-    _noted(book, run)
+    _noted(ledger, run)
     told = []
     if dispute.holds:
         told.append(f"held until it is decided: {', '.join(visible(name) for name in dispute.holds)}")
-    ordered = book.accounts().outgoing
+    ordered = ledger.accounts().outgoing
     for name in dispute.holds:
         if on_its_way := ordered[name, record.currency]:
             text = Currency(record.currency).text(on_its_way)
@@ -351,20 +361,20 @@ def resolve_at(
     where: str, number: int, outcome: str, why: str, effects: Effects, by: str | None
 ) -> tuple[Ledger, Dispute]:
     """Decide a dispute; units are looked up in the run's folder, where that is named."""
-    book, folder = ledger_at(where), run_folder(where)
-    disputed = book.accounts().disputes.numbered(number)
+    ledger, folder = ledger_at(where), run_folder(where)
+    disputed = ledger.accounts().disputes.numbered(number)
     same = folder is not None and run_of(folder).run == disputed.run
     units = units_of(folder) if folder is not None and same else None
-    dispute = resolve_dispute(book, number, outcome, why, effects, units=units, by=by)
-    _noted(book, folder)
-    return book, dispute
+    dispute = resolve_dispute(ledger, number, outcome, why, effects, units=units, by=by)
+    _noted(ledger, folder)
+    return ledger, dispute
 
 
 def revoke_at(where: str, number: int, why: str, by: str | None) -> None:
     """End what a dispute changes in later runs."""
-    book, folder = ledger_at(where), run_folder(where)
-    revoke_dispute(book, number, why, by=by)
-    _noted(book, folder)
+    ledger, folder = ledger_at(where), run_folder(where)
+    revoke_dispute(ledger, number, why, by=by)
+    _noted(ledger, folder)
 
 
 def units_of(run: Path) -> set[str]:
@@ -386,7 +396,7 @@ def units_of(run: Path) -> set[str]:
         ) from error
 
 
-def _noted(book: Ledger, folder: Path | None) -> None:
-    """The folder of a run notes the head of the chain."""
+def _noted(ledger: Ledger, folder: Path | None) -> None:
+    """The folder of a run notes the tip of the chain."""
     if folder is not None:
-        write_receipt(folder, book, book.accounts())
+        write_receipt(folder, ledger, ledger.accounts())

@@ -1,6 +1,6 @@
 """Disputes: who says that a run is wrong about them, what was decided, and what follows for the next runs.
 
-All of it is read from entries of the book, from the first to the last:
+All of it is read from entries of the ledger, from the first to the last:
 
 ``dispute``   {"number", "about", "units", "against", "holds"}: a payee of ``run`` disputes it. Numbers count from 1.
 ``resolved``  {"number", "outcome", "why", "overrides", "corrections"}: upheld, rejected or withdrawn.
@@ -46,7 +46,7 @@ class Resolution:
 
 @dataclass(frozen=True)
 class Dispute:
-    """One dispute, as the book has it now."""
+    """One dispute, as the ledger has it now."""
 
     number: int
     run: str
@@ -96,7 +96,7 @@ class DisputeError(LedgerError):
 
 @dataclass
 class Disputes:
-    """All disputes of a book, by number."""
+    """All disputes of a ledger, by number."""
 
     by_number: dict[int, Dispute] = field(default_factory=dict)
 
@@ -108,7 +108,7 @@ class Disputes:
             if number != self.next_number:
                 raise DisputeError(
                     f"entry {entry.number} opens dispute {number}, and the next one is {self.next_number}; "
-                    "the book was not written by this program"
+                    "the ledger was not written by this program"
                 )
             self.by_number[number] = Dispute(
                 number, entry.run, entry.payee, content["about"], tuple(content["units"]), content["against"],
@@ -148,14 +148,15 @@ class Disputes:
         return [dispute for dispute in self.by_number.values() if dispute.open]
 
     def require_standing(self, taken: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse a run that takes an override from the book which no dispute has decided, or one that was revoked."""
+        """Refuse a run that takes an override from the ledger which no dispute has decided, or one that was revoked."""
         decided = {_but_names(o): o for o in self.overrides}
         for each in (Override.model_validate(plain) for plain in taken):
             whole = decided.get(_but_names(each))
             named = set(each.units or each.identities)
             if whole is None or not named <= set(whole.units or whole.identities):
                 raise DisputeError(
-                    f"the run takes a {each.action} from the book by dispute {each.dispute} that does not stand there "
+                    f"the run takes a {each.action} from the ledger by dispute {each.dispute} that does "
+                    f"not stand there "
                     "(any more); pay again, into another folder"
                 )
 
@@ -174,7 +175,7 @@ class Disputes:
         if number not in self.by_number:
             there = f"there are 1 to {len(self.by_number)}" if self.by_number else "it holds none"
             raise DisputeError(
-                f"the book holds no dispute {number} ({there}); datamarket dispute list shows them"
+                f"the ledger holds no dispute {number} ({there}); datamarket dispute list shows them"
             )
         return self.by_number[number]
 
@@ -203,7 +204,7 @@ class Disputes:
         return found
 
 
-def open_disputes(accounts: Accounts, run: str) -> list[UnresolvedWarning]:
+def dispute_warnings(accounts: Accounts, run: str) -> list[UnresolvedWarning]:
     """What disputes have to say before a run is approved: those that are open, and decisions that it does not heed."""
     concern = [d for d in accounts.disputes.by_number.values() if _concerns(accounts, d, run)]
     undecided = [
@@ -273,7 +274,7 @@ def _which(dispute: Dispute, run: str) -> str:
     return "it" if dispute.run == run else f"the draft {dispute.run[:16]}, whose place it takes"
 
 
-def override_of(
+def make_override(
     dispute: Dispute, action: str, kind: str, names: Sequence[str], why: str, by: str, day: datetime.date
 ) -> Override:
     """What an upheld dispute unties (``split``) or ties (``join``): ``units`` or ``identities``."""
@@ -289,7 +290,7 @@ def override_of(
     )
 
 
-def fitting(
+def select_overrides(
     overrides: Iterable[Override], units: Collection[str], identities: Collection[str]
 ) -> tuple[list[Override], list[str]]:
     """Standing overrides as far as a run has the units and identities they name, and a line on each that is left out.

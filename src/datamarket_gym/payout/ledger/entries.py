@@ -1,4 +1,4 @@
-"""An entry of the book, and the chain that holds it in its place.
+"""An entry of the ledger, and the chain that holds it in its place.
 
 An entry is one line of JSON (its *body*) and a hash over the hash of the entry before and that line:
 
@@ -6,11 +6,11 @@ An entry is one line of JSON (its *body*) and a hash over the hash of the entry 
 
 Change, add, move or take out a line anywhere before the last, and the hashes after it no longer fit.
 
-Batches that arrived, as entries of the book.
+Batches that arrived, as entries of the ledger.
 
 The order of these entries decides who was first, so each is later than every entry before it, whatever its kind.
 
-A run as the book has it: what it was entered with, and how it came to its state.
+A run as the ledger has it: what it was entered with, and how it came to its state.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", 
 
 
 class LedgerError(DataMarketError):
-    """The book refuses: it was changed by hand, cannot be reached, or what is asked does not go with what is in it."""
+    """The ledger was changed by hand, cannot be reached, or holds entries that contradict a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry(Shown):
-    """One line of the book; amounts are in minor units of the currency."""
+    """One line of the ledger; amounts are in minor units of the currency."""
 
     number: int
     at: str  # UTC, to the millisecond
@@ -65,7 +65,7 @@ class LedgerEntry(Shown):
         return _ENCODER.encode({name: getattr(self, name) for name in _FIELDS})
 
 
-def chained(
+def chain_entry(
     previous: str,
     *,
     number: int,
@@ -81,64 +81,75 @@ def chained(
     """An entry after the one with the hash ``previous``."""
     loose = LedgerEntry(number, at, by, kind, run, payee, currency, amount, content, previous, "")
     return LedgerEntry(
-        number, at, by, kind, run, payee, currency, amount, content, previous, link(previous, loose.body)
+        number,
+        at,
+        by,
+        kind,
+        run,
+        payee,
+        currency,
+        amount,
+        content,
+        previous,
+        hash_entry(previous, loose.body),
     )
 
 
-def link(previous: str, body: str) -> str:
+def hash_entry(previous: str, body: str) -> str:
     """The hash of a body after an entry."""
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
 
 
-def entries_of(rows: Iterable[tuple[int, str, str]]) -> Iterator[LedgerEntry]:
+def read_entries(rows: Iterable[tuple[int, str, str]]) -> Iterator[LedgerEntry]:
     """The entries of rows (number, body, hash) in their order; an error at the first that is not in its place."""
     previous = START
     for number, (n, body, said) in enumerate(rows, 1):
         if n != number:
             raise LedgerError(
-                f"entry {number} of the book is gone: entry {n} follows entry {number - 1}"
+                f"entry {number} of the ledger is gone: entry {n} follows entry {number - 1}"
             )
-        if said != link(previous, body):
+        if said != hash_entry(previous, body):
             raise LedgerError(
-                f"entry {number} of the book was changed, or one before it was put in or taken out: its hash does not "
+                f"entry {number} of the ledger was changed, or one before it was put in or taken out: its "
+                f"hash does not "
                 "follow from it and from the entry before"
             )
-        yield parsed(number, body, previous, said)
+        yield parse_entry(number, body, previous, said)
         previous = said
 
 
-def parsed(number: int, body: str, previous: str, said: str) -> LedgerEntry:
+def parse_entry(number: int, body: str, previous: str, said: str) -> LedgerEntry:
     """The entry of a body; an error where that is none."""
     try:
         fields = json.loads(body)
     except ValueError as error:
-        raise LedgerError(f"entry {number} of the book cannot be read: {error}") from error
+        raise LedgerError(f"entry {number} of the ledger cannot be read: {error}") from error
     good = isinstance(fields, dict) and fields.keys() == _FIELDS.keys()
     if not good or tuple(map(type, _VALUES(fields))) != _KINDS:
-        raise LedgerError(f"entry {number} of the book is none that this version has written")
+        raise LedgerError(f"entry {number} of the ledger is none that this version has written")
     if fields["number"] != number:
-        raise LedgerError(f"entry {number} of the book says that it is entry {fields['number']}")
+        raise LedgerError(f"entry {number} of the ledger says that it is entry {fields['number']}")
     return LedgerEntry(**fields, previous=previous, hash=said)
 
 
-What = Literal["text", "image", "features"]
-WHATS: tuple[What, ...] = get_args(What)
+ContentKind = Literal["text", "image", "features"]
+CONTENT_KINDS: tuple[ContentKind, ...] = get_args(ContentKind)
 """What the digests of a batch may be of."""
-KIND = "received"
+RECEIVED = "received"
 _AT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00")
 _MOST = 2**63
 _HEX = re.compile("[0-9a-f]{64}")
 
 
 @dataclass
-class Arrived:
-    """The batches of a book, in the order of their entries."""
+class ReceivedBatches:
+    """The batches of a ledger, in the order of their entries."""
 
     entries: list[LedgerEntry] = field(default_factory=list)
 
     def after(self, entry: LedgerEntry, latest: str) -> None:
         """Take up the next batch; ``latest`` is the latest time of any entry before."""
-        require_written(entry)
+        require_batch_entry(entry)
         if entry.at <= latest:
             raise LedgerError(
                 f"the time of a batch, {entry.at}, is not later than that of an entry before it, {latest}, and the "
@@ -159,12 +170,12 @@ def _is_moment(at: str) -> bool:
         return False
 
 
-def require_written(entry: LedgerEntry) -> None:
+def require_batch_entry(entry: LedgerEntry) -> None:
     """Refuse what is no entry of a batch, or says less or more than one of its kind does."""
     said: dict[str, Any] = entry.content
     plain = (entry.run, entry.currency, entry.amount) == ("", "", 0)
     if (
-        entry.kind != KIND
+        entry.kind != RECEIVED
         or set(said) != {"sha256", "units", "what"}
         or not plain
         or not _is_moment(entry.at)
@@ -176,8 +187,8 @@ def require_written(entry: LedgerEntry) -> None:
         raise LedgerError(f"a batch has at least one unit, not {said['units']!r}")
     if said["units"] >= _MOST:
         raise LedgerError("no batch has 2**63 units or more")
-    if said["what"] not in WHATS:
-        raise LedgerError(f"units are {', '.join(WHATS)}, not {said['what']!r}")
+    if said["what"] not in CONTENT_KINDS:
+        raise LedgerError(f"units are {', '.join(CONTENT_KINDS)}, not {said['what']!r}")
     if not (isinstance(said["sha256"], str) and _HEX.fullmatch(said["sha256"])):
         raise LedgerError("the hash of a batch is written as 64 digits from 0 to f")
 
@@ -222,9 +233,9 @@ class RunRecord(Shown):
     places: dict[str, str]
     checks: int
     lines: list[Line]
-    opening: dict[str, int]  # balances of the book that it takes up
+    opening: dict[str, int]  # balances of the ledger that it takes up
     overrides: list[dict[str, Any]]
-    standing: list[dict[str, Any]]  # those of the overrides that the book brought: resolved disputes
+    standing: list[dict[str, Any]]  # those of the overrides that the ledger brought: resolved disputes
     warnings: list[dict[str, Any]]
     period: str = ""
     submissions: str = ""  # sha256 of what was submitted
@@ -256,7 +267,7 @@ class RunRecord(Shown):
         return after
 
 
-def entered(entry: LedgerEntry) -> RunRecord:
+def read_draft(entry: LedgerEntry) -> RunRecord:
     """A run as its draft was entered."""
     said = entry.content
     try:
@@ -280,10 +291,10 @@ def entered(entry: LedgerEntry) -> RunRecord:
 def require_draft(record: RunRecord, what: str) -> None:
     """Refuse what can be done with drafts alone."""
     if record.state != "draft":
-        raise LedgerError(f"the run is {named(record.state)}; only drafts can be {what}")
+        raise LedgerError(f"the run is {describe_state(record.state)}; only drafts can be {what}")
 
 
-def same_person(one: str, other: str) -> bool:
+def is_same_person(one: str, other: str) -> bool:
     """Whether two names are one person's, however they are typed: names that look alike are one."""
     return one == other or bool(find_look_alikes([one, other]))
 
@@ -294,7 +305,7 @@ def require_somebody(by: str) -> None:
         raise LedgerError("nobody is named; say who does it with --by, in letters that can be seen")
 
 
-def named(state: str) -> str:
+def describe_state(state: str) -> str:
     """A state as sentences say it."""
     return {"draft": "a draft"}.get(state, state)
 
@@ -348,7 +359,7 @@ def _superseded(run: RunRecord, entry: LedgerEntry) -> RunRecord:
 
 def _approval(run: RunRecord, entry: LedgerEntry) -> RunRecord:
     _require_approvable(run)
-    if any(same_person(entry.by, by) for by, _ in run.approvals):
+    if any(is_same_person(entry.by, by) for by, _ in run.approvals):
         raise LedgerError(f"{entry.by!r} has approved the run before; somebody else must, too")
     if entry.content.get("manifest") != run.manifest:
         raise LedgerError("the approval is of another manifest than the run was entered with")
@@ -365,12 +376,12 @@ def _approved(run: RunRecord, entry: LedgerEntry) -> RunRecord:
 def _require_approvable(run: RunRecord) -> None:
     """A draft that asks for no checks and has none begun, or a run that is checked."""
     if not (run.state == "checked" or (run.state == "draft" and not run.checks and run.beacon is None)):
-        raise LedgerError(f"the run is {named(run.state)} and cannot be approved")
+        raise LedgerError(f"the run is {describe_state(run.state)} and cannot be approved")
 
 
 def _paid(run: RunRecord, entry: LedgerEntry) -> RunRecord:
     if run.state != "approved":
-        raise LedgerError(f"the run is {named(run.state)}; approve it before it is paid")
+        raise LedgerError(f"the run is {describe_state(run.state)}; approve it before it is paid")
     return replace(run, state="paid", reference=str(entry.content["reference"]))
 
 

@@ -1,6 +1,6 @@
-"""What the book itself has to say before a run is approved.
+"""What the ledger itself has to say before a run is approved.
 
-What happens to runs in the book: entered as drafts, approved, paid; each once, in one transaction.
+What happens to runs in the ledger: entered as drafts, approved, paid; each once, in one transaction.
 
 A run is known by its id, whatever folder it lies in: two folders with the same run are one run here.
 """
@@ -16,14 +16,14 @@ from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import open_disputes
+from datamarket_gym.payout.ledger.disputes import dispute_warnings
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     LedgerError,
     Line,
     RunRecord,
-    named,
-    same_person,
+    describe_state,
+    is_same_person,
 )
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of, transaction_of, write_receipt
 from datamarket_gym.payout.ledger.store import Ledger, Transaction, user
@@ -38,13 +38,13 @@ _MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: tol
 
 
 def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """Warnings that stand before the approval of a run, from what is in the book now."""
+    """Warnings that stand before the approval of a run, from what is in the ledger now."""
     return [
         *_unused_log(accounts, record),
         *_same_submissions(accounts, record),
         *_unnamed_prior(accounts, record),
         *_left_behind(record),
-        *open_disputes(accounts, record.run),
+        *dispute_warnings(accounts, record.run),
     ]
 
 
@@ -56,10 +56,11 @@ def _unused_log(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning
     return [
         UnresolvedWarning.of(
             "unused_log",
-            f"The book holds {counted(len(before), 'batch', 'batches')} with the time of receipt, and the run takes no "
+            f"The ledger holds {counted(len(before), 'batch', 'batches')} with the time of receipt, and "
+            f"the run takes no "
             "times from there",
             "Whoever writes the table's times decides who was first, though you wrote down what arrived when. Pay with "
-            "--intake and this book; units that are not in it are then refused by name.",
+            "--intake and this ledger; units that are not in it are then refused by name.",
             count=len(before),
         )
     ]
@@ -96,7 +97,7 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> list[UnresolvedW
 
 
 def _unnamed_prior(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """A run that is priced given earlier ones, and not given all that the book has bought.
+    """A run that is priced given earlier ones, and not given all that the ledger has bought.
 
     Of one that names none: what was approved since it was worked out. Of what was there before, `pay` has told.
     """
@@ -160,8 +161,8 @@ _PAYMENTS = "payments.csv"
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What a run takes from the book: balances in its currency, and overrides that disputes were resolved by."""
+class LedgerInputs:
+    """What a run takes from the ledger: balances in its currency, and overrides that disputes were resolved by."""
 
     opening: dict[str, int] = field(default_factory=dict)
     overrides: list[Override] = field(default_factory=list)
@@ -178,7 +179,7 @@ class Draft:
     places: dict[str, str]
     checks: int
     lines: Sequence[Line]
-    taken: Taken
+    taken: LedgerInputs
     overrides: Sequence[Override]
     warnings: Sequence[UnresolvedWarning]
     period: str
@@ -201,50 +202,50 @@ class Draft:
         }  # fmt: skip
 
 
-def take(accounts: Accounts, currency: str) -> Taken:
-    """What a run in a currency takes from the book as it is now."""
-    return Taken(accounts.balances(currency), accounts.disputes.overrides)
+def read_ledger_inputs(accounts: Accounts, currency: str) -> LedgerInputs:
+    """What a run in a currency takes from the ledger as it is now."""
+    return LedgerInputs(accounts.balances(currency), accounts.disputes.overrides)
 
 
-def taken_of(manifest: dict[str, Any]) -> Taken:
+def ledger_inputs_of(manifest: dict[str, Any]) -> LedgerInputs:
     """What a finished run has taken."""
     standing = [Override.model_validate(o) for o in manifest.get("standing_overrides", [])]
-    return Taken(manifest["opening_balances"], standing)
+    return LedgerInputs(manifest["opening_balances"], standing)
 
 
-def enter(book: Ledger, folder: Path, draft: Draft, by: str | None = None) -> str:
+def enter_draft(ledger: Ledger, folder: Path, draft: Draft, by: str | None = None) -> str:
     """Enter a run as a draft; returns its state. One that is there already stays as it is."""
-    with book.page() as page:
-        known = page.accounts.runs.get(draft.run)
+    with ledger.transaction() as transaction:
+        known = transaction.accounts.runs.get(draft.run)
         if known is None:
-            page.add(
+            transaction.add(
                 "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.content, by=by
             )  # fmt: skip
-            known = page.accounts.runs[draft.run]
+            known = transaction.accounts.runs[draft.run]
         elif known.manifest != draft.manifest:
             raise DataMarketError(
-                f"the book {book.where!r} holds the run in {str(folder)!r} with another manifest: it was "
+                f"the ledger {ledger.where!r} holds the run in {str(folder)!r} with another manifest: it was "
                 "worked out elsewhere, or changed; run verify --recompute on both, and go on with the entered one"
             )
-    write_receipt(folder, book, page.accounts)
+    write_receipt(folder, ledger, transaction.accounts)
     return known.state
 
 
-def require_answers(folder: Path, despite: Sequence[str]) -> None:
+def require_accepted(folder: Path, accept: Sequence[str]) -> None:
     """Refuse an approval that cannot be, before anything is worked out again for it."""
     accounts = ledger_of(folder).accounts()
     record = run_of(folder, accounts)
     require_approvable(record, folder)
-    require_answered(warnings_now(accounts, record), despite)
+    require_answered(current_warnings(accounts, record), accept)
 
 
-def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequence[str] = ()) -> str:
+def approve(folder: Path, manifest: str, by: str | None = None, accept: Sequence[str] = ()) -> str:
     """Approve the run of a folder; returns its state after that, which is as before while others must approve, too.
 
-    ``despite`` names every warning of the run, and no other; each is entered. Payments and balances are entered with
+    ``accept`` names every warning of the run, and no other; each is entered. Payments and balances are entered with
     the last approval, in the same transaction.
     """
-    with transaction_of(folder) as (page, record):
+    with transaction_of(folder) as (transaction, record):
         if record.state not in APPROVED:
             require_approvable(record, folder)
             if record.manifest != manifest:
@@ -252,24 +253,27 @@ def approve(folder: Path, manifest: str, by: str | None = None, despite: Sequenc
                     "manifest.json is not the one the run was entered with; run verify"
                 )
             who = by or user()
-            found = warnings_now(page.accounts, record)
-            known = any(same_person(who, name) for name, _ in record.approvals)
+            found = current_warnings(transaction.accounts, record)
+            known = any(is_same_person(who, name) for name, _ in record.approvals)
             if not known or not _has_answered(record, who, found):
-                require_answered(found, despite)
+                require_answered(found, accept)
                 for warning in found:
                     said = {"warning": warning.name, "title": warning.title}
-                    page.add("despite", run=record.run, content=said, by=by)
+                    transaction.add("accepted", run=record.run, content=said, by=by)
             if not known:
-                page.add("approval", run=record.run, content={"manifest": manifest}, by=by)
-            if len(standing_approvals(page.accounts, record.run)) >= page.accounts.rules.approvals:
-                _pay_out(page, record, by)
-    return page.accounts.runs[record.run].state
+                transaction.add("approval", run=record.run, content={"manifest": manifest}, by=by)
+            if (
+                len(valid_approvals(transaction.accounts, record.run))
+                >= transaction.accounts.rules.approvals
+            ):
+                _pay_out(transaction, record, by)
+    return transaction.accounts.runs[record.run].state
 
 
-def standing_approvals(accounts: Accounts, run: str) -> list[str]:
+def valid_approvals(accounts: Accounts, run: str) -> list[str]:
     """Who has approved a run and answered for every warning that it has now; others must look again."""
     record = accounts.required(run)
-    found = warnings_now(accounts, record)
+    found = current_warnings(accounts, record)
     return [name for name, _ in record.approvals if _has_answered(record, name, found)]
 
 
@@ -277,7 +281,7 @@ def _has_answered(record: RunRecord, who: str, found: Sequence[UnresolvedWarning
     said = {
         (entry.content["warning"], entry.content["title"])
         for entry in record.history
-        if entry.kind == "despite" and same_person(entry.by, who)
+        if entry.kind == "accepted" and is_same_person(entry.by, who)
     }
     return all((warning.name, warning.title) in said for warning in found)
 
@@ -289,7 +293,7 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
     says, and where payees are owed other amounts than that (held, corrected, bounced, too little), a batch must be
     ordered first, so that what is recorded is what the bank was told.
     """
-    with transaction_of(folder) as (page, record):
+    with transaction_of(folder) as (transaction, record):
         if record.state == "paid":
             if record.reference != reference:
                 raise LedgerError(
@@ -298,8 +302,10 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
                 )
             return False
         if record.state != "approved":
-            raise DataMarketError(f"the run is {named(record.state)}; approve it before it is paid")
-        batch = batch_of(page.accounts, record.run)
+            raise DataMarketError(
+                f"the run is {describe_state(record.state)}; approve it before it is paid"
+            )
+        batch = batch_of(transaction.accounts, record.run)
         if batch is not None and batch.runs != [record.run]:
             raise LedgerError(
                 f"the open batch {batch.id} holds the payments of {len(batch.runs)} runs, and is sent as a whole or "
@@ -307,11 +313,11 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
                 f"--reference ...; if it was never handed in, cancel it first: datamarket ledger cancel"
             )
         if batch is None:
-            _require_as_paid(page.accounts, record, folder)
-            batch = order_on(page, run=record.run, currency=record.currency, by=by)
+            _require_as_paid(transaction.accounts, record, folder)
+            batch = order_on(transaction, run=record.run, currency=record.currency, by=by)
         if batch is None:
             raise LedgerError("there is nothing to send")
-        confirm_on(page, batch, reference, by)
+        confirm_on(transaction, batch, reference, by)
     return True
 
 
@@ -333,25 +339,25 @@ def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> Non
         )
 
 
-def _pay_out(page: Transaction, record: RunRecord, by: str | None) -> None:
+def _pay_out(transaction: Transaction, record: RunRecord, by: str | None) -> None:
     """Enter that a run is approved, and all that it pays and carries."""
-    page.add(
+    transaction.add(
         "approved", run=record.run, currency=record.currency, amount=record.amount,
         content={"manifest": record.manifest}, by=by,
     )  # fmt: skip
     for line in record.lines:
         carried = line.balance - record.opening.get(line.identity, 0)
-        for kind, amount in (("payment", line.paid), ("carried", carried)):
+        for kind, amount in (("payment", line.paid), ("carried_forward", carried)):
             if amount:
-                page.add(
+                transaction.add(
                     kind, run=record.run, payee=line.identity, currency=record.currency, amount=amount, by=by
                 )  # fmt: skip
     if record.kept:
-        page.add("forfeited", run=record.run, currency=record.currency, amount=record.kept, by=by)
+        transaction.add("forfeited", run=record.run, currency=record.currency, amount=record.kept, by=by)
 
 
-def warnings_now(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """All warnings that stand before the approval of a run: its own, and those of the book as it is now."""
+def current_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
+    """All warnings that stand before the approval of a run: its own, and those of the ledger as it is now."""
     own = [UnresolvedWarning.from_plain(said) for said in record.warnings]
     return [*own, *ledger_warnings(accounts, record)]
 

@@ -1,9 +1,9 @@
-"""Entries of the book in words, for screens and pages.
+"""Entries of the ledger in words, for screens and pages.
 
-The account statement of a payee: everything that the book holds about one name, currency by currency.
+The account statement of a payee: everything that the ledger holds about one name, currency by currency.
 
 Each line is an entry that moves the payee's money, with what is then owed, on its way, sent and carried (the four
-places of `payout.book.accounts`). With *b* before the first line and *a* after the last,
+places of `payout.ledger.accounts`). With *b* before the first line and *a* after the last,
 
     a = b + sum of the changes of the lines,
 
@@ -25,34 +25,34 @@ from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.payout.ledger.balances import EFFECTS, Accounts, Rules
 from datamarket_gym.payout.ledger.disputes import Dispute
-from datamarket_gym.payout.ledger.entries import APPROVED, KIND, LedgerEntry, LedgerError, RunRecord
+from datamarket_gym.payout.ledger.entries import APPROVED, RECEIVED, LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.transactions import require_payee
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
-from datamarket_gym.payout.report.html import Row, filled, style_sheet
+from datamarket_gym.payout.report.html import Row, render_page
 
 _SAID = ("detail", "title", "why", "reference", "beacon", "manifest", "outcomes")
 
 
-def moment_of(entry: LedgerEntry) -> str:
-    """When an entry was made, to the second; the book keeps UTC."""
+def format_time(entry: LedgerEntry) -> str:
+    """When an entry was made, to the second; the ledger keeps UTC."""
     return entry.at[:19].replace("T", " ")
 
 
-def detail_of(entry: LedgerEntry) -> str:
+def describe_entry(entry: LedgerEntry) -> str:
     """What an entry says beyond its kind, in a line."""
     said = entry.content
     if entry.kind == "answers":
         return f"{said['new']} new; outcomes {said['outcomes']}"
-    if entry.kind == "despite":
+    if entry.kind == "accepted":
         return f"{said['warning']}: {said['title']}"
     if entry.kind == "dispute":
         return f"dispute {said['number']}: {said['about']}"
     if entry.kind in ("resolved", "revoked"):
         return f"dispute {said['number']} {said.get('outcome', entry.kind)}: {said['why']}"
-    if entry.kind == KIND:
+    if entry.kind == RECEIVED:
         return f"{counted(said['units'], 'unit')}, sha256 {said['sha256'][:16]}"
-    if entry.kind == "asked":
+    if entry.kind == "proposed":
         return f"for {said['for']}: {said['why']}"
     if entry.kind == "superseded":
         return f"{said['detail']}; by run {said['by_run']}"
@@ -72,15 +72,15 @@ def entry_messages(entry: LedgerEntry) -> list[str]:
     """What was entered by hand, in a line; and that others must say so, too, where they must."""
     amount = f" {entry.currency} {Currency(entry.currency).text(entry.amount)}" if entry.currency else ""
     said = [f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}"]
-    if entry.kind == "asked":
+    if entry.kind == "proposed":
         said.append(
-            "The book asks for several people: it moves once others have entered the same, under their names."
+            "The ledger asks for several people: it moves once others have entered the same, under their names."
         )
     return said
 
 
 def rule_messages(rules: Rules) -> list[str]:
-    """The rules of a book, and who asks for others."""
+    """The rules of a ledger, and who asks for others."""
     least = ", ".join(
         f"{code} {Currency(code).text(least)}" for code, least in rules.least.items() if least
     )
@@ -94,7 +94,7 @@ def rule_messages(rules: Rules) -> list[str]:
     return said
 
 
-def what_follows(dispute: Dispute, entries: Sequence[LedgerEntry]) -> list[str]:
+def describe_effects(dispute: Dispute, entries: Sequence[LedgerEntry]) -> list[str]:
     """What follows from a dispute."""
     decided = dispute.resolution
     if decided is None:
@@ -112,7 +112,7 @@ def what_follows(dispute: Dispute, entries: Sequence[LedgerEntry]) -> list[str]:
     return lines
 
 
-def money_of_payees(accounts: Accounts) -> tuple[list[str], dict[tuple[str, str], list[int]]]:
+def balances_by_payee(accounts: Accounts) -> tuple[list[str], dict[tuple[str, str], list[int]]]:
     """Where the money of each payee is, by payee and currency, and the names of the places.
 
     Places where there is nothing of anybody's are left out, owed never.
@@ -208,7 +208,7 @@ class CurrencyAccount:
 
 @dataclass(frozen=True)
 class AccountStatement(Shown):
-    """All that the book holds about a payee, and the head of its chain."""
+    """All that the ledger holds about a payee, and the tip of its chain."""
 
     payee: str
     since: datetime.date | None
@@ -220,7 +220,7 @@ class AccountStatement(Shown):
     held: str  # why; empty where payments are not held
     notes: tuple[str, ...]
     number: int
-    head: str
+    tip: str
     at: str
 
 
@@ -262,7 +262,7 @@ def account_statement(
         held=accounts.holds.get(payee, ""),
         notes=tuple(_notes(approved, drafts, own)),
         number=accounts.number,
-        head=accounts.head,
+        tip=accounts.tip,
         at=accounts.at,
     )
 
@@ -281,7 +281,7 @@ def _account(
     since: datetime.date | None,
     until: datetime.date | None,
 ) -> CurrencyAccount:
-    """The lines of a currency, their running sums, and the proof that these are the book's."""
+    """The lines of a currency, their running sums, and the proof that these are the ledger's."""
     opening, later, lines = Owed(), Owed(), list[LedgerEntry]()
     for entry in moves:
         if entry.currency != currency:
@@ -312,13 +312,13 @@ def _require_sums(accounts: Accounts, payee: str, account: CurrencyAccount, last
     paid, carried = (sum(getattr(run, name) for run in account.runs) for name in ("paid", "carried"))
     good = (
         said == last
-        and (account.moved("payment"), account.moved("carried")) == (paid, carried)
+        and (account.moved("payment"), account.moved("carried_forward")) == (paid, carried)
         and account.earned == paid + carried
     )
     if not good:
         raise LedgerError(
             f"the statement of {visible(payee)!r} in {account.currency} does not add up: its lines come to {last}, the "
-            f"book says {said}, and its runs pay {paid} and carry {carried}; run: datamarket verify BOOK"
+            f"ledger says {said}, and its runs pay {paid} and carry {carried}; run: datamarket verify LEDGER"
         )
 
 
@@ -374,7 +374,7 @@ def _words(entry: LedgerEntry) -> str:
     of = f" of entry {said['of']}" if "of" in said else ""
     return {
         "payment": "Payment approved",
-        "carried": f"{'Added to' if entry.amount > 0 else 'Taken from'} what is carried",
+        "carried_forward": f"{'Added to' if entry.amount > 0 else 'Taken from'} what is carried",
         "correction": f"Correction{of}{why}",
         "fee": f"Fee{why}",
         "ordered": f"Ordered at the bank{batch}",
@@ -437,7 +437,7 @@ def _notes(
     backwards = [entry.number for entry in own if "clock" in entry.content]
     if backwards:
         yield (
-            f"The clock of whoever kept the book ran backwards before entry {backwards[0]}"
+            f"The clock of whoever kept the ledger ran backwards before entry {backwards[0]}"
             + (f" and {len(backwards) - 1} more of this payee's" if len(backwards) > 1 else "")
             + "; lines stand in the order in which they were entered."
         )
@@ -463,13 +463,13 @@ class AccountPage:
     events: list[Row]
     open_disputes: list[Row]
     number: int
-    head: str
+    tip: str
     at: str
 
 
 def statement_html(statement: AccountStatement) -> str:
     """The statement as a page."""
-    return filled("account.html.j2", account_page(statement), style_sheet("account.css"), [])
+    return render_page("account.html.j2", "account.css", page=account_page(statement))
 
 
 def account_page(statement: AccountStatement) -> AccountPage:
@@ -490,7 +490,7 @@ def account_page(statement: AccountStatement) -> AccountPage:
             if each.open
         ],
         number=statement.number,
-        head=statement.head,
+        tip=statement.tip,
         at=statement.at,
     )
 
@@ -541,8 +541,8 @@ def shown_places(account: CurrencyAccount) -> dict[str, str]:
     everything = [account.opening, account.closing, *(line.after for line in account.lines)]
     heads = {"payable": "owed", "outgoing": "on its way", "sent": "sent", "carried": "carried"}
     return {
-        name: head
-        for name, head in heads.items()
+        name: tip
+        for name, tip in heads.items()
         if name == "payable" or any(getattr(owed, name) for owed in everything)
     }
 
@@ -584,7 +584,7 @@ COLUMNS = (
     "row", "payee", "currency", "entry", "time", "kind", "run", "period", "what", "amount", "owed_change",
     "on_its_way_change", "sent_change", "carried_change", "owed", "on_its_way", "sent", "carried",
 )  # fmt: skip
-"""``row`` is what a row is: opening, line, closing, run, draft, event or head. Changes of lines sum up to closing less
+"""``row`` is what a row is: opening, line, closing, run, draft, event or tip. Changes of lines sum up to closing less
 opening; amounts of runs and drafts are what was earned, and stand in no sum."""
 _AMOUNTS = COLUMNS[COLUMNS.index("amount") :]
 
@@ -607,7 +607,7 @@ def _rows(statement: AccountStatement) -> Iterator[dict[str, str]]:
             "what": event.words,
         }  # fmt: skip
     yield {
-        "row": "head", "entry": str(statement.number), "time": statement.at, "kind": "sha256", "what": statement.head,
+        "row": "tip", "entry": str(statement.number), "time": statement.at, "kind": "sha256", "what": statement.tip,
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ Entries about one payee's money: corrections, fees, holds, what came back, and b
 
 Nothing that was entered is changed: each of these is a new entry, with a reason, and names the one it is about.
 
-Entries as people type them: amounts are texts, a currency may be left out where the book has one.
+Entries as people type them: amounts are texts, a currency may be left out where the ledger has one.
 """
 
 from __future__ import annotations
@@ -17,18 +17,24 @@ from typing import Any
 
 from datamarket_gym.errors import DataMarketError, require_known
 from datamarket_gym.payout.ledger.balances import Accounts, Batch
-from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord, named
+from datamarket_gym.payout.ledger.entries import (
+    APPROVED,
+    LedgerEntry,
+    LedgerError,
+    RunRecord,
+    describe_state,
+)
 from datamarket_gym.payout.ledger.store import Ledger, Transaction, user
 from datamarket_gym.payout.money import Currency
 
 
 def order(
-    book: Ledger, *, run: str | None = None, currency: str | None = None, by: str | None = None
+    ledger: Ledger, *, run: str | None = None, currency: str | None = None, by: str | None = None
 ) -> Batch:
     """Order what is payable now, to a run's payees or to all; the open batch, where there is one."""
-    with book.page() as page:
-        code = currency or only_currency(page.accounts, run)
-        batch = order_on(page, run=run, currency=code, by=by)
+    with ledger.transaction() as transaction:
+        code = currency or only_currency(transaction.accounts, run)
+        batch = order_on(transaction, run=run, currency=code, by=by)
         if batch is None:
             raise LedgerError(
                 "nobody is owed anything that can be sent now: runs are not approved, were paid, or payees are held or "
@@ -37,9 +43,11 @@ def order(
     return batch
 
 
-def order_on(page: Transaction, *, run: str | None, currency: str, by: str | None) -> Batch | None:
+def order_on(
+    transaction: Transaction, *, run: str | None, currency: str, by: str | None
+) -> Batch | None:
     """The same on a page; None where nothing can be sent."""
-    accounts = page.accounts
+    accounts = transaction.accounts
     if run is not None:
         _require_of(accounts.required(run), currency)
     known = _open(accounts, currency) if run is None else batch_of(accounts, run)
@@ -48,11 +56,13 @@ def order_on(page: Transaction, *, run: str | None, currency: str, by: str | Non
     lines = to_send(accounts, currency, run)
     if not lines:
         return None
-    name = hashlib.sha256(f"{accounts.id} {accounts.number} {accounts.head}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{accounts.id} {accounts.number} {accounts.tip}".encode()).hexdigest()[:16]
     runs = [run] if run else [record.run for record in accounts.waiting(currency)]
-    page.add("batch", run=run or "", currency=currency, content={"batch": name, "runs": runs}, by=by)
+    transaction.add(
+        "batch", run=run or "", currency=currency, content={"batch": name, "runs": runs}, by=by
+    )
     for payee, amount in lines.items():
-        page.add(
+        transaction.add(
             "ordered", payee=payee, currency=currency, amount=amount, content={"batch": name}, by=by
         )
     return accounts.batches[name]
@@ -85,7 +95,7 @@ def _require_of(record: RunRecord, currency: str) -> None:
     """Refuse to order for a run that is not approved, or in another currency than its own."""
     if record.state not in APPROVED:
         raise LedgerError(
-            f"the run is {named(record.state)}; approve it before its payments are ordered"
+            f"the run is {describe_state(record.state)}; approve it before its payments are ordered"
         )
     if record.currency != currency:
         raise LedgerError(f"the run is in {record.currency}, not in {currency}")
@@ -112,22 +122,22 @@ def only_currency(accounts: Accounts, run: str | None = None) -> str:
 
 
 def currency_of_runs(accounts: Accounts) -> str:
-    """The currency of all runs of the book; an error where there are several, or none."""
+    """The currency of all runs of the ledger; an error where there are several, or none."""
     found = accounts.currencies
     if len(found) != 1:
         raise LedgerError(
-            f"the book has runs in {', '.join(found) or 'no currency'}; say which with --currency"
+            f"the ledger has runs in {', '.join(found) or 'no currency'}; say which with --currency"
         )
     return found[0]
 
 
-def confirm(book: Ledger, batch: str, reference: str, by: str | None = None) -> Batch:
+def confirm(ledger: Ledger, batch: str, reference: str, by: str | None = None) -> Batch:
     """The bank has sent a batch; a second time with the same reference does nothing."""
-    with book.page() as page:
-        return confirm_on(page, _required(page.accounts, batch), reference, by)
+    with ledger.transaction() as transaction:
+        return confirm_on(transaction, _required(transaction.accounts, batch), reference, by)
 
 
-def confirm_on(page: Transaction, batch: Batch, reference: str, by: str | None) -> Batch:
+def confirm_on(transaction: Transaction, batch: Batch, reference: str, by: str | None) -> Batch:
     """The same on a page."""
     if not reference.strip():
         raise LedgerError("the reference is empty; give what the payment is known by")
@@ -137,24 +147,24 @@ def confirm_on(page: Transaction, batch: Batch, reference: str, by: str | None) 
         said = f" with the reference {batch.reference!r}" if batch.reference else ""
         raise LedgerError(f"the batch {batch.id} was {batch.state} before{said}; nothing is recorded")
     for payee, amount in batch.lines.items():
-        page.add(
+        transaction.add(
             "sent", payee=payee, currency=batch.currency, amount=amount,
             content={"batch": batch.id, "reference": reference}, by=by,
         )  # fmt: skip
     for run in batch.runs:
-        if page.accounts.runs[run].state == "approved":
-            page.add("paid", run=run, content={"reference": reference, "batch": batch.id}, by=by)
+        if transaction.accounts.runs[run].state == "approved":
+            transaction.add("paid", run=run, content={"reference": reference, "batch": batch.id}, by=by)
     return batch
 
 
-def cancel(book: Ledger, batch: str, why: str, by: str | None = None) -> Batch:
+def cancel(ledger: Ledger, batch: str, why: str, by: str | None = None) -> Batch:
     """The bank will not send a batch: all of it is payable again."""
-    with book.page() as page:
-        found = _required(page.accounts, batch)
+    with ledger.transaction() as transaction:
+        found = _required(transaction.accounts, batch)
         if found.state != "ordered":
             raise LedgerError(f"the batch {found.id} was {found.state} before; nothing is recorded")
         for payee, amount in found.lines.items():
-            page.add(
+            transaction.add(
                 "cancelled", payee=payee, currency=found.currency, amount=amount,
                 content={"batch": found.id, "why": why}, by=by,
             )  # fmt: skip
@@ -169,72 +179,74 @@ def _required(accounts: Accounts, batch: str) -> Batch:
 
 
 def correct(
-    book: Ledger, payee: str, amount: int, of: int, why: str, by: str | None = None
+    ledger: Ledger, payee: str, amount: int, of: int, why: str, by: str | None = None
 ) -> LedgerEntry:
     """Owe a payee more (or less) than an earlier entry says; the entry itself stays."""
-    with book.page() as page:
-        require_payee(page.accounts, payee)
-        named = _entry(page.accounts, of)
+    with ledger.transaction() as transaction:
+        require_payee(transaction.accounts, payee)
+        named = _entry(transaction.accounts, of)
         content = {"of": of, "why": _said(why)}
-        return decide(page, "correction", payee, named.currency, amount, content, run=named.run, by=by)
+        return decide(
+            transaction, "correction", payee, named.currency, amount, content, run=named.run, by=by
+        )
 
 
 def charge(
-    book: Ledger, payee: str, amount: int, currency: str, why: str, by: str | None = None
+    ledger: Ledger, payee: str, amount: int, currency: str, why: str, by: str | None = None
 ) -> LedgerEntry:
     """Take a fee from what a payee is owed."""
-    with book.page() as page:
-        require_payee(page.accounts, payee)
-        owed = page.accounts.payable[payee, currency]
+    with ledger.transaction() as transaction:
+        require_payee(transaction.accounts, payee)
+        owed = transaction.accounts.payable[payee, currency]
         if not 0 < amount <= owed:
             text = Currency(currency).text
             raise LedgerError(
                 f"{payee!r} is owed {currency} {text(owed)}, from which a fee of {text(amount)} cannot be taken"
             )
-        return decide(page, "fee", payee, currency, amount, {"why": _said(why)}, by=by)
+        return decide(transaction, "fee", payee, currency, amount, {"why": _said(why)}, by=by)
 
 
-def hold(book: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
+def hold(ledger: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
     """Send a payee nothing until it is released; what it is owed stays owed."""
-    with book.page() as page:
-        require_payee(page.accounts, payee)
-        if payee in page.accounts.holds:
-            raise LedgerError(f"{payee!r} is held already: {page.accounts.holds[payee]}")
-        return page.add("hold", payee=payee, content={"why": _said(why)}, by=by)
+    with ledger.transaction() as transaction:
+        require_payee(transaction.accounts, payee)
+        if payee in transaction.accounts.holds:
+            raise LedgerError(f"{payee!r} is held already: {transaction.accounts.holds[payee]}")
+        return transaction.add("hold", payee=payee, content={"why": _said(why)}, by=by)
 
 
-def release(book: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
+def release(ledger: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
     """End a hold."""
-    with book.page() as page:
-        require_payee(page.accounts, payee)
-        return page.add("release", payee=payee, content={"why": _said(why)}, by=by)
+    with ledger.transaction() as transaction:
+        require_payee(transaction.accounts, payee)
+        return transaction.add("release", payee=payee, content={"why": _said(why)}, by=by)
 
 
 def bounced(
-    book: Ledger, payee: str, why: str, of: int | None = None, by: str | None = None
+    ledger: Ledger, payee: str, why: str, of: int | None = None, by: str | None = None
 ) -> LedgerEntry:
     """What was sent to a payee has come back: it is owed again. The last that was sent, unless an entry is named."""
-    with book.page() as page:
-        require_payee(page.accounts, payee)
-        sent = [e for e in page.accounts.entries if e.kind == "sent" and e.payee == payee]
+    with ledger.transaction() as transaction:
+        require_payee(transaction.accounts, payee)
+        sent = [e for e in transaction.accounts.entries if e.kind == "sent" and e.payee == payee]
         if of is None and not sent:
             raise LedgerError(f"nothing was sent to {payee!r} that could come back")
-        if of is None and page.accounts.came_back(
+        if of is None and transaction.accounts.came_back(
             sent[-1].number
         ):  # typed twice, it would be sent twice
             raise LedgerError(
                 f"what was sent to {payee!r} last (entry {sent[-1].number}) has come back before; name an earlier "
                 "entry with --of, if that came back, too"
             )
-        named = sent[-1] if of is None else _entry(page.accounts, of)
-        return page.add(
+        named = sent[-1] if of is None else _entry(transaction.accounts, of)
+        return transaction.add(
             "bounced", payee=payee, currency=named.currency, amount=named.amount,
             content={"of": named.number, "why": _said(why)}, by=by,
         )  # fmt: skip
 
 
 def end_balance(
-    book: Ledger,
+    ledger: Ledger,
     kind: str,
     payee: str,
     currency: str,
@@ -246,18 +258,24 @@ def end_balance(
 
     All of it, unless an amount is named; a debt is below zero.
     """
-    with book.page() as page:
-        require_payee(page.accounts, payee)
-        left = page.accounts.balance[payee, currency]
+    with ledger.transaction() as transaction:
+        require_payee(transaction.accounts, payee)
+        left = transaction.accounts.balance[payee, currency]
         if left == 0:
             raise LedgerError(f"{payee!r} has no balance in {currency}")
         return decide(
-            page, kind, payee, currency, left if amount is None else amount, {"why": _said(why)}, by=by
+            transaction,
+            kind,
+            payee,
+            currency,
+            left if amount is None else amount,
+            {"why": _said(why)},
+            by=by,
         )
 
 
 def decide(
-    page: Transaction,
+    transaction: Transaction,
     kind: str,
     payee: str,
     currency: str,
@@ -269,13 +287,15 @@ def decide(
 ) -> LedgerEntry:
     """Enter money that moves because people say so; that somebody asks for it (``asked``) while others must, too."""
     asked = (kind, payee, currency, amount, content.get("of", 0))
-    if page.accounts.missing(asked, by or user()) > 0:
-        kind, content = "asked", {**content, "for": kind}
-    return page.add(kind, payee=payee, run=run, currency=currency, amount=amount, content=content, by=by)
+    if transaction.accounts.missing(asked, by or user()) > 0:
+        kind, content = "proposed", {**content, "for": kind}
+    return transaction.add(
+        kind, payee=payee, run=run, currency=currency, amount=amount, content=content, by=by
+    )
 
 
 def known_payees(accounts: Accounts) -> set[str]:
-    """Everybody whom any run of the book knows; entries name nobody else."""
+    """Everybody whom any run of the ledger knows; entries name nobody else."""
     return {line.identity for run in accounts.runs.values() for line in run.lines}
 
 
@@ -286,7 +306,7 @@ def require_payee(accounts: Accounts, payee: str) -> None:
 
 def _entry(accounts: Accounts, number: int) -> LedgerEntry:
     if not 1 <= number <= accounts.number:
-        raise LedgerError(f"there is no entry {number}; the book has {accounts.number}")
+        raise LedgerError(f"there is no entry {number}; the ledger has {accounts.number}")
     return accounts.entries[number - 1]
 
 
@@ -297,46 +317,46 @@ def _said(why: str) -> str:
 
 
 def set_rules(
-    book: Ledger, approvals: int | None, least: str | None, currency: str, by: str | None
+    ledger: Ledger, approvals: int | None, least: str | None, currency: str, by: str | None
 ) -> Accounts:
     """Enter how many people approve a run, and the least that is sent, as far as said; the accounts after it."""
-    with book.page() as page:
+    with ledger.transaction() as transaction:
         if approvals is not None:
-            page.add("rule", content={"approvals": approvals}, by=by)
+            transaction.add("rule", content={"approvals": approvals}, by=by)
         if least is not None:
-            code = currency or currency_of_runs(page.accounts)
+            code = currency or currency_of_runs(transaction.accounts)
             amount = Currency(code).minor(least, at_least=0)
-            page.add("rule", currency=code, amount=amount, content={"least": True}, by=by)
-        return page.accounts
+            transaction.add("rule", currency=code, amount=amount, content={"least": True}, by=by)
+        return transaction.accounts
 
 
 def correct_typed(
-    book: Ledger, payee: str, amount: str, of: int, why: str, by: str | None
+    ledger: Ledger, payee: str, amount: str, of: int, why: str, by: str | None
 ) -> LedgerEntry:
     """A correction, in the currency of the entry that it is of."""
-    accounts = book.accounts()
+    accounts = ledger.accounts()
     if not 1 <= of <= accounts.number:
-        raise DataMarketError(f"there is no entry {of}; the book has {accounts.number}")
+        raise DataMarketError(f"there is no entry {of}; the ledger has {accounts.number}")
     code = accounts.entries[of - 1].currency
     if not code:
         raise DataMarketError(
             f"entry {of} is about no money; name the payment (datamarket statements shows it)"
         )
-    return correct(book, payee, Currency(code).change(amount), of, why, by)
+    return correct(ledger, payee, Currency(code).change(amount), of, why, by)
 
 
 def charge_typed(
-    book: Ledger, payee: str, amount: str, currency: str, why: str, by: str | None
+    ledger: Ledger, payee: str, amount: str, currency: str, why: str, by: str | None
 ) -> LedgerEntry:
     """A fee."""
-    code = currency or currency_of_runs(book.accounts())
-    return charge(book, payee, Currency(code).minor(amount), code, why, by)
+    code = currency or currency_of_runs(ledger.accounts())
+    return charge(ledger, payee, Currency(code).minor(amount), code, why, by)
 
 
 def end_credit(
-    book: Ledger, kind: str, payee: str, amount: str | None, currency: str, why: str, by: str | None
+    ledger: Ledger, kind: str, payee: str, amount: str | None, currency: str, why: str, by: str | None
 ) -> LedgerEntry:
     """A balance ends (``funded``, ``written_off``), or part of it."""
-    code = currency or currency_of_runs(book.accounts())
+    code = currency or currency_of_runs(ledger.accounts())
     part = None if amount is None else Currency(code).change(amount)
-    return end_balance(book, kind, payee, code, why, part, by)
+    return end_balance(ledger, kind, payee, code, why, part, by)

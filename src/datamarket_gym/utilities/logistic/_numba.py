@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from datamarket_gym.utilities.accelerators import kept
+from datamarket_gym.utilities.accelerators import compile_cached
 from datamarket_gym.utilities.logistic import certainty as certificate
 from datamarket_gym.utilities.logistic.certainty import RADII, ROUNDING, SLACK, TIE
 
@@ -466,7 +466,7 @@ def judge(z, n_val, classes, n_classes, truth, lengths, eps, beta):  # type: ign
     return hits, worst
 
 
-SOURCES = (__file__, __file__, __file__, certificate.__file__)
+SOURCES = (__file__, certificate.__file__)
 
 MEMORY = 6
 EVALUATIONS = 90  # then the coalition is left to `exact`
@@ -810,7 +810,7 @@ def keep(rows, work, n_classes, known, solution, trend):  # type: ignore[no-unty
                 trend[1, k, j] = solution[k, j] - work.lean[k, j]
 
 
-@kept(*SOURCES, **JIT)
+@compile_cached(*SOURCES, **JIT)
 def solve_part(rows, level, answers, bits, scale):  # type: ignore[no-untyped-def]
     """Solve the coalitions of a level in turn; returns the number of gradient evaluations.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @triton.jit
-def residual(
+def residual_kernel(
     score,
     rows,
     absent,
@@ -59,7 +59,7 @@ def residual(
 
 
 @triton.jit
-def finish(out, weights, penalty, live, n, width, BLOCK: tl.constexpr):
+def finish_kernel(out, weights, penalty, live, n, width, BLOCK: tl.constexpr):
     """Add the penalty's gradient and blank what is not free, in place."""
     slot = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -72,7 +72,7 @@ def finish(out, weights, penalty, live, n, width, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def on_chip(
+def on_chip_kernel(
     weights,
     out,
     x,
@@ -142,7 +142,7 @@ def on_chip(
 
 
 @triton.jit
-def edges(
+def edges_kernel(
     weights,
     out,
     x,
@@ -208,7 +208,7 @@ def edges(
 
 
 @triton.jit
-def advance(
+def advance_kernel(
     point,
     slope_vector,
     scaled,
@@ -360,15 +360,6 @@ def advance(
         tl.store(length_all + slot, length)
 
 
-try:
-    import triton
-
-    import datamarket_gym.utilities.logistic._triton as triton_kernels
-
-    AVAILABLE = True
-except ImportError:
-    AVAILABLE = False
-
 FEW = 64  # features and intercept up to which logits stay on chip
 TILE = (16, 32, 1)  # columns (coalitions x classes), rows and warps of a program on chip;
 # fewer than one warp per 32 features spills registers
@@ -378,7 +369,7 @@ MANY_CLASSES = 8  # beyond, tiles of classes squared no longer fit
 
 def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     """See `calculus.gradient`."""
-    if on_chip_triton_launch(stack):
+    if on_chip(stack):
         return _gradient_on_chip(weights, stack, slots)
     from datamarket_gym.utilities.logistic import descent as calculus
 
@@ -386,7 +377,7 @@ def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     games, size, classes, n = score.shape
     padded = triton.next_power_of_2(classes)
     block = min(2048 // padded, triton.next_power_of_2(n))
-    triton_kernels.residual[(games * size, triton.cdiv(n, block))](
+    residual_kernel[(games * size, triton.cdiv(n, block))](
         score,
         slots.rows,
         slots.absent,
@@ -401,7 +392,7 @@ def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     )
     out = torch.bmm(score.view(games, size * classes, n), stack.x)
     width = stack.width
-    triton_kernels.finish[(games * size, triton.cdiv(classes * width, 1024))](
+    finish_kernel[(games * size, triton.cdiv(classes * width, 1024))](
         out,
         weights.contiguous(),
         slots.penalty,
@@ -421,7 +412,7 @@ def _gradient_on_chip(weights, stack, slots):
     columns, rows, warps = TILE
     together = max(1, columns // padded)
     out = torch.empty_like(weights)
-    triton_kernels.on_chip[(triton.cdiv(size, together), games)](
+    on_chip_kernel[(triton.cdiv(size, together), games)](
         weights,
         out,
         stack.x,
@@ -452,7 +443,7 @@ def edge_sums(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor
     padded = triton.next_power_of_2(max(classes, 2))
     together = max(1, 16 // padded)
     out = weights.new_empty(games, size, classes, classes, width)
-    triton_kernels.edges[(triton.cdiv(size, together), games)](
+    edges_kernel[(triton.cdiv(size, together), games)](
         weights,
         out,
         stack.x,
@@ -473,20 +464,18 @@ def edge_sums(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor
     return out
 
 
-def on_chip_triton_launch(stack: Stack) -> bool:
+def on_chip(stack: Stack) -> bool:
     """Whether logits of the stack's games can stay on chip."""
-    return AVAILABLE and stack.width <= FEW and stack.n_classes <= MANY_CLASSES
+    return stack.width <= FEW and stack.n_classes <= MANY_CLASSES
 
 
-def advance_triton_launch(
-    state: Descent, gradient: torch.Tensor, scaled: torch.Tensor, live: torch.Tensor
-) -> None:
+def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor, live: torch.Tensor) -> None:
     """See `descent.advance`."""
     from datamarket_gym.utilities.logistic.descent import LONGEST, SHORTEST, UPHILL
 
     games, size, n = state.point.shape
     block = min(512, triton.next_power_of_2(n))
-    triton_kernels.advance[(games * size,)](
+    advance_kernel[(games * size,)](
         state.point,
         state.slope_vector,
         state.scaled,

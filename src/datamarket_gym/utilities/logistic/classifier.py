@@ -23,8 +23,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import ParameterError, require_in
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.execution.parallel import available_cores
-from datamarket_gym.parameters import OneOf, Range
-from datamarket_gym.registry import register
+from datamarket_gym.registry import OneOf, Range, register
 from datamarket_gym.utilities.base import Scorer, TrainingRows, UtilityFunction, ValidationRows
 from datamarket_gym.utilities.logistic import certainty as exact
 from datamarket_gym.utilities.logistic.batched import BatchedGames

@@ -62,10 +62,11 @@ from datamarket_gym.utilities.logistic.layout import Array, Slots, Stack, gather
 def launcher(array: Array) -> Any:
     """The fused kernels, where ``array`` lies on a GPU and Triton is installed."""
     if is_torch_array(array) and array.is_cuda:
-        from datamarket_gym.utilities.logistic import _triton as triton_launch
-
-        if triton_launch.AVAILABLE:
-            return triton_launch
+        try:
+            from datamarket_gym.utilities.logistic import _triton
+        except ImportError:  # torch without Triton
+            return None
+        return _triton
     return None
 
 

@@ -1,4 +1,4 @@
-"""The book from Python: the session of docs/book.md, and what `datamarket_gym.payout` exports."""
+"""The ledger from Python: the session of docs/ledger.md, and what `datamarket_gym.payout` exports."""
 
 import doctest
 import re
@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from book_files import file_book
+from ledger_files import file_ledger
 
 import datamarket_gym.payout
 
-PAGE = Path(__file__).parents[2] / "docs" / "book.md"
+PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
 
 
 def test_the_session_prints_what_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    file_book(tmp_path)
+    file_ledger(tmp_path)
     failed, tried = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert tried == len(re.findall("^>>>", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)) > 5
     assert failed == 0

@@ -47,14 +47,14 @@ def in_debt(seed=0):
 
 
 class Operator:
-    """Somebody with a folder for all runs, and the book that lies in it."""
+    """Somebody with a folder for all runs, and the ledger that lies in it."""
 
     def __init__(self, place):
         self.place = place
 
     @property
-    def book(self):
-        return self.place / "book.sqlite"
+    def ledger(self):
+        return self.place / "ledger.sqlite"
 
     def words(self, run, submitted=None, *more, currency="EUR", held=None):
         name = hashlib.sha256(repr(submitted).encode()).hexdigest()[:8]
@@ -78,10 +78,10 @@ class Operator:
         )
 
     def entries(self):
-        with closing(sqlite3.connect(self.book)) as connection:
+        with closing(sqlite3.connect(self.ledger)) as connection:
             return [
                 json.loads(b)
-                for (b,) in connection.execute("SELECT body FROM book_entries ORDER BY number")
+                for (b,) in connection.execute("SELECT body FROM ledger_entries ORDER BY number")
             ]
 
     def total(self, kind):
@@ -93,34 +93,34 @@ class Operator:
     def balances(self):
         found = Counter()
         for entry in self.entries():
-            sign = {"carried": 1, "funded": -1, "written_off": -1}.get(entry["kind"], 0)
+            sign = {"carried_forward": 1, "funded": -1, "written_off": -1}.get(entry["kind"], 0)
             found[entry["payee"], entry["currency"]] += sign * entry["amount"]
         return {key: left for key, left in found.items() if left}
 
     def rewrite(self, change):
-        """Write the whole book anew with hashes, head and seal that fit, as a forger does."""
+        """Write the whole ledger anew with hashes, head and checksum that fit, as a forger does."""
         last, rows = "0" * 64, []
         for number, entry in enumerate(self.entries(), 1):
             body = json.dumps(change(entry), sort_keys=True, separators=(",", ":"))
             last = hashlib.sha256(f"{last}\n{body}".encode()).hexdigest()
             rows.append((number, body, last))
-        with closing(sqlite3.connect(self.book)) as connection:
+        with closing(sqlite3.connect(self.ledger)) as connection:
             rules = connection.execute(
                 "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
             ).fetchall()
             for name, _ in rules:
                 connection.execute(f"DROP TRIGGER {name}")
-            connection.execute("DELETE FROM book_entries")
-            connection.executemany("INSERT INTO book_entries VALUES (?, ?, ?)", rows)
-            connection.execute("UPDATE book_head SET number = ?, hash = ?", (len(rows), last))
+            connection.execute("DELETE FROM ledger_entries")
+            connection.executemany("INSERT INTO ledger_entries VALUES (?, ?, ?)", rows)
+            connection.execute("UPDATE ledger_tip SET number = ?, hash = ?", (len(rows), last))
             for _, sql in rules:
                 connection.execute(sql)
             connection.commit()
         said = {
-            "head": {"number": len(rows), "hash": last},
-            "sha256": hashlib.sha256(self.book.read_bytes()).hexdigest(),
+            "tip": {"number": len(rows), "hash": last},
+            "sha256": hashlib.sha256(self.ledger.read_bytes()).hexdigest(),
         }
-        self.book.with_name("book.sqlite.seal").write_text(
+        self.ledger.with_name("ledger.sqlite.checksum").write_text(
             json.dumps(said, indent=1, sort_keys=True) + "\n"
         )
         return rows
@@ -157,7 +157,7 @@ def operator(drafted, tmp_path):
 def test_the_same_run_in_two_folders_is_paid_once(operator):
     june, again = operator.place / "june", operator.place / "again"
     did(*operator.words("again"))
-    assert [e["kind"] for e in operator.entries()] == ["book", "draft"]
+    assert [e["kind"] for e in operator.entries()] == ["opened", "draft"]
     operator.approve(june)
     assert "nothing changed" in operator.approve(again)
     did("ledger", "paid", june, "--reference", "transfer 1")
@@ -199,10 +199,10 @@ def test_paid_with_another_reference_is_an_error_that_shows_the_first(operator):
     june = operator.place / "june"
     operator.approve(june)
     did("ledger", "paid", june, "--reference", "transfer 1")
-    before = operator.book.read_bytes()
+    before = operator.ledger.read_bytes()
     assert "'transfer 1'" in refused("ledger", "paid", june, "--reference", "transfer 2")
     assert "nothing changed" in did("ledger", "paid", june, "--reference", "transfer 1")
-    assert operator.book.read_bytes() == before
+    assert operator.ledger.read_bytes() == before
 
 
 def test_euros_are_not_carried_into_a_run_in_yen(after_june):
@@ -216,10 +216,10 @@ def test_euros_are_not_carried_into_a_run_in_yen(after_june):
 
 
 def test_a_balance_that_was_edited_by_hand_does_not_get_into_the_next_run(after_june):
-    with closing(sqlite3.connect(after_june.book)) as connection:
-        connection.execute("DROP TRIGGER book_entries_kept")
+    with closing(sqlite3.connect(after_june.ledger)) as connection:
+        connection.execute("DROP TRIGGER ledger_entries_kept")
         changed = connection.execute(
-            "UPDATE book_entries SET body = replace(body, '\"amount\":-', '\"amount\":-9') "
+            "UPDATE ledger_entries SET body = replace(body, '\"amount\":-', '\"amount\":-9') "
             "WHERE body LIKE '%\"kind\":\"carried\"%' AND body LIKE '%seller 2%'"
         ).rowcount
         connection.commit()
@@ -227,7 +227,7 @@ def test_a_balance_that_was_edited_by_hand_does_not_get_into_the_next_run(after_
     assert "was changed" in refused(*after_june.words("july", in_debt(seed=3), "--utility", "knn"))
     assert not (after_june.place / "july" / "manifest.json").exists()
     refused("verify", after_june.place / "june")
-    refused("verify", after_june.book)
+    refused("verify", after_june.ledger)
     refused("ledger", "paid", after_june.place / "june", "--reference", "transfer 1")
 
 
@@ -247,24 +247,24 @@ def test_credits_whose_debtor_has_left_are_shown_funded_and_written_off(after_ju
     told = refused("ledger", "approve", july, "--by", "R. Okafor", *despite(july))
     assert "left_behind" in told
     assert "seller 2 owes" in told
-    book = after_june.book
-    assert creditor in did("ledger", "show", book)
-    did("ledger", "fund", book, "--payee", creditor, "--why", "seller 2 has left")
-    did("ledger", "write-off", book, "--payee", "seller 2", "--why", "has left")
+    ledger = after_june.ledger
+    assert creditor in did("ledger", "show", ledger)
+    did("ledger", "fund", ledger, "--payee", creditor, "--why", "seller 2 has left")
+    did("ledger", "write-off", ledger, "--payee", "seller 2", "--why", "has left")
     rest = {key: amount for key, amount in left.items() if key[0] not in (creditor, "seller 2")}
     assert after_june.balances() == rest
     assert after_june.total("funded") == {"EUR": left[creditor, "EUR"]}
     stale = ("ledger", "approve", july, "--by", "R. Okafor", *despite(july), "--accept", "left_behind")
     assert "have changed since" in refused(*stale)
     after_june.approve(after_june.pay("july again", stayed))
-    did("verify", book)
+    did("verify", ledger)
 
 
 @pytest.mark.parametrize(
     "field", ["inputs", "spec", "amount", "opening_balances", "seed", "units", "identities"]
 )
-def test_a_manifest_that_was_edited_with_its_hash_in_the_book_is_found(operator, field):
-    """And with the book's chain, head and seal, and the run's receipt, all made to fit."""
+def test_a_manifest_that_was_edited_with_its_hash_in_the_ledger_is_found(operator, field):
+    """And with the ledger's chain, head and checksum, and the run's receipt, all made to fit."""
     june = operator.place / "june"
     path = june / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -287,8 +287,11 @@ def test_a_manifest_that_was_edited_with_its_hash_in_the_book_is_found(operator,
         )
 
     rows = operator.rewrite(change)
-    receipt = json.loads((june / "book.json").read_text()) | {"number": rows[-1][0], "head": rows[-1][2]}
-    (june / "book.json").write_text(json.dumps(receipt))
+    receipt = json.loads((june / "ledger.json").read_text()) | {
+        "number": rows[-1][0],
+        "tip": rows[-1][2],
+    }
+    (june / "ledger.json").write_text(json.dumps(receipt))
     if field not in ("units", "identities"):  # counts decide nothing: recomputing finds them
         assert "manifest" in refused("verify", june)
     assert "differ" in refused("verify", june, "--recompute")
@@ -296,35 +299,35 @@ def test_a_manifest_that_was_edited_with_its_hash_in_the_book_is_found(operator,
     assert "approved" not in [e["kind"] for e in operator.entries()]
 
 
-def test_a_book_that_was_written_anew_is_found_by_the_runs_in_it_and_by_an_anchor(tmp_path):
+def test_a_ledger_that_was_written_anew_is_found_by_the_runs_in_it_and_by_an_anchor(tmp_path):
     operator = Operator(tmp_path)
     june = operator.pay("june")
     operator.approve(june)
-    did("ledger", "checkpoint", operator.book, "--checkpoints", operator.place / "anchors.txt")
-    did("verify", operator.book, "--checkpoints", operator.place / "anchors.txt")
+    did("ledger", "checkpoint", operator.ledger, "--checkpoints", operator.place / "checkpoints.txt")
+    did("verify", operator.ledger, "--checkpoints", operator.place / "checkpoints.txt")
 
     def change(entry):
         return entry | {"by": "S. Lund"} if entry["kind"] == "approval" else entry
 
     operator.rewrite(change)
-    assert "S. Lund" in did("ledger", "show", operator.book, "--entries", "20")
+    assert "S. Lund" in did("ledger", "show", operator.ledger, "--entries", "20")
     assert "written anew" in refused("ledger", "show", june)
     assert "written anew" in refused("verify", june)
-    assert "written anew" in refused("verify", operator.book)
-    assert "as it was anchored" in refused(
-        "verify", operator.book, "--checkpoints", operator.place / "anchors.txt"
+    assert "written anew" in refused("verify", operator.ledger)
+    assert "as it was in the checkpoints" in refused(
+        "verify", operator.ledger, "--checkpoints", operator.place / "checkpoints.txt"
     )
 
 
-def test_an_older_copy_of_the_book_with_its_seal_is_found_by_a_run_that_was_entered_later(operator):
-    names = ("book.sqlite", "book.sqlite.seal")
+def test_an_older_copy_of_the_ledger_with_its_seal_is_found_by_a_run_that_was_entered_later(operator):
+    names = ("ledger.sqlite", "ledger.sqlite.checksum")
     older = {name: (operator.place / name).read_bytes() for name in names}
     july = operator.pay("july", units(seed=5))
     for name, content in older.items():
         (operator.place / name).write_bytes(content)
     assert "cut short" in refused("verify", july)
     refused("ledger", "approve", july, "--by", "R. Okafor", *despite(july))
-    did("verify", operator.book)  # by itself it is whole: it was so once
+    did("verify", operator.ledger)  # by itself it is whole: it was so once
 
 
 def test_what_was_edited_between_a_kill_and_its_resumption_is_not_paid(tmp_path, monkeypatch):
@@ -370,9 +373,9 @@ def test_an_input_that_has_another_name_now_is_no_failure(tmp_path):
     )
 
 
-def test_an_approval_is_by_two_people_where_the_book_says_so(operator):
+def test_an_approval_is_by_two_people_where_the_ledger_says_so(operator):
     june = operator.place / "june"
-    did("ledger", "rules", operator.book, "--approvals", "2", "--by", "R. Okafor")
+    did("ledger", "rules", operator.ledger, "--approvals", "2", "--by", "R. Okafor")
     operator.approve(june)
     operator.approve(june)
     assert "approved" not in [e["kind"] for e in operator.entries()]
@@ -381,15 +384,15 @@ def test_an_approval_is_by_two_people_where_the_book_says_so(operator):
     assert operator.total("payment") == {"EUR": 100_000}
 
 
-def test_the_same_on_postgresql(tmp_path, postgres_book, postgres):
+def test_the_same_on_postgresql(tmp_path, postgres_ledger, postgres):
     import psycopg
 
     operator = Operator(tmp_path)
-    june = operator.pay("june", None, "--ledger", postgres_book)
+    june = operator.pay("june", None, "--ledger", postgres_ledger)
     assert postgres.password not in "".join(
         p.read_text("latin-1") for p in tmp_path.rglob("*") if p.is_file()
     )
-    did(*operator.words("again", None, "--ledger", postgres_book))
+    did(*operator.words("again", None, "--ledger", postgres_ledger))
     operator.approve(june)
     assert "nothing changed" in operator.approve(operator.place / "again")
     did("ledger", "paid", june, "--reference", "transfer 1")
@@ -397,23 +400,23 @@ def test_the_same_on_postgresql(tmp_path, postgres_book, postgres):
         "ledger", "paid", operator.place / "again", "--reference", "transfer 2"
     )
     did("verify", june)
-    did("verify", postgres_book)
-    assert sum(open_ledger(postgres_book).accounts().sent.values()) == 100_000
-    with psycopg.connect(postgres_book) as connection:
+    did("verify", postgres_ledger)
+    assert sum(open_ledger(postgres_ledger).accounts().sent.values()) == 100_000
+    with psycopg.connect(postgres_ledger) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(
-            "UPDATE book_entries SET body = replace(body, 'R. Okafor', 'S. Lund') WHERE body LIKE '%\"approval\"%'"
+            "UPDATE ledger_entries SET body = replace(body, 'R. Okafor', 'S. Lund') WHERE body LIKE '%\"approval\"%'"
         )
     assert "was changed" in refused("verify", june)
-    assert "was changed" in refused("verify", postgres_book)
-    assert not (tmp_path / "book.sqlite").exists()
+    assert "was changed" in refused("verify", postgres_ledger)
+    assert not (tmp_path / "ledger.sqlite").exists()
 
 
-def test_a_book_that_cannot_be_read_is_told_and_the_files_of_the_run_are_looked_at(operator):
+def test_a_ledger_that_cannot_be_read_is_told_and_the_files_of_the_run_are_looked_at(operator):
     june = operator.place / "june"
-    operator.book.write_bytes(b"no book at all\n" * 1000)
+    operator.ledger.write_bytes(b"no ledger at all\n" * 1000)
     (june / "payments.csv").write_text("nothing\n")
     told = refused("verify", june)
     assert "not a database" in told
     assert "payments.csv changed since it was written" in told
-    assert "not a database" in refused("verify", operator.book)
+    assert "not a database" in refused("verify", operator.ledger)

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, of whoever writes and of the server: all of a step is in the book, or nothing of it."""
+"""kill -9 at any moment, of whoever writes and of the server: all of a step is in the ledger, or nothing of it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 def disturbed(where, folder, seed, kills):
     done = subprocess.run(
-        [sys.executable, str(HERE / "book_kill_driver.py"), where, str(folder), str(seed), str(kills)],
+        [sys.executable, str(HERE / "ledger_kill_driver.py"), where, str(folder), str(seed), str(kills)],
         capture_output=True,
         text=True,
         env={
@@ -41,7 +41,7 @@ def test_killed_at_twenty_random_moments_and_at_renames(where, tmp_path):
     assert seen["kills"] >= 20
     assert seen["not there"] > 0
     assert seen["steps"] > 12
-    if "://" not in where:  # after the commit and before the seal, at least, the step is there
+    if "://" not in where:  # after the commit and before the checksum, at least, the step is there
         assert seen["kills"] >= 30
         assert seen["there"] > 0
 
@@ -52,14 +52,14 @@ def test_killed_at_many_random_moments(where, tmp_path, seed):
     assert disturbed(where, tmp_path / "work", seed, 150)["kills"] >= 150
 
 
-def test_the_server_is_killed(postgres, postgres_book, tmp_path):
+def test_the_server_is_killed(postgres, postgres_ledger, tmp_path):
     draw, start, log = random.Random(3), 0, tmp_path / "log"
     program = (
         "import sys; from endless_work import work; work(*sys.argv[1:3], int(sys.argv[3]), sys.argv[4])"
     )
     for _ in range(2):
         worker = subprocess.Popen(
-            [sys.executable, "-c", program, postgres_book, tmp_path / "runs", str(start), log],
+            [sys.executable, "-c", program, postgres_ledger, tmp_path / "runs", str(start), log],
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(
@@ -76,10 +76,10 @@ def test_the_server_is_killed(postgres, postgres_book, tmp_path):
         postgres.kill()
         said = worker.communicate(timeout=60)[1]
         assert worker.returncode == 1
-        assert "BookError" in said.splitlines()[-1]  # an error of ours, not the driver's
+        assert "LedgerError" in said.splitlines()[-1]  # an error of ours, not the driver's
         assert postgres.password not in said
         postgres.start()
-        start = next_step(postgres_book, begun(log, start))
+        start = next_step(postgres_ledger, begun(log, start))
         log.unlink()
-    work(postgres_book, tmp_path / "runs", start, log, start + 5)
-    assert done_by_now(postgres_book, start + 4) == start + 5
+    work(postgres_ledger, tmp_path / "runs", start, log, start + 5)
+    assert done_by_now(postgres_ledger, start + 4) == start + 5

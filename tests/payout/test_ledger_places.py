@@ -1,7 +1,7 @@
-"""From what people type to a book: its file, a folder of runs that holds it, the folder of a run in it."""
+"""From what people type to a ledger: its file, a folder of runs that holds it, the folder of a run in it."""
 
 import pytest
-from book_files import HandBook, file_book
+from ledger_files import HandBook, file_ledger
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -10,25 +10,25 @@ from datamarket_gym.payout.ledger import transactions as money
 from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder
 
 
-def test_a_folder_that_holds_a_book_is_the_book(tmp_path):
-    book = file_book(tmp_path)
+def test_a_folder_that_holds_a_ledger_is_the_ledger(tmp_path):
+    ledger = file_ledger(tmp_path)
     assert run_folder(str(tmp_path)) is None
-    assert ledger_at(str(tmp_path)).accounts().head == book.accounts().head
+    assert ledger_at(str(tmp_path)).accounts().tip == ledger.accounts().tip
 
 
 @pytest.mark.parametrize(
     "words", [["verify"], ["dispute", "list"], ["ledger", "show"], ["statements", "--payee", "alice"]]
 )
-def test_every_command_takes_a_folder_of_runs_for_its_book(tmp_path, words):
-    file_book(tmp_path)
+def test_every_command_takes_a_folder_of_runs_for_its_ledger(tmp_path, words):
+    file_ledger(tmp_path)
     named, inside = (
-        CliRunner().invoke(app, [*words, str(where)]) for where in (tmp_path / "book.sqlite", tmp_path)
+        CliRunner().invoke(app, [*words, str(where)]) for where in (tmp_path / "ledger.sqlite", tmp_path)
     )
     assert named.exit_code == inside.exit_code == 0
     assert inside.output.replace(str(tmp_path), "") == named.output.replace(str(tmp_path), "")
 
 
-def test_a_folder_without_book_or_run_is_none(tmp_path):
+def test_a_folder_without_ledger_or_run_is_none(tmp_path):
     said = CliRunner().invoke(app, ["ledger", "show", str(tmp_path)])
     assert said.exit_code != 0
 

@@ -59,7 +59,7 @@ def main():
     driver = Driver(where, folder, seed)
     while driver.seen["kills"] < kills:
         driver.killed_somewhen()
-    for number in range(24 if "://" not in where else 4):  # a book on a server renames receipts alone
+    for number in range(24 if "://" not in where else 4):  # a ledger on a server renames receipts alone
         driver.killed_at_rename(number % 12)
     driver.ended(os.waitpid(child(lambda: driver.work(10)), 0)[1])
     sys.stdout.write(json.dumps({**driver.seen, "steps": driver.start}))

@@ -1,19 +1,14 @@
-"""How the blocks of a page run: top to bottom, in one folder and with one set of names."""
+"""What pages of the documentation take for granted: tables, accounts, a month that was paid."""
 
-import csv
-import doctest
-from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from typer.testing import CliRunner
 
-from datamarket_gym.cli.app import app
 from repository import ROOT, tool_named
 
-blocks = tool_named("docs_blocks")
+type_in = tool_named("check_docs").type_command
 PAYEES = ("alice", "bob", "carla", "seller-7")
 ACCOUNTS = """\
 payee,name,iban,account,bic,clearing,country,town
@@ -22,48 +17,6 @@ bob,Bob Brun,FR14 2004 1010 0505 0001 3M02 606,,,,FR,Paris
 carla,Carla Conti,DE89 3704 0044 0532 0130 00,,,,DE,Bonn
 seller-7,Sven Sand,DE02 1203 0000 0000 2020 51,,,,DE,Kiel
 """
-
-
-def run_page(page, folder, setup=None):
-    """Run what of a page is to run; the names that its Python leaves."""
-    names = {"__name__": "__main__"}
-    with chdir(folder):
-        if setup:
-            setup()
-        for block in blocks.blocks(page):
-            if not block.not_run:
-                run_block(block, names)
-    return names
-
-
-def run_block(block, names):
-    """Run one block: Python, a session of Python, or commands."""
-    if block.language == "python" and block.code.startswith(">>> "):
-        test = doctest.DocTestParser().get_doctest(block.code, names, str(block), None, 0)
-        ran = doctest.DocTestRunner().run(test, clear_globs=False)
-        names |= test.globs
-        assert ran.failed == 0 < ran.attempted, str(block)
-    elif block.language == "python":
-        exec(compile(block.code, str(block), "exec"), names)
-    for line in block.commands():
-        type_in(line, str(block))
-
-
-def type_in(line, where="setup"):
-    """One command of the command line, as if it were typed."""
-    program, *words = blocks.words_of(line)
-    if words[:2] == ["check", "record"]:
-        looked_at(Path(words[2]), Path(words[3]))
-    assert program.removeprefix(".venv/bin/") == "datamarket", f"{where}: {line}"
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, f"{where}: {line}\n{done.output}\n{done.exception!r}"
-
-
-def looked_at(run, file):
-    """What people do between two commands: they look at the units that were drawn, and find all of them genuine."""
-    with (run / "checks.csv").open(encoding="utf-8", newline="") as drawn:
-        answers = [f"{row['number']},genuine,{row['look']}\n" for row in csv.DictReader(drawn)]
-    file.write_text("number,outcome,by\n" + "".join(answers))  # each second look by somebody else
 
 
 def table(name, month=6, each=12, seed=0, payees=PAYEES):
@@ -109,7 +62,7 @@ def inputs():
 
 
 def paid(checks=0):
-    """The same, and June is paid: a draft."""
+    """Write the inputs and pay June: a draft."""
     inputs()
     type_in(
         "datamarket pay june.parquet --validation held.parquet --amount 10000.00 "
@@ -118,7 +71,7 @@ def paid(checks=0):
 
 
 def approved():
-    """The same, and approved."""
+    """Write the inputs, pay June and approve it."""
     paid()
     type_in('datamarket ledger approve june/ --by "R. Okafor"')
 

@@ -1,4 +1,4 @@
-"""The state on a report follows the book, and a page that says otherwise is found."""
+"""The state on a report follows the ledger, and a page that says otherwise is found."""
 
 import shutil
 
@@ -8,7 +8,7 @@ from payout_files import approve, copied, run
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.ledger.runs import mark_paid
-from datamarket_gym.payout.report.status import drafted, read_report
+from datamarket_gym.payout.report.status import read_draft, read_report
 from datamarket_gym.payout.verify import verify
 
 
@@ -32,13 +32,13 @@ def said(folder):
 
 def test_the_page_says_who_approved_and_what_it_was_paid_by(folder):
     page = read_report(folder)
-    assert drafted(page) == page
+    assert read_draft(folder) == page.encode()
     approve(folder, by="K. Ito")
     assert "K. Ito" in read_report(folder)
     mark_paid(folder, "transfer 7")
     now = read_report(folder)
     assert "transfer 7" in now
-    assert drafted(now) == page
+    assert read_draft(folder) == page.encode()
     assert bad(folder) == []
 
 
@@ -59,13 +59,13 @@ def test_a_page_that_is_behind_is_no_lie(folder, tmp_path):
     assert "behind: the run is approved" in said(other)
 
 
-def test_a_folder_holds_on_to_the_book_it_was_entered_in(folder, made):
+def test_a_folder_holds_on_to_the_ledger_it_was_entered_in(folder, made):
     approve(folder)
-    for name in ("book.sqlite", "book.sqlite.seal"):  # the book of before
+    for name in ("ledger.sqlite", "ledger.sqlite.checksum"):  # the ledger of before
         shutil.copy(made.parent / name, folder.parent / name)
-    receipt = (folder / "book.json").read_bytes()
-    assert "book.json" in bad(folder)
+    receipt = (folder / "ledger.json").read_bytes()
+    assert "ledger.json" in bad(folder)
     for touch in (lambda: run_of(folder), lambda: approve(folder), lambda: mark_paid(folder, "1")):
         with pytest.raises(DataMarketError, match="written anew, or cut short"):
             touch()
-    assert (folder / "book.json").read_bytes() == receipt
+    assert (folder / "ledger.json").read_bytes() == receipt

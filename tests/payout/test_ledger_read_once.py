@@ -1,9 +1,9 @@
-"""A command reads its book many times and goes through it once; a change between two readings is seen all the same."""
+"""A command reads its ledger many times and goes through it once; a change between two readings is seen."""
 
 import sqlite3
 
 import pytest
-from book_files import file_book
+from ledger_files import file_ledger
 from payout_files import run
 
 from datamarket_gym.payout.ledger import entries as entry
@@ -24,7 +24,7 @@ def linked(monkeypatch):
         counted.append(body)
         return true_link(previous, body)
 
-    true_link = entry.link
+    true_link = entry.hash_entry
     monkeypatch.setattr(entry, "link", link)
     return counted
 
@@ -38,62 +38,62 @@ def test_verify_goes_through_the_chain_once(tmp_path, linked):
 
 
 def test_a_page_goes_through_the_chain_once(tmp_path, linked):
-    book = file_book(tmp_path)
-    before = book.accounts().number
+    ledger = file_ledger(tmp_path)
+    before = ledger.accounts().number
     store._chain.cache_clear()
     linked.clear()
-    with book.page() as page:
-        page.add("hold", payee="alice", content={"why": "account unclear"})
+    with ledger.transaction() as transaction:
+        transaction.add("hold", payee="alice", content={"why": "account unclear"})
     assert len(linked) == before + 1  # and the one that is new
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE book_entries SET body = replace(body, 'alice', 'alicf') WHERE number = 5",
-        "UPDATE book_entries SET hash = replace(hash, substr(hash, 1, 1), 'x') WHERE number = 2",
-        "DELETE FROM book_entries WHERE number = 4",
-        "UPDATE book_head SET number = number - 1",
+        "UPDATE ledger_entries SET body = replace(body, 'alice', 'alicf') WHERE number = 5",
+        "UPDATE ledger_entries SET hash = replace(hash, substr(hash, 1, 1), 'x') WHERE number = 2",
+        "DELETE FROM ledger_entries WHERE number = 4",
+        "UPDATE ledger_tip SET number = number - 1",
     ],
 )
 def test_a_change_after_a_first_reading_is_found_by_the_next(tmp_path, change):
-    book = file_book(tmp_path)
-    book.accounts()
-    with sqlite3.connect(book.path) as connection:
+    ledger = file_ledger(tmp_path)
+    ledger.accounts()
+    with sqlite3.connect(ledger.path) as connection:
         for (name,) in connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         ).fetchall():
             connection.execute(f"DROP TRIGGER {name}")
         assert connection.execute(change).rowcount == 1
     connection.close()
-    for reading in (book.read, book.accounts, book.page().__enter__):
+    for reading in (ledger.read, ledger.accounts, ledger.transaction().__enter__):
         with pytest.raises(LedgerError):
             reading()
 
 
 def test_a_page_that_fails_leaves_what_was_read_as_it_was(tmp_path):
-    book = file_book(tmp_path)
-    before = book.accounts()
+    ledger = file_ledger(tmp_path)
+    before = ledger.accounts()
     number, owed, states = (
         before.number,
         dict(before.payable),
         {r: x.state for r, x in before.runs.items()},
     )
-    with book.page() as page:
+    with ledger.transaction() as transaction:
         with pytest.raises(LedgerError, match="'bob' is not held"):
-            page.add("release", payee="bob", content={"why": "account known"})
-        page.add("fee", payee="alice", currency="EUR", amount=100, content={"why": "transfer"})
-        page.add("hold", payee="bob", content={"why": "account unclear"})
-        page.new.clear()  # so nothing is entered
-    after = book.accounts()
+            transaction.add("release", payee="bob", content={"why": "account known"})
+        transaction.add("fee", payee="alice", currency="EUR", amount=100, content={"why": "transfer"})
+        transaction.add("hold", payee="bob", content={"why": "account unclear"})
+        transaction.new.clear()  # so nothing is entered
+    after = ledger.accounts()
     assert (after.number, dict(after.payable), after.holds) == (number, owed, {})
     assert {r: x.state for r, x in after.runs.items()} == states
 
 
 def test_what_a_page_adds_is_seen_by_the_next_reading(tmp_path):
-    book = file_book(tmp_path)
-    owed = book.accounts().payable["alice", "EUR"]
-    with book.page() as page:
-        page.add("fee", payee="alice", currency="EUR", amount=100, content={"why": "transfer"})
-    assert book.accounts().payable["alice", "EUR"] == owed - 100
-    assert book.accounts().number == len(book.read())
+    ledger = file_ledger(tmp_path)
+    owed = ledger.accounts().payable["alice", "EUR"]
+    with ledger.transaction() as transaction:
+        transaction.add("fee", payee="alice", currency="EUR", amount=100, content={"why": "transfer"})
+    assert ledger.accounts().payable["alice", "EUR"] == owed - 100
+    assert ledger.accounts().number == len(ledger.read())

@@ -1,4 +1,4 @@
-"""A book by hand: small histories without runs, entered as the program enters them."""
+"""A ledger by hand: small histories without runs, entered as the program enters them."""
 
 from datetime import UTC, datetime
 
@@ -7,12 +7,12 @@ from datamarket_gym.payout.ledger.store import Transaction, open_ledger
 
 
 class HandBook:
-    """A book in memory whose clock is set by hand; one of a file has its `page` too."""
+    """A ledger in memory whose clock is set by hand; one of a file has its `page` too."""
 
     def __init__(self):
         self.accounts = Accounts()
         self.day("2026-01-01")
-        self.add("book", content={"format": FORMAT, "id": "0" * 32})
+        self.add("opened", content={"format": FORMAT, "id": "0" * 32})
 
     def day(self, text):
         self.at = datetime.fromisoformat(text).replace(hour=12, tzinfo=UTC)
@@ -49,17 +49,17 @@ def add_approval(add, accounts, run):
     add("approved", run=run, currency=record.currency, amount=record.amount, content={})
     for line in record.lines:
         carried = line.balance - record.opening.get(line.identity, 0)
-        for kind, amount in (("payment", line.paid), ("carried", carried)):
+        for kind, amount in (("payment", line.paid), ("carried_forward", carried)):
             if amount:
                 add(kind, run=run, payee=line.identity, currency=record.currency, amount=amount)
 
 
-def file_book(folder):
-    """A book in a file with one approved run (alice 60.00, bob 40.00, carol nothing) and one draft."""
-    book = open_ledger(folder / "book.sqlite", new=True)
-    with book.page() as page:
+def file_ledger(folder):
+    """A ledger in a file with one approved run (alice 60.00, bob 40.00, carol nothing) and one draft."""
+    ledger = open_ledger(folder / "ledger.sqlite", new=True)
+    with ledger.transaction() as transaction:
         lines = {"alice": (6000, 0), "bob": (4000, 0), "carol": (0, 0)}
-        add_draft(page.add, "a" * 64, "EUR", lines, period="June 2026")
-        add_approval(page.add, page.accounts, "a" * 64)
-        add_draft(page.add, "d" * 64, "EUR", lines, period="July 2026")
-    return book
+        add_draft(transaction.add, "a" * 64, "EUR", lines, period="June 2026")
+        add_approval(transaction.add, transaction.accounts, "a" * 64)
+        add_draft(transaction.add, "d" * 64, "EUR", lines, period="July 2026")
+    return ledger
