@@ -80,7 +80,7 @@ def test_nothing_is_compared_with_old_units_where_it_is_known(monkeypatch, sprea
     def looked(*args, **more):
         raise AssertionError("they were looked at again")
 
-    monkeypatch.setattr(coverage, "highest_similarities", looked)
+    monkeypatch.setattr(coverage.Coverage, "highest", looked)
     settle = importlib.import_module("datamarket_gym.evidence.threshold")
     asked = settle.highest_cosines
 

@@ -36,10 +36,11 @@ from datamarket_gym.execution.parallel import available_cores, gpu_there
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.experiments import ExperimentSpec, builtin_specs, parse_spec, run_experiment
 from datamarket_gym.experiments.cells import Row, attacks_of
-from datamarket_gym.experiments.figures import draw, figures_of
+from datamarket_gym.experiments.presets import draw, figures_of
 from datamarket_gym.experiments.reproduction import (
     PaperComparison,
     compare_with_paper,
+    paper_tables,
     reasons,
     result_pages,
     sentences,
@@ -47,8 +48,7 @@ from datamarket_gym.experiments.reproduction import (
 )
 from datamarket_gym.experiments.results import as_built_in, collect, held, is_finished, opened
 from datamarket_gym.experiments.runner import run_suite
-from datamarket_gym.experiments.tables import grids
-from datamarket_gym.experiments.text_tables import as_text, paper_text
+from datamarket_gym.experiments.tables import as_text, grids
 from datamarket_gym.market.datasets import looking_in
 from datamarket_gym.registry import HOMES, broken_plugins, components, describe, lookup
 
@@ -134,7 +134,8 @@ def _spec(experiment: str) -> ExperimentSpec:
 def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
     """Write the paper's table, how many of its numbers are within our tolerance, and why the others are not."""
     known = builtin_specs()[spec.name]
-    parts = [paper_text(rows, _names(spec) - _names(known), width)]
+    tables = paper_tables(rows, _names(spec) - _names(known))
+    parts = [as_text(tables, width)] if tables else []
     parts.append("\n".join(_wrap(f"- {text}", width) for text in sentences(shown)))
     lines = [f"{summarize(shown)}."]
     if spec.seeds < known.seeds:

@@ -559,4 +559,4 @@ def resolve_coverage(learner: str, validation: Features) -> ResolvedCoverage | N
     if not isinstance(utility, Coverage):
         return None
     resolved = SIMILARITIES.create(utility.similarity).settled(validation)
-    return ResolvedCoverage(written(resolved), utility.strangers(validation))
+    return ResolvedCoverage(written(resolved), utility.baseline_similarity(validation))

@@ -47,7 +47,7 @@ from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, Draw, DrawnChecks
 from datamarket_gym.payout.images import image_bytes
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet, template_text
+from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stages import Places
@@ -306,10 +306,9 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
         )
     _, results = finished_results(run, places)
     page = checks_page(results, places, drawn)
-    scripts = [template_text("checks.js")]
-    style = style_sheet("checks.css")
-    key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
-    write_text(run / NAME, filled("checks.html.j2", page, style, scripts, key))
+    scripts = [read_template("checks.js")]
+    key = embed_json({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
+    write_text(run / NAME, render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key))
 
 
 def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksPage:
