@@ -112,7 +112,7 @@ def search(market: Market) -> Work:
 
 def pairs(market: Market) -> Work:
     """Prepare the search for all pairs at cosine .95 and more."""
-    from datamarket_gym.evidence.similarity_bounds import DistinctRows
+    from datamarket_gym.data.content_keys import DistinctRows
     from datamarket_gym.evidence.spanning_forest import similar_pairs
     from datamarket_gym.execution.arrays import LowPrecisionRows as Narrow
 

@@ -27,7 +27,7 @@ def command(name: str) -> str:
         return "python tools/readme.py"
     if name.startswith("scale-"):
         return "python benchmarks/scaling.py --draw docs/benchmarks/scale.json docs/figures"
-    from datamarket_gym.experiments.figures import presets
+    from datamarket_gym.experiments.presets import presets
 
     if name not in presets():
         raise LookupError(

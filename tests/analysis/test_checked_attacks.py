@@ -12,8 +12,8 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
-from datamarket_gym.mechanism.mechanism import get_mechanism
 from datamarket_gym.mechanism.payment_tables import unit_amounts
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.utilities.oracle import Utility
 
 MARKET = ProviderMarket.from_task(Synthetic(n_providers=4, per_provider=15), seed=2)

@@ -11,8 +11,8 @@ from datamarket_gym.analysis.theorems.certificate import Certificate
 from datamarket_gym.data.ground_truth import genuine
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
-from datamarket_gym.mechanism.mechanism import get_mechanism
 from datamarket_gym.mechanism.payment_tables import unit_amounts
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.oracle import Utility
 

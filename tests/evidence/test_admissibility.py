@@ -9,7 +9,6 @@ from scipy.sparse.csgraph import connected_components
 from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.admissible_interval import (
-    draw,
     highest_between,
     merges,
     same_class_similarities,
@@ -163,10 +162,10 @@ def test_without_labels_every_pair_counts_as_one_class():
 def test_the_picture(tmp_path):
     pytest.importorskip("matplotlib")
     found = predict_theta(POOL, LABEL, **SMALL)
-    draw(found, tmp_path / "theta.svg")
-    assert "chaining floor" in (tmp_path / "theta.svg").read_text()
+    found.save_plot(tmp_path / "theta.svg")
+    assert "variants matched" in (tmp_path / "theta.svg").read_text()
     with pytest.raises(DataMarketError, match=r"cannot draw '\.txt'"):
-        draw(found, tmp_path / "theta.txt")
+        found.save_plot(tmp_path / "theta.txt")
 
 
 PAPER = {  # median norm, pairwise floor, chaining floor, near-duplicate p10

@@ -8,7 +8,7 @@ from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence.admissible_interval import forest_of
 from datamarket_gym.evidence.graph import components
-from datamarket_gym.evidence.threshold import nearest_others
+from datamarket_gym.evidence.leakage import nearest_others
 from datamarket_gym.execution.arrays import directions
 
 

@@ -129,7 +129,7 @@ def test_copies_in_any_order_form_one_cluster():
 def test_an_open_threshold_is_written_and_not_guessed(submission):
     layer = create("evidence", "lineage@auto")
     assert written(layer) == "lineage@auto"
-    with pytest.raises(ParameterError, match="settle the mechanism first, or name a number"):
+    with pytest.raises(ParameterError, match="resolve the threshold first, or name a number"):
         EvidenceGraph.build(submission, layer)
     for text, remedy in (
         ("cosine@auto", "choose a value in"),

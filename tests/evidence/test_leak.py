@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym import ProviderMarket, Submission
-from datamarket_gym.evidence.leakage import HeldRows, find_leaks, near_copy_level
+from datamarket_gym.evidence.leakage import ValidationContent, find_leaks, near_copy_level
 
 WIDE = 48
 
@@ -38,54 +38,54 @@ def found(submission, held):
 
 
 def test_strangers_are_no_leaks(rows, strangers):
-    assert found(units(strangers), HeldRows(rows)) == []
+    assert found(units(strangers), ValidationContent(rows)) == []
 
 
 def test_a_copied_row_is_found_under_any_label(rows, strangers):
     features = np.vstack([strangers[:3], rows[[7, 7]], strangers[3:5]])
     submission = units(features, np.array([0, 1, 0, 0, 5, 1, 1]))
-    leaks = find_leaks(submission, HeldRows(rows))
-    assert found(submission, HeldRows(rows)) == [(3, 7, "identical"), (4, 7, "identical")]
+    leaks = find_leaks(submission, ValidationContent(rows))
+    assert found(submission, ValidationContent(rows)) == [(3, 7, "identical"), (4, 7, "identical")]
     assert leaks.likeness.tolist() == [1.0, 1.0]
     assert leaks.others(len(submission)).tolist() == [0, 1, 2, 5, 6]
 
 
 def test_the_first_of_equal_rows_is_named(rows):
     held = np.vstack([rows, rows[[3]]])
-    assert found(units(rows[[3]]), HeldRows(held)) == [(0, 3, "identical")]
+    assert found(units(rows[[3]]), ValidationContent(held)) == [(0, 3, "identical")]
 
 
 @pytest.mark.parametrize("noise", [1e-6, 0.02, 0.1, 0.2])
 def test_a_row_under_small_noise_or_scaled_is_found(rows, noise):
     rng = np.random.default_rng(2)
     moved = 3.0 * (rows[:40] + rng.normal(0, noise, (40, WIDE)))
-    assert found(units(moved), HeldRows(rows)) == [(i, i, "features") for i in range(40)]
+    assert found(units(moved), ValidationContent(rows)) == [(i, i, "features") for i in range(40)]
 
 
 def test_of_several_rows_that_a_unit_is_like_the_nearest_is_named(rows):
     near = rows[5] + 0.1 * rows[6]
     held = np.vstack([rows, near, near])
-    leaks = find_leaks(units(np.vstack([1.0001 * near + 1e-4, rows[5] + 1e-4])), HeldRows(held))
+    leaks = find_leaks(units(np.vstack([1.0001 * near + 1e-4, rows[5] + 1e-4])), ValidationContent(held))
     assert leaks.row.tolist() == [120, 5]  # of rows equally near the first
     assert leaks.likeness.min() > 0.9999
 
 
 def test_far_noise_is_not_found(rows):
     moved = rows + np.random.default_rng(2).normal(0, 1.5, rows.shape)
-    assert found(units(moved), HeldRows(rows)) == []
+    assert found(units(moved), ValidationContent(rows)) == []
 
 
 def test_the_embedding_gives_away_what_the_features_hide(rows, strangers):
     seen = np.random.default_rng(5).normal(size=(120, 64))
     submission = units(strangers[:2], embedding=np.vstack([seen[[9]], -seen[[9]]]))
-    assert found(submission, HeldRows(rows, seen)) == [(0, 9, "embedding")]
-    assert found(submission, HeldRows(rows)) == []
+    assert found(submission, ValidationContent(rows, seen)) == [(0, 9, "embedding")]
+    assert found(submission, ValidationContent(rows)) == []
 
 
 def test_an_embedding_that_lies_hides_nothing(rows):
     other = np.random.default_rng(6).normal(size=(121, 64))
     submission = units(rows[[4]] + 1e-3, embedding=other[[120]])
-    assert found(submission, HeldRows(rows, other[:120])) == [(0, 4, "features")]
+    assert found(submission, ValidationContent(rows, other[:120])) == [(0, 4, "features")]
 
 
 def test_texts_are_compared_where_both_have_them(rows, strangers):
@@ -96,30 +96,30 @@ def test_texts_are_compared_where_both_have_them(rows, strangers):
         dtype=object,
     )
     submission = units(strangers[:4], metadata={"text": texts})
-    leaks = find_leaks(submission, HeldRows(rows, text=[*said[:118], "", None]))
+    leaks = find_leaks(submission, ValidationContent(rows, text=[*said[:118], "", None]))
     assert leaks.unit.tolist() == [0]
     assert leaks.row.tolist() == [5]
     assert leaks.by.tolist() == ["text"]
     # 12 word pairs each: "tomorrow morning" and "morning then" differ
     assert leaks.likeness.tolist() == [10 / 14]
-    assert len(find_leaks(submission, HeldRows(rows))) == 0
+    assert len(find_leaks(submission, ValidationContent(rows))) == 0
 
 
 def test_texts_of_another_story_are_no_leaks(rows, strangers):
     text = np.array(["rain is expected in the south, says the minister of finance"], dtype=object)
     held = ["rain is expected in the north of the country tomorrow morning, then snow", *[None] * 119]
-    assert found(units(strangers[:1], metadata={"text": text}), HeldRows(rows, text=held)) == []
+    assert found(units(strangers[:1], metadata={"text": text}), ValidationContent(rows, text=held)) == []
 
 
 def test_zero_vectors_are_similar_to_nothing(rows, strangers):
     held = np.vstack([np.zeros((1, WIDE)), rows])
     submission = units(np.vstack([1e-3 * strangers[:1], strangers[1:2]]))
-    assert found(submission, HeldRows(held)) == []
-    assert found(units(np.zeros((2, WIDE))), HeldRows(rows)) == []
+    assert found(submission, ValidationContent(held)) == []
+    assert found(units(np.zeros((2, WIDE))), ValidationContent(rows)) == []
 
 
 def test_few_rows_are_compared_exactly_alone(rows):
-    held = HeldRows(rows[:10])
+    held = ValidationContent(rows[:10])
     assert near_copy_level(rows[:10]) is None
     assert found(units(rows[[2, 3]] + [[0.0], [1e-3]]), held) == [(0, 2, "identical")]
 
@@ -135,23 +135,25 @@ def test_the_level_does_not_depend_on_the_order_of_rows_and_a_few_duplicates_do_
 def test_where_directions_repeat_equal_features_alone_count(rows):
     """Prices and counts share directions with one another: a parallel unit is no copy."""
     held = np.vstack([rows, 2.0 * rows])
-    assert found(units(np.vstack([3.0 * rows[:2], rows[2:3]])), HeldRows(held)) == [(2, 2, "identical")]
+    assert found(units(np.vstack([3.0 * rows[:2], rows[2:3]])), ValidationContent(held)) == [
+        (2, 2, "identical")
+    ]
     one = np.arange(1.0, 61.0)[:, None]
-    assert found(units(one + 0.5), HeldRows(one)) == []
+    assert found(units(one + 0.5), ValidationContent(one)) == []
 
 
 def test_no_honest_unit_of_synthetic_markets_is_hit():
     for seed in range(1000, 1005):
         market = ProviderMarket.from_task("synthetic", seed=seed)
-        held = HeldRows(market.dataset.validation_features)
+        held = ValidationContent(market.dataset.validation_features)
         assert len(find_leaks(market.honest.submission, held)) == 0
 
 
 def test_low_dimensions_where_everybody_is_alike():
     rng = np.random.default_rng(0)
     rows, honest = rng.normal(size=(400, 3)), rng.normal(size=(2000, 3))
-    assert len(find_leaks(units(honest), HeldRows(rows))) <= 0.005 * len(honest)
-    assert len(find_leaks(units(rows[:50]), HeldRows(rows))) == 50
+    assert len(find_leaks(units(honest), ValidationContent(rows))) <= 0.005 * len(honest)
+    assert len(find_leaks(units(rows[:50]), ValidationContent(rows))) == 50
 
 
 @pytest.mark.slow
@@ -161,5 +163,5 @@ def test_a_hundred_thousand_units_take_seconds():
     features = rng.normal(size=(100_000, 384))
     features[::1000] = rows[:100]
     started = time.perf_counter()
-    assert find_leaks(units(features), HeldRows(rows)).row.tolist() == list(range(100))
+    assert find_leaks(units(features), ValidationContent(rows)).row.tolist() == list(range(100))
     assert time.perf_counter() - started < 20

@@ -4,7 +4,7 @@ import numpy as np
 
 from datamarket_gym import Submission
 from datamarket_gym.evidence import leakage as leak
-from datamarket_gym.evidence.leakage import HeldRows, find_leaks
+from datamarket_gym.evidence.leakage import ValidationContent, find_leaks
 from datamarket_gym.execution.arrays import LowPrecisionRows, directions
 
 
@@ -31,7 +31,7 @@ def test_blocks_find_what_all_pairs_have(monkeypatch):
     assert len(near) == 32
     for size in (7, 8192):
         monkeypatch.setattr(leak, "_BLOCK", size)
-        found = find_leaks(units_of(features), HeldRows(held))
+        found = find_leaks(units_of(features), ValidationContent(held))
         assert found.unit.tolist() == near.tolist()
         assert (np.abs(found.likeness - np.minimum(cosine[near, found.row], 1)) < 1e-12).all()
         assert (cosine[near, found.row] >= cosine[near].max(axis=1) - 1e-15).all()
@@ -40,9 +40,9 @@ def test_blocks_find_what_all_pairs_have(monkeypatch):
 
 def test_only_units_that_begin_like_a_row_are_hashed(monkeypatch):
     features, held = market()
-    hashed, keys = [], leak.content_keys
-    monkeypatch.setattr(leak, "content_keys", lambda some: hashed.append(len(some)) or keys(some))
-    find_leaks(units_of(features), HeldRows(held))
+    hashed, keys = [], leak.feature_keys
+    monkeypatch.setattr(leak, "feature_keys", lambda some: hashed.append(len(some)) or keys(some))
+    find_leaks(units_of(features), ValidationContent(held))
     assert sum(hashed) <= len(held) + 2  # units 5 and 50
 
 
@@ -51,7 +51,7 @@ def test_units_that_lie_in_a_shorter_kind_of_number_are_found_too():
     held = held.astype(np.float16).astype(np.float64)
     features[5] = held[3]
     short = features.astype(np.float16)
-    plain = find_leaks(units_of(short.astype(np.float64)), HeldRows(held))
+    plain = find_leaks(units_of(short.astype(np.float64)), ValidationContent(held))
     unit, row, _ = leak._identical(LowPrecisionRows([short]), held)
     assert unit.tolist() == [5, *range(10, 40)]  # nearly the same is the same in half the digits
     assert row.tolist() == [3] + [7] * 30

@@ -14,7 +14,7 @@ from datamarket_gym.evidence import similarity_search as module
 from datamarket_gym.evidence import similarity_search as nearest
 from datamarket_gym.evidence.graph import LAYERS, Edges, tie_break_key
 from datamarket_gym.evidence.similarity_bounds import Plan
-from datamarket_gym.evidence.similarity_search import nearest_settled
+from datamarket_gym.evidence.similarity_search import nearest_acquired
 from datamarket_gym.execution.arrays import directions
 from datamarket_gym.mechanism.representatives import Capped
 
@@ -60,7 +60,7 @@ def parents_by_hand(submission, theta, lot):
 
 def tied(submission, evidence, lot=""):
     """Pairs (child, parent) of a lineage."""
-    clusters = EvidenceGraph.build(submission, evidence, lot=lot)
+    clusters = EvidenceGraph.build(submission, evidence, tie_breaker=lot)
     rank, edges = seniority_ranks(submission, lot), clusters.edges
     later = np.where(rank[edges.left] > rank[edges.right], edges.left, edges.right)
     return clusters, dict(zip(later.tolist(), (edges.left + edges.right - later).tolist(), strict=True))
@@ -105,12 +105,12 @@ def test_the_past_is_immune(seed, theta, future, block):
     )
     everything = Submission.concat([past, later])
     evidence = f"lineage@{theta}"
-    before = owners(past, EvidenceGraph.build(past, evidence, lot="x"))
+    before = owners(past, EvidenceGraph.build(past, evidence, tie_breaker="x"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
             nearest.Plan, "of", lambda wanted, *_: Plan(block, 2 * block, 1, -(-wanted // block), ())
         )
-        after = owners(everything, EvidenceGraph.build(everything, evidence, lot="x"))
+        after = owners(everything, EvidenceGraph.build(everything, evidence, tie_breaker="x"))
     assert {unit: after[unit] for unit in before} == before
 
 
@@ -185,7 +185,7 @@ def test_names_and_row_order_decide_nothing(seed):
     shuffled = submission.take(order, {"identity": submission.identity[order][::-1].copy()})
 
     def canonical_content(some):
-        clusters = EvidenceGraph.build(some, "lineage@0.9", lot="7|b")
+        clusters = EvidenceGraph.build(some, "lineage@0.9", tie_breaker="7|b")
         kept = Capped().canonical(some, clusters)
         return sorted(zip(kept.keys.tolist(), some.times[kept.unit].tolist(), strict=True))
 
@@ -202,7 +202,7 @@ def test_twins_share_and_their_embeddings_do_not_let_row_order_decide():
     )  # fmt: skip
     for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
         some = twins.take(np.array(order))
-        clusters = EvidenceGraph.build(some, "lineage@0.9", lot="z")
+        clusters = EvidenceGraph.build(some, "lineage@0.9", tie_breaker="z")
         where = dict(zip(some.id.tolist(), clusters.label.tolist(), strict=True))
         assert where["x"] == where["y"]
         assert clusters.n_clusters == 2
@@ -337,7 +337,7 @@ def test_a_copy_is_a_copy_whatever_number_it_is_given(evidence, features):
     )
     assert tied(units, evidence)[1] == {2: 0}
     old, new = units.take(np.arange(2)), units.take(np.array([2]))
-    edges = LAYERS.create(evidence).ties_to(old, new)
+    edges = LAYERS.create(evidence).edges_to(old, new)
     assert (edges.left.tolist(), edges.right.tolist()) == ([0], [2])
 
 
@@ -363,7 +363,7 @@ def test_no_row_is_longer_than_one_however_small_its_numbers():
     block=st.sampled_from([1, 7, 2048]),
     cores=st.sampled_from([1, 2, 16]),
 )
-def test_the_nearest_settled_row_is_that_of_every_pair(seed, settled, least, block, cores):
+def test_the_nearest_acquired_row_is_that_of_every_pair(seed, settled, least, block, cores):
     vectors = cloud(90, seed).features
     vectors[seed % 90] = 0
     vectors[-1] = vectors[0]
@@ -375,7 +375,7 @@ def test_the_nearest_settled_row_is_that_of_every_pair(seed, settled, least, blo
     before = module._BLOCK, module._PART, module.available_cores
     module._BLOCK, module._PART, module.available_cores = block, block + 1, lambda: cores
     try:
-        near, score = nearest_settled(vectors[:settled], vectors[settled:], least)
+        near, score = nearest_acquired(vectors[:settled], vectors[settled:], least)
     finally:
         module._BLOCK, module._PART, module.available_cores = before
     best = pairs.max(axis=1)
@@ -398,13 +398,13 @@ def test_the_nearest_settled_row_is_that_of_every_pair(seed, settled, least, blo
 )
 def test_ties_to_settled_units_depend_on_the_unit_and_on_them_alone(seed, settled, evidence):
     some = cloud(80, seed)
-    both = EvidenceGraph.build(some, evidence, lot="x", settled=settled).edges
+    both = EvidenceGraph.build(some, evidence, tie_breaker="x", n_acquired=settled).edges
     assert (both.left < settled).all()
     assert (both.right >= settled).all()
     assert len(np.unique(both.right)) == len(both)
     for unit in range(settled, 80, 7):
         alone = some.take(np.r_[np.arange(settled), unit])
-        one = EvidenceGraph.build(alone, evidence, lot="x", settled=settled).edges
+        one = EvidenceGraph.build(alone, evidence, tie_breaker="x", n_acquired=settled).edges
         mine = both.where(both.right == unit)
         for name in ("left", "score", "reason"):
             assert getattr(one, name).tolist() == getattr(mine, name).tolist()
@@ -415,9 +415,9 @@ def test_ties_among_old_units_are_left_out_whatever_finds_them(evidence):
     some = cloud(60, 8)
     known = Edges.of(np.array([0, 1]), np.array([1, 50]), "known")
     full = EvidenceGraph.build(some, evidence, known=known).edges
-    part = EvidenceGraph.build(some, evidence, known=known, settled=30).edges
+    part = EvidenceGraph.build(some, evidence, known=known, n_acquired=30).edges
     assert 0 < len(part) < len(full)
     assert part.right.min() >= 30
     assert part.left.max() < 30
-    with pytest.raises(ParameterError, match="settled"):
-        EvidenceGraph.build(some, evidence, settled=60)
+    with pytest.raises(ParameterError, match="n_acquired"):
+        EvidenceGraph.build(some, evidence, n_acquired=60)

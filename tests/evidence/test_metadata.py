@@ -9,7 +9,7 @@ from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, get_mechan
 from datamarket_gym.data.io import read_submission, write_submission
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import seniority_ranks
-from datamarket_gym.mechanism.preparation import acquired_from, find_acquired_units
+from datamarket_gym.mechanism.pipeline import acquired_from, find_acquired_units
 
 
 def units(marks, **columns):
@@ -88,7 +88,7 @@ def cloud(count, seed, prefix, start):
 
 def roots(submission, evidence):
     """The id of the most senior unit in the cluster of each unit, by content where several are."""
-    label = EvidenceGraph.build(submission, evidence, lot="x").label
+    label = EvidenceGraph.build(submission, evidence, tie_breaker="x").label
     rank, first = seniority_ranks(submission, "x"), {}
     for unit in np.argsort(rank, kind="stable").tolist():
         first.setdefault(label[unit], submission.id[unit])

@@ -136,6 +136,6 @@ def test_a_copy_of_any_length_is_tied_to_its_original(size, evidence):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for settled in (0, 20):
-            ties = EvidenceGraph.build(units, evidence, settled=settled).edges
+            ties = EvidenceGraph.build(units, evidence, n_acquired=settled).edges
             assert ties.left.tolist() == [0, 1, 2, 3, 4]
             assert ties.right.tolist() == [20, 21, 22, 23, 24]

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.data import Submission
+from datamarket_gym.data.content_keys import DistinctRows
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence import spanning_forest as searched
 from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.evidence.layers.content import COSINE
-from datamarket_gym.evidence.similarity_bounds import DistinctRows
 from datamarket_gym.evidence.spanning_forest import SPANNING, Pairs, Stream, similar_pairs, spanning
 from datamarket_gym.execution.arrays import LowPrecisionRows, directions
 from datamarket_gym.execution.parallel import Compute, compute, computing

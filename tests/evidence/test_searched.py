@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datamarket_gym.data.content_keys import DistinctRows
 from datamarket_gym.evidence import similarity_search as nearest
 from datamarket_gym.evidence import similarity_search as searched
 from datamarket_gym.evidence import similarity_search as settled
-from datamarket_gym.evidence.similarity_bounds import Axes, Cells, DistinctRows, Plan, prefix_of
+from datamarket_gym.evidence.similarity_bounds import Axes, Cells, Plan, prefix_of
 from datamarket_gym.evidence.similarity_search import (
     Device,
     Nearest,
     Search,
+    nearest_acquired,
     nearest_by,
-    nearest_settled,
     off_in_half,
 )
 from datamarket_gym.execution import arrays
@@ -240,7 +241,7 @@ def test_rows_are_hashed_while_a_graphics_card_multiplies(monkeypatch):
 def test_old_rows_that_the_first_numbers_rule_out_are_not_the_nearest(kind, least, monkeypatch):
     """New rows against old ones: the same bits with levels as without, whichever of them is chosen."""
     rows = market(kind, np.random.default_rng(6), 400, 12)
-    plain = nearest_settled(rows[:250], rows[250:], least)
+    plain = nearest_acquired(rows[:250], rows[250:], least)
     monkeypatch.setattr(settled, "_WORTH", 1)
     monkeypatch.setattr(settled, "_PART", 60)
     monkeypatch.setattr(settled, "levels_of", lambda width: (1, 3, 6))
@@ -248,7 +249,7 @@ def test_old_rows_that_the_first_numbers_rule_out_are_not_the_nearest(kind, leas
         if level is not None:
             costs = np.where(np.arange(4) == level, 0.0, 1.0)
             monkeypatch.setattr(settled, "level_costs", lambda *_, costs=costs: costs)
-        for one, other in zip(plain, nearest_settled(rows[:250], rows[250:], least), strict=True):
+        for one, other in zip(plain, nearest_acquired(rows[:250], rows[250:], least), strict=True):
             assert np.array_equal(one, other)
 
 
@@ -256,9 +257,9 @@ def test_new_rows_are_never_whole_in_float64():
     """They may be as many as the old; each thread made all of them directions."""
     rows, read = market("plain", np.random.default_rng(7), 31_000, 4), []
     new = Mapped(rows[:30_000], lambda some: read.append(len(some)) or some)
-    found = nearest_settled(rows[30_000:], new, 0.99)
+    found = nearest_acquired(rows[30_000:], new, 0.99)
     assert max(read) <= 1 << 14
-    for one, other in zip(found, nearest_settled(rows[30_000:], rows[:30_000], 0.99), strict=True):
+    for one, other in zip(found, nearest_acquired(rows[30_000:], rows[:30_000], 0.99), strict=True):
         assert np.array_equal(one, other)
 
 
@@ -282,7 +283,7 @@ def test_no_one_seller_is_the_sample_that_axes_are_made_from(monkeypatch):
     """One unit in a hundred, each at a place that an even sample would take, all in directions nobody else has."""
     monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE_CELLS", 50)
     monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE", 50)
-    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._ASKED_SETTLED", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._SAMPLE_ACQUIRED", 50)
     monkeypatch.setattr("datamarket_gym.evidence.similarity_search._WORTH", 1)
     rng = np.random.default_rng(2)
     rows, old = rng.normal(size=(2, 5000, 130)) * np.r_[np.ones(12), np.full(118, 0.01)]

@@ -42,7 +42,7 @@ def test_the_command_recommends_a_threshold_without_labels(tmp_path):
     assert (
         named["pairwise_floor"] > kept["pairwise_floor"]
     )  # units of one class are more alike than any two
-    assert named["recommended"]["price"] != kept["recommended"]["price"]
+    assert named["recommended"]["cost"] != kept["recommended"]["cost"]
     numbers, measured = asked(tmp_path, labels=VECTORS[:, 0])
     assert "cosine of any two honest units, p90" in numbers
     for key in ("recommended", "pairwise_floor", "chaining_floors", "near_duplicate_p10"):

@@ -10,7 +10,7 @@ from datamarket_gym.evidence.threshold import GRID, FalseMatchCost, Threshold
 
 def price(theta):
     """A price that admits thresholds from one on."""
-    return FalseMatchCost(rows=200, units=160, thetas=[1.0], prices=[0.0], errors=[0.0], theta=theta)
+    return FalseMatchCost(rows=200, units=160, thetas=[1.0], costs=[0.0], errors=[0.0], theta=theta)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def price(theta):
     ],
 )
 def test_what_the_price_and_the_crowd_admit(lowest, crowding, admitted, refused):
-    found = Threshold(why="as said", price=price(lowest), crowding=crowding)
+    found = Threshold(why="as said", cost=price(lowest), density=crowding)
     assert [theta for theta in (*admitted, *refused) if found.admits(theta)] == list(admitted)
 
 
@@ -35,7 +35,7 @@ def test_the_lowest_is_the_floor_rounded_up_to_hundredths():
     floors = [(0.74, None, 0.74), (0.74, 0.7401, 0.75), (0.58, 0.57, 0.58), (0.8, 0.999, 1.0)]
     floors += [(theta, None, theta) for theta in GRID.tolist()]  # 100 * 0.55 is more than 55
     for lowest, crowding, theta in floors:
-        found = Threshold(why="as said", price=price(lowest), crowding=crowding)
+        found = Threshold(why="as said", cost=price(lowest), density=crowding)
         assert found.lowest == theta
         assert found.admits(theta)
 
@@ -43,7 +43,7 @@ def test_the_lowest_is_the_floor_rounded_up_to_hundredths():
 @pytest.mark.parametrize("floor", [0.9, 0.83, 0.75, 0.57])
 def test_a_crowd_at_a_hundredth_does_not_switch_the_evidence_off(floor):
     """A floor above a hundredth by rounding alone: whoever places units at that cosine chooses where it lies."""
-    found = Threshold(why="as said", price=price(0.5), crowding=np.nextafter(floor, 2.0))
+    found = Threshold(why="as said", cost=price(0.5), density=np.nextafter(floor, 2.0))
     assert found.lowest == floor
     assert found.admits(found.lowest)
     assert not found.admits(floor - 1e-6)

@@ -173,7 +173,7 @@ from threadpoolctl import threadpool_info
 from datamarket_gym.execution.parallel import Serial
 from datamarket_gym.utilities.base import Learner, Scorer
 from datamarket_gym.utilities.oracle import Utility
-from datamarket_gym.mechanism.mechanism import mechanism
+from datamarket_gym.mechanism.pipeline import mechanism
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
 

@@ -12,7 +12,7 @@ from datamarket_gym.experiments.cells import attacks_of, compute, market_of
 from datamarket_gym.experiments.kinds.spot_checks import ASSUMING, family, in_spreads
 from datamarket_gym.experiments.results import collect
 from datamarket_gym.experiments.spec import TaskEntry
-from datamarket_gym.mechanism.mechanism import get_mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.oracle import Utility
 

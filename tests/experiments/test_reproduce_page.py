@@ -5,8 +5,8 @@ import re
 import pytest
 
 from datamarket_gym.experiments import builtin_specs
-from datamarket_gym.experiments.figures import figures_of
 from datamarket_gym.experiments.paper import paper_results, paper_values
+from datamarket_gym.experiments.presets import figures_of
 from datamarket_gym.experiments.reproduction import compare_with_paper, result_pages, summarize
 from repository import ROOT, published, tool_named
 

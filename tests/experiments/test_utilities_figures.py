@@ -9,10 +9,9 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs
-from datamarket_gym.experiments.figures import draw, figures_of
-from datamarket_gym.experiments.figures.presets import DRAWN, UTILITIES, pairs
 from datamarket_gym.experiments.kinds.utilities import HOW
 from datamarket_gym.experiments.names import attack_words
+from datamarket_gym.experiments.presets import DRAWN, UTILITIES, draw, figures_of, pairs
 
 pytest.importorskip("matplotlib")
 ATTACKS = ["sybil_split_2", "junk_padding@3.0", "label_noise", "near_copies_1_spread"]

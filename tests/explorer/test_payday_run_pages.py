@@ -126,10 +126,10 @@ def test_why_says_what_the_command_line_says(at, months):
     text = page.inner_text("main")
     for words in (payment_messages(found), *submission_messages(found), counterfactual_messages(found)):
         assert words in text
-    assert page.locator(".tie").count() == len(found.ties)
+    assert page.locator(".tie").count() == len(found.matches)
     page.click("[name=contents]")
     page.wait_for_selector(".tie .mono")
-    assert page.locator(".tie .mono").count() == 2 * len(found.ties)
+    assert page.locator(".tie .mono").count() == 2 * len(found.matches)
     page.click("[name=needs]")
     page.wait_for_selector("text=They are secret")
     page.check("[name=pseudonyms]")

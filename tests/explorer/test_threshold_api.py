@@ -13,12 +13,12 @@ from threshold_files import MARKUP, asked, made_run, picture_run, plain, units_t
 
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.admissible_interval import honest_market
-from datamarket_gym.evidence.threshold import LabelledVectors, choose_threshold, nearest_others
+from datamarket_gym.evidence.leakage import LabelledVectors, nearest_others
+from datamarket_gym.evidence.threshold import choose_threshold, honest_vectors, measure_threshold
 from datamarket_gym.execution.arrays import directions
 from datamarket_gym.explorer.threshold.routes import histogram
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks import Synthetic
-from datamarket_gym.mechanism.preparation import honest_rows, judged_threshold
 from datamarket_gym.payout.inputs import read_inputs, utility_oracle
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.settings import checked_spec
@@ -75,7 +75,7 @@ def test_the_policy_is_the_librarys(lasting_client):
     assert {name: found[name] for name in ("theta", "why", "evidence")} == {
         "theta": wanted.theta, "why": wanted.why, "evidence": wanted.evidence,
     }  # fmt: skip
-    assert found["price"] == plain(wanted.price.model_dump())
+    assert found["cost"] == plain(wanted.cost.model_dump())
     assert f"takes theta {wanted.theta:g}" in found["words"]
 
 
@@ -176,12 +176,12 @@ def test_a_runs_rows_are_those_it_was_paid_by(lasting_client, paid):
     inputs = read_inputs(places.submissions, places.validation, spec, reference=places.reference)
     utility = utility_oracle(inputs, spec)
     held = asked(ours, "policy", source="run:june/run:reference").json()
-    honest = honest_rows(inputs.submission, utility)
+    honest = honest_vectors(inputs.submission, utility)
     assert held["theta"] == choose_threshold(honest, None, measured_on="reference").theta
     assert held["measured_on"] == "reference"
     units = asked(ours, "policy", source="run:june/run:submissions").json()
-    wanted = judged_threshold(inputs.submission, utility)
-    assert (units["theta"], units["crowding"]) == (wanted.theta, wanted.crowding)
+    wanted = measure_threshold(inputs.submission, utility)
+    assert (units["theta"], units["density"]) == (wanted.theta, wanted.density)
     shown = asked(ours, "rows", source="run:june/run:submissions").json()
     assert shown["taken"] == manifest["evidence"]["used"] == wanted.evidence
     assert [shown["owners"][code] for code in shown["owner"]] == [

@@ -12,7 +12,8 @@ from watched_pages import opened
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence import EvidenceGraph, predict_theta
 from datamarket_gym.evidence.admissible_interval import forest_of, honest_market
-from datamarket_gym.evidence.threshold import LabelledVectors, choose_threshold
+from datamarket_gym.evidence.leakage import LabelledVectors
+from datamarket_gym.evidence.threshold import choose_threshold
 from datamarket_gym.market.datasets import Embeddings
 from datamarket_gym.market.tasks import Synthetic
 
@@ -122,7 +123,7 @@ def test_verdicts_and_bounds_are_the_librarys(served, page):
     )
     curves = {name: (x, y) for name, x, y in drawn}
     assert curves["mixed components"] == ([*np.round(check.curve_theta, 6)], [*np.round(check.curve, 6)])
-    assert curves["honest price"] == (policy.price.thetas, policy.price.prices)
+    assert curves["honest price"] == (policy.cost.thetas, policy.cost.costs)
     shapes = page.evaluate("document.querySelector('.theta-chart .plot').layout.shapes")
     assert [[s["x0"], s["x1"]] for s in shapes if s["type"] == "rect"] == [list(check.interval)]
     for name in ("chaining", "recommended", "pairwise", "ceiling", "middle"):

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from datamarket_gym.errors import InputTypeError, LongValuationWarning
-from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.execution import progress as module
+from datamarket_gym.execution.progress import show_progress, shown_on_stderr
 from datamarket_gym.games import estimate
-from datamarket_gym.games import progress as module
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.progress import show_progress
 
 
 class Sleeping(Game):
@@ -116,7 +115,9 @@ def test_progress_of_another_type_is_refused():
 
 def test_a_notebook_shows_a_line_of_text_without_widgets():
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    show = "from datamarket_gym.games.progress import Watch, _report\nline = _report()\nline(30, 1000)"
+    show = (
+        "from datamarket_gym.execution.progress import Watch, _report\nline = _report()\nline(30, 1000)"
+    )
     cells = [
         nbformat.v4.new_code_cell(source)
         for source in (show, f"{show}\nWatch(lambda: (1000, 1), line).close()")

@@ -11,7 +11,7 @@ from datamarket_gym.evidence.admissible_interval import (
     chaining_floors,
     variant_similarities,
 )
-from datamarket_gym.evidence.threshold import floor_of
+from datamarket_gym.evidence.threshold import density_floor
 from datamarket_gym.execution import arrays as highest
 from datamarket_gym.execution.arrays import directions, highest_cosines
 from datamarket_gym.market.datasets import Embeddings
@@ -119,7 +119,7 @@ def test_crowding_takes_at_most_one_honest_unit_in_twenty_for_a_copy():
     honest, submitted = rng.normal(size=(1000, 6)), rng.normal(size=(40, 6))
     unit = directions(honest)
     nearest = np.sort(highest_cosines(unit, submitted))
-    floor = floor_of(highest_cosines(unit, submitted))
+    floor = density_floor(highest_cosines(unit, submitted))
     assert (nearest >= floor).sum() == 50
     just_below = nearest[nearest < floor][-1]
     assert (nearest >= just_below).mean() > 0.05  # the smallest such threshold

@@ -7,9 +7,9 @@ import numpy as np
 
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.graph import Edges, clusters_by
+from datamarket_gym.evidence.threshold import with_compared_vectors
 from datamarket_gym.execution.arrays import WHOLE, LowPrecisionRows
-from datamarket_gym.mechanism.mechanism import get_mechanism
-from datamarket_gym.mechanism.preparation import compared
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.mechanism.quotient_game import QuotientGame
 from datamarket_gym.mechanism.representatives import represent_clusters
 from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
@@ -43,7 +43,7 @@ def test_many_units_are_compared_without_a_second_matrix():
     utility.judging  # noqa: B018  worked out once for all
     keys = units.keys
     tracemalloc.start()
-    seen, judging = compared(units, utility)
+    seen, judging = with_compared_vectors(units, utility)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 20
@@ -52,7 +52,7 @@ def test_many_units_are_compared_without_a_second_matrix():
     wanted = utility.compared(wide)
     for rows in (slice(0, 700), slice(N - 1, N), np.array([N - 1, 5, 5])):
         np.testing.assert_array_equal(seen.vectors[rows], wanted[rows])
-    few, _ = compared(units.take(np.arange(9)), utility)
+    few, _ = with_compared_vectors(units.take(np.arange(9)), utility)
     assert type(few.vectors) is np.ndarray
     np.testing.assert_array_equal(few.vectors, wanted[:9])
 

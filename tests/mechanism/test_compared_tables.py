@@ -9,8 +9,8 @@ from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism, re
 from datamarket_gym.analysis.redteam.attack_grid import honest_profile
 from datamarket_gym.analysis.theorems.fairness import fairness_bound
 from datamarket_gym.analysis.theorems.paid_profile import Paid, require_from_submission
-from datamarket_gym.mechanism.pipeline import match_units
-from datamarket_gym.mechanism.preparation import compared, resolve_threshold
+from datamarket_gym.evidence.threshold import with_compared_vectors
+from datamarket_gym.mechanism.pipeline import match_units, resolve_threshold
 from datamarket_gym.utilities.oracle import ReferenceRows
 
 IN_UNITS = np.array([1.0, 0.1, 5.0, 0.01, 1.0, 2.0, 0.3, 700.0])
@@ -74,7 +74,7 @@ def test_reference_rows_are_compared_alike():
     reference = ReferenceRows(as_table(more), label)
     found = resolve_threshold(get_mechanism("recommended"), TABLE, table_oracle(reference=reference))[1]
     assert found.measured_on == "reference"
-    assert found.price is not None
+    assert found.cost is not None
     assert found.theta < 0.999
 
 
@@ -108,16 +108,16 @@ def test_guarantees_see_the_same_ties():
 @pytest.mark.parametrize("learner", ["knn", "coverage(similarity=cosine)"])
 def test_what_is_not_standardised_is_compared_as_it_is(learner):
     oracle = table_oracle(learner)
-    assert compared(TABLE, oracle) == (TABLE, oracle)
+    assert with_compared_vectors(TABLE, oracle) == (TABLE, oracle)
 
 
 def test_embeddings_and_features_of_encoders_are_compared_as_they_are():
     oracle = UtilityOracle(HELD, HELD_LABEL, Utility.paying())
     plain = submitted(ROWS, LABEL, COPIED)
-    assert compared(plain, oracle) == (plain, oracle)
+    assert with_compared_vectors(plain, oracle) == (plain, oracle)
     brought = dataclasses.replace(TABLE, embedding=TABLE.features[:, :3])
     oracle = table_oracle(embedding=as_table(HELD)[:, :3])
-    assert compared(brought, oracle) == (brought, oracle)
+    assert with_compared_vectors(brought, oracle) == (brought, oracle)
 
 
 def offset_table(rows):
@@ -146,5 +146,5 @@ def test_a_utility_of_ones_own_has_evidence_compare_as_coverage_does(monkeypatch
     def first(train, validation):
         return float(train.features[:, 0].mean())
 
-    seen = compared(TABLE, table_oracle("first_column"))[0].vectors
-    assert (seen == compared(TABLE, table_oracle())[0].vectors).all()
+    seen = with_compared_vectors(TABLE, table_oracle("first_column"))[0].vectors
+    assert (seen == with_compared_vectors(TABLE, table_oracle())[0].vectors).all()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.submission import Submission
+from datamarket_gym.evidence.threshold import highest_for_later, measure_threshold
 from datamarket_gym.execution import arrays as highest
-from datamarket_gym.mechanism.mechanism import get_mechanism
-from datamarket_gym.mechanism.preparation import highest_for_later, judged_threshold
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.utilities import coverage
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 from datamarket_gym.utilities.similarity import StandardisedSimilarity
@@ -61,15 +61,15 @@ def test_what_is_taken_over_is_what_would_be_worked_out(seed, spread, block):
     finally:
         highest._BLOCK = before
     assert len(given_known.prior.highest) == 2
-    assert judged_threshold(new, given_known) == judged_threshold(new, plain)
+    assert measure_threshold(new, given_known) == measure_threshold(new, plain)
     assert given_known.empty_value == plain.empty_value
     copies = Submission.concat([new, periods[0].take(np.arange(4), {"id": np.array(list("wxyz"))})])
     for evidence in ("lineage@auto", "none"):
         way = get_mechanism("recommended", evidence=evidence)
         paid, wanted = way.pay(copies, given_known), way.pay(copies, plain)
         assert paid.scores.values.tobytes() == wanted.scores.values.tobytes()
-        assert paid.known.unit.tolist() == wanted.known.unit.tolist()
-        assert paid.known.score.tobytes() == wanted.known.score.tobytes()
+        assert paid.acquired.unit.tolist() == wanted.acquired.unit.tolist()
+        assert paid.acquired.score.tobytes() == wanted.acquired.score.tobytes()
 
 
 @pytest.mark.parametrize("spread", [1.0, 1000.0])
@@ -80,8 +80,8 @@ def test_nothing_is_compared_with_old_units_where_it_is_known(monkeypatch, sprea
     def looked(*args, **more):
         raise AssertionError("they were looked at again")
 
-    monkeypatch.setattr(coverage, "highest_similarities", looked)
-    settle = importlib.import_module("datamarket_gym.mechanism.preparation")
+    monkeypatch.setattr(coverage.Coverage, "highest", looked)
+    settle = importlib.import_module("datamarket_gym.evidence.threshold")
     asked = settle.highest_cosines
 
     def only_new(crowd, others):
@@ -103,7 +103,7 @@ def test_other_validation_rows_and_other_learners_take_nothing_over():
     for other in (renamed, fewer, lower):
         assert other.held_digest not in art.highest
         taken, plain = other.given(art), other.given(together(periods))
-        assert judged_threshold(new, taken) == judged_threshold(new, plain)
+        assert measure_threshold(new, taken) == measure_threshold(new, plain)
         paid, wanted = (get_mechanism("recommended").pay(new, each) for each in (taken, plain))
         assert paid.scores.values.tobytes() == wanted.scores.values.tobytes()
     assert utility.held_digest in art.highest

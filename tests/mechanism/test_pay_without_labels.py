@@ -41,7 +41,7 @@ def test_one_label_pays_as_none_to_the_byte(coverage, evidence, label):
     assert bare.grand_value == one.grand_value > 0
     assert bare.threshold == one.threshold
     if not evidence:
-        assert bare.threshold.price is not None  # it was measured, not given up
+        assert bare.threshold.cost is not None  # it was measured, not given up
         assert bare.threshold.theta is not None
 
 
@@ -74,7 +74,7 @@ def test_a_threshold_is_measured_on_rows_without_labels():
     bare = m.pay(labelled(HONEST, None), UtilityOracle(HELD, None, utility)).threshold
     classes = m.pay(labelled(HONEST, None), UtilityOracle(HELD, HELD_LABEL, utility)).threshold
     assert str(bare.evidence).startswith("lineage@0.")
-    assert bare.price.prices != classes.price.prices
+    assert bare.cost.costs != classes.cost.costs
     assert "moves" in bare.why
 
 

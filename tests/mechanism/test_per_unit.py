@@ -6,8 +6,8 @@ import pytest
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
-from datamarket_gym.mechanism.mechanism import get_mechanism
 from datamarket_gym.mechanism.payment_tables import unit_amounts
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.utilities.oracle import Utility
 
 SMALL = Synthetic(n_providers=3, per_provider=8)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from datamarket_gym import AcquiredData, Submission, UtilityOracle, acquired_from, get_mechanism
 from datamarket_gym.data.acquired import joined
 from datamarket_gym.errors import LeakError, ParameterError, SubmissionError
+from datamarket_gym.evidence.threshold import measure_threshold
 from datamarket_gym.mechanism import find_acquired_units
-from datamarket_gym.mechanism.preparation import judged_threshold
 from datamarket_gym.utilities.oracle import Utility
 
 WIDTH = 24
@@ -73,7 +73,7 @@ def test_what_was_bought_earns_nothing_and_changes_no_bit_of_other_pay(seed, sig
     honest = m.pay(july, given_june)
     copies = again(june, np.arange(0, 24, 2), who, "again", sigma, time)
     stolen = m.pay(Submission.concat([copies, july]), given_june)
-    assert stolen.known.unit.tolist() == list(range(12))
+    assert stolen.acquired.unit.tolist() == list(range(12))
     for name, amount in honest.as_dict().items():
         assert stolen.as_dict()[name] == amount
     assert stolen.as_dict()[who] == honest.as_dict().get(who, 0.0)
@@ -99,8 +99,8 @@ def test_copies_of_the_first_period_belong_to_whom_they_belonged_then():
     later = recommended().pay(
         Submission.concat([july, again(copied, [1], "cy", "third")]), utility.given(prior)
     )
-    assert later.known.unit.tolist() == [20]
-    assert prior.units.id[later.known.old[0]] == "copy1"
+    assert later.acquired.unit.tolist() == [20]
+    assert prior.units.id[later.acquired.old[0]] == "copy1"
 
 
 def test_copies_of_old_units_take_nobody_else_with_them():
@@ -124,12 +124,12 @@ def test_copies_of_old_units_take_nobody_else_with_them():
     )
     given_june = utility.given(prior)
     paid = recommended().pay(Submission.concat([july, some]), given_june)
-    assert paid.known.unit.tolist() == [20]
-    assert prior.units.id[paid.known.old].tolist() == ["j3"]
-    assert paid.known.score == pytest.approx(np.cos([0.4]))
-    assert paid.known.reason.tolist() == ["lineage"]
+    assert paid.acquired.unit.tolist() == [20]
+    assert prior.units.id[paid.acquired.old].tolist() == ["j3"]
+    assert paid.acquired.score == pytest.approx(np.cos([0.4]))
+    assert paid.acquired.reason.tolist() == ["lineage"]
     alone = recommended().pay(Submission.concat([july, some.take(np.array([1]))]), given_june)
-    assert not len(alone.known)
+    assert not len(alone.acquired)
     assert {name: paid.as_dict()[name] for name in ("cy", "dee")} == alone.as_dict()
 
 
@@ -139,7 +139,7 @@ def test_ties_among_new_units_stay_as_they_were():
     given_june = utility.given(acquired_from(recommended().pay(june, utility)))
     with_old = Submission.concat([again(june, [1, 2], "eve", "old", 0.01, -5.0), twice])
     paid = recommended().pay(with_old, given_june)
-    assert paid.known.unit.tolist() == [0, 1]
+    assert paid.acquired.unit.tolist() == [0, 1]
     edges = paid.clustering.edges
     pairs = {tuple(sorted(pair)) for pair in zip(edges.left, edges.right, strict=True)}
     assert pairs == {(4, 20), (5, 21)}
@@ -190,7 +190,7 @@ def test_evidence_that_ties_people_does_not_say_that_their_new_units_were_bought
     m = get_mechanism("quotient_shapley/linkage(keys=account)", samples=8)
     given_june = utility.given(acquired_from(m.pay(june, utility)))
     paid = m.pay(july, given_june)
-    assert not len(paid.known)
+    assert not len(paid.acquired)
     assert paid.as_dict() == get_mechanism("shapley").pay(july, given_june).as_dict()
     for name in ("uniform", "per_example"):
         paid = get_mechanism(name).pay(july, given_june)
@@ -203,7 +203,7 @@ def test_where_identities_play_one_bought_unit_is_set_aside_alone():
     prior = acquired_from(recommended().pay(june, utility))
     mixed = Submission.concat([july, again(june, [0], "cy", "old"), again(june, [0], "dee", "old too")])
     paid, honest = m.pay(mixed, utility.given(prior)), m.pay(july, utility.given(prior))
-    assert paid.known.unit.tolist() == [20, 21]
+    assert paid.acquired.unit.tolist() == [20, 21]
     assert paid.as_dict() == honest.as_dict()
 
 
@@ -213,11 +213,11 @@ def test_rows_of_known_units_are_those_of_the_whole_submission():
     leaked = replace(leaked, features=utility.features[:1].copy(), label=utility.label[:1])
     given_june = utility.given(acquired_from(recommended().pay(june, utility)))
     everything = Submission.concat([leaked, july, again(june, [3], "eve", "old")])
-    with pytest.warns(UserWarning, match="set aside"):
+    with pytest.warns(UserWarning, match="excluded"):
         paid = recommended().pay(everything, given_june)
-    assert (paid.leaks.unit.tolist(), paid.known.unit.tolist()) == ([0], [21])
+    assert (paid.leaks.unit.tolist(), paid.acquired.unit.tolist()) == ([0], [21])
     assert len(paid.clustering.label) == 20
-    assert "1 unit bought before" in paid.title
+    assert "1 unit acquired before" in paid.title
 
 
 def test_validation_rows_that_were_bought_are_told():
@@ -226,7 +226,7 @@ def test_validation_rows_that_were_bought_are_told():
     rows = np.concatenate([utility.features[:40], june.features[:20]])
     again_june = UtilityOracle(rows, np.arange(60) % 2, Utility("coverage")).given(prior)
     with pytest.warns(
-        UserWarning, match="20 of the 60 validation rows were bought .* row 40, so nobody"
+        UserWarning, match="20 of the 60 validation rows were acquired .* row 40, so nobody"
     ):
         recommended().pay(july, again_june)
     with pytest.raises(LeakError, match="take rows that nobody has sold"):
@@ -270,7 +270,7 @@ def test_changed_copies_of_units_that_were_set_aside_are_known():
     copies = again(leaks, np.arange(3), "eve", "copy", 0.16, 50.0)
     later = m.pay(Submission.concat([july, copies]), utility.given(prior))
     assert not len(later.leaks)
-    assert prior.units.id[later.known.old].tolist() == leaks.id.tolist()
+    assert prior.units.id[later.acquired.old].tolist() == leaks.id.tolist()
     assert later.as_dict()["eve"] == 0.0
     blind = AcquiredData(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
     unknown = m.pay(Submission.concat([july, copies]), utility.given(blind)).as_dict()
@@ -286,17 +286,17 @@ def test_units_that_were_set_aside_lift_no_threshold():
     prior = acquired_from(m.pay(june, utility))
     blind = AcquiredData(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
     assert len(prior) > len(blind)
-    found = judged_threshold(july, utility.given(prior))
-    assert found == judged_threshold(july, utility.given(blind))
+    found = measure_threshold(july, utility.given(prior))
+    assert found == measure_threshold(july, utility.given(blind))
     paid_for = UtilityOracle(utility.features, utility.label, utility.utility)
     everything = Submission.concat([june, july])
-    assert judged_threshold(everything, paid_for).crowding > found.crowding
+    assert measure_threshold(everything, paid_for).density > found.density
 
 
 def test_nothing_new_is_an_error_that_says_so():
     june, _, utility = market()
     given_june = utility.given(acquired_from(recommended().pay(june, utility)))
-    with pytest.raises(SubmissionError, match="bought before, so nothing is left"):
+    with pytest.raises(SubmissionError, match="acquired before, so nothing is left"):
         recommended().pay(again(june, np.arange(24), "eve", "x"), given_june)
 
 
@@ -315,9 +315,9 @@ def test_names_of_old_units_and_owners_decide_nothing():
 def test_the_threshold_looks_at_old_units_too():
     june, july, utility = market()
     given_june = utility.given(acquired_from(recommended().pay(june, utility)))
-    wanted = judged_threshold(Submission.concat([june, july]), utility)
-    found = judged_threshold(july, given_june)
-    assert found.floor == wanted.floor != judged_threshold(july, utility).floor
+    wanted = measure_threshold(Submission.concat([june, july]), utility)
+    found = measure_threshold(july, given_june)
+    assert found.floor == wanted.floor != measure_threshold(july, utility).floor
 
 
 def test_periods_are_put_together_under_their_names():
@@ -393,4 +393,4 @@ def test_no_name_of_a_new_unit_is_that_of_an_old_one():
     both = joined(prior, odd)
     assert len(np.unique(both.id)) == len(both)
     assert "*0" not in both.identity[: len(prior)]
-    assert not len(recommended().pay(odd, utility.given(prior)).known)
+    assert not len(recommended().pay(odd, utility.given(prior)).acquired)

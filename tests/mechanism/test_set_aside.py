@@ -64,7 +64,7 @@ def test_nobody_elses_pay_moves_by_a_bit(market, utility, stuffed):
     assert len(paid.clustering.label) == len(market.honest.submission)
     assert paid.clustering.submission.id.tolist() == market.honest.submission.id.tolist()
     assert paid.threshold == honest.threshold
-    assert "6 units set aside as leaked" in repr(paid)
+    assert "6 units excluded as leaked" in repr(paid)
 
 
 def test_without_the_check_they_pay(market, utility, stuffed):

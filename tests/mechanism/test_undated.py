@@ -9,7 +9,7 @@ import pytest
 from datamarket_gym import ProviderMarket, UndatedMarketWarning, Utility, create, get_mechanism, registry
 from datamarket_gym.analysis.redteam import audit, market_state
 from datamarket_gym.errors import CollapsedMarketWarning
-from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.experiments import ExperimentSpec, run_experiment
 from datamarket_gym.market.tasks import Synthetic
@@ -95,7 +95,7 @@ def test_an_experiment_tells_it_once_per_mechanism(undating, tmp_path):
 
 
 def test_the_first_of_each_kind_and_mechanism_is_kept():
-    with told_at_the_end() as told:
+    with collect_market_warnings() as told:
         for kind in (CollapsedMarketWarning, UndatedMarketWarning):
             for name in "aab":
                 warnings.warn(kind(name, "words"), stacklevel=1)

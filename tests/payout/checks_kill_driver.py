@@ -26,7 +26,7 @@ from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import drafted, read_report
+from datamarket_gym.payout.report.status import read_draft
 from datamarket_gym.payout.verify import verify
 from killed_children import child
 
@@ -68,7 +68,7 @@ def left(folder):
     """All that lasts of a run: files, and the report and the history without times."""
     files = {
         str(path.relative_to(folder)): hashlib.sha256(
-            drafted(read_report(folder)).encode() if path.name == REPORT else path.read_bytes()
+            read_draft(folder) if path.name == REPORT else path.read_bytes()
         ).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in ("ledger.json", ".lock")

@@ -23,7 +23,7 @@ from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
 
-KINDS = {"ties": Clusters, "represented": CanonicalUnits, "scores": Scores, "amounts": Amounts}
+KINDS = {"matches": Clusters, "represented": CanonicalUnits, "scores": Scores, "amounts": Amounts}
 WIDE = 64  # dimensions in which strangers are far apart, so that a similarity threshold may be used
 
 
@@ -84,7 +84,7 @@ def test_both_ways_give_the_same_records(tmp_path, changes, evidence):
     for prefix, mechanism in (("", m), ("without_evidence_", m.model_copy(update={"evidence": "none"}))):
         paid = mechanism.pay(inputs.submission, utility)
         ours = {
-            "ties": paid.clustering,
+            "matches": paid.clustering,
             "represented": paid.canonical,
             "scores": paid.scores,
             "amounts": paid.shares,

@@ -12,8 +12,8 @@ from prior_files import stacked
 from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import DataMarketError
+from datamarket_gym.evidence.graph import AcquiredMatches
 from datamarket_gym.execution.runs import read_record
-from datamarket_gym.mechanism.preparation import Known
 from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, OldUnit, overridden_known
 from datamarket_gym.payout.acquisition_prices import acquired_messages, acquired_units
 from datamarket_gym.payout.acquisitions import AcquiredFile, KeptNames, RunUnits, shortest
@@ -119,7 +119,7 @@ def test_a_join_with_several_earlier_units_is_with_the_first_that_is_named():
     names = [f"{16 * 'b'}:owl", "new", f"{16 * 'a'}:fox"]
     signed = {"reason": "seen", "by": "R. Okafor", "date": "2026-07-31"}
     joined = Override(action="join", units=names, **signed)
-    known, rest = overridden_known(Known.none(), [joined], two_runs(), ["other", "new"])
+    known, rest = overridden_known(AcquiredMatches.none(), [joined], two_runs(), ["other", "new"])
     assert (known.unit.tolist(), known.old.tolist(), rest) == ([1], [2], [])
 
 

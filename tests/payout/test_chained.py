@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from payout_files import run, units, warned
 
-from datamarket_gym.payout.report.sections import chain_rows
+from datamarket_gym.payout.report.record import _chains
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.what_if import finished_results
@@ -38,29 +38,29 @@ def test_one_pair_of_a_list_that_joins_two_trees_is_named(tmp_path):
     assert warning.title == "1 group is held together by a few ties"
     assert "parts of 31 and 31 units: held together by one tie" in warning.items[0]
     assert "“copy 3” of “copier 0” and “copy 40” of “copier 1”, 0.970" in warning.items[0]
-    (row,) = chain_rows(finished_results(folder, places_of(folder))[1])
-    assert (row["parts"], row["ties"], row["thin"]) == ("31 and 31", "1", True)
+    (row,) = _chains(finished_results(folder, places_of(folder))[1])
+    assert (row["parts"], row["matches"], row["thin"]) == ((31, 31), 1, True)
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "Large groups that few ties hold together" in page
+    assert "Large groups that few matches hold together" in page
 
 
 def test_pairs_that_all_end_at_one_unit_are_one_cause(tmp_path):
     folder = paid(tmp_path, [("copy 3", f"copy {k}") for k in range(30, 45)])
-    (row,) = chain_rows(finished_results(folder, places_of(folder))[1])
-    assert (row["ties"], row["through"]) == ("15", "“copy 3” of “copier 0”")
+    (row,) = _chains(finished_results(folder, places_of(folder))[1])
+    assert (row["matches"], row["through"]) == (15, ["“copy 3” of “copier 0”"])
     assert "chained" in warned(folder)
 
 
 def test_many_pairs_between_two_trees_are_told_without_a_warning(tmp_path):
     folder = paid(tmp_path, [(f"copy {k}", f"copy {30 + k}") for k in range(12)])
-    (row,) = chain_rows(finished_results(folder, places_of(folder))[1])
-    assert (row["ties"], row["through"], row["thin"]) == ("12", "units of their own each", False)
+    (row,) = _chains(finished_results(folder, places_of(folder))[1])
+    assert (row["matches"], row["apart"], row["thin"]) == (12, True, False)
     assert "chained" not in warned(folder)
 
 
 @pytest.mark.parametrize(("pairs", "each"), [([("u5", "u6")], 30), ([("copy 1", "copy 8")], 7)])
 def test_lineage_alone_and_small_groups_are_not_named(tmp_path, pairs, each):
     folder = paid(tmp_path, pairs, each=each)
-    assert chain_rows(finished_results(folder, places_of(folder))[1]) == []
+    assert _chains(finished_results(folder, places_of(folder))[1]) == []
     assert "chained" not in warned(folder)
-    assert "Large groups that few ties" not in (folder / "report.html").read_text(encoding="utf-8")
+    assert "Large groups that few matches" not in (folder / "report.html").read_text(encoding="utf-8")

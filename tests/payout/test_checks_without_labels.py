@@ -11,7 +11,7 @@ from payout_files import units, validation
 
 from datamarket_gym.payout.checks import review_page as page_module
 from datamarket_gym.payout.checks.review_page import checks_page, letter
-from datamarket_gym.payout.report.html import embedded, filled, style_sheet, template_text
+from datamarket_gym.payout.report.html import embed_json, read_template, render_page
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results
 
@@ -31,14 +31,8 @@ def with_labels(run, label):
 def shown(run, results):
     drawn = draws_of(run)
     page = checks_page(results, places_of(run), drawn)
-    text = filled(
-        "checks.html.j2",
-        page,
-        style_sheet("checks.css"),
-        [template_text("checks.js")],
-        embedded({"key": "k"}),
-    )
-    return html.unescape(text)
+    scripts, key = [read_template("checks.js")], embed_json({"key": "k"})
+    return html.unescape(render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key))
 
 
 def test_the_page_shows_labels_where_there_are_any(run):

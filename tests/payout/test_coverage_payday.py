@@ -144,7 +144,7 @@ def test_a_run_by_coverage_is_recomputed_to_the_byte(folder):
 
 
 def test_the_manifest_names_learner_similarity_and_strangers(folder, tmp_path):
-    level = Coverage().strangers(validation()["features"])
+    level = Coverage().baseline_similarity(validation()["features"])
     assert read_manifest(folder)["utility"] == {
         "learner": "coverage",
         "empty": "none",

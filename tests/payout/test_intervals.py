@@ -47,8 +47,8 @@ def folder(policy, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def strangers(monkeypatch):
     """The level of strangers is that of all validation rows, whichever of them are left out."""
-    level = Coverage().strangers(validation(24)["features"])
-    monkeypatch.setattr(Coverage, "strangers", lambda self, rows: level)
+    level = Coverage().baseline_similarity(validation(24)["features"])
+    monkeypatch.setattr(Coverage, "baseline_similarity", lambda self, rows: level)
 
 
 def column(folder, name):

@@ -148,11 +148,11 @@ def test_lots_are_drawn_once(tmp_path, monkeypatch):
     """Every stage asks who was first; where all units carry one time, that takes a digest of each."""
     drawn = []
 
-    def lot_of(key, lot):
+    def tie_break_key(key, lot):
         drawn.append(key)
         return hashlib.sha256(key + lot.encode()).digest()[:31] + b"."
 
-    monkeypatch.setattr(order, "lot_of", lot_of)
+    monkeypatch.setattr(order, "tie_break_key", tie_break_key)
     submitted = units() | {"time": np.zeros(66)}
     run(tmp_path, submitted)
     assert len(drawn) == 66
@@ -162,7 +162,7 @@ def test_the_crowd_is_asked_once(tmp_path, monkeypatch):
     """What the check of the threshold found of all units is kept for later periods as it is."""
     import importlib
 
-    threshold = importlib.import_module("datamarket_gym.mechanism.preparation")
+    threshold = importlib.import_module("datamarket_gym.evidence.threshold")
     asked, plain = [], threshold.highest_cosines
 
     def counted(unit, others, *more, rows=None):

@@ -20,7 +20,7 @@ from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import NEEDS, read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.statements import messages as words
+from datamarket_gym.payout.statements import page as statement_page
 from datamarket_gym.payout.statements.page import write_statements
 from datamarket_gym.payout.validation_coverage import Needs
 from datamarket_gym.payout.validation_messages import need_messages
@@ -61,7 +61,7 @@ def by_definition(folder):
     z, u = (
         x / np.linalg.norm(x, axis=1, keepdims=True) for x in (rows["features"], columns["features"])
     )
-    c = Coverage().strangers(rows["features"])
+    c = Coverage().baseline_similarity(rows["features"])
     g = np.maximum(z @ u.T - c, 0.0) / (1 - c)
     if learner == "coverage":
         g = g * (rows["label"][:, None] == columns["label"][None])
@@ -91,7 +91,7 @@ def test_what_is_told_is_what_the_definition_says(folder):
 def test_parts_add_up_to_units_and_units_to_scores(folder):
     needs, table = Needs.read(folder / NEEDS), pq.read_table(folder / "clusters.parquet").to_pylist()
     for row in table:
-        assert needs.value[row["cluster"]] == row["score"]  # no second sum, but the same to the last bit
+        assert needs.value[row["cluster"]] == pytest.approx(row["score"], rel=1e-12)
     by_need = np.zeros(len(needs))
     for name, row in payments(folder).items():
         found = explain(folder, name, with_rows=True).needs
@@ -167,12 +167,14 @@ def closely(count):
     return f"{count} of them closely" if count else "none closely"
 
 
-def test_a_statement_says_none_where_no_example_is_covered_closely(folder):
+def test_a_statement_says_none_where_no_example_is_covered_closely(folder, monkeypatch):
     found = explain(folder, "seller 1")
     far = [replace(unit, well=0) for unit in found.needs.units]
     told = replace(found, needs=replace(found.needs, well=0, units=far))
-    assert "examples of what is wanted, none closely" in words.covered(told)
-    assert {said.partition(", ")[2] for _, said in words.best_units(told)} == {"none closely"}
+    monkeypatch.setattr(statement_page, "explain_payee", lambda *_, **__: told)
+    page = statement_page.statement_text(folder, "seller 1")
+    assert "examples of what is wanted, none closely" in page
+    assert set(re.findall(r"covers \d+ examples?, ([^<]*)<", page)) == {"none closely"}
 
 
 def test_a_statement_says_how_many_and_nothing_by_which_rows_could_be_told(folder):
@@ -281,7 +283,7 @@ def test_of_what_was_bought_before_only_the_rest_is_told_and_paid(tmp_path):
                 )  # who covers nothing better is not among them
     page = " ".join((second / "report.html").read_text(encoding="utf-8").split())
     assert (
-        f"What was bought before covers {needs.before.mean():.1%}, and nobody is paid for that again."
+        f"What was acquired before covers {needs.before.mean():.1%}, and nobody is paid for that again."
         in page
     )
     assert '"name":"covered before"' in page

@@ -14,7 +14,7 @@ from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import approve, mark_paid
 from datamarket_gym.payout.ledger.statements import account_statement, statement_html
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.report.html import style_sheet, template_text
+from datamarket_gym.payout.report.html import read_style, read_template
 from datamarket_gym.payout.statements.page import file_name, write_statements
 
 LONG = "W" * 64
@@ -100,12 +100,12 @@ def test_a_statement_is_one_sheet_of_paper(browser, pages):
 
 
 def test_all_pages_begin_with_the_same_sheet(pages, folder):
-    shared = template_text("base.css")
+    shared = read_template("base.css")
     for page in [*pages.values(), folder / "report.html"]:
         assert f"<style>{shared}" in page.read_text(encoding="utf-8")
     for name in SHEETS:
-        own = template_text(name)
-        assert style_sheet(name) == shared + own
+        own = read_template(name)
+        assert read_style(name) == shared + own
         assert "prefers-color-scheme" not in own
         assert "font-family" not in own
         rules = {line for line in own.splitlines() if line.endswith(" }") and not line.startswith(" ")}
@@ -114,7 +114,7 @@ def test_all_pages_begin_with_the_same_sheet(pages, folder):
 
 def colours():
     """The colours of both schemes, by name."""
-    light, dark = re.findall(r":root \{(.*?)\}", template_text("base.css"), flags=re.S)[:2]
+    light, dark = re.findall(r":root \{(.*?)\}", read_template("base.css"), flags=re.S)[:2]
     for scheme in (light, dark):
         yield dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", scheme))
 
@@ -142,7 +142,7 @@ def test_text_can_be_told_from_what_is_behind_it():
 
 def test_no_text_is_tiny():
     for name in ("base.css", *SHEETS):
-        screen = template_text(name).partition("@media print")[0]
+        screen = read_template(name).partition("@media print")[0]
         sizes = re.findall(r"font-size: ([\d.]+)rem", screen)
         assert all(float(size) >= 0.75 for size in sizes)
 

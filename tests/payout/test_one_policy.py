@@ -25,7 +25,7 @@ from datamarket_gym.analysis.redteam import audit, market_state
 from datamarket_gym.analysis.redteam.attack_grid import spread
 from datamarket_gym.cli.app import app
 from datamarket_gym.evidence import threshold as choice
-from datamarket_gym.evidence.graph import nobody_first
+from datamarket_gym.evidence.graph import describe_missing_times
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.experiments import ExperimentSpec, run_experiment
 from datamarket_gym.market.market import ProviderMarket
@@ -130,7 +130,7 @@ def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
     assert report.evidence == read_json(paid / "manifest.json")["evidence"]["used"] == python.evidence
     assert report.why == said["why"] == python.why
     assert {name: said[name] for name in python.model_dump()} == python.model_dump(mode="json")
-    assert report.warnings == [nobody_first(submission)]
+    assert report.warnings == [describe_missing_times(submission)]
     assert warned(paid) == ["undated"]
     assert "copies cannot be told from originals" in read_warnings(paid)[0].words.lower()
     assert all(trial.gain is None or trial.gain < 3 for trial in report.trials)  # it was 28
@@ -178,7 +178,7 @@ def test_where_a_threshold_is_admitted_it_is_the_same_one(tmp_path, separate):
     held = {name: c[120:] for name, c in both.items()}
     said = read_json(run(tmp_path, submitted, held, theta="auto") / "threshold.json")
     assert said["theta"] is not None
-    assert said["crowding"] is not None  # checked on the operator's rows, not on the submissions
+    assert said["density"] is not None  # checked on the operator's rows, not on the submissions
     places = write(tmp_path / "in", submitted, held)
     inputs = read_inputs(places.submissions, places.validation, spec())
     python = (
@@ -220,9 +220,9 @@ def test_neither_names_nor_rows_decide_a_threshold():
 def test_the_price_is_measured_once_per_validation_rows_whatever_the_seed(market, monkeypatch):
     submission, oracle = market
     made = []
-    measure = choice.honest_price
-    monkeypatch.setattr(choice, "honest_price", lambda *a: (made.append(1), measure(*a))[1])
-    choice._measured.cache_clear()
+    measure = choice.false_match_cost
+    monkeypatch.setattr(choice, "false_match_cost", lambda *a: (made.append(1), measure(*a))[1])
+    choice._measure.cache_clear()
     m = get_mechanism("recommended")
     for seed in range(3):
         fresh = UtilityOracle(oracle.features.copy(), oracle.label, KNN)
@@ -247,10 +247,10 @@ def test_the_command_prints_what_python_takes(market, tables, tmp_path):
     )
     assert told.exit_code == 0, told.output
     python = get_mechanism("recommended").pay(*market).threshold
-    assert python.crowding < python.theta  # no crowd lifts it here
+    assert python.density < python.theta  # no crowd lifts it here
     assert f"takes theta {python.theta:g}" in " ".join(told.stdout.split())
     said = read_json(tmp_path / "t.json")["recommended"]
-    assert said["price"] == python.price.model_dump(mode="json")
+    assert said["cost"] == python.cost.model_dump(mode="json")
     assert said["theta"] == python.theta
 
 
@@ -311,7 +311,7 @@ def test_crowding_is_a_cosine_and_exceeds_one_by_no_rounding():
         found = resolve_threshold(
             get_mechanism("recommended"), Submission.concat([submission, leaked]), oracle
         )[1]
-        assert found.crowding <= 1.0
+        assert found.density <= 1.0
         assert found.theta == 1.0
 
 

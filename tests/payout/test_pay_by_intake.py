@@ -56,7 +56,7 @@ def test_the_order_is_that_of_the_log(tmp_path):
     log(tmp_path / "log.sqlite", order=("thief", *EVERYBODY[:4]))
     found = paid_by_log(tmp_path)
     assert payments(found)["thief"]["payment"] > payments(run(tmp_path / "column"))["thief"]["payment"]
-    ties = explain(found, "thief").ties
+    ties = explain(found, "thief").matches
     assert [tie.earlier for tie in ties] == ["unit"] * len(ties) != []
 
 
@@ -92,7 +92,7 @@ def test_explain_says_when_a_unit_was_received_and_in_which_entry(folder):
     at = datetime.fromisoformat(entry.at)
     assert (batch.entry, batch.units) == (6, 6)
     assert batch.at == f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
-    for tie in answer.ties:
+    for tie in answer.matches:
         assert tie.received.entry == 6
         assert tie.other_received.entry == int(tie.of[-1]) + 2
     shown = " ".join(call("explain", found, "--payee", "thief").output.split())

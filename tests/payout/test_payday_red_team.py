@@ -11,9 +11,8 @@ from datamarket_gym.analysis.redteam.findings import Loss
 from datamarket_gym.analysis.theorems import Checks
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.report.html import attack_title
-from datamarket_gym.payout.report.page import write_report
-from datamarket_gym.payout.report.sections import red_team_section
+from datamarket_gym.payout.report.glossary import attack_title
+from datamarket_gym.payout.report.record import red_team_record, write_report
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, PayoutJob, compute_results
 from datamarket_gym.payout.stored_inputs import places_of
@@ -48,12 +47,11 @@ def test_attacks_on_the_evidence_are_among_those_tried(folder):
 
 def test_the_report_says_what_a_victim_loses_by_each_attack(folder, results):
     found, _ = read_red_team(folder / "audit.json")
-    rows = red_team_section(found, results)["rows"]
+    rows = red_team_record(found, results)["rows"]
     assert [row["attack"] for row in rows] == [finding.family for finding in found.findings]
     for finding, row in zip(found.findings, rows, strict=True):
-        lost, said = finding.loss.trial.victim_loss, row["loss"]
-        assert said["size"] == ("undefined" if lost is None else f"{lost:.0%}")
-        assert said["harmful"] == (finding.loss.by_evidence > 0.02)
+        assert row["loss"]["size"] == finding.loss.trial.victim_loss
+        assert row["loss"]["harmful"] == (finding.loss.by_evidence > 0.02)
     assert "most a victim loses" in (folder / "report.html").read_text()
 
 
@@ -64,7 +62,7 @@ def test_forged_times_are_tried_with_and_without_a_log_in_each_run_with_a_clock(
     assert told.harmful("believed").victim_loss > 0.2
     assert believed.gain > 1.5 > 1.05 >= logged.gain
     assert told.harmful("logged").victim_loss <= 0.02
-    (said,) = red_team_section(found, results)["clock"]
+    (said,) = red_team_record(found, results)["clock"]
     assert said.startswith(
         "Times are from a column. By backdated copies (backdate), for whoever can write it"
     )
@@ -72,7 +70,7 @@ def test_forged_times_are_tried_with_and_without_a_log_in_each_run_with_a_clock(
     assert f"whatever is written: a cheat's pay times {logged.gain:.2f}, a victim's loss 0%" in said
     assert "backdated copies" in (folder / "report.html").read_text()
     plain = found.model_copy(update={"logged": True})
-    (other,) = red_team_section(plain, results)["clock"]
+    (other,) = red_team_record(plain, results)["clock"]
     assert other.startswith("Times are from an intake log")
 
 
@@ -84,44 +82,44 @@ def test_where_no_unit_has_a_time_no_clock_is_forged(tmp_path):
     assert not any(trial.assumes for trial in found.trials)
 
 
+def page_of(audit, results, folder):
+    """The report with another audit."""
+    (folder / "audit.json").write_text(audit.model_dump_json())
+    write_needs(results, folder)
+    write_report(results, [], "0" * 64, folder)
+    return " ".join((folder / "report.html").read_text(encoding="utf-8").partition("<main>")[2].split())
+
+
 def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path):
     found, _ = read_red_team(folder / "audit.json")
-    calm = red_team_section(found.model_copy(update={"findings": []}), results)["words"]
+    calm = page_of(found.model_copy(update={"findings": []}), results, tmp_path)
     assert "By none did evidence cost anybody else more than 2%" in calm
     first = found.findings[0]
     trial = first.worst.model_copy(update={"victim": "000000002", "victim_loss": 0.87})
     loss = Loss(trial=trial, untied=0.04, spared_by=["exact copies"])
     ruined = found.model_copy(update={"findings": [first.model_copy(update={"loss": loss})]})
-    said = red_team_section(ruined, results)
+    page = page_of(ruined, results, tmp_path)
     assert (
         f"By {attack_title(first.family)} ({first.family}), seller 2 lost 87% of its honest share "
-        "(4% if nothing were tied)" in said["words"]
+        "(4% if nothing were matched)" in page
     )
-    (tmp_path / "audit.json").write_text(ruined.model_dump_json())
-    write_needs(results, tmp_path)
-    write_report(results, [], "0" * 64, tmp_path)
-    page = (tmp_path / "report.html").read_text()
     assert '<span class="bad">87%</span> of <bdi>seller 2</bdi>' in page
-    assert re.search(r"4% if nothing were tied; spared by <a [^>]*>exact copies</a>", page)
+    assert re.search(r"4% if nothing were matched; spared by <a [^>]*>exact copies</a>", page)
 
 
-def test_where_payees_are_checked_the_report_has_both_gains(folder, results):
+def test_where_payees_are_checked_the_report_has_both_gains(folder, results, tmp_path):
     found, _ = read_red_team(folder / "audit.json")
     first = found.findings[0]
     trial = first.worst.model_copy(update={"gain": 2.5, "expected_gain": 0.625})
     deterred = first.model_copy(update={"worst": trial, "unchecked": trial})
     checked = {"findings": [deterred], "checks": Checks(2, 0.9)}
-    said = red_team_section(found.model_copy(update=checked), results)
-    (row,) = said["rows"]
-    assert (row["gain"], row["pays"], row["remedy"]) == (
-        "2.500 \u2192 0.625",
-        False,
-        "deterred by checks",
-    )
-    assert "Each name is checked on 2 of its paid units" in said["words"]
-    assert "None multiplied a cheat's pay by more than" in said["words"]
-    (plain,) = red_team_section(found.model_copy(update={"findings": [first]}), results)["rows"]
-    assert plain["gain"] == f"{first.worst.gain:.3f}"
+    page = page_of(found.model_copy(update=checked), results, tmp_path)
+    assert '<td class="n" data-h="gain">2.500 \u2192 0.625</td>' in page
+    assert ">deterred by checks</a>" in page
+    assert "Each name is checked on 2 of its paid units" in page
+    assert "None multiplied an attacker's pay by more than" in page
+    plain = page_of(found.model_copy(update={"findings": [first]}), results, tmp_path)
+    assert f'data-h="gain">{first.worst.gain:.3f}</td>' in plain
 
 
 def test_attacks_on_sampled_scores_are_left_out_where_they_would_take_hours(tmp_path):

@@ -241,7 +241,7 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(payout_run, "write_bought", killed)
+        patched.setattr(payout_run, "write_acquired", killed)
         with pytest.raises(KeyboardInterrupt):
             july(market, submitted, [bought], "resumed", period="July 2026")
     for name in ("match_units", "represent_clusters", "choose_evidence"):
@@ -253,7 +253,7 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
 
 
 def test_nothing_new_is_an_error_that_says_so(market, bought):
-    with pytest.raises(NothingNewError, match="every unit is tied to one that was bought before"):
+    with pytest.raises(NothingNewError, match="every unit matches one that was acquired before"):
         july(market, again(units(), list(range(10)), "thief"), [bought], "nothing")
     far = fresh()
     far["features"] = -far["features"]
@@ -262,22 +262,22 @@ def test_nothing_new_is_an_error_that_says_so(market, bought):
 
 
 def test_explanations_say_what_each_was_bought_as(stolen):
-    told = explain(stolen, "thief").bought
+    told = explain(stolen, "thief").acquired
     assert len(told) == 60
     assert told[0] == {
         "unit": "again 0", "run": told[0]["run"], "period": "June 2026", "old_unit": "u0", "old_owner": "seller 0",
         "reason": "exact_hash", "score": 1.0,
     }  # fmt: skip
-    assert explain(stolen, "seller 0").bought == []
+    assert explain(stolen, "seller 0").acquired == []
 
 
 def test_the_report_names_what_was_bought_from_whom(stolen, alone):
     page = (stolen / "report.html").read_text(encoding="utf-8")
     section = page[page.index('<h2 id="bought">') : page.index('<h2 id="red-team">')]
-    assert "priced given what was bought in June 2026" in section
+    assert "pays for what its units add to what was acquired in June 2026" in section
     assert "<bdi>seller 2</bdi>" in section
-    assert "60 units of this run are tied" in section
-    assert "No unit of this run is tied" in (alone / "report.html").read_text(encoding="utf-8")
+    assert "60 units of this run match what was acquired" in section
+    assert "No unit of this run matches" in (alone / "report.html").read_text(encoding="utf-8")
 
 
 def test_attacks_are_played_given_what_was_bought(market, bought):
@@ -294,7 +294,7 @@ def test_a_run_that_names_none_is_as_it_was(market):
     assert not {"prior", "known"} & manifest.keys()
     assert sorted(manifest["outputs"]) == sorted(OUTPUTS)
     assert not (made / KNOWN).exists()
-    assert "bought" not in (made / "report.html").read_text(encoding="utf-8").partition("<main>")[2]
+    assert "acquired" not in (made / "report.html").read_text(encoding="utf-8").partition("<main>")[2]
 
 
 def typed(*words):
@@ -352,11 +352,11 @@ def test_two_periods_as_one_types_them(tmp_path):
     )
     assert done.exit_code == 0, done.output
     [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "s").glob("*.html"))
-    assert "bought in June from another payee (A) as one of theirs; earns nothing now" in page
+    assert "acquired in June from another payee (A) as one of theirs; earns nothing now" in page
     assert "seller 1" not in page
     done = typed("statements", tmp_path / "july", "--payee", "seller 0", "--out", tmp_path / "o")
     [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "o").glob("*.html"))
-    assert "bought in June from you as u0; earns nothing now" in page
+    assert "acquired in June from you as u0; earns nothing now" in page
 
 
 def test_a_changed_record_of_it_is_found(stolen, tmp_path):

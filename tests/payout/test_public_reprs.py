@@ -47,7 +47,7 @@ from datamarket_gym.analysis.redteam import (
 from datamarket_gym.analysis.spot_checks import checked_attack
 from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence import EvidenceGraph, HeldRows, View, predict_theta
+from datamarket_gym.evidence import EvidenceGraph, ValidationContent, View, predict_theta
 from datamarket_gym.execution.parallel import Compute
 from datamarket_gym.games import Exact
 from datamarket_gym.games.game import CoalitionCache
@@ -153,7 +153,11 @@ def results(market):
     yield best_response_dynamics(lambda plays: [len(p) for p in plays], ["ab", "ab"])
     yield from (Space.of(state), Effort.of(attacked, state))
     yield Valuator().fit(clusters, oracle)
-    yield from (Valuator(), View(submission, "unit", clusters.label), HeldRows(submission.features))
+    yield from (
+        Valuator(),
+        View(submission, "unit", clusters.label),
+        ValidationContent(submission.features),
+    )
     provenance = Provenance(submission, clusters, paid.canonical)
     yield from (provenance, create("allocation", "equal_submitted").shares(provenance))
     yield Exact().estimate(game, create("semivalue", "shapley"), 1 << 20, np.random.default_rng(0))
@@ -275,7 +279,7 @@ def test_every_public_object_fits_on_a_screen(samples, public):
 
 
 def test_a_field_that_is_kept_out_of_a_repr_is_kept_out_of_the_screen(submission):
-    clusters = EvidenceGraph.build(submission, "none", lot="secret")
+    clusters = EvidenceGraph.build(submission, "none", tie_breaker="secret")
     assert "secret" not in repr(clusters) + clusters._repr_html_()
 
     @dataclasses.dataclass(frozen=True)

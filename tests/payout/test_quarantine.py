@@ -17,7 +17,7 @@ from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.statements.messages import sent
+from datamarket_gym.payout.statements.page import statement_text
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from table_files import write as write_as
@@ -165,7 +165,8 @@ def test_who_submitted_bad_rows_alone_is_listed_with_nothing(tmp_path):
         1,
         [{"row": 5, "unit": "u5", "wrong": "features, entry 0 is nan"}],
     )
-    assert ("set aside: could not be read, or something was missing", 1) in sent(told)
+    page = statement_text(folder, "=unlucky")
+    assert '<td class="n first">1</td><td>set aside: could not be read, or something was missing' in page
     assert explain(folder, "seller 1").unusable == []
 
 

@@ -93,13 +93,13 @@ def test_few_validation_rows_tie_near_copies_alone_and_a_reference_sample_ties_n
 ):
     alone = run(tmp_path, submitted(), sample(FEW, 1), theta="auto")
     few = read_json(alone / "threshold.json")
-    assert few["price"] is None
+    assert few["cost"] is None
     assert "(or a reference sample of other honest units)" in few["why"]
     assert cents(alone)["thief"] > 1_000  # of 100,000
     said = read_json(paid / "threshold.json")
     assert said["measured_on"] == "reference"
     assert f"among {MANY} reference rows" in said["why"]
-    assert said["price"]["rows"] == MANY
+    assert said["cost"]["rows"] == MANY
     assert said["theta"] < few["theta"] - 0.1
     assert cents(paid)["thief"] == 0
 
@@ -127,14 +127,14 @@ def test_who_submits_the_reference_rows_again_makes_no_crowd(places, tmp_path, n
     before = chosen(places)
     found = chosen(with_reference(tmp_path, copies))
     assert found.theta == before.theta
-    assert found.crowding == before.crowding
+    assert found.density == before.density
     assert "200 units that equal reference rows, or nearly, have no say" in found.why
 
 
 def test_units_that_are_merely_close_still_make_a_crowd(places, tmp_path):
     level = near_copy_level(REFERENCE["features"])
     before = chosen(places)
-    cosine = (max(before.theta, before.crowding) + level) / 2
+    cosine = (max(before.theta, before.density) + level) / 2
     rng = np.random.default_rng(5)
     some = REFERENCE["features"][:100]
     some = some / np.linalg.norm(some, axis=1, keepdims=True)
@@ -142,7 +142,7 @@ def test_units_that_are_merely_close_still_make_a_crowd(places, tmp_path):
     away -= (away * some).sum(axis=1, keepdims=True) * some
     away /= np.linalg.norm(away, axis=1, keepdims=True)
     found = chosen(with_reference(tmp_path, cosine * some + np.sqrt(1 - cosine**2) * away))
-    assert found.crowding == pytest.approx(cosine, abs=1e-6)
+    assert found.density == pytest.approx(cosine, abs=1e-6)
     assert "5% of the reference rows" in found.why
 
 
@@ -150,8 +150,8 @@ def test_theta_prints_what_pay_takes_before_the_crowd(places, tmp_path):
     told = CliRunner().invoke(app, ["theta", str(places.reference), "--json", str(tmp_path / "t.json")])
     assert told.exit_code == 0, told.output
     said, found = read_json(tmp_path / "t.json")["recommended"], chosen(places)
-    assert said["price"] == found.price.model_dump(mode="json")
-    assert found.crowding < found.price.theta
+    assert said["cost"] == found.cost.model_dump(mode="json")
+    assert found.density < found.cost.theta
     assert said["theta"] == found.theta
 
 
@@ -160,8 +160,8 @@ def test_theta_reads_all_rows_as_pay_does_whatever_split_they_name(tmp_path):
     there = with_reference(tmp_path, reference={**REFERENCE, "split": split})
     told = CliRunner().invoke(app, ["theta", str(there.reference), "--json", str(tmp_path / "t.json")])
     assert told.exit_code == 0, told.output
-    price = read_json(tmp_path / "t.json")["recommended"]["price"]
-    assert price == chosen(there).price.model_dump(mode="json")
+    price = read_json(tmp_path / "t.json")["recommended"]["cost"]
+    assert price == chosen(there).cost.model_dump(mode="json")
 
 
 def test_python_takes_what_a_payday_takes(places):
@@ -194,7 +194,7 @@ def test_a_submission_with_embeddings_is_held_against_those_of_the_reference(pla
         oracle = UtilityOracle(held["features"][:, :3], held["label"], KNN, reference=reference)
         return resolve_threshold(get_mechanism("recommended"), units, oracle)[1]
 
-    assert asked(embedding=REFERENCE["features"]).price == chosen(places).price
+    assert asked(embedding=REFERENCE["features"]).cost == chosen(places).cost
     assert "the reference rows have no embeddings" in asked().why
     with pytest.raises(SubmissionError, match=r"'embedding' has 40 .* the reference rows have 39"):
         asked(embedding=REFERENCE["features"][:, 1:])
@@ -294,4 +294,4 @@ def test_a_reference_needs_no_labels(tmp_path):
     inputs = read_inputs(there.submissions, there.validation, spec(), reference=there.reference)
     assert inputs.labelled
     assert inputs.reference.label.tolist() == [""] * len(REFERENCE["features"])
-    assert chosen(there).price is not None
+    assert chosen(there).cost is not None

@@ -8,11 +8,7 @@ from pathlib import Path
 from datamarket_gym.analysis.theorems import certificate, certify
 from datamarket_gym.evidence import leakage as leak
 from datamarket_gym.payout.overrides import DESCENT
-from datamarket_gym.payout.report.html import (
-    CLAIMS,
-    CONDITIONS,
-    LEAKS,
-    REASONS,
+from datamarket_gym.payout.report.glossary import (
     PageGlossary,
     all_terms,
     attack_parameters,
@@ -26,23 +22,27 @@ def test_everything_that_is_registered_is_explained():
     for kind in ("semivalue", "learner", "similarity", "mechanism", "evidence"):
         assert {f"component-{name}" for name in components(kind)} <= set(known)
     assert {f"attack-{name}" for name in components("attack")} <= set(known)
-    assert set(typing.get_args(certificate.Claim)) == set(CLAIMS)
+    names = {
+        group: {key.removeprefix(f"{group}-") for key in known if key.startswith(f"{group}-")}
+        for group in ("claim", "condition", "reason", "leak")
+    }
+    assert set(typing.get_args(certificate.Claim)) == names["claim"]
     source = "".join(
         Path(inspect.getfile(m)).read_text(encoding="utf-8") for m in (certificate, certify)
     )
-    assert set(re.findall(r'Condition\(\s*name="(\w+)"', source)) == set(CONDITIONS)
-    assert set(DESCENT) <= {*REASONS, *components("evidence")}
+    assert set(re.findall(r'Condition\(\s*name="(\w+)"', source)) == names["condition"]
+    assert set(DESCENT) <= {*names["reason"], *components("evidence")}
     source = Path(leak.__file__).read_text(encoding="utf-8")
     by = re.findall(r'best\.offer\(.*"(\w+)"\)', source)
     by += re.search(r'for name in \("(\w+)", "(\w+)"\)', source).groups()
-    assert set(by) == set(LEAKS)
+    assert set(by) == names["leak"]
 
 
 def test_explanations_are_plain_and_short():
     for term in all_terms().values():
         assert term.title
-        assert 10 < len(term.gloss) < 320, term
-        assert "``" not in term.gloss
+        assert 10 < len(term.text) < 320, term
+        assert "``" not in term.text
     assert len({t.title for t in all_terms().values() if t.key.startswith("attack-")}) == len(
         components("attack")
     )
@@ -55,7 +55,7 @@ def test_a_text_is_escaped_and_each_term_linked_once():
         '&lt;b&gt;<a class="term" href="#g-theta">theta</a>&lt;/b&gt; &amp; theta, '
         '<a class="term" href="#g-component-lineage">lineage@0.75</a> of mytheta'
     )
-    assert [term.title for _, term in glossary.entries] == ["descent from an earlier unit", "theta"]
+    assert [term.title for term in glossary.entries] == ["descent from an earlier unit", "theta"]
 
 
 def test_reasons_of_the_operator_stand_as_they_are():

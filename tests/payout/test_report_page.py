@@ -10,18 +10,12 @@ from report_files import hostile_run, thousand_run
 
 from datamarket_gym.payout.checks.review_page import ChecksPage
 from datamarket_gym.payout.report.charts import MOST_SHOWN
-from datamarket_gym.payout.report.html import (
-    PageGlossary,
-    all_terms,
-    embedded,
-    filled,
-    style_sheet,
-    template_text,
-)
+from datamarket_gym.payout.report.glossary import all_terms
+from datamarket_gym.payout.report.html import embed_json, read_style, read_template, render_page
 
 JARGON = (
     "jackknife", "theta", "Shapley", "kappa", "cosine", "lineage", "closed form", "largest remainder", "sha256",
-    "crowding floor", "honest price", "digest", "strangers",
+    "density correction", "false-match cost", "digest", "strangers",
 )  # fmt: skip
 SEEN = (
     'e.getClientRects().length && getComputedStyle(e).display !== "inline" && !e.closest("thead, svg")'
@@ -106,8 +100,7 @@ def test_sections_come_in_the_order_of_whoever_approves(hostile):
 def test_a_page_of_a_thousand_says_what_it_shows(thousand):
     page = body(thousand)
     assert (
-        f"The picture shows the {MOST_SHOWN} highest of 1,000 payments; the table lists all 1,000."
-        in page
+        f"The chart shows the {MOST_SHOWN} highest of 1,000 payments; the table lists all 1,000." in page
     )
     assert page.count("<tr data-find=") == 1000
     assert (thousand / "report.html").stat().st_size < 8_000_000
@@ -117,19 +110,19 @@ def test_a_page_of_a_thousand_says_what_it_shows(thousand):
 def test_a_page_of_a_few_says_that_it_shows_all(hostile):
     page = body(hostile)
     shown = page.count("<tr data-find=")
-    assert f"The picture and the table show all {shown} payments." in page
+    assert f"The chart and the table show all {shown} payments." in page
     groups = re.search(r"(\d+) of (\d+) merged groups are shown", page).groups()
     assert groups[0] == groups[1] == str(page.count("<details data-find="))
 
 
 def test_nothing_has_a_fixed_width():
     for name in ("base.css", "payout.css", "checks.css", "account.css", "statement.css"):
-        style = template_text(name)
+        style = read_template(name)
         screen = style.partition("@media print")[0]
         assert not re.search(r"(?<![-\w])(?:min-)?width:\s*(?:[3-9]\d\d|\d{4,})px", screen)
         for size in re.findall(r"(?<![-\w])min-width:\s*([\d.]+)rem", screen):
             assert float(size) <= 8
-    page = template_text("payout.html.j2")
+    page = read_template("payout.html.j2")
     assert not re.search(r"\s(?:width|style)=", page)
     assert page.count('<table class="stack"') == page.count("<table")
 
@@ -145,7 +138,7 @@ def test_each_cell_of_a_narrow_row_bears_its_heading(hostile):
 
 
 def test_print_rules_are_there():
-    style = style_sheet("payout.css").partition("@media print")[2]
+    style = read_style("payout.css").partition("@media print")[2]
     for rule in (
         "size: A4",
         "break-after: avoid",
@@ -172,21 +165,16 @@ def test_every_technical_word_on_a_page_is_in_its_glossary(pages):
     for page in pages:
         found = Visible(page)
         for term in all_terms().values():
-            said = term.spelled and re.search(
-                rf"(?<![\w-])(?:{term.spelled})(?![\w-])", found.text, re.I
+            said = term.pattern and re.search(
+                rf"(?<![\w-])(?:{term.pattern})(?![\w-])", found.text, re.I
             )
-            assert not said or f'id="{_anchor(page, term)}"' in page, (term.key, said)
+            assert not said or f'id="{term.anchor}"' in page, (term.key, said)
         explained = " ".join(
             re.findall(r"<dt>(.*?)</dt>", page.partition('<dl class="glossary">')[2], re.S)
         )
         for word in set(re.findall(r"[A-Za-z0-9]+_\w+", found.text)):
             assert word in explained, word
     assert all(any(re.search(word, Visible(page).text, re.I) for page in pages) for word in JARGON)
-
-
-def _anchor(page, term):
-    link = PageGlossary().term(term.key)
-    return re.search(r'href="#([^"]+)"', link).group(1)
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -294,8 +282,8 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
     page = ChecksPage(
         "2 checks", "0" * 64, "b" * 200, ["the original"], [payee], unfolded=True, labelled=True
     )
-    style = style_sheet("checks.css")
-    text = filled("checks.html.j2", page, style, [template_text("checks.js")], embedded({"key": "k"}))
+    scripts, key = [read_template("checks.js")], embed_json({"key": "k"})
+    text = render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key)
     (tmp_path / "checks.html").write_text(text, encoding="utf-8")
     browser.open(tmp_path / "checks.html", 400)
     browser.js('document.querySelectorAll("details").forEach((each) => { each.open = true; })')
@@ -310,4 +298,4 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
 
 
 def test_charts_hold_no_markup():
-    assert "<" not in embedded({"name": "</script><b>&"})
+    assert "<" not in embed_json({"name": "</script><b>&"})

@@ -1,5 +1,6 @@
 """The state of a run on its report: put in, put back byte for byte, and out of reach of names."""
 
+import hashlib
 import json
 import re
 
@@ -9,15 +10,14 @@ from report_files import LONG
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.payout.report.page import period_message
+from datamarket_gym.payout.report.record import period_message
 from datamarket_gym.payout.report.status import (
     BEGINS,
     ENDS,
     ReportState,
-    drafted,
+    read_draft,
     read_report,
-    restate,
-    restated,
+    restate_report,
 )
 from datamarket_gym.payout.settings import checked_spec
 
@@ -71,56 +71,54 @@ def test_names_and_periods_cannot_hold_the_comments(page):
 
 
 def test_who_approved_and_when_stands_on_the_first_page(page):
-    shown = said(restated(page, APPROVED))
+    shown = said(restate_report(page, APPROVED))
     assert shown == (
         "Approved. Not yet paid. Entered 2026-07-01 10:15 UTC Checks 27 of 27 checks passed Approved by R. Okafor , "
         "2026-07-02 06:00 UTC Approved by M. Iyer , 2026-07-02 09:30 UTC What came after the approval (corrections, "
         "holds, payments that came back, disputes) is not on this page: datamarket ledger show ."
     )
-    assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(restated(page, PAID))
-    assert "Not to be paid" in said(restated(page, REPLACED))
-    assert f"Replaced by run {'ab' * 32} , 2026-07-04 07:00 UTC" in said(restated(page, REPLACED))
-    assert "2 of 27 checks failed , 2026-07-01 10:15 UTC" in said(restated(page, REPLACED))
-    assert said(restated(page, DRAFT)) == "Draft. Not approved. Entered 2026-07-01 10:15 UTC"
+    assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(
+        restate_report(page, PAID)
+    )
+    assert "Not to be paid" in said(restate_report(page, REPLACED))
+    assert f"Replaced by run {'ab' * 32} , 2026-07-04 07:00 UTC" in said(restate_report(page, REPLACED))
+    assert "2 of 27 checks failed , 2026-07-01 10:15 UTC" in said(restate_report(page, REPLACED))
+    assert said(restate_report(page, DRAFT)) == "Draft. Not approved. Entered 2026-07-01 10:15 UTC"
 
 
 def test_every_byte_comes_back(page):
     for state in (None, DRAFT, APPROVED, PAID, REPLACED):
-        once = restated(page, state)
-        assert restated(once, state) == once
-        assert drafted(once) == page
+        once = restate_report(page, state)
+        assert restate_report(once, state) == once
+        assert restate_report(once, None) == page
         for other in (DRAFT, PAID, None):
-            assert restated(once, other) == restated(page, other)
-    assert len({restated(page, state) for state in (DRAFT, APPROVED, PAID, REPLACED)}) == 4
+            assert restate_report(once, other) == restate_report(page, other)
+    assert len({restate_report(page, state) for state in (DRAFT, APPROVED, PAID, REPLACED)}) == 4
 
 
 def test_approvers_may_be_called_anything(page):
     evil = f"<script>{ENDS}</script>\u202e"
-    found = restated(page, ReportState("paid", evil, [(evil, evil)], (evil, evil, evil), evil, evil))
+    found = restate_report(
+        page, ReportState("paid", evil, [(evil, evil)], (evil, evil, evil), evil, evil)
+    )
     assert found.count(ENDS) == found.count(BEGINS) == 1
     assert "<script>" not in found.partition(BEGINS)[2].partition(ENDS)[0]
     assert "\u202e" not in found
-    assert drafted(found) == page
+    assert restate_report(found, None) == page
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_line_ends_stay_as_they_are(page, newline, tmp_path):
-    body = page.replace("\n", newline)
-    (tmp_path / "report.html").write_bytes(body.encode())
-    restate(tmp_path, APPROVED)
-    now = (tmp_path / "report.html").read_bytes().decode()
+def test_line_ends_stay_as_they_are(page):
+    body = page.replace("\n", "\r\n")
+    now = restate_report(body, APPROVED)
     assert now.partition(ENDS)[2] == body.partition(ENDS)[2]
     assert now.partition(BEGINS)[0] == body.partition(BEGINS)[0]
-    assert now == restated(body, APPROVED)
 
 
 def test_the_manifest_has_the_hash_of_the_draft(folder, page, tmp_path):
     known = json.loads((folder / "manifest.json").read_text())["outputs"]["report.html"]
-    (tmp_path / "report.html").write_bytes(page.encode())
-    restate(tmp_path, PAID)
+    (tmp_path / "report.html").write_bytes(restate_report(page, PAID).encode())
     assert sha256(tmp_path / "report.html") != known["sha256"]
-    restate(tmp_path, None)
-    assert sha256(tmp_path / "report.html") == known["sha256"]
+    assert hashlib.sha256(read_draft(tmp_path)).hexdigest() == known["sha256"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ def test_the_manifest_has_the_hash_of_the_draft(folder, page, tmp_path):
 )
 def test_a_page_without_one_such_section_is_no_report(broken, page):
     with pytest.raises(DataMarketError, match="the section on the run's state"):
-        restated(broken(page), None)
+        restate_report(broken(page), None)
 
 
 @pytest.mark.parametrize(

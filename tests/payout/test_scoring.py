@@ -46,8 +46,8 @@ def test_groups_are_the_scores_on_their_own_validation_rows(learner, tmp_path, m
     # one group against the same mechanism on those rows alone (three classes in all, so chance is 1/3)
     utility = utility_oracle(inputs, chosen)
     # and the level of strangers is that of all rows
-    level = Coverage().strangers(utility.features)
-    monkeypatch.setattr(Coverage, "strangers", lambda self, rows: level)
+    level = Coverage().baseline_similarity(utility.features)
+    monkeypatch.setattr(Coverage, "baseline_similarity", lambda self, rows: level)
     group = validation_groups(utility.features, utility.label, 0)
     rows = group == 0
     clusters = clusters_by(inputs.submission, Edges.none(), "unit")

@@ -188,7 +188,7 @@ def test_a_lot_decides_between_units_of_two_names_that_are_as_early_and_differ()
     for lot in ("one", "two", "three"):  # whoever wins
         results = SimpleNamespace(
             inputs=SimpleNamespace(submission=submission, owner=submission.identity_codes),
-            payments=SimpleNamespace(clustering=SimpleNamespace(label=label, lot=lot)),
+            payments=SimpleNamespace(clustering=SimpleNamespace(label=label, tie_breaker=lot)),
         )
         assert drawn_clusters(results).tolist() == [0]
 

@@ -22,10 +22,10 @@ from datamarket_gym.payout.ledger.runs import approve, mark_paid
 from datamarket_gym.payout.ledger.transactions import order
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.statements import page as files
-from datamarket_gym.payout.statements.messages import _letters
 from datamarket_gym.payout.statements.page import (
     INDEX,
-    Manner,
+    StatementOptions,
+    _letters,
     file_name,
     write_statement,
     write_statements,
@@ -119,7 +119,7 @@ def test_names_cannot_do_anything(pages):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_file_names_are_plain(name):
     assert re.fullmatch(r"[a-z0-9-]{1,41}-?[0-9a-f]{16}\.html", file_name(name))
-    assert files._ours(file_name(name))
+    assert files._is_statement(file_name(name))
     assert not file_name(name).startswith("-")
 
 
@@ -128,22 +128,17 @@ def test_a_page_says_what_matched_and_who_is_paid(tmp_path):
     said = of(folder, tmp_path / "out", "thief")
     assert "6 units. Of these," in said
     assert "3 sent earlier by others, and counted for them" in said
-    assert (
-        "seller 3 : 2 units of yours (the same, number for number). They count for them, who sent"
-        in said
-    )
+    assert "seller 3 : 2 units of yours (exactly the same). They count for them, who sent" in said
     assert "u60 came later than u23" in said
     assert "A draft: it is not approved yet" in said
     victim = of(folder, tmp_path / "out", "seller 3")
-    assert (
-        "thief : 2 units of yours (the same, number for number). They count for you, who sent" in victim
-    )
+    assert "thief : 2 units of yours (exactly the same). They count for you, who sent" in victim
     assert "Nothing: no unit of yours matched another." in of(folder, tmp_path / "out", "seller 1")
 
 
 def test_pseudonyms_name_nobody_else(tmp_path):
     folder = run(tmp_path)
-    out = write_statements(folder, tmp_path / "out", Manner(pseudonyms=True))
+    out = write_statements(folder, tmp_path / "out", StatementOptions(pseudonyms=True))
     names = set(payments(folder))
     theirs = {
         name: {f"u{i}" for i in range(60) if f"seller {i % 4}" == name} for name in names - {"thief"}
@@ -252,7 +247,7 @@ def test_checks_are_told_to_whom_they_concern(tmp_path):
 
 def test_killed_it_is_run_again(tmp_path, monkeypatch):
     folder, out = run(tmp_path), tmp_path / "out"
-    real, made = files._page, []
+    real, made = files._render, []
 
     def killed(*words):
         made.append(words)
@@ -260,7 +255,7 @@ def test_killed_it_is_run_again(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(*words)
 
-    monkeypatch.setattr(files, "_page", killed)
+    monkeypatch.setattr(files, "_render", killed)
     monkeypatch.setattr(
         files.shutil, "rmtree", lambda *_, **__: None
     )  # a killed process removes nothing

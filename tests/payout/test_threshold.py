@@ -7,7 +7,7 @@ import pytest
 from payout_files import payments, run, units
 from payout_files import validation as few_dimensions
 
-from datamarket_gym.evidence.threshold import floor_of
+from datamarket_gym.evidence.threshold import density_floor
 from datamarket_gym.execution.arrays import highest_cosines
 from datamarket_gym.execution.files import read_json
 
@@ -46,7 +46,7 @@ def test_noisy_copies_are_worth_nothing_at_an_admissible_threshold(held, tmp_pat
     threshold = read_json(found / "threshold.json")
     assert (
         threshold["theta"]
-        == math.ceil(100 * max(threshold["price"]["theta"], threshold["crowding"])) / 100
+        == math.ceil(100 * max(threshold["cost"]["theta"], threshold["density"])) / 100
     )
     assert threshold["evidence"] == f"lineage@{threshold['theta']}"
     paid = payments(found)["thief"]
@@ -59,7 +59,7 @@ def test_a_threshold_that_costs_the_honest_too_much_falls_back_and_says_so(held,
     threshold = read_json(found / "threshold.json")
     assert threshold["evidence"] == "lineage@none"
     assert f"theta 0.3 is below {threshold['price']['theta']:.3f}" in threshold["why"]
-    assert "Only identical units are tied" in (found / "report.html").read_text(encoding="utf-8")
+    assert "Only identical units are matched" in (found / "report.html").read_text(encoding="utf-8")
     assert float(payments(found)["thief"]["payment"]) > 0.0
 
 
@@ -113,7 +113,7 @@ def test_crowding_is_exact_and_blind_to_order():
     a, b = rng.permutation(40), rng.permutation(300)
     more = np.vstack([many, some[:1]])
     floor, shuffled, higher = (
-        floor_of(highest_cosines(*each))
+        density_floor(highest_cosines(*each))
         for each in ((directions, many), (directions[a], many[b]), (directions, more))
     )
     assert floor == shuffled <= higher
@@ -133,9 +133,9 @@ def test_a_crowd_lifts_the_threshold_and_what_lies_below_is_refused(held, tmp_pa
     }
     found = run(tmp_path, crowd, held, theta="auto", leak_check="off")
     threshold = read_json(found / "threshold.json")
-    assert threshold["crowding"] > threshold["price"]["theta"]
-    assert 0 <= threshold["theta"] - threshold["crowding"] < 0.01
+    assert threshold["density"] > threshold["cost"]["theta"]
+    assert 0 <= threshold["theta"] - threshold["density"] < 0.01
     assert "have a submitted unit at" in threshold["why"]
-    theta = str(threshold["price"]["theta"])
+    theta = str(threshold["cost"]["theta"])
     below = run(tmp_path / "below", crowd, held, theta=theta, leak_check="off")
     assert read_json(below / "threshold.json")["evidence"] == "lineage@none"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from payout_files import run, spec, write
 
-from datamarket_gym.evidence.threshold import floor_of
+from datamarket_gym.evidence.threshold import density_floor
 from datamarket_gym.execution.arrays import highest_cosines
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.payout.inputs import read_inputs, utility_oracle
@@ -80,11 +80,11 @@ def asked(cosines, tmp_path_factory):
 
 
 def test_one_honest_unit_in_twenty_may_be_as_close_as_the_floor(said, cosines):
-    assert said["crowding"] == pytest.approx(cosines[9], abs=1e-12)  # ten of 200
+    assert said["density"] == pytest.approx(cosines[9], abs=1e-12)  # ten of 200
 
 
 def test_the_threshold_is_lifted_to_the_crowd_rounded_up(said, cosines):
-    assert said["price"]["theta"] < cosines[9]  # the price alone would have taken a lower one
+    assert said["cost"]["theta"] < cosines[9]  # the price alone would have taken a lower one
     assert said["theta"] == math.ceil(100 * cosines[9]) / 100 == 0.92
     assert said["evidence"] == "lineage@0.92"
     assert "5% of the validation rows have a submitted unit at 0.91 or closer" in said["why"]
@@ -102,7 +102,7 @@ def test_three_known_validation_rows_switch_nothing_off(tmp_path):
             )
         )
     assert found[1].theta == found[0].theta < 0.8
-    assert found[0].crowding <= found[1].crowding < found[0].crowding + 0.03
+    assert found[0].density <= found[1].density < found[0].density + 0.03
 
 
 def test_the_picture_shows_shares_of_pairs_by_cosine(said):
@@ -110,13 +110,13 @@ def test_the_picture_shows_shares_of_pairs_by_cosine(said):
     honest, copies = np.array(said["honest"]), np.array(said["copies"])
     assert honest.sum() == pytest.approx(1.0, abs=1e-4)
     assert copies.sum() == pytest.approx(1.0, abs=1e-4)
-    assert copies[middle > said["price"]["theta"]].sum() > 0.9
-    assert honest[middle > said["price"]["theta"]].sum() < 0.01
+    assert copies[middle > said["cost"]["theta"]].sum() > 0.9
+    assert honest[middle > said["cost"]["theta"]].sum() < 0.01
     assert honest @ middle < 0.5 < copies @ middle
 
 
 def test_no_threshold_below_the_floor_is_used(asked):
-    low = asked("auto").crowding
+    low = asked("auto").density
     assert asked(str(low)).theta == low
     below = asked(str(low - 1e-6))
     assert (below.theta, below.evidence) == (None, "lineage@none")
@@ -135,7 +135,7 @@ def test_the_floor_is_the_highest_but_five_percent_whatever_the_number_of_rows()
         cosine = np.sort(rng.uniform(0.0, 0.99, rows))
         away = np.eye(1, DIMENSIONS, 1)
         honest = cosine[:, None] * submitted + np.sqrt(1 - cosine[:, None] ** 2) * away
-        floor = floor_of(highest_cosines(rng.permutation(honest), 7.0 * submitted))
+        floor = density_floor(highest_cosines(rng.permutation(honest), 7.0 * submitted))
         assert floor == pytest.approx(cosine[-1 - above], abs=1e-12)
         assert (cosine > floor + 1e-12).mean() <= 0.05
 
@@ -155,7 +155,7 @@ def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):
     found = choose_evidence(
         inputs.submission, utility_oracle(inputs, spec(theta="0.5")), spec(theta="0.5")
     )
-    assert found.crowding < 0.5 < found.price.theta
+    assert found.density < 0.5 < found.cost.theta
     assert found.evidence == "lineage@none"
 
 
@@ -173,4 +173,4 @@ def test_the_length_of_embeddings_decides_nothing(tmp_path):
             )
         )
     assert said[0].theta == said[1].theta
-    assert said[0].price.theta == said[1].price.theta
+    assert said[0].cost.theta == said[1].cost.theta

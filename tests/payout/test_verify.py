@@ -110,9 +110,9 @@ def test_changed_inputs_are_found(tmp_path):
 def test_explain_says_what_matched_and_what_if_not(folder):
     found = explain(folder, "thief")
     assert found.paid == cents(folder)["thief"]
-    assert found.ties_in_all == 3  # the exact copies
-    assert all("thief" not in tie.paid_to for tie in found.ties)
-    assert [tie.reasons for tie in found.ties] == [["exact_hash"]] * 3
+    assert found.matches_in_all == 3  # the exact copies
+    assert all("thief" not in tie.paid_to for tie in found.matches)
+    assert [tie.reasons for tie in found.matches] == [["exact_hash"]] * 3
     assert without_its_evidence(folder, "thief") > found.paid
     assert found.low <= found.paid <= found.high
     with pytest.raises(UnknownNameError, match="did you mean thief"):
@@ -161,7 +161,7 @@ def test_tables_agree_with_each_other(folder):
         assert by_unit[row["left"]] == by_unit[row["right"]] == row["cluster"]
 
 
-@pytest.mark.parametrize("name", ["amounts", "scores", "ties", "represented"])
+@pytest.mark.parametrize("name", ["amounts", "scores", "matches", "represented"])
 def test_a_record_edited_between_a_kill_and_the_next_run_is_not_paid_from(tmp_path, monkeypatch, name):
     expected = run(tmp_path / "whole")
     places, folder = write(tmp_path / "in"), tmp_path / "run"

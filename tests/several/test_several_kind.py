@@ -10,8 +10,8 @@ from datamarket_gym.analysis.redteam import Stage
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import parse_spec, run_experiment
 from datamarket_gym.experiments.cells import compute, market_of
-from datamarket_gym.experiments.figures import draw
 from datamarket_gym.experiments.kinds.multi_attacker import _unplayable
+from datamarket_gym.experiments.presets import draw
 from datamarket_gym.experiments.spec import builtin_specs
 
 SPEC = """
@@ -103,7 +103,7 @@ def test_it_runs_and_is_drawn(few, tmp_path):
     text = svg.read_text(encoding="utf-8")
     assert "providers who may cheat" in text
     assert "equal shares" in text
-    with pytest.raises(DataMarketError, match="by the number of cheats"):
+    with pytest.raises(DataMarketError, match="no gain, together apart"):
         draw("few", [row for row in found if row["metric"] != "gain"], tmp_path, of="s14")
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from datamarket_gym.games.exact import semivalues_from_table
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
-from datamarket_gym.utilities.coverage import Coverage
-from datamarket_gym.utilities.coverage_rows import deciding
+from datamarket_gym.utilities.coverage import Coverage, decisive_probabilities
 
 LAWS = ["shapley", "banzhaf", "beta(alpha=2, beta=2)", "beta(alpha=4, beta=1)", "loo"]
 KINDS = ["plain", "lattice", "several rows", "weights", "zeros", "one class", "strangers"]
@@ -172,5 +171,5 @@ def test_weights_change_nothing():
 @pytest.mark.parametrize("n", [1, 2, 7, 200])
 def test_the_chance_to_decide_is_a_function_of_the_rank_alone(law, formula, n):
     """h_i as docs/theory/coverage.md prints it, whatever the number of players."""
-    found = deciding(create("semivalue", law).size_law(n))
+    found = decisive_probabilities(create("semivalue", law).size_law(n))
     np.testing.assert_allclose(found, [formula(i) for i in range(1, n + 1)], rtol=1e-9, atol=1e-300)

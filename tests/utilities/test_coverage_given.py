@@ -80,7 +80,7 @@ def test_closed_form_and_utilities_equal_enumeration(kind, labels, seed, quantil
     rows, background, validation = drawn(seed, kind)
     learner = Coverage(quantile, labels, "cosine")
     try:
-        c = learner.strangers(validation.features)
+        c = learner.baseline_similarity(validation.features)
     except SubmissionError:  # no two validation rows can be told apart
         assume(False)
     scorer = learner.scorer_given(rows, background, validation)

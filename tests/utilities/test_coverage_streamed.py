@@ -11,13 +11,10 @@ import pytest
 from datamarket_gym.execution.arrays import LowPrecisionRows
 from datamarket_gym.execution.parallel import Compute, computing
 from datamarket_gym.games import Banzhaf, Shapley
-from datamarket_gym.utilities import TrainingRows, ValidationRows
-from datamarket_gym.utilities import coverage_rows as covered_by
-from datamarket_gym.utilities._coverage_device import DeviceSums
+from datamarket_gym.utilities import TrainingRows, ValidationRows, accelerators, coverage
 from datamarket_gym.utilities.accelerators import CudaArrays, HostArrays
-from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.coverage import Coverage, RowValues, decisive_probabilities
 from datamarket_gym.utilities.coverage_report import covered_rows
-from datamarket_gym.utilities.coverage_rows import Covers, deciding, rising
 
 N, ROWS, GROUPS = 700, 45, 4
 ALWAYS, NEVER = 0, 1 << 62
@@ -41,7 +38,7 @@ def market(seed=0, classes=3, several=True):
 
 def plainly(learner, rows, validation, group):
     """phi by groups: the formula, a validation row and a player after the other."""
-    c = learner.strangers(validation.features)
+    c = learner.baseline_similarity(validation.features)
     unit, towards = (
         x / np.linalg.norm(x, axis=1, keepdims=True) for x in (rows.features, validation.features)
     )
@@ -63,7 +60,7 @@ def plainly(learner, rows, validation, group):
 @pytest.mark.parametrize("labels", [True, False])
 @pytest.mark.parametrize("compiled_from", [ALWAYS, NEVER])
 def test_blocks_give_what_the_formula_gives(monkeypatch, compiled_from, labels, several):
-    monkeypatch.setattr(covered_by, "_COMPILED_FROM", compiled_from)
+    monkeypatch.setattr(coverage, "_COMPILED_FROM", compiled_from)
     rows, validation = market(several=several)
     learner, group = Coverage(0.3, labels, "cosine"), np.arange(ROWS) % GROUPS
     found = learner.scorer(rows, validation).closed_form_by_group(Shapley(), 0.0, group)
@@ -71,14 +68,14 @@ def test_blocks_give_what_the_formula_gives(monkeypatch, compiled_from, labels, 
 
 
 @pytest.mark.parametrize("labels", [True, False])
-def test_compiled_loops_and_numpy_agree_to_the_last_bit(monkeypatch, labels):
+def test_compiled_loops_and_numpy_agree(monkeypatch, labels):
     pytest.importorskip("numba")
     rows, validation = market()
     told = []
     for compiled_from in (ALWAYS, NEVER):
-        monkeypatch.setattr(covered_by, "_COMPILED_FROM", compiled_from)
+        monkeypatch.setattr(coverage, "_COMPILED_FROM", compiled_from)
         scorer = Coverage(0.3, labels).scorer(rows, validation)
-        assert scorer.covers(np.empty(0)).compiled == (compiled_from == ALWAYS)
+        assert scorer.row_values(np.empty(0)).compiled == (compiled_from == ALWAYS)
         everybody = np.arange(rows.n_players)
         covered = covered_rows(scorer, Shapley(), 3, everybody, everybody % 7, 7)
         coalitions = np.random.default_rng(1).random((5, rows.n_players)) < 0.5
@@ -95,7 +92,8 @@ def test_compiled_loops_and_numpy_agree_to_the_last_bit(monkeypatch, labels):
                 *dataclasses.astuple(covered.groups),
             ]
         )
-    assert all((one == other).all() for one, other in zip(*told, strict=True))
+    for one, other in zip(*told, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
 
 
 NUMBERS = {
@@ -114,17 +112,16 @@ NUMBERS = {
 def test_players_come_in_their_stable_order(name, floor):
     numbers = NUMBERS[name]
     order = np.argsort(numbers, kind="stable")
-    assert (rising(numbers) == order).all()
     wanted = order[numbers[order] > floor]
-    for pairs in (0, NEVER) if covered_by.find_spec("numba") else (0,):
-        who, g = Covers(0.0, np.empty(0), pairs).ranked(numbers, floor)
+    for pairs in (0, NEVER) if coverage.find_spec("numba") else (0,):
+        who, g = RowValues(0.0, np.empty(0), pairs).rank(numbers, floor)
         assert (who == wanted).all()
         assert (g == numbers[wanted]).all()
 
 
 @pytest.mark.parametrize("compiled_from", [ALWAYS, NEVER])
-def test_order_names_storage_and_memory_change_no_bit(monkeypatch, compiled_from):
-    monkeypatch.setattr(covered_by, "_COMPILED_FROM", compiled_from)
+def test_order_names_storage_and_memory_do_not_matter(monkeypatch, compiled_from):
+    monkeypatch.setattr(coverage, "_COMPILED_FROM", compiled_from)
     rows, validation = market(several=False)
     group, learner = np.arange(ROWS) % GROUPS, Coverage(0.3)
     features = rows.features.astype(np.float16)
@@ -140,56 +137,46 @@ def test_order_names_storage_and_memory_change_no_bit(monkeypatch, compiled_from
     )
     with computing(Compute(memory=1e-6)):  # nothing is kept
         moved = learner.scorer(other, validation).closed_form_by_group(Shapley(), 0.0, group)
-    assert (moved == plain[:, shuffled]).all()
-    assert (plain[:, 20:60][:, rows.label[20:60] == rows.label[3]] == plain[:, [3]]).all()
-
-
-def on_device(scorer, rows, group, on):
-    device = DeviceSums(
-        scorer.covers(deciding(Shapley().size_law(rows.n_players))), scorer.floor, group, on
-    )
-    out, most = np.zeros((group.max() + 1, rows.n_players)), np.zeros(ROWS)
-    for part in scorer._parts:
-        found = device.of(part)
-        most[part.row] = found.most
-        for number, line in zip(found.groups, found.by_group, strict=True):
-            out[number, part.player] += line
-    return out / np.bincount(group)[:, None], most
+    np.testing.assert_allclose(moved, plain[:, shuffled], rtol=1e-12, atol=1e-16)
+    equal = plain[:, 20:60][:, rows.label[20:60] == rows.label[3]]
+    assert (equal == plain[:, [3]]).all()
 
 
 @pytest.mark.parametrize("labels", [True, False])
 @pytest.mark.parametrize("given", [True, False])
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_lines_for_a_device_give_the_same_values(kind, given, labels):
+def test_a_device_gives_the_same_values(monkeypatch, kind, given, labels):
     if kind == "torch":
         pytest.importorskip("torch")
-    on = HostArrays() if kind == "numpy" else CudaArrays("cpu")
+    arrays = HostArrays() if kind == "numpy" else CudaArrays("cpu")
+    monkeypatch.setattr(accelerators, "CudaArrays", lambda device: arrays)
     rows, validation = market()
     group, learner = np.arange(ROWS) % GROUPS, Coverage(0.3, labels)
-    scorer = learner.scorer(rows, validation)
-    if given:
-        some = TrainingRows(rows.features[90:99], rows.label[90:99], np.zeros(9, int), 1, 3)
-        scorer = learner.scorer_given(rows, some, validation)
-    exact = scorer.closed_form_by_group(Shapley(), 0.0, group)
-    found, most = on_device(scorer, rows, group, on)
-    np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-17)
-    np.testing.assert_allclose(most, scorer._summed.most, atol=1e-15)
-    same = [[p for p in np.unique(rows.player[20:60]) if (rows.player == p).sum() == 1]]
-    for line in found:
-        for code in range(3) if labels else (None,):
-            mine = [p for p in same[0] if code is None or rows.label[rows.player == p][0] == code]
-            assert len(set(line[mine].tolist())) <= 1
+
+    def values(device):
+        scorer = learner.scorer(rows, validation)
+        if given:
+            some = TrainingRows(rows.features[90:99], rows.label[90:99], np.zeros(9, int), 1, 3)
+            scorer = learner.scorer_given(rows, some, validation)
+        with computing(Compute(device=device)):
+            by_group = scorer.closed_form_by_group(Shapley(), 0.0, group)
+        return by_group, scorer.utility(np.ones((1, rows.n_players), dtype=bool))
+
+    for here, there in zip(values("cpu"), values("cuda"), strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-12, atol=1e-16)
 
 
 def test_work_travels_and_answers_do_not_grow_with_validation_rows():
     cloudpickle = pytest.importorskip("cloudpickle")
     rows, validation = market()
     scorer = Coverage(0.3, False).scorer(rows, validation)
-    work = scorer.summing(deciding(Shapley().size_law(rows.n_players)), np.zeros(ROWS, dtype=np.int64))
-    part = scorer._parts[0]
+    work = scorer.block_sums(
+        decisive_probabilities(Shapley().size_law(rows.n_players)), np.zeros(ROWS, dtype=np.int64)
+    )
+    part = scorer.label_groups[0]
     there = pickle.loads(cloudpickle.dumps(work))
     here, far = work(part, 0, ROWS), there(pickle.loads(cloudpickle.dumps(part)), 0, ROWS)
-    assert (here.total == far.total).all()
+    assert (here.values == far.values).all()
     few = work(part, 0, 5)
     assert len(pickle.dumps(here)) - len(pickle.dumps(few)) < 16 * ROWS
 
@@ -198,15 +185,15 @@ PEAK = """
 import resource, sys
 import numpy as np
 from datamarket_gym.execution.parallel import Compute, computing
-from datamarket_gym.execution.arrays import Narrow
+from datamarket_gym.execution.arrays import LowPrecisionRows
 from datamarket_gym.utilities import TrainingRows, ValidationRows
-from datamarket_gym.utilities.coverage import Coverage, covered_by
+from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.games import Shapley
 
 def market(n):
     rng = np.random.default_rng(0)
     features = np.concatenate([rng.normal(size=(500, 384)).astype(np.float16) for _ in range(n // 500)])
-    rows = TrainingRows(Narrow([features]), np.zeros(n, int), np.arange(n), n, 1)
+    rows = TrainingRows(LowPrecisionRows([features]), np.zeros(n, int), np.arange(n), n, 1)
     return rows, ValidationRows(rng.normal(size=(8, 384)), np.zeros(8, int))
 
 def values(n):

@@ -15,7 +15,7 @@ from datamarket_gym.games.semivalues import Semivalue
 from datamarket_gym.mechanism import get_mechanism
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
-from datamarket_gym.utilities.coverage_rows import deciding
+from datamarket_gym.utilities.coverage import decisive_probabilities
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 NEVER_LESS = ["shapley", "beta(alpha=4, beta=1)", "beta(alpha=0.5, beta=0.5)"]  # n h_n never falls
@@ -293,7 +293,7 @@ def test_no_amount_is_negative(seed, law, learner):
 def test_which_beta_shapley_values_never_pay_many_less_than_few(alpha, beta):
     """n h_n never falls if and only if beta <= 1 and beta <= alpha."""
     n = 400
-    crowd = np.arange(1, n + 1) * deciding(Beta(alpha, beta).size_law(n))
+    crowd = np.arange(1, n + 1) * decisive_probabilities(Beta(alpha, beta).size_law(n))
     never_falls = bool((np.diff(crowd) >= -1e-9 * crowd[1:]).all())
     clear = min(abs(beta - 1), abs(beta - alpha)) > 0.02
     # For beta above 1 it falls from n = (alpha - 1) / (beta - 1) + 2 on, which must be among the first 400.

@@ -8,10 +8,9 @@ from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.parallel import Compute, computing
-from datamarket_gym.mechanism.mechanism import get_mechanism
-from datamarket_gym.utilities import TrainingRows, ValidationRows
+from datamarket_gym.mechanism.pipeline import get_mechanism
+from datamarket_gym.utilities import TrainingRows, ValidationRows, coverage
 from datamarket_gym.utilities import accelerators as device_arrays
-from datamarket_gym.utilities import coverage_rows as covered_by
 from datamarket_gym.utilities.accelerators import CudaArrays, HostArrays
 from datamarket_gym.utilities.coverage import Coverage, CoverageTruncated
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
@@ -45,7 +44,7 @@ def both(learner, units, validation, law, prior=False):
 def test_every_score_is_too_low_by_no_more_than_is_said(law, nearest, compiled, monkeypatch):
     if compiled:
         pytest.importorskip("numba")
-        monkeypatch.setattr(covered_by, "_COMPILED_FROM", 0)
+        monkeypatch.setattr(coverage, "_COMPILED_FROM", 0)
     for seed in range(12):
         learner = CoverageTruncated(0.0, bool(seed % 2), nearest=nearest)
         cut, low = both(learner, *game(seed, held=1 + seed // 4), law, prior=seed % 5 == 0)

@@ -75,7 +75,7 @@ def test_the_last_bits_of_its_products_decide_nothing(kind, asked, monkeypatch):
     between, rng = knn_device.DeviceRows.between, np.random.default_rng(5)
 
     def off(self, towards):
-        found = self.on.got(between(self, towards))
+        found = self.on.get(between(self, towards))
         return self.on.put(found + rng.uniform(-most, most, found.shape))
 
     monkeypatch.setattr(knn_device.DeviceRows, "between", off)

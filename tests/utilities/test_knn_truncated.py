@@ -8,7 +8,7 @@ import pytest
 from datamarket_gym import create
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
-from datamarket_gym.mechanism.mechanism import get_mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities.knn import Knn, KnnTruncated
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle

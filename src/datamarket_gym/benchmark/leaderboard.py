@@ -45,7 +45,7 @@ from datamarket_gym.execution.parallel import Processes
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import libraries
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.mechanism.mechanism import MECHANISMS, Mechanism
+from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism
 from datamarket_gym.registry import is_ours
 
 _COMPARED = ("honest_pay", "pay", "pot", "paid", "providers", "worth", "fairness_loss")

@@ -115,9 +115,9 @@ def _score(score: Score, digits: int = 2) -> str:
 
 def html_page(board: Board) -> str:
     """The page."""
-    from datamarket_gym.payout.report.html import template_text
+    from datamarket_gym.payout.report.html import read_template
 
-    style = template_text("base.css") + _text("leaderboard.css")
+    style = read_template("base.css") + _text("leaderboard.css")
     shown = sections(board)
     return _template().render(board=board, suite=board.suite, sections=shown, style=style)
 

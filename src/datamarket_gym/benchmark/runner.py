@@ -45,7 +45,7 @@ from datamarket_gym.benchmark.submissions import (
 from datamarket_gym.benchmark.suite import Draws, Suite, SuiteTask, suite
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import read_json, sha256, write_json, write_text
 from datamarket_gym.execution.parallel import executor, machine
 from datamarket_gym.execution.progress import Progress
@@ -55,7 +55,7 @@ from datamarket_gym.experiments.kinds.spot_checks import filled
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import is_ours, sources_elsewhere
 from datamarket_gym.testing.markets import validate_attack
 from datamarket_gym.utilities.oracle import UtilityOracle
@@ -99,7 +99,7 @@ class BenchmarkMarket:
 
 def cell(asked: AskedCells, task: str, draw: int) -> Row:
     """The rows of one market, and what was warned of on the way."""
-    with told_at_the_end() as told:
+    with collect_market_warnings() as told:
         try:
             drawn = BenchmarkMarket.of(asked.draws, asked.suite.task(task), draw)
             play = _mechanism_rows if asked.entry.track == "mechanism" else _attack_rows

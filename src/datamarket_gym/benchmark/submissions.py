@@ -34,7 +34,7 @@ from datamarket_gym.benchmark.suite import named, suite
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import json_text
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import MECHANISMS, Mechanism, as_mechanism
+from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, fault
 
 LONGEST_NAME = 60

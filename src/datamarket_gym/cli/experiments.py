@@ -30,16 +30,17 @@ from datamarket_gym.errors import (
     require_choice,
     require_extra,
 )
-from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.parallel import available_cores, gpu_there
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.experiments import ExperimentSpec, builtin_specs, parse_spec, run_experiment
 from datamarket_gym.experiments.cells import Row, attacks_of
-from datamarket_gym.experiments.figures import draw, figures_of
+from datamarket_gym.experiments.presets import draw, figures_of
 from datamarket_gym.experiments.reproduction import (
     PaperComparison,
     compare_with_paper,
+    paper_tables,
     reasons,
     result_pages,
     sentences,
@@ -47,8 +48,7 @@ from datamarket_gym.experiments.reproduction import (
 )
 from datamarket_gym.experiments.results import as_built_in, collect, held, is_finished, opened
 from datamarket_gym.experiments.runner import run_suite
-from datamarket_gym.experiments.tables import grids
-from datamarket_gym.experiments.text_tables import as_text, paper_text
+from datamarket_gym.experiments.tables import as_text, grids
 from datamarket_gym.market.datasets import looking_in
 from datamarket_gym.registry import HOMES, broken_plugins, components, describe, lookup
 
@@ -100,7 +100,7 @@ def run(
             update={key: value for key, value in changes.items() if value is not None}
         )
         out = out or Path("runs") / spec.name
-        with told_at_the_end() as told, shown_on_stderr() as progress:
+        with collect_market_warnings() as told, shown_on_stderr() as progress:
             rows = run_experiment(
                 spec, out, jobs=jobs or available_cores(), device=device, memo=memo, progress=progress
             )
@@ -134,7 +134,8 @@ def _spec(experiment: str) -> ExperimentSpec:
 def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
     """Write the paper's table, how many of its numbers are within our tolerance, and why the others are not."""
     known = builtin_specs()[spec.name]
-    parts = [paper_text(rows, _names(spec) - _names(known), width)]
+    tables = paper_tables(rows, _names(spec) - _names(known))
+    parts = [as_text(tables, width)] if tables else []
     parts.append("\n".join(_wrap(f"- {text}", width) for text in sentences(shown)))
     lines = [f"{summarize(shown)}."]
     if spec.seeds < known.seeds:

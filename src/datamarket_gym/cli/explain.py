@@ -34,7 +34,7 @@ from datamarket_gym.payout.explain import (
 from datamarket_gym.payout.explain import explain as explain_payment
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.statements.record import MOST_TIES, Explanation
+from datamarket_gym.payout.statements.record import MOST_MATCHES, Explanation
 
 
 def explain(
@@ -82,7 +82,7 @@ def explain(
             )
         _show_least_covered(run, validation, as_json)
         return
-    explanation = explain_payment(run, payee, MOST_TIES if as_json else SHOWN, with_rows=needs)
+    explanation = explain_payment(run, payee, MOST_MATCHES if as_json else SHOWN, with_rows=needs)
     if needs and explanation.needs is None:
         raise not_known("Leave --needs out")
     if what_if:
@@ -126,17 +126,17 @@ def _print(explanation: Explanation, words: Sequence[str] | None) -> None:
             say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
     for paragraph in match_summary(explanation):
         say(paragraph)
-    if explanation.ties:
+    if explanation.matches:
         say("What matched what", "italic")
-        for match in explanation.ties:
+        for match in explanation.matches:
             for indent, line in zip((2, 4), match_messages(match), strict=True):
                 say(line, indent=indent)
     else:
         say("None of its units was matched with another.")
-    if explanation.ties_in_all > SHOWN:
-        rest = "all of them" if explanation.ties_in_all <= MOST_TIES else f"{MOST_TIES:,}"
+    if explanation.matches_in_all > SHOWN:
+        rest = "all of them" if explanation.matches_in_all <= MOST_MATCHES else f"{MOST_MATCHES:,}"
         say(
-            f"{SHOWN} of {explanation.ties_in_all:,} matches of its units are shown; --json lists {rest}, and "
+            f"{SHOWN} of {explanation.matches_in_all:,} matches of its units are shown; --json lists {rest}, and "
             "evidence.parquet holds those of everybody."
         )
     for paragraph in other_messages(explanation):

@@ -33,7 +33,12 @@ from datamarket_gym.payout.ledger.statements import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.statements.page import INDEX, Manner, write_statement, write_statements
+from datamarket_gym.payout.statements.page import (
+    INDEX,
+    StatementOptions,
+    write_statement,
+    write_statements,
+)
 
 _ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
 _ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
@@ -116,7 +121,7 @@ def statements(
             raise typer.BadParameter(
                 "--from, --to and --format are of an account: name the ledger instead of a run"
             )
-        _write_pages(run, out, payee, Manner(pseudonyms, contact))
+        _write_pages(run, out, payee, StatementOptions(pseudonyms, contact))
         return
     if payee is None:
         raise typer.BadParameter("say whose account: --payee NAME")
@@ -128,7 +133,7 @@ def statements(
     _write_account(where, payee, first, last, form.value if form else None, out)
 
 
-def _write_pages(run: Path, out: Path | None, payee: str | None, manner: Manner) -> None:
+def _write_pages(run: Path, out: Path | None, payee: str | None, manner: StatementOptions) -> None:
     if payee is not None:
         say(f"written: {write_statement(run, payee, out, manner)}")
         return

@@ -73,9 +73,7 @@ def theta(
         both = found.as_dict() | {"recommended": policy.model_dump(mode="json")}
         write_text(json_, json.dumps(both, indent=2) + "\n")
     if plot is not None:
-        from datamarket_gym.evidence.admissible_interval import draw
-
-        draw(found, plot)
+        found.save_plot(plot)
     console = Console()
     console.print(in_words(policy), style="green" if policy.theta else "red", highlight=False)
     classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)

@@ -29,7 +29,7 @@ class AcquiredData(Shown):
 
     units: Submission
     canonical: Codes
-    highest: Mapping[str, Values] = field(default_factory=dict)
+    highest: dict[str, Values] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows = np.asarray(self.canonical, dtype=np.int64)

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.execution.arrays import Codes, Keys, Rows
+from datamarket_gym.execution.arrays import Codes, Features, Keys, Rows, directions
+from datamarket_gym.execution.parallel import over_blocks
 
 _ROWS = 1024
+DECIMALS = 8
+"""Features are identical where they agree to so many."""
+_PART = 512  # rows whose directions are worked out at a time
+_SPAN = 16384  # rows that a thread is given
 
 
 def unit_keys(features: Rows, labels: NDArray[Any], decimals: int | None = None) -> Keys:
@@ -89,3 +96,102 @@ def keyed_generator(*parts: int | str | bytes) -> np.random.Generator:
         digest.update(len(raw).to_bytes(8, "little") + raw)
     entropy = int.from_bytes(digest.digest(), "little")
     return np.random.default_rng(np.random.SeedSequence(entropy))
+
+
+def feature_keys(features: Rows) -> Keys:
+    """Hash each row of features, rounded to `DECIMALS`, whatever its label: rows are identical where these are."""
+    return row_keys(features, DECIMALS)
+
+
+def first_duplicates(keys: NDArray[np.generic]) -> Codes:
+    """For each row the first row with the same key."""
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return first[group].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixed:
+    """Tell of the directions of some rows whether they are zero, and a sum that differs for most of them."""
+
+    vectors: Rows
+    factors: NDArray[np.uint64]
+
+    def __call__(self, span: tuple[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        points, mixed = [], []
+        for at in range(*span, _PART):
+            part = directions(self.vectors[at : min(at + _PART, span[1])])
+            part += 0.0  # -0.0 and 0.0 are the same direction
+            points.append(part.any(axis=1))
+            mixed.append((part.view(np.uint64) * self.factors).sum(axis=1))
+        return np.concatenate(points), np.concatenate(mixed)
+
+
+class DistinctRows:
+    """The different directions among rows: ``distinct`` are the first rows of each, ``first[i]`` is row i's.
+
+    Directions are computed where they are read (``[a:b]``, ``[places]``), in float64. ``sample_seed`` depends on all
+    rows, so that no submitter can foresee which of them a sample holds.
+    """
+
+    def __init__(self, vectors: Rows) -> None:
+        self.vectors = vectors
+        n = len(vectors)
+        self.first, points = np.arange(n), np.zeros(n, dtype=bool)
+        mixed = np.empty(n, dtype=np.uint64)
+        random = np.random.default_rng(0).integers(1 << 63, size=vectors.shape[1], dtype=np.uint64)
+        factors = np.bitwise_or(random, np.uint64(1))  # odd, so that no bit is lost
+        spans = [(at, min(at + _SPAN, n)) for at in range(0, n, _SPAN)]
+        for (start, stop), found in zip(
+            spans, over_blocks(_Mixed(vectors, factors), spans, n), strict=True
+        ):
+            points[start:stop], mixed[start:stop] = found
+        self.sample_seed = int(mixed.sum())
+        used = np.flatnonzero(points)
+        first = used[first_duplicates(mixed[used])]
+        if not self._are_equal(used[first < used], first[first < used]):
+            # Somebody has made rows that the sums cannot tell apart.
+            first = used[first_duplicates(self._digests(used))]
+        self.first[used] = first
+        self.distinct = used[first == used]
+
+    def __len__(self) -> int:
+        return len(self.distinct)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many there are, and how many numbers each has."""
+        return len(self.distinct), self.vectors.shape[1]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self.shape[1]
+
+    def __getitem__(self, key: slice | Codes) -> Features:
+        """Directions of some of the different rows; those that lie together are read without a list of places."""
+        place = self.distinct[key]
+        if isinstance(key, slice) and len(place) and place[-1] - place[0] == len(place) - 1:
+            return directions(self.vectors[int(place[0]) : int(place[-1]) + 1])
+        return directions(self.vectors[place])
+
+    @cached_property
+    def digests(self) -> Keys:
+        """Sha256 of each."""
+        return self._digests(self.distinct)
+
+    def _digests(self, rows: Codes) -> Keys:
+        parts = (
+            row_keys(directions(self.vectors[rows[at : at + _PART]]))
+            for at in range(0, len(rows), _PART)
+        )
+        return np.concatenate([np.empty(0, dtype="S64"), *parts])
+
+    def _are_equal(self, one: Codes, other: Codes) -> bool:
+        """Tell whether rows have the same direction, pair by pair."""
+        return all(
+            np.array_equal(
+                directions(self.vectors[one[at : at + _PART]]),
+                directions(self.vectors[other[at : at + _PART]]),
+            )
+            for at in range(0, len(one), _PART)
+        )

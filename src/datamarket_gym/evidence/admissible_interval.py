@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.content_keys import keyed_generator
+from datamarket_gym.data.content_keys import DistinctRows, keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
 from datamarket_gym.data.labels import are_numbers, unlabelled
 from datamarket_gym.data.submission import Submission
@@ -47,7 +47,7 @@ from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError, require_count, require_extra, require_in
 from datamarket_gym.evidence.graph import Edges, components, star
 from datamarket_gym.evidence.layers.content import COSINE, require_directions
-from datamarket_gym.evidence.similarity_bounds import DistinctRows
+from datamarket_gym.evidence.leakage import cosines
 from datamarket_gym.evidence.spanning_forest import Pairs, similar_pairs
 from datamarket_gym.execution.arrays import Codes, Features, Values
 from datamarket_gym.execution.progress import SILENT, Progress
@@ -192,12 +192,6 @@ def same_class_similarities(unit: UnitVectors, code: Codes, seed: int) -> Values
     ).astype(np.float64)
 
 
-def variants_for(pool: Embeddings) -> str:
-    """Noisy copies of these units: noise of 2 % of a median vector, whatever the length of vectors."""
-    norm = float(np.median(np.linalg.norm(pool.vectors, axis=1)))
-    return f"near_duplicate_2x_sybils@{0.02 * norm:.3g}"
-
-
 def variant_similarities(
     pool: Embeddings, attack: Attack, rows: Codes, seed: int, encoder: str = "",
     content: dict[str, NDArray[np.object_]] | None = None,
@@ -226,14 +220,11 @@ def variant_similarities(
         )
     position = {unit: row for row, unit in enumerate(ids.tolist())}
     source = [position[unit] for unit in attacked.truth.source[made].tolist()]
-    return _cosines(sample.features[source], attacked.submission.features[made])
+    return cosines(sample.features[source], attacked.submission.features[made])
 
 
-def _cosines(first: Features, second: Features) -> Values:
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    cosines: Values = np.einsum("ij,ij->i", first, second) / lengths
-    return cosines
-
+FORMATS = (".png", ".svg", ".pdf")
+"""Image files that a plot is written to."""
 
 STEP = 0.02
 """Grid on which floors are reported, as in the paper."""
@@ -368,8 +359,15 @@ class Admissibility(Shown):
             limit=self.cutoff,
         )
 
+    def save_plot(self, path: Path) -> None:
+        """Write the plot to an image file; needs matplotlib."""
+        if path.suffix not in FORMATS:
+            raise DataMarketError(f"cannot draw {path.suffix!r}; use {', '.join(FORMATS)}")
+        require_extra("matplotlib", "figures")
+        self.plot().savefig(path, dpi=150)
+
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, with the time and a hash of everything but the time."""
+        """Return all of it as plain values, with the time and a hash of everything but the time."""
         values = asdict(replace(self, alike=_NONE, copies=_NONE))
         del values["alike"], values["copies"]
         values["curve_theta"] = [round(float(t), 6) for t in self.curve_theta]
@@ -544,31 +542,3 @@ def _own_identities(unit: UnitVectors, pool: Embeddings) -> Merges:
         )
     rows: Sequence[Codes] = [np.flatnonzero(owner == i) for i in range(len(names))]
     return merges(highest_between(unit, rows))
-
-
-FORMATS = (".png", ".svg", ".pdf")
-
-
-def draw(found: Admissibility, path: Path) -> None:
-    """Draw the check into an image file."""
-    if path.suffix not in FORMATS:
-        raise DataMarketError(f"cannot draw {path.suffix!r}; use {', '.join(FORMATS)}")
-    require_extra("matplotlib", "figures")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
-    axes = figure.add_subplot()
-    low, high = found.interval
-    if high > low:
-        axes.axvspan(low, high, color="tab:green", alpha=0.15, label="admissible")
-    axes.plot(found.curve_theta, found.curve, color="tab:blue", label="mixed components (simulated)")
-    axes.axhline(found.cutoff, color="tab:blue", linestyle=":", linewidth=1, label="cutoff")
-    axes.axvline(found.pairwise_floor, color="tab:orange", linestyle="--", label="pairwise floor (p90)")
-    axes.axvline(found.chaining_floor, color="tab:red", linestyle="--", label="chaining floor")
-    axes.axvline(found.near_duplicate_p10, color="black", linestyle="-.", label="variants (p10)")
-    axes.set(xlim=(0, 1.01), ylim=(-0.02, 1.02), xlabel="cosine threshold", ylabel="share of components")
-    axes.set_title(
-        f"{found.units} units, {found.partition} partition, variants {found.variants}", fontsize=9
-    )
-    axes.legend(fontsize=8, loc="center left")
-    figure.savefig(path, dpi=150)

@@ -1,31 +1,27 @@
-"""Seniority: which of two units was first. By submission time; units of equal time by lot, never by name.
+"""Seniority, and the evidence graph: units as nodes, evidence as edges, connected components as clusters.
 
-A lot must not be foreseeable, or whoever copies a unit at the same time varies the copy until it wins (a hash that
-everybody can compute takes twenty tries). So it is an HMAC of the unit's content under a text that is known only
-once submissions have closed: the mechanism's seed and beacon. It stays a function of content: renaming or
-reordering units changes nothing. Units alike in time and content cannot be told apart and share one rank.
+Seniority says which of two units was first: by submission time, at equal times at random, never by name. The random
+order must not be foreseeable, or whoever copies a unit at the same time varies the copy until it wins (a hash that
+everybody can compute takes twenty tries). So it is an HMAC of the unit's content under a text that is known only once
+submissions have closed: the mechanism's seed and beacon. It stays a function of content: renaming or reordering units
+changes nothing. Units alike in time and content cannot be told apart and share one rank.
 
-EvidenceGraph: units as nodes, evidence as edges, connected components as attribution clusters.
+Evidence says which units are the same attribution object, and why. A layer returns edges between units. Each edge keeps
+its reason and its score. Layers may return a spanning star instead of all pairs of a group: only the connected
+components matter. Where the first units are acquired ones (`View.n_acquired`), paths do not count: each new unit that
+matches one of them needs an edge of its own, which a star around the first of a group has.
 
-Evidence says which units are the same attribution object, and why. A layer returns edges between
-units. Each edge keeps its reason and its score. Layers may return a spanning star instead of all
-pairs of a group: only the connected components matter. Where units are settled (`View`), paths do not count: each of
-the others that is tied to one of them needs an edge of its own, which a star around the first of a group has.
+Where times do not say who was first, no rule can tell a copy from its original. Copies of a unit and the unit itself
+are then alike in everything that a mechanism may see: names decide nothing, and content favours neither. Identical ones
+share, similar ones are ordered at random, so k copies take k / (k + 1) of the unit's pay, certainly or on average.
 
-Whether times say who was first. Where they do not, no rule can tell a copy from its original.
-
-Copies of a unit and the unit itself are then alike in everything that a mechanism may see: names decide
-nothing, and content favours neither. Identical ones share, similar ones draw lots, so k copies take
-k / (k + 1) of the unit's pay, certainly or on average, whatever the rule.
-
-Collapse: similarity evidence that takes much of a market for one unit.
-
-The rule: the largest cluster holds at least ten different units, from several identities, and more than a
-quarter of all; or, where units play, a tenth as many clusters as different units or fewer are left, as where
-each class becomes one. Copies are no collapse: exact ones count once, and clusters of somebody's noisy copies
-are as small as the number of copies of one unit. Ten, because in a tiny market a few copies are a quarter of it.
-Only layers that take likeness for sameness are judged. Where identities are the players, a single match joins all that
-two of them submitted: there the market has collapsed if at most half as many clusters as identities are left.
+Collapse: similarity evidence that takes much of a market for one unit. The rule: the largest cluster holds at least ten
+different units, from several identities, and more than a quarter of all; or, in unit-level games, a tenth as many
+clusters as different units or fewer are left, as where each class becomes one. Copies are no collapse: exact ones count
+once, and clusters of somebody's noisy copies are as small as the number of copies of one unit. Ten, because in a tiny
+market a few copies are a quarter of it. Only layers that match by similarity are examined. In identity-level games a
+single match joins all that two identities submitted: there the market has collapsed if at most half as many clusters as
+identities are left.
 """
 
 from __future__ import annotations
@@ -48,6 +44,7 @@ from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Screen, Shown, counted
 from datamarket_gym.errors import (
     MarketWarning,
+    NothingNewError,
     OracleRequiredError,
     ParameterError,
     SubmissionError,
@@ -61,42 +58,54 @@ from datamarket_gym.plots import plot_clusters
 from datamarket_gym.registry import Component, Kind, name_of
 
 
-def seniority_ranks(submission: Submission, lot: str) -> Codes:
-    """The place of each unit in the order of ownership, from 0; equal only for twins in time and content.
+def seniority_ranks(submission: Submission, tie_breaker: str) -> Codes:
+    """Rank units in the order of ownership, from 0; ranks are equal only for twins in time and content.
 
-    Every stage asks for it, so it is remembered with the submission, and cannot be written to.
+    Every stage asks for the ranks, so they are kept with the submission, and cannot be written to.
+
+    Parameters
+    ----------
+    submission : Submission
+        The units.
+    tie_breaker : str
+        The text under which random tie-breaking orders units of equal time.
+
+    Returns
+    -------
+    numpy.ndarray
+        The rank of each unit.
     """
-    known: dict[str, Codes] = submission.__dict__.setdefault("seniority", {})
-    if lot not in known:
-        known[lot] = _ranks(submission, lot)
-        known[lot].flags.writeable = False
-    return known[lot]
+    ranks: dict[str, Codes] = submission.__dict__.setdefault("seniority", {})
+    if tie_breaker not in ranks:
+        ranks[tie_breaker] = _ranks(submission, tie_breaker)
+        ranks[tie_breaker].flags.writeable = False
+    return ranks[tie_breaker]
 
 
-def _ranks(submission: Submission, lot: str) -> Codes:
+def _ranks(submission: Submission, tie_breaker: str) -> Codes:
     times, moment, count = np.unique(submission.times, return_inverse=True, return_counts=True)
     if len(times) == len(submission):
         return moment.astype(np.int64)
-    drawn = np.zeros(len(submission), dtype="S32")
-    tied = np.flatnonzero(count[moment] > 1)
-    drawn[tied] = [tie_break_key(key, lot) for key in submission.keys[tied].tolist()]
-    order = np.lexsort((drawn, moment))
-    after, drawn = moment[order], drawn[order]
-    new = np.r_[False, (after[1:] != after[:-1]) | (drawn[1:] != drawn[:-1])]
+    draw = np.zeros(len(submission), dtype="S32")
+    equal = np.flatnonzero(count[moment] > 1)
+    draw[equal] = [tie_break_key(key, tie_breaker) for key in submission.keys[equal].tolist()]
+    order = np.lexsort((draw, moment))
+    after, draw = moment[order], draw[order]
+    new = np.r_[False, (after[1:] != after[:-1]) | (draw[1:] != draw[:-1])]
     ranks = np.empty(len(submission), dtype=np.int64)
     ranks[order] = np.cumsum(new)
     return ranks
 
 
-def tie_break_key(key: bytes, lot: str) -> bytes:
-    """The lot that a unit's content key draws; the smallest comes first."""
+def tie_break_key(key: bytes, tie_breaker: str) -> bytes:
+    """Draw for a unit's content key; of units of equal time the one with the smallest draw comes first."""
     # numpy's fixed-width bytes drop trailing zeros, so the digest ends in a sign that is none.
-    return hmac.digest(lot.encode(), key, hashlib.sha256)[:31] + b"."
+    return hmac.digest(tie_breaker.encode(), key, hashlib.sha256)[:31] + b"."
 
 
 @dataclass(frozen=True, eq=False)
 class Edges(Shown):
-    """Pairs of units (row numbers) with the reason that ties them and its score."""
+    """Pairs of units (row numbers) with the reason why they match and its score."""
 
     left: Codes
     right: Codes
@@ -110,13 +119,13 @@ class Edges(Shown):
     def of(
         left: NDArray[np.int64], right: NDArray[np.int64], reason: str, score: Values | float = 1.0
     ) -> Edges:
-        """Edges that share one reason."""
+        """Make edges that share one reason."""
         scores = np.broadcast_to(np.asarray(score, dtype=np.float64), (len(left),))
         return Edges(left, right, scores, np.full(len(left), reason))
 
     @staticmethod
     def concat(parts: Sequence[Edges]) -> Edges:
-        """All edges of several layers."""
+        """Join the edges of several layers."""
         return Edges(
             np.concatenate([p.left for p in parts]).astype(np.int64),
             np.concatenate([p.right for p in parts]).astype(np.int64),
@@ -125,11 +134,11 @@ class Edges(Shown):
         )
 
     def where(self, chosen: NDArray[np.bool_] | Codes) -> Edges:
-        """Some of the edges (a mask or places), in that order."""
+        """Select edges (a mask or places), in that order."""
         return Edges(self.left[chosen], self.right[chosen], self.score[chosen], self.reason[chosen])
 
     def once(self) -> Edges:
-        """Each pair once per reason with its best score, the smaller row first, in order of rows.
+        """Keep each pair once per reason with its best score, the smaller row first, in order of rows.
 
         Matches are the same however many layers found them and in whatever order.
         """
@@ -150,12 +159,47 @@ class Edges(Shown):
 
 
 @dataclass(frozen=True, eq=False)
+class AcquiredMatches(Shown):
+    """New units that were acquired before: ``unit[i]`` matches the row ``old[i]`` of the acquired data, and why."""
+
+    unit: Codes
+    old: Codes
+    score: Values
+    reason: Text
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    @staticmethod
+    def none() -> AcquiredMatches:
+        """No unit was acquired before."""
+        empty = np.empty(0, dtype=np.int64)
+        return AcquiredMatches(empty, empty, np.empty(0), np.empty(0, dtype=np.str_))
+
+    def where(self, chosen: NDArray[np.bool_] | Codes) -> AcquiredMatches:
+        """Some of them (a mask or places), in that order."""
+        return AcquiredMatches(
+            self.unit[chosen], self.old[chosen], self.score[chosen], self.reason[chosen]
+        )
+
+    def others(self, n: int) -> Codes:
+        """Return the rows of n that are new; refuse a submission without any."""
+        rows = np.setdiff1d(np.arange(n), self.unit)
+        if not len(rows):
+            raise NothingNewError(
+                "every unit matches one that was acquired before, so nothing is left to pay for: was this period, or "
+                "this file, paid already?"
+            )
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
 class View(Shown):
     """What a layer sees: the submission and, per unit, the node (unit, batch or identity) it is in.
 
-    Two units of one node are tied already, so edges inside a node may be left out. The oracle is
-    handed over only to layers that declare ``needs_oracle``. Where the first ``settled`` units are of earlier periods,
-    ties between one of them and one of the others alone are asked for. ``nearest`` is what is known
+    Two units of one node belong together already, so edges inside a node may be left out. The oracle is
+    handed over only to layers that declare ``needs_oracle``. Where the first ``n_acquired`` units are of earlier
+    periods, only matches between one of them and one of the others are asked for. ``nearest`` is what is known
     of nearest earlier units from another market; it saves work and changes nothing.
     """
 
@@ -164,17 +208,17 @@ class View(Shown):
     node: Codes
     seed: int = 0
     oracle: GroundTruth | None = None
-    lot: str = ""
-    settled: int = 0
+    tie_breaker: str = ""
+    n_acquired: int = 0
     nearest: NearestRows | None = None
 
     @cached_property
     def rank(self) -> Codes:
-        """Each unit's seniority: by time, and by ``lot`` among units of equal time."""
-        return seniority_ranks(self.submission, self.lot)
+        """Each unit's seniority: by time, and at random among units of equal time."""
+        return seniority_ranks(self.submission, self.tie_breaker)
 
     def truth(self, layer: EvidenceLayer) -> GroundTruth:
-        """The ground truth, aligned with the submission; an error where there is none."""
+        """Return the ground truth, aligned with the submission; refuse where there is none."""
         if self.oracle is None:
             raise OracleRequiredError(
                 f"evidence {name_of(layer)!r} asks an oracle, but there is no ground truth here; "
@@ -184,26 +228,39 @@ class View(Shown):
 
 
 class EvidenceLayer(Component, ABC):
-    """Plug point ``evidence``: a frozen dataclass that ties units together."""
+    """Plug point ``evidence``: a frozen dataclass that matches units."""
 
     needs_oracle: ClassVar[bool] = False
     needs_content: ClassVar[str] = ""
     """The raw content it compares ("text" or "image", a metadata column); most layers need none."""
     by_similarity: ClassVar[bool] = False
-    """Whether it takes likeness for sameness, and may so tie the honest: a collapse is then told."""
+    """Whether it matches by similarity, and so may match honest units: a collapse is then warned of."""
     same_content: ClassVar[bool] = True
-    """Whether tied units are the same thing; not so where people are tied, who sell other things in later periods."""
+    """Whether matched units are the same thing; not so where people are matched, who sell other things later."""
 
     @abstractmethod
     def edges(self, view: View) -> Edges:
-        """Edges between units of different nodes."""
+        """Return edges between units of different nodes."""
 
 
 LAYERS: Kind[EvidenceLayer] = Kind("evidence", EvidenceLayer)
 
 
 def star(groups: Codes, reason: str) -> Edges:
-    """Tie all units that share a group code to the first of the group."""
+    """Match all units that share a group code to the first of the group.
+
+    Parameters
+    ----------
+    groups : numpy.ndarray
+        The group of each unit.
+    reason : str
+        Why units of a group match.
+
+    Returns
+    -------
+    Edges
+        One edge for each unit but the first of each group.
+    """
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     starts = np.ones(len(order), dtype=bool)
@@ -219,15 +276,16 @@ GRANULARITIES = ("unit", "batch", "identity")
 class Clusters(Shown):
     """The cluster of each unit (0..K-1), the edges that made them, and the submission they divide.
 
-    ``lot`` is what units of equal time drew lots under (see `evidence.order`). Neither it, which may be made of secret
-    rows that are used again, nor the submission is part of the record on disk: clusters read from a file have none.
+    ``tie_breaker`` is the text under which units of equal time were ordered (`seniority_ranks`). Neither it, which may
+    be made of secret rows that are used again, nor the submission is part of the record on disk: clusters read from a
+    file have none.
     """
 
     label: Codes
     edges: Edges
     granularity: str
     submission: Submission | None = field(default=None, repr=False, metadata={"recorded": False})
-    lot: str = field(default="", repr=False, metadata={"recorded": False})
+    tie_breaker: str = field(default="", repr=False, metadata={"recorded": False})
 
     @cached_property
     def n_clusters(self) -> int:
@@ -235,11 +293,11 @@ class Clusters(Shown):
         return int(self.label.max()) + 1
 
     def members(self, cluster: int) -> Codes:
-        """Row numbers of a cluster's units."""
+        """Return the row numbers of a cluster's units."""
         return np.flatnonzero(self.label == cluster)
 
     def screen(self) -> Screen:
-        """The largest clusters."""
+        """Show the largest clusters."""
         sizes = np.bincount(self.label)
         largest = np.argsort(-sizes, kind="stable")
         title = (
@@ -285,17 +343,39 @@ class EvidenceGraph:
         truth: GroundTruth | None = None,
         seed: int = 0,
         known: Edges | None = None,
-        lot: str = "",
-        settled: int = 0,
+        tie_breaker: str = "",
+        n_acquired: int = 0,
         nearest: NearestRows | None = None,
     ) -> Clusters:
-        """Clusters of a profile under an evidence layer, named as in ``cosine@0.99``.
+        """Cluster a profile by an evidence layer, named as in ``cosine@0.99``.
 
-        ``threshold`` sets the layer's theta. Layers that ask the ground truth need ``truth``, or a
-        `SubmittedProfile` that carries it; all others are never shown it. ``known`` ties hold besides
-        those that the layer finds. ``lot`` is what units of equal time draw lots under. Where the first
-        ``settled`` units are of earlier periods, only ties of others to them count. ``nearest`` is what is
-        known of nearest earlier units; it changes nothing.
+        Parameters
+        ----------
+        submitted_profile : Submission or SubmittedProfile
+            The units.
+        oracle : str or EvidenceLayer
+            The evidence.
+        threshold : float, optional
+            The layer's theta, where the evidence does not say it.
+        granularity : {"unit", "batch", "identity"}
+            The nodes of the graph.
+        truth : GroundTruth, optional
+            For layers that ask the ground truth; a `SubmittedProfile` carries its own. No other layer is shown it.
+        seed : int
+            Seed of layers that draw.
+        known : Edges, optional
+            Edges that hold besides those that the layer finds.
+        tie_breaker : str
+            The text under which random tie-breaking orders units of equal time.
+        n_acquired : int
+            How many of the first units were acquired before; then only edges between them and the others count.
+        nearest : NearestRows, optional
+            Nearest earlier units that are known already; saves work and changes nothing.
+
+        Returns
+        -------
+        Clusters
+            The connected components, and the edges that made them.
         """
         require_choice("granularity", granularity, GRANULARITIES)
         require_instance(
@@ -307,21 +387,26 @@ class EvidenceGraph:
             truth = submitted_profile.truth if truth is None else truth
         else:
             submission = submitted_profile
-        require_in("settled", settled, 0, len(submission) - 1)
+        require_in("n_acquired", n_acquired, 0, len(submission) - 1)
         layer = _layer(oracle, threshold)
         node = _nodes(submission, granularity)
         shown = truth if layer.needs_oracle else None
-        edges = layer.edges(View(submission, granularity, node, seed, shown, lot, settled, nearest))
+        edges = layer.edges(
+            View(submission, granularity, node, seed, shown, tie_breaker, n_acquired, nearest)
+        )
         everything = edges if known is None else Edges.concat([edges, known])
-        if settled:
-            everything = everything.where((everything.left < settled) != (everything.right < settled))
-        return clusters_by(submission, everything.once(), granularity, lot)
+        if n_acquired:
+            old_left, old_right = everything.left < n_acquired, everything.right < n_acquired
+            everything = everything.where(old_left != old_right)
+        return clusters_by(submission, everything.once(), granularity, tie_breaker)
 
 
-def clusters_by(submission: Submission, edges: Edges, granularity: str, lot: str = "") -> Clusters:
-    """The clusters that these ties, and no others, make of a submission."""
+def clusters_by(
+    submission: Submission, edges: Edges, granularity: str, tie_breaker: str = ""
+) -> Clusters:
+    """Return the clusters that these edges, and no others, make of a submission."""
     label = components(_nodes(submission, granularity), edges)
-    return Clusters(label, edges, granularity, submission, lot)
+    return Clusters(label, edges, granularity, submission, tie_breaker)
 
 
 def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLayer:
@@ -352,7 +437,7 @@ def _nodes(submission: Submission, granularity: str) -> Codes:
 
 
 def components(node: Codes, edges: Edges) -> Codes:
-    """The connected component of each unit, where ``node`` says which units are tied anyway."""
+    """Find the connected component of each unit; ``node`` says which units belong together anyway."""
     if not len(edges):
         return node.copy()
     from scipy.sparse import coo_array
@@ -364,8 +449,8 @@ def components(node: Codes, edges: Edges) -> Codes:
     return connected_components(graph, directed=False)[1].astype(np.int64)[node]
 
 
-def nobody_first(submission: Submission) -> str | None:
-    """What to say where the times put nobody first: there are none, or all are equal; else None.
+def describe_missing_times(submission: Submission) -> str | None:
+    """Say that the times put nobody first: there are none, or all are equal; None where they do.
 
     An identity alone has nobody to be earlier than.
     """
@@ -385,7 +470,7 @@ LEAST_UNITS = 10
 
 @dataclass(frozen=True)
 class CollapsedMarket:
-    """What one cluster swallowed: different units and identities, of how many."""
+    """What one cluster holds: different units and identities, of how many."""
 
     evidence: str
     units: int
@@ -395,9 +480,18 @@ class CollapsedMarket:
     identities: int
     checked: bool
 
+    by_identity: bool = False
+
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """The numbers and the remedy."""
+        if self.by_identity:
+            return (
+                f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, the "
+                f"largest of {self.largest_identities:,}: identities are the players, so one match between two of them "
+                "joins all their units, and a cluster is paid as one. Use granularity='unit', where only the matched "
+                f"units are joined, or a higher threshold. {self.remedy}"
+            )
         return (
             f"{self.evidence} makes {self.clusters:,} clusters of {self.units:,} different units, and one of them "
             f"holds {self.largest:,} units of {self.largest_identities:,} of {self.identities:,} identities: "
@@ -414,99 +508,72 @@ class CollapsedMarket:
                 "they are no copies"
             )
         if not any(name in self.evidence for name in ("cosine", "lineage")):
-            return "Ask it for closer likeness; exact_hash ties identical units alone"
+            return "Ask it for closer similarity; exact_hash matches identical units alone"
         return (
             "`datamarket theta` says which threshold these embeddings allow, for lineage and for components; "
-            "lineage@auto takes the first, and exact_hash ties identical units alone"
+            "lineage@auto takes the first, and exact_hash matches identical units alone"
         )
-
-
-@dataclass(frozen=True)
-class MergedIdentities(CollapsedMarket):
-    """Identity-level evidence that left at most half as many clusters as there are identities."""
-
-    @property
-    def words(self) -> str:
-        """The numbers and the remedy."""
-        return (
-            f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, the "
-            f"largest of {self.largest_identities:,}: identities are the players, so one match between two of them "
-            "joins all their units, and a cluster is paid as one. Use granularity='unit', where only the matched units "
-            f"are joined, or a higher threshold. {self.remedy}"
-        )
-
-
-def _merged_identities(
-    evidence: str, submission: Submission, clusters: Clusters, checked: bool
-) -> MergedIdentities | None:
-    identities = len(submission.identities)
-    if identities < 2 or clusters.n_clusters > identities / 2:
-        return None
-    first = np.unique(submission.identity_codes, return_index=True)[1]
-    sizes = np.bincount(clusters.label)
-    return MergedIdentities(
-        evidence,
-        len(np.unique(submission.keys)),
-        clusters.n_clusters,
-        int(sizes.max()),
-        int(np.bincount(clusters.label[first]).max()),
-        identities,
-        checked,
-    )
 
 
 @contextmanager
 def suppress_market_warnings(kind: type[MarketWarning] = MarketWarning) -> Iterator[None]:
-    """No warning of this kind inside: for attacks on a market of which it was told when all were honest."""
+    """Suppress warnings of a kind: for attacks on a market that was warned of when all were honest."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", kind)
         yield
 
 
 @contextmanager
-def told_at_the_end() -> Iterator[list[MarketWarning]]:
-    """Keeps the first warning of each kind and mechanism, instead of showing any."""
-    told: list[MarketWarning] = []
+def collect_market_warnings() -> Iterator[list[MarketWarning]]:
+    """Collect the first warning of each kind and mechanism, instead of showing any."""
+    collected: list[MarketWarning] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MarketWarning)
         try:
-            yield told
+            yield collected
         finally:
-            warned = list(caught)
+            recorded = list(caught)
     first: dict[tuple[type, str], MarketWarning] = {}
-    for each in warned:
-        if isinstance(each.message, MarketWarning):
-            first.setdefault((type(each.message), each.message.mechanism), each.message)
+    for record in recorded:
+        if isinstance(record.message, MarketWarning):
+            first.setdefault((type(record.message), record.message.mechanism), record.message)
         else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    told += first.values()
+            warnings.warn_explicit(record.message, record.category, record.filename, record.lineno)
+    collected += first.values()
 
 
 def find_collapse(
-    evidence: str | EvidenceLayer, submission: Submission, clusters: Clusters, *, checked: bool
+    layer: EvidenceLayer, submission: Submission, clusters: Clusters, *, checked: bool
 ) -> CollapsedMarket | None:
-    """The collapse of a market under evidence; None where there is none, or none to speak of.
+    """Find the collapse of a market under evidence; None where there is none, or none to speak of.
 
-    ``checked`` says whether the evidence was settled by the honest price.
+    ``checked`` says whether the threshold was resolved by the false-match cost.
     """
-    layer, evidence = LAYERS.create(evidence), str(evidence)
     if not layer.by_similarity:
         return None
-    if clusters.granularity == "identity":
-        return _merged_identities(evidence, submission, clusters, checked)
-    first = np.unique(submission.keys, return_index=True)[1]
-    sizes = np.bincount(clusters.label[first])
+    by_identity, identities = clusters.granularity == "identity", len(submission.identities)
+    different = np.unique(submission.keys, return_index=True)[1]
+    sizes = np.bincount(clusters.label if by_identity else clusters.label[different])
     largest = int(sizes.argmax())
-    held = np.unique(submission.identity_codes[clusters.label == largest])
-    few = clusters.granularity == "unit" and clusters.n_clusters <= LEFT * len(first)
-    if sizes[largest] < LEAST_UNITS or len(held) < 2 or not (few or sizes[largest] > SHARE * len(first)):
+    members = np.unique(submission.identity_codes[clusters.label == largest])
+    if by_identity:
+        first = np.unique(submission.identity_codes, return_index=True)[1]
+        n_members = int(np.bincount(clusters.label[first]).max())
+        collapsed = identities >= 2 and clusters.n_clusters <= identities / 2
+    else:
+        n_members = len(members)
+        few = clusters.granularity == "unit" and clusters.n_clusters <= LEFT * len(different)
+        large = sizes[largest] >= LEAST_UNITS and n_members >= 2
+        collapsed = large and (few or sizes[largest] > SHARE * len(different))
+    if not collapsed:
         return None
     return CollapsedMarket(
-        evidence,
-        len(first),
+        str(layer),
+        len(different),
         clusters.n_clusters,
         int(sizes[largest]),
-        len(held),
-        len(submission.identities),
+        n_members,
+        identities,
         checked,
+        by_identity,
     )

@@ -1,4 +1,4 @@
-"""Leaks: submitted units that are validation rows, or nearly.
+"""Leak check: submitted units that are validation rows, or nearly.
 
 Validation rows decide what units are worth, so a unit that equals one is worth more than it teaches: whoever
 knows some and submits them is paid for knowing them. A unit is taken for a leaked row where
@@ -7,27 +7,40 @@ knows some and submits them is paid for knowing them. A unit is taken for a leak
 - it shares half of its word pairs with the row, where both have texts (exact Jaccard similarity), or
 - its cosine with the row, by features or by embeddings, reaches the level of near copies.
 
-The label does not count: a copied row under another label is a copied row. The level (`threshold.near_copies`) is
-measured on the rows, which nobody but the operator chooses, and takes one honest unit in two thousand for a copy.
-No submission moves the level, so a unit is a leak or not whatever else is submitted.
+The label does not count: a copied row under another label is a copied row. No submission moves the level, so a unit is
+a leak or not whatever else is submitted.
+
+The level of near copies (`copy_level`) is the cosine from which on two units are closer than strangers are, by a few
+honest rows alone. It lies half-way between two cosines, and not below the second:
+
+- copies: p10 of the cosine of a row with a copy of it under noise of 0.02 of a median vector;
+- strangers: what a small share of honest units reach with their nearest stranger (here one in two thousand). Where
+  units are that alike anyway (images, digits) copies lie below it, and it alone is the level.
+
+Among points of d dimensions, 1 - cosine to the nearest of n has a Weibull law,
+P(1 - cosine < x) = 1 - exp(-(x / s)^(d / 2)), and s^(d / 2) falls as 1 / n. The law is fitted to the median and the
+10th percentile of the distances between each row and its nearest other row, so that a few duplicates among the rows
+lift nothing; it then says what a small share of units reach, or the nearest of more units than there are rows.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.data.content_keys import DECIMALS, feature_keys, keyed_generator, unit_keys
+from datamarket_gym.data.labels import are_numbers, unlabelled
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Shown, counted, listed
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence.layers.minhash import ngrams
-from datamarket_gym.evidence.similarity_bounds import DECIMALS, content_keys
-from datamarket_gym.evidence.threshold import LabelledVectors, copy_level
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -42,16 +55,114 @@ from datamarket_gym.execution.parallel import over_blocks
 HIT = 5e-4
 """Share of honest units that the level takes for copies; near duplicates that data sets hold come on top."""
 JACCARD, _WORDS = 0.5, 2
-_TOLD = 5  # leaks that a sentence lists
+_LISTED = 5  # leaks that a sentence lists
 _LEAST = 20  # rows below which nothing is said of near copies
 _SAMPLE = 2000  # validation rows that the level is measured on
 _BLOCK = 8192
 _BEGINNING = 4  # columns by which most units are told from all rows
 _SLACK = 1e-4  # float32 products within this of the level are decided in float64
+_POOL = 20_000  # rows that are measured on
+_EQUAL = 1e-12  # directions closer than this are one
 
 
 @dataclass(frozen=True, eq=False)
-class HeldRows(Shown):
+class LabelledVectors:
+    """Embeddings of units with their classes; two are equal where their rows are, to the bit.
+
+    Numbers are no classes, and one class tells as little as none: neither is looked at.
+    """
+
+    vectors: Features
+    label: NDArray[Any] | None = None
+    classes: NDArray[Any] = field(init=False)  # empty texts where there are none
+
+    def __post_init__(self) -> None:
+        label = None if self.label is None or are_numbers(self.label) else self.label
+        differ = label is not None and len(np.unique(label)) > 1
+        object.__setattr__(self, "classes", label if differ else unlabelled(len(self.vectors)))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all rows in their order."""
+        text = repr((self.vectors.shape, self.vectors.dtype.str, self.classes.tolist()))
+        return hashlib.sha256(text.encode() + np.ascontiguousarray(self.vectors).tobytes()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LabelledVectors) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def pool(self) -> LabelledVectors:
+        """Take each unit once, in order of content, without vectors of zeros, which have no cosine."""
+        pointed = np.flatnonzero(self.vectors.any(axis=1))
+        keys = unit_keys(self.vectors[pointed], self.classes[pointed])
+        first = pointed[np.unique(keys, return_index=True)[1]]
+        rows: Codes = first[np.sort(keyed_generator("threshold").permutation(len(first))[:_POOL])]
+        return LabelledVectors(self.vectors[rows], self.classes[rows])
+
+
+def copy_cosines(vectors: Features, seed: int = 0, most: int | None = None) -> Values:
+    """Compute the cosines of half of the first ``most`` rows with two noisy copies of each.
+
+    The noise is 2 % of a median vector. These are the copies of ``near_duplicate_2x_sybils``.
+    """
+    sigma = float(f"{0.02 * float(np.median(np.linalg.norm(vectors, axis=1))):.3g}")
+    rows = np.arange(len(vectors))[:most]
+    chosen = keyed_generator(seed, "copied units", "provider_0").permutation(rows)
+    originals = vectors[np.sort(chosen[: max(1, round(len(rows) / 2))])]
+    noise = keyed_generator(seed, "copy noise", "provider_0")
+    return np.concatenate(
+        [
+            cosines(originals, originals + noise.normal(scale=sigma, size=originals.shape))
+            for _ in range(2)
+        ]
+    )
+
+
+def cosines(first: Features, second: Features) -> Values:
+    """Compute the cosine of each row of one matrix with the same row of another."""
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    found: Values = np.einsum("ij,ij->i", first, second) / lengths
+    return found
+
+
+def copy_level(rows: Features, share: float, times: float = 1.0) -> float | None:
+    """Measure the level of near copies: a ``share`` of honest units is that near to one of ``times`` as many.
+
+    None where one row in ten has an equal direction among the others: no direction then tells a copy.
+    """
+    strangers = stranger_level(directions(rows), share, times)
+    if strangers is None:
+        return None
+    return max(strangers, (strangers + float(np.quantile(copy_cosines(rows), 0.10))) / 2)
+
+
+def stranger_level(unit: Features, share: float, times: float = 1.0) -> float | None:
+    """Compute the cosine with its nearest stranger that a ``share`` of units reach, of ``times`` as many as rows.
+
+    None where one row in ten has an equal direction among the others.
+    """
+    middle, near = np.log(np.maximum(1.0 - np.quantile(nearest_others(unit), [0.5, 0.9]), _EQUAL))
+    if near == math.log(_EQUAL):
+        return None
+    at_half, at_tenth, at_share = (math.log(-math.log1p(-part)) for part in (0.5, 0.1, share))
+    slope = (middle - near) / (at_half - at_tenth)  # 2 / d
+    return 1.0 - math.exp(middle - slope * (at_half - at_share + math.log(times)))
+
+
+def nearest_others(unit: Features) -> Values:
+    """Compute the cosine of each row with the nearest other row."""
+    highest: Values = np.empty(len(unit))
+    for at in range(0, len(unit), _BLOCK):
+        block = unit[at : at + _BLOCK] @ unit.T
+        block[np.arange(len(block)), at + np.arange(len(block))] = -1.0
+        highest[at : at + _BLOCK] = block.max(axis=1)
+    return highest
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationContent(Shown):
     """The operator's validation rows (or ``whose`` rows), as far as units can be compared with them."""
 
     features: Features
@@ -90,8 +201,8 @@ class Leaks(Shown):
         """The places of the units that are no leaks."""
         return np.setdiff1d(np.arange(units), self.unit)
 
-    def words(self, shown: Callable[[str], str] = str) -> str:
-        """How many, of whom, and which rows most of all; ``shown`` makes names fit to be read."""
+    def message(self, shown: Callable[[str], str] = str) -> str:
+        """Say how many leaked, of whom, and which rows most of all; ``shown`` makes names fit to be read."""
         names = counted(len(np.unique(self.identity)), "identity", "identities")
         rows, times = np.unique(self.row, return_counts=True)
         most = int(times.argmax())
@@ -101,7 +212,7 @@ class Leaks(Shown):
                 f"{shown(name)} of {shown(who)} is row {row} ({by}, {likeness:.3f})"
                 for name, who, row, by, likeness in self.listed()
             ),
-            _TOLD,
+            _LISTED,
         )
         return (
             f"{counted(len(self), 'unit')} of {names} equal validation rows or nearly "
@@ -114,73 +225,60 @@ class Leaks(Shown):
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def find_leaks(submission: Submission, held: HeldRows) -> Leaks:
-    """The leaked units in order of their places, each with the first row it equals, or the nearest."""
-    best = _Best(len(submission))
-    for ours, theirs, name in _spaces(submission, held):
-        known = _known(LabelledVectors(theirs, np.zeros(len(theirs), dtype=np.int64)))
-        if known.level is not None:
-            best.offer(*_near(ours, known.directions, known.level), name)
-    best.offer(*_similar_texts(submission.metadata.get("text"), held.text), "text")
-    best.offer(*_identical(submission.features, held.features), "identical")
-    place = np.flatnonzero(best.row >= 0)
-    return Leaks(
-        place, submission.id[place], submission.identity[place], best.row[place], best.likeness[place],
-        best.by[place],
-    )  # fmt: skip
+def find_leaks(submission: Submission, validation: ValidationContent) -> Leaks:
+    """Find the leaked units, in their order, each with the first row it equals, or else the nearest."""
+    pairs = []
+    for ours, theirs, name in _spaces(submission, validation):
+        measured = _measure(LabelledVectors(theirs))
+        if measured.level is not None:
+            pairs.append((name, _near(ours, measured.directions, measured.level)))
+    pairs.append(("text", _similar_texts(submission.metadata.get("text"), validation.text)))
+    pairs.append(("identical", _identical(submission.features, validation.features)))
+    n = len(submission)
+    row, likeness, by = np.full(n, -1), np.zeros(n), np.full(n, "", dtype="<U9")
+    for name, (unit, nearest, how_much) in pairs:  # the later goes before the earlier
+        row[unit], likeness[unit], by[unit] = nearest, how_much, name
+    leaked = np.flatnonzero(row >= 0)
+    who, whose = submission.id[leaked], submission.identity[leaked]
+    return Leaks(leaked, who, whose, row[leaked], likeness[leaked], by[leaked])
 
 
-class _Best:
-    """The closest row of each unit so far; what is offered later goes before what was offered earlier."""
-
-    def __init__(self, units: int) -> None:
-        self.row: Codes = np.full(units, -1, dtype=np.int64)
-        self.likeness: Values = np.zeros(units)
-        self.by = np.full(units, "", dtype="<U9")
-
-    def offer(self, unit: Codes, row: Codes, likeness: Values, by: str) -> None:
-        self.row[unit], self.likeness[unit], self.by[unit] = row, likeness, by
-
-
-def _spaces(submission: Submission, held: HeldRows) -> Iterator[tuple[Features, Features, str]]:
+def _spaces(
+    submission: Submission, validation: ValidationContent
+) -> Iterator[tuple[Features, Features, str]]:
     """The vectors that both sides have: features, which are trained on, and embeddings."""
     for name in ("features", "embedding"):
-        ours, theirs = getattr(submission, name), getattr(held, name)
+        ours, theirs = getattr(submission, name), getattr(validation, name)
         if ours is None or theirs is None:
             continue
         if ours.shape[1] != theirs.shape[1]:
             raise SubmissionError(
-                f"column {name!r} has {ours.shape[1]} numbers per unit but the {held.whose} rows have "
+                f"column {name!r} has {ours.shape[1]} numbers per unit but the {validation.whose} rows have "
                 f"{theirs.shape[1]}; use the same encoder for both"
             )
         yield ours, theirs, name
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """What is worked out once for validation rows: from which cosine on a unit is a copy, and directions."""
+class _Measured:
+    """The cosine from which on a unit is a copy of a row (None where no direction tells), and the rows' directions."""
 
-    level: float | None  # None where no direction tells a copy
+    level: float | None
     directions: Features
 
 
-@lru_cache(maxsize=8)
-def _known(rows: LabelledVectors) -> _Known:
-    """Audits and experiments pay thousands of times on the same validation rows."""
-    return _Known(near_copy_level(rows.vectors), directions(rows.vectors))
+@lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same validation rows
+def _measure(rows: LabelledVectors) -> _Measured:
+    return _Measured(near_copy_level(rows.vectors), directions(rows.vectors))
 
 
 def near_copy_level(rows: Features) -> float | None:
-    """The cosine from which on a unit counts as a copy of a validation row.
+    """Measure the cosine from which on a unit counts as a copy of a validation row.
 
     None where no direction tells a copy: for too few rows, or where one in ten has an equal among the others.
     """
-    # Each content once, in its order: the order of rows does not matter.
-    pool = LabelledVectors(rows, np.zeros(len(rows), dtype=np.int64)).pool().vectors
-    pool = pool[np.linalg.norm(pool, axis=1) > 0][:_SAMPLE]
-    if len(pool) < _LEAST:
-        return None
-    return copy_level(pool, HIT)
+    pool = LabelledVectors(rows).pool().vectors[:_SAMPLE]
+    return None if len(pool) < _LEAST else copy_level(pool, HIT)
 
 
 Found = tuple[Codes, Codes, Values]
@@ -214,11 +312,11 @@ def _identical(units: Features, rows: Features) -> Found:
         some = some[np.isin(np.round(ours, DECIMALS), np.round(theirs, DECIMALS))]
     if not len(some):
         return _joined([])
-    names, first = np.unique(content_keys(rows), return_index=True)
+    names, first = np.unique(feature_keys(rows), return_index=True)
     found: list[Found] = []
     for at in range(0, len(some), _BLOCK):
         looked = some[at : at + _BLOCK]
-        keys = content_keys(units[looked])
+        keys = feature_keys(units[looked])
         place = np.minimum(np.searchsorted(names, keys), len(names) - 1)
         same = np.flatnonzero(names[place] == keys)
         found.append((looked[same], first[place[same]].astype(np.int64), np.ones(len(same))))

@@ -22,24 +22,24 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.content_keys import row_keys
+from datamarket_gym.data.content_keys import DECIMALS, feature_keys, first_duplicates, row_keys
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
 from datamarket_gym.evidence.layers.metadata import value_codes
-from datamarket_gym.evidence.similarity_bounds import DECIMALS, content_keys, evenly, first_duplicates
+from datamarket_gym.evidence.similarity_bounds import evenly
 from datamarket_gym.evidence.similarity_search import (
     NearestRows,
+    nearest_acquired,
     nearest_earlier,
     nearest_rows,
-    nearest_settled,
 )
 from datamarket_gym.execution.arrays import Codes, Rows, in_order
 from datamarket_gym.registry import OneOf, Range, register
 
 AUTO, NONE = "auto", "none"
 METADATA = "same metadata"
-_ASKED = 4096  # rows read at a time
+_BLOCK = 4096  # rows read at a time
 
 
 @register("evidence", "lineage")
@@ -47,8 +47,8 @@ _ASKED = 4096  # rows read at a time
 class Lineage(EvidenceLayer):
     """Match each unit with one earlier unit: an identical one, or else the most similar if it is similar enough.
 
-    ``auto`` leaves the threshold to the check on the operator's validation rows; it is settled before units are
-    tied. ``none`` ties identical features alone. With ``sources`` a unit whose column ``source`` names an earlier
+    ``auto`` leaves the threshold to the operator's validation rows; it is resolved before units are matched.
+    ``none`` matches identical features alone. With ``sources`` a unit whose column ``source`` names an earlier
     unit descends from that one instead; a source that is the unit's own id, unknown or not earlier says nothing.
     With ``metadata``, a column, a unit that agrees in it with an earlier unit descends from the first such one, unless
     a source is named. A vector of zeros is similar to nothing.
@@ -69,8 +69,8 @@ class Lineage(EvidenceLayer):
     def edges(self, view: View) -> Edges:
         """One edge for each unit that descends from another, from the parent to the child."""
         self._require_theta()
-        if view.settled:
-            return self._to_settled(view)
+        if view.n_acquired:
+            return self._edges_to_acquired(view)
         submission = view.submission
         codes = value_codes(submission, self.metadata) if self.metadata else None
         order = _order(view, codes)
@@ -81,7 +81,7 @@ class Lineage(EvidenceLayer):
             near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
             found = near >= 0
             parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
-        same = first_duplicates(content_keys(submission.features)[order])
+        same = first_duplicates(feature_keys(submission.features)[order])
         copy = same < np.arange(n)
         parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
         if codes is not None:
@@ -95,28 +95,28 @@ class Lineage(EvidenceLayer):
         child = np.flatnonzero(parent >= 0)
         return Edges(order[parent[child]], order[child], score[child], reason[child])
 
-    def _to_settled(self, view: View) -> Edges:
-        """One edge for each unit that equals a settled one, or whose nearest settled one is near enough."""
+    def _edges_to_acquired(self, view: View) -> Edges:
+        """One edge for each unit that equals an acquired one, or whose nearest acquired one is near enough."""
         places = np.arange(len(view.submission))
         old, new = (
-            view.submission.take(part) for part in (places[: view.settled], places[view.settled :])
+            view.submission.take(part) for part in (places[: view.n_acquired], places[view.n_acquired :])
         )
-        return self.ties_to(old, new)
+        return self.edges_to(old, new)
 
-    def ties_to(self, old: Submission, new: Submission, seen: Rows | None = None) -> Edges:
-        """The same of units that lie apart; rows of the new are counted after the old.
+    def edges_to(self, old: Submission, new: Submission, vectors: Rows | None = None) -> Edges:
+        """Match new units with acquired ones; rows of the new are counted after the old.
 
-        ``seen`` is what is compared of the old, where that is not their own vectors.
+        ``vectors`` is what is compared of the old, where that is not their own vectors.
         """
         self._require_theta()
         n = len(old)
         parent, score = np.full(len(new), -1), np.ones(len(new))
         reason = np.full(len(new), "lineage", dtype="<U10")
         if isinstance(self.theta, float | int):
-            parent, score = nearest_settled(
-                old.vectors if seen is None else seen, new.vectors, float(self.theta)
+            parent, score = nearest_acquired(
+                old.vectors if vectors is None else vectors, new.vectors, float(self.theta)
             )
-        copy, same = _settled_copies(old, new)
+        copy, same = _copies(old, new)
         parent[copy], score[copy], reason[copy] = same, 1.0, "exact_hash"
         child = np.flatnonzero(parent >= 0)
         return Edges(parent[child], n + child, score[child], reason[child])
@@ -126,11 +126,11 @@ class Lineage(EvidenceLayer):
             raise ParameterError(
                 "theta",
                 self.theta,
-                "it depends on the validation rows: pay by a mechanism, settle the mechanism first, or name a number",
+                "it depends on the validation rows: pay by a mechanism, resolve the threshold first, or name a number",
             )
 
     def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows:
-        """What the edges of a view without settled units rest on, to be kept (`View.nearest`)."""
+        """Return what the edges of a view without acquired units rest on, to be kept (`View.nearest`)."""
         if not isinstance(self.theta, float | int):
             return NearestRows.none()
         codes = value_codes(view.submission, self.metadata) if self.metadata else None
@@ -146,16 +146,16 @@ def _arranged(matrix: Rows, order: Codes) -> Rows:
     return arranged
 
 
-def _settled_copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
+def _copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
     """The new rows that equal an old one, rounded, and the first that they equal.
 
     Of the old only those are hashed that agree with a new one in the column that tells most of some new ones apart.
     """
-    some = np.round(new.features[evenly(np.arange(len(new)), _ASKED)], DECIMALS)
+    some = np.round(new.features[evenly(np.arange(len(new)), _BLOCK)], DECIMALS)
     telling = int(np.argmax([len(np.unique(column)) for column in some.T]))
     ours, theirs = (np.round(units.features[:, telling], DECIMALS) for units in (old, new))
     rows = np.flatnonzero(np.isin(ours, theirs))
-    keys = [content_keys(old.features[rows]), content_keys(new.features)]
+    keys = [feature_keys(old.features[rows]), feature_keys(new.features)]
     same = first_duplicates(np.concatenate(keys))[len(rows) :]
     copy = np.flatnonzero(same < len(rows))
     return copy, rows[same[copy]]
@@ -168,8 +168,8 @@ def _order(view: View, codes: Codes | None) -> Codes:
     if embedding is not None:
         _, group, count = np.unique(rank, return_inverse=True, return_counts=True)
         twins = np.flatnonzero(count[group] > 1)
-        for at in range(0, len(twins), _ASKED):
-            key[twins[at : at + _ASKED]] = row_keys(embedding[twins[at : at + _ASKED]])
+        for at in range(0, len(twins), _BLOCK):
+            key[twins[at : at + _BLOCK]] = row_keys(embedding[twins[at : at + _BLOCK]])
     return np.lexsort((key, rank) if codes is None else (codes, key, rank))
 
 

@@ -45,15 +45,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datamarket_gym.data.content_keys import DistinctRows
 from datamarket_gym.evidence.similarity_bounds import (
     Axes,
     Cells,
-    DistinctRows,
     Plan,
     RotatedRows,
-    drawn,
     evenly,
     levels_of,
+    sample_places,
     shares_left,
 )
 from datamarket_gym.execution.arrays import (
@@ -460,13 +460,13 @@ class _Part:
 
 _PART = 512  # old rows at a time: few enough to stay near the processor
 _BLOCK = 2048  # new rows that they are held against
-_PAIRS_SETTLED = 1 << 14  # candidates decided at a time
-_ASIDE_SETTLED = 1024  # pairs looked at one by one at a time
-_ASKED_SETTLED = 512  # old and new rows that say how many numbers to look at first
+_PAIRS_ACQUIRED = 1 << 14  # candidates decided at a time
+_ASIDE_ACQUIRED = 1024  # pairs looked at one by one at a time
+_SAMPLE_ACQUIRED = 512  # old and new rows that say how many numbers to look at first
 _WORTH = 1 << 14  # old rows from which on that is worth finding out
 
 
-def nearest_settled(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, Values]:
+def nearest_acquired(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, Values]:
     """For each new row the nearest old one, or -1 below ``least``, and their cosine."""
     height = max(_PART, -(-len(old) // available_cores()))
     spans = [(at, min(at + height, len(old))) for at in range(0, len(old), height)]
@@ -540,7 +540,8 @@ def _level(old: Rows, new: Rows, least: float) -> tuple[Axes, int]:
     if not levels or len(new) < width or len(old) < _WORTH:
         return Axes(None, ()), 0
     theirs, ours = (
-        directions(rows[drawn(np.arange(len(rows)), _ASKED_SETTLED, None)]) for rows in (old, new)
+        directions(rows[sample_places(np.arange(len(rows)), _SAMPLE_ACQUIRED, None)])
+        for rows in (old, new)
     )
     axes = Axes.of(np.concatenate([theirs, ours]), levels)
     bound = np.full(len(ours), np.float32(least) - slack_of(width), dtype=np.float32)
@@ -563,10 +564,10 @@ def _candidates(
                 + [
                     np.einsum(
                         "ij,ij->i",
-                        ours[row[at : at + _ASIDE_SETTLED]],
-                        theirs[column[at : at + _ASIDE_SETTLED]],
+                        ours[row[at : at + _ASIDE_ACQUIRED]],
+                        theirs[column[at : at + _ASIDE_ACQUIRED]],
                     )
-                    for at in range(0, len(row), _ASIDE_SETTLED)
+                    for at in range(0, len(row), _ASIDE_ACQUIRED)
                 ]
             )
             np.maximum.at(best, row, about - slack)
@@ -598,8 +599,8 @@ def _decided(old: Rows, new: Rows, kept: Candidates, best: Short, least: float) 
         return near, score
     row, column = still_near(kept, best)
     exact = np.empty(len(row))
-    for at in range(0, len(row), _PAIRS_SETTLED):
-        part = slice(at, at + _PAIRS_SETTLED)
+    for at in range(0, len(row), _PAIRS_ACQUIRED):
+        part = slice(at, at + _PAIRS_ACQUIRED)
         ours, theirs = directions(new[row[part]]), directions(old[column[part]])
         product = products(ours, theirs)
         product = np.where(product >= least, np.minimum(product, 1.0), -np.inf)

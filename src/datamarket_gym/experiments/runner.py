@@ -43,7 +43,7 @@ from datamarket_gym.errors import (
     RunError,
     UndatedMarketWarning,
 )
-from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import read_json, write_json
 from datamarket_gym.execution.parallel import Executor, Task, executor_of_steps, gpu_there, machine
 from datamarket_gym.execution.parallel import compute as named
@@ -232,7 +232,7 @@ def cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
     """The rows of a cell, with its seconds beside them."""
     spec = shared.spec
     started = time.perf_counter()
-    with looking_in(shared.data), told_at_the_end() as told:
+    with looking_in(shared.data), collect_market_warnings() as told:
         rows = compute(spec, task, seed, shared.engine)
     if not rows:
         raise DataMarketError(f"{spec.name}: nothing is left to run; check --only {spec.only!r}")

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import MECHANISMS, Mechanism, as_mechanism
+from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, from_toml
 from datamarket_gym.utilities.oracle import Utility
 
@@ -117,6 +117,31 @@ class Layout(Document):
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
 
+class Figure(Document):
+    """One figure: a panel for each metric and each value of the labels in ``facet`` and ``group``.
+
+    ``kind`` is "lines" along the label ``down``, one for each value of ``across``; "dots", a line of them for each
+    value of ``down``; "map", a heat map; or the name of a figure of its own in `datamarket_gym.experiments.presets`,
+    where ``labels`` names a function that adds labels to rows. Labels are separated by blanks. ``style`` goes to the
+    panels, ``columns`` of which stand side by side; ``beside`` names an experiment whose rows are shown too.
+    """
+
+    title: str
+    name: str = ""
+    kind: str = "lines"
+    metric: str | dict[str, str] = "gain"
+    down: str = ""
+    across: str = ""
+    facet: str = ""
+    group: str = ""
+    where: Where = {}
+    labels: str = ""
+    style: dict[str, Any] = {}
+    notes: list[str] = []
+    columns: int = 3
+    beside: str = ""
+
+
 class Ranges(Document):
     """Lowest and highest gain over the cells of some axes, among the rows of ``where``."""
 
@@ -133,8 +158,8 @@ def require_attacks(called: Mapping[str, str], attacks: Sequence[str]) -> None:
 class ExperimentSpec(Document):
     """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
 
-    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges`` and ``tables`` say how
-    results are shown; they do not decide them. ``called`` gives attacks, as ``attacks`` writes them, the names that
+    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges``, ``tables`` and ``figures`` say
+    how results are shown; they do not decide them. ``called`` gives attacks, as ``attacks`` writes them, the names that
     tables print. ``device`` "cuda" marks an experiment that a suite leaves out on a CPU.
     """
 
@@ -146,6 +171,7 @@ class ExperimentSpec(Document):
     pooled: list[str] = []
     ranges: Ranges | None = None
     tables: list[Layout] = []
+    figures: list[Figure] = []
     kind: str = "market"
     seeds: int = Field(default=50, ge=1)
     first_seed: int = Field(default=0, ge=0)
@@ -166,7 +192,7 @@ class ExperimentSpec(Document):
     @property
     def digest(self) -> str:
         """Hash of all that decides the results of a seed; which seeds are run is not part of it."""
-        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables"}
+        shown = {"title", "about", "suite", "device", "pooled", "ranges", "tables", "figures"}
         text = json.dumps(self.model_dump(exclude={*shown, "seeds", "first_seed"}), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -10,10 +10,15 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from datamarket_gym.analysis.metrics import CLEAR
 from datamarket_gym.execution.files import write_text
@@ -34,6 +39,9 @@ DEFAULT = (
     Layout(metric=["victim_loss", "victim_loss_sum", "theft"]),
 )
 """Without layouts: the gains, the paper's other metrics, and the harm."""
+
+_NO_BREAK = "\ue000"  # rich breaks lines at every kind of space
+_GAP, _NARROWEST, _WIDEST = 2, 15, 24  # letters: between columns, and of a column of a printed table
 
 Cell = tuple[str, ...]
 """What a cell says, in parts between which a line may end."""
@@ -267,6 +275,56 @@ def spans(seeds: Sequence[int]) -> str:
     ends = [at for at, (a, b) in enumerate(pairwise(seeds), 1) if b != a + 1]
     runs = [seeds[a:b] for a, b in pairwise([0, *ends, len(seeds)])]
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def as_text(tables: Sequence[Grid], width: int) -> str:
+    """Write tables and their legend as text; tables wider than that are cut into several."""
+    console = Console(file=StringIO(), width=width, markup=False, highlight=False, emoji=False)
+    for grid in tables:
+        console.print(grid.title)
+        labels = [
+            _column_width([name, *(line[i] for line, _ in grid.lines)])
+            for i, name in enumerate(grid.names)
+        ]
+        while sum(labels) + _GAP * len(labels) > width // 2:
+            labels[labels.index(max(labels))] -= 1
+        widths = [
+            _column_width([head, *(part for _, cells in grid.lines for part in cells[i])])
+            for i, head in enumerate(grid.heads)
+        ]
+        for columns in _split_columns(widths, width - sum(labels) - _GAP * len(labels)):
+            table = Table(
+                box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_edge=False
+            )
+            for name, size in zip(grid.names, labels, strict=True):
+                table.add_column(name, width=size, overflow="fold")
+            for i in columns:
+                table.add_column(grid.heads[i], width=widths[i], overflow="fold")
+            for line, cells in grid.lines:
+                table.add_row(
+                    *line,
+                    *(" ".join(part.replace(" ", _NO_BREAK) for part in cells[i]) for i in columns),
+                )
+            console.print(table)
+        console.print("\n".join(grid.notes) + "\n")
+    console.print(LEGEND)
+    text = console.file.getvalue().replace(_NO_BREAK, " ")  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _column_width(texts: Sequence[str]) -> int:
+    return min(max(_NARROWEST, *map(len, texts)), _WIDEST)
+
+
+def _split_columns(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+    """Yield the numbers of columns that fit side by side."""
+    columns: list[int] = []
+    for i in range(len(widths)):
+        if columns and sum(widths[j] + _GAP for j in [*columns, i]) > room:
+            yield columns
+            columns = []
+        columns.append(i)
+    yield columns
 
 
 def write_tables(spec: ExperimentSpec, rows: list[Row], out: Path) -> None:

@@ -39,7 +39,7 @@ from starlette.staticfiles import StaticFiles
 import datamarket_gym.explorer
 import datamarket_gym.explorer.payout.runs
 import datamarket_gym.market.market
-import datamarket_gym.mechanism.mechanism
+import datamarket_gym.mechanism.pipeline
 import datamarket_gym.utilities.coverage
 import datamarket_gym.utilities.logistic.classifier
 from datamarket_gym import __version__

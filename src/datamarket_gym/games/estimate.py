@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from datamarket_gym.data.content_keys import combined_key, keyed_generator
 from datamarket_gym.errors import ParameterError, require_count, require_instance
 from datamarket_gym.execution.arrays import CoalitionMatrix, Keys, Values
+from datamarket_gym.execution.progress import Watch, watch
 from datamarket_gym.games.exact import MAX_PLAYERS, Exact
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.permutation import Permutation
-from datamarket_gym.games.progress import Watch, watch
 from datamarket_gym.games.semivalues import (
     ESTIMATORS,
     SEMIVALUES,
@@ -63,18 +63,24 @@ class Auto(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        """Scores by the best method; ``method`` of the result names it."""
+        """Estimate scores by the best method; ``method`` of the result names it."""
+        return self.closed_form(game, semivalue) or self.choose(
+            game.n_players, semivalue, budget
+        ).estimate(game, semivalue, budget, rng)
+
+    def closed_form(self, game: Game, semivalue: Semivalue) -> Estimate | None:
+        """Compute scores by the game's formula; None where it has none."""
         values = game.closed_form(semivalue)
-        if values is not None:
-            cut, nobody = game.truncated(semivalue), np.zeros(game.n_players)
-            if cut is None:
-                return Estimate(values, nobody, 0, "closed form", samples=0)
-            method = f"closed form of the nearest {cut.nearest:,} (each score within {cut.within:.2g})"
-            return Estimate(values, nobody, 0, method, bias=cut.within, proven=True)
-        return self.choose(game.n_players, semivalue, budget).estimate(game, semivalue, budget, rng)
+        if values is None:
+            return None
+        cut, errors = game.truncated(semivalue), np.zeros(game.n_players)
+        if cut is None:
+            return Estimate(values, errors, 0, "closed form", samples=0)
+        method = f"closed form of the nearest {cut.nearest:,} (each score within {cut.within:.2g})"
+        return Estimate(values, errors, 0, method, bias=cut.within, proven=True)
 
     def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:
-        """The estimator for a game without closed form."""
+        """Choose the estimator of a game without closed form."""
         law = semivalue.size_law(n_players)
         if not law.all() and affordable(law, budget):
             return Stratified()  # enumerates just the sizes that count: leave-one-out asks K + 1
@@ -96,44 +102,75 @@ def estimate(
     samples: int = 256,
     seed: int = 0,
 ) -> Estimate:
-    """Scores with standard errors, in the order of the game's players.
+    """Estimate the semivalue of every player, with standard errors, in the order of the game's players.
 
-    ``samples`` is the paper's R: orders of joining (Algorithm 1), draws a player (Algorithm 2).
+    Parameters
+    ----------
+    game : Game
+        The coalition game.
+    semivalue : str or Semivalue
+        The weights of coalition sizes.
+    estimator : str or Estimator
+        The method; ``auto`` takes a formula where the game has one.
+    samples : int
+        The paper's R: orders of joining (Algorithm 1), draws a player (Algorithm 2).
+    seed : int
+        Seed of the sampling.
+
+    Returns
+    -------
+    Estimate
+        Scores, standard errors and the number of evaluations.
+
+    Examples
+    --------
+    >>> from datamarket_gym.games.closed_form import UnanimityGame
+    >>> estimate(UnanimityGame(4)).values
+    array([0.25, 0.25, 0.25, 0.25])
     """
     require_instance("game", game, Game, "a Game (UtilityOracle.game makes one)")
     require_count("samples", samples)
     require_count("seed", seed, at_least=0)
-    law, how = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
-    n_players = game.n_players
-    budget = how.budget(samples, n_players)
+    law, method = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
+    order = np.arange(game.n_players) if game.keys is None else np.argsort(game.keys, kind="stable")
+    view = OrderedView(game, order)
+    scores = method.closed_form(view, law) if isinstance(method, Auto) else None
+    if scores is None:
+        scores = _sampled(view, law, method, samples, seed)
+    if game.keys is None:
+        return scores
+    back, keys = np.argsort(order), game.keys[order]
+    return replace(
+        scores,
+        values=_shared(scores.values, keys)[back],
+        # sd(mean) <= mean(sd) however the estimates depend on each other
+        standard_errors=_shared(scores.standard_errors, keys)[back],
+    )
+
+
+def _sampled(
+    view: OrderedView, semivalue: Semivalue, estimator: Estimator, samples: int, seed: int
+) -> Estimate:
+    n_players = view.n_players
+    budget = estimator.budget(samples, n_players)
+    rng = keyed_generator(seed, n_players if view.keys is None else combined_key(view.keys.tolist()))
 
     def plan() -> tuple[int, int]:
         """The evaluations at most, and those of each sample where fewer samples ask for fewer."""
-        chosen = how.choose(n_players, law, budget) if isinstance(how, Auto) else how
+        chosen = estimator
+        if isinstance(estimator, Auto):
+            chosen = estimator.choose(n_players, semivalue, budget)
         most = 1 << MAX_PLAYERS if isinstance(chosen, Exact) else budget
-        planned = _coalitions_that_count(law, n_players, most)
+        planned = _coalitions_that_count(semivalue, n_players, most)
         return planned, budget // samples if planned == budget else 0
 
-    with watch(plan) as watched:
-        if game.keys is None:
-            view = OrderedView(game, np.arange(n_players), watched)
-            return how.estimate(view, law, budget, keyed_generator(seed, n_players))
-        order = np.argsort(game.keys, kind="stable")
-        rng = keyed_generator(seed, combined_key(game.keys.tolist()))
+    with watch(plan) as view.watched:
         try:
-            found = how.estimate(OrderedView(game, order, watched), law, budget, rng)
+            return estimator.estimate(view, semivalue, budget, rng)
         except ParameterError as error:
-            if error.parameter != "budget":
+            if error.parameter != "budget" or view.keys is None:
                 raise
             raise ParameterError("samples", samples, f"take more: {error.remedy}") from error
-    back = np.argsort(order)
-    keys = game.keys[order]
-    return replace(
-        found,
-        values=_shared(found.values, keys)[back],
-        # sd(mean) <= mean(sd) however the estimates depend on each other
-        standard_errors=_shared(found.standard_errors, keys)[back],
-    )
 
 
 def _coalitions_that_count(law: Semivalue, n_players: int, most: int) -> int:
@@ -166,7 +203,7 @@ def _shared(numbers: Values, sorted_keys: Keys) -> Values:
 class OrderedView(Game):
     """Player j of the view is player ``order[j]`` of the game behind it; what is asked may be watched."""
 
-    def __init__(self, game: Game, order: NDArray[np.intp], watched: Watch | None = None) -> None:
+    def __init__(self, game: Game, order: NDArray[np.intp]) -> None:
         super().__init__(
             game.n_players,
             keys=None if game.keys is None else game.keys[order],
@@ -175,7 +212,8 @@ class OrderedView(Game):
             empty_value=game.empty_value,
         )
         self.game = game
-        self.order, self.watched = order, watched
+        self.order = order
+        self.watched: Watch | None = None
         self.asked, self.computed = game.asked, game.computed
 
     def values(self, coalitions: CoalitionMatrix) -> Values:

@@ -3,13 +3,16 @@
 from datamarket_gym.mechanism import robust_volume
 from datamarket_gym.mechanism.allocation import Allocation, Amounts, Provenance, Shares, allocate
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
-from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism, get_mechanism
 from datamarket_gym.mechanism.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
-from datamarket_gym.mechanism.pipeline import Matching, Pipeline, match_units
-from datamarket_gym.mechanism.preparation import (
-    Known,
+from datamarket_gym.mechanism.pipeline import (
+    Matching,
+    Mechanism,
+    Pipeline,
     acquired_from,
+    as_mechanism,
     find_acquired_units,
+    get_mechanism,
+    match_units,
     resolve_threshold,
 )
 from datamarket_gym.mechanism.quotient_game import (
@@ -35,7 +38,6 @@ __all__ = [
     "Amounts",
     "CanonicalUnits",
     "ClusterValues",
-    "Known",
     "Matching",
     "Mechanism",
     "OwnMechanism",

@@ -19,12 +19,12 @@ from datamarket_gym.errors import (
     require_whole,
     warn_user,
 )
-from datamarket_gym.games.progress import show_progress
+from datamarket_gym.execution.progress import show_progress
 from datamarket_gym.mechanism.external import Payer
-from datamarket_gym.mechanism.mechanism import Mechanism
-from datamarket_gym.mechanism.mechanism import get_mechanism as mechanism_named
 from datamarket_gym.mechanism.payment_tables import Pot
 from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.pipeline import Mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism as mechanism_named
 from datamarket_gym.utilities.custom import as_utility
 from datamarket_gym.utilities.oracle import RECOMMENDED, UtilityOracle
 

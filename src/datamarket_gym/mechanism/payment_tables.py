@@ -180,7 +180,7 @@ def unit_places(payments: Payments) -> UnitPlaces:
     """Every submitted unit with its cluster and amount; amounts of an identity's units sum to its own."""
     whole = _submitted(payments)
     playing = np.setdiff1d(
-        np.arange(len(whole)), np.concatenate([payments.leaks.unit, payments.known.unit])
+        np.arange(len(whole)), np.concatenate([payments.leaks.unit, payments.acquired.unit])
     )
     cluster = np.full(len(whole), -1, dtype=np.int64)
     cluster[playing] = payments.clustering.label
@@ -200,7 +200,7 @@ def unit_places(payments: Payments) -> UnitPlaces:
         )
     for unit, row in zip(payments.leaks.unit.tolist(), payments.leaks.row.tolist(), strict=True):
         reason[unit] = f"equals validation row {row}, or nearly"
-    reason[payments.known.unit] = "matches a unit acquired before"
+    reason[payments.acquired.unit] = "matches a unit acquired before"
     reason[(reason == "") & (amount <= 0)] = "adds no value"
     return UnitPlaces(whole, cluster, amount, reason)
 

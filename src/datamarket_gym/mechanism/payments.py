@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.ground_truth import GroundTruth
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Described, Screen, Shown, counted
-from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.evidence.graph import AcquiredMatches, Clusters
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Values
@@ -27,7 +27,6 @@ from datamarket_gym.mechanism.payment_tables import (
     identity_table,
     unit_table,
 )
-from datamarket_gym.mechanism.preparation import Known
 from datamarket_gym.mechanism.quotient_game import ClusterValues, Scores
 from datamarket_gym.mechanism.representatives import CanonicalUnits
 from datamarket_gym.plots import plot_intervals
@@ -103,8 +102,8 @@ _FORMATS = {"amount": ".4f", "share": ".1%", "standard_error": ".4f"}
 class Payments(PaidTotals):
     """The records of the four stages on one submission, and the amounts per identity they come to.
 
-    Units that are validation rows were set aside before the stages (`leaks`, by their places in the
-    whole submission), and so were those that were bought in earlier periods (`known`, likewise):
+    Units that are validation rows were excluded before the stages (`leaks`, by their places in the
+    whole submission), and so were those that were acquired in earlier periods (`acquired`, likewise):
     clusters and all that follows are of the units that play, ``clusters.submission``.
     ``identities`` are all that submitted; who has no unit that plays gets 0.
     """
@@ -115,11 +114,27 @@ class Payments(PaidTotals):
     scores: Scores
     shares: Amounts
     seconds: float = 0.0
-    threshold: Threshold | None = None  # how the evidence was settled, where the mechanism left it open
+    threshold: Threshold | None = None  # how it was resolved, where the mechanism left it open
     leaks: Leaks = field(default_factory=Leaks.none)
-    known: Known = field(default_factory=Known.none)
-    submitted: Submission | None = None  # all that was submitted, what was set aside included
+    acquired: AcquiredMatches = field(default_factory=AcquiredMatches.none)
+    submitted: Submission | None = None  # all that was submitted, what was excluded included
     pot: Pot | None = None  # money to divide by value, where there is any
+
+    @classmethod
+    def of(
+        cls, clusters: Clusters, canonical: CanonicalUnits, scores: Scores, amounts: Amounts
+    ) -> Payments:
+        """Gather the records of the stages; every identity with a unit in the clusters is paid."""
+        assert clusters.submission is not None  # else nothing is allocated
+        return cls(clusters.submission.identities, clusters, canonical, scores, amounts)
+
+    def extended_to(self, identities: Text) -> Payments:
+        """Return the payments among more identities (sorted), of whom those without a unit that plays get nothing."""
+        if len(identities) == len(self.identities):
+            return self
+        place = np.searchsorted(identities, self.identities)
+        shares = replace(self.shares, identity=place[self.shares.identity])
+        return replace(self, identities=identities, shares=shares)
 
     @property
     def amount(self) -> Values:
@@ -195,7 +210,7 @@ class Payments(PaidTotals):
         Returns
         -------
         ResultTable
-            Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was set aside), ``amount``, and ``reason``
+            Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was excluded), ``amount``, and ``reason``
             where it is paid nothing: what it matches, for example.
         """
         return unit_table(self)
@@ -275,13 +290,13 @@ class Payments(PaidTotals):
         units = counted(len(self.clustering.label), "unit")
         clusters = counted(self.clustering.n_clusters, "cluster")
         value = f"v(all) = {self.grand_value:.4g}"
-        aside = f"; {counted(len(self.leaks), 'unit')} set aside as leaked" if len(self.leaks) else ""
-        if len(self.known):
-            aside += f"; {counted(len(self.known), 'unit')} bought before"
+        excluded = f"; {counted(len(self.leaks), 'unit')} excluded as leaked" if len(self.leaks) else ""
+        if len(self.acquired):
+            excluded += f"; {counted(len(self.acquired), 'unit')} acquired before"
         paid = super().title
         if self.pot is not None:
             paid = f"Payments of {self.pot.shown} to {paid.partition(' to ')[2]}"
-        return f"{paid}; {value}; {units} in {clusters}, scored by {self.scores.method}{aside}"
+        return f"{paid}; {value}; {units} in {clusters}, scored by {self.scores.method}{excluded}"
 
 
 @dataclass(frozen=True)
@@ -301,18 +316,7 @@ class Allocator(Described):
         amounts = allocate(
             values.clusters, values.canonical, values.scores, provenance_policy, self.oracle
         )
-        assert values.clusters.submission is not None  # else `allocate` refuses them
-        identities = values.clusters.submission.identities
-        return Payments(identities, values.clusters, values.canonical, values.scores, amounts)
-
-
-def among(payments: Payments, identities: Text) -> Payments:
-    """The same payments among other identities (sorted): all that are paid, and some that get nothing."""
-    if len(identities) == len(payments.identities):
-        return payments
-    place = np.searchsorted(identities, payments.identities)
-    shares = replace(payments.shares, identity=place[payments.shares.identity])
-    return replace(payments, identities=identities, shares=shares)
+        return Payments.of(values.clusters, values.canonical, values.scores, amounts)
 
 
 def floored(payments: Payments, *, rescale: bool = False) -> Payments:

@@ -1,51 +1,96 @@
-"""Run the stages of a payment in their one order: leak check, threshold, match, represent, score, allocate.
+"""A mechanism and the stages of a payment, in their order: leak check, threshold, match, represent, score, allocate.
 
+`Mechanism` is the specification; presets such as ``recommended`` are registered at the end. `Pipeline` runs the stages:
 `Mechanism.pay`, payout runs, certificates and questions of what would be paid run this sequence and never repeat it.
 Two hooks let them take part: `Pipeline.override_acquired` and `Pipeline.override_matches` have a say after matching,
-and `Pipeline.run_stage` keeps the record of a stage or takes it up again.
+and `Pipeline.run_stage` keeps the record of a stage or reads it again.
 
-Units that are validation rows, or nearly (`evidence.leak`), and units that were acquired before (`pipeline.prior`) are
-set aside first. They earn nothing and have no say: neither the threshold nor the evidence nor the scores of others see
-them, so everybody else is paid as if those units had not been submitted. Whoever submitted them is still listed among
-those who are paid, with 0 for these units.
+Units that are validation rows, or nearly (`evidence.leakage`), and units that were acquired before are excluded first.
+They earn nothing and have no say: neither the threshold nor the evidence nor the scores of others see them, so
+everybody else is paid as if those units had not been submitted. Whoever submitted them is still listed among those who
+are paid, with 0 for these units.
+
+A unit that evidence matches with an acquired one, by itself and not through other new units, belongs to the acquired
+one's owner and earns nothing now. The others play given the acquired data P, v(S) = U(P + S) - U(P), with the matches
+that they have among themselves.
+
+Theorem (acquired units have no say). Given the evidence, submitting units that were acquired before changes neither
+what plays nor its matches and scores: whether u was acquired depends on u and on old units alone, and such units are
+taken out before anything else is asked. Were units also recognised through other new units, early noisy copies of old
+units would draw honest new ones into old trees; and a copy of a copy gains nothing that a farther copy would not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
+from datamarket_gym.data.acquired import AcquiredData, joined, require_same_columns
 from datamarket_gym.data.ground_truth import GroundTruth
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.display import Shown, counted
-from datamarket_gym.errors import LeakError
-from datamarket_gym.evidence.graph import LAYERS, Clusters, EvidenceGraph, View
-from datamarket_gym.evidence.leakage import HeldRows, Leaks, find_leaks
-from datamarket_gym.evidence.lineage import Lineage
-from datamarket_gym.evidence.similarity_search import NearestRows
-from datamarket_gym.evidence.threshold import Threshold
-from datamarket_gym.execution.arrays import Codes
-from datamarket_gym.mechanism.allocation import Amounts, allocate
-from datamarket_gym.mechanism.payments import Payments, among
-from datamarket_gym.mechanism.preparation import (
-    Known,
-    compared,
-    find_acquired_units,
-    judged_threshold,
-    resolve_threshold,
+from datamarket_gym.display import Described, Shown, counted
+from datamarket_gym.errors import (
+    CollapsedMarketWarning,
+    DataMarketError,
+    LeakedRowsWarning,
+    LeakError,
+    ParameterError,
+    SubmissionError,
+    UndatedMarketWarning,
+    require_instance,
+    require_known,
+    warn_user,
 )
+from datamarket_gym.evidence.graph import (
+    AcquiredMatches,
+    Clusters,
+    EvidenceGraph,
+    EvidenceLayer,
+    View,
+    describe_missing_times,
+    find_collapse,
+)
+from datamarket_gym.evidence.leakage import Leaks, ValidationContent, find_leaks
+from datamarket_gym.evidence.lineage import AUTO, Lineage
+from datamarket_gym.evidence.similarity_search import NearestRows
+from datamarket_gym.evidence.threshold import (
+    Threshold,
+    compared_vectors,
+    measure_threshold,
+    with_compared_vectors,
+)
+from datamarket_gym.execution.arrays import Codes
+from datamarket_gym.games.semivalues import Estimator, Semivalue
+from datamarket_gym.mechanism.allocation import Allocation, Amounts, allocate
+from datamarket_gym.mechanism.external import OwnMechanism, Payer
+from datamarket_gym.mechanism.payments import Payments
 from datamarket_gym.mechanism.quotient_game import Scores, score_clusters
-from datamarket_gym.mechanism.representatives import CanonicalUnits, represent_clusters
+from datamarket_gym.mechanism.representatives import (
+    CanonicalUnits,
+    Representative,
+    represent_clusters,
+)
+from datamarket_gym.registry import (
+    Component,
+    Kind,
+    components,
+    create,
+    fault,
+    lookup,
+    register,
+    written,
+    written_fields,
+)
 from datamarket_gym.utilities.base import among as are_among
 from datamarket_gym.utilities.labels import require_learnable
 from datamarket_gym.utilities.oracle import UtilityOracle
-
-if TYPE_CHECKING:
-    from datamarket_gym.mechanism.mechanism import Mechanism
-
 
 R = TypeVar("R")
 
@@ -56,13 +101,163 @@ REMEDY = (
     "those that others come by honestly, such as boilerplate that many units repeat"
 )
 
+VERSION = 1
+_COMPONENTS = ("evidence", "representative", "semivalue", "estimator", "allocation")
+
+
+class Mechanism(Described, BaseModel):
+    """A frozen spec that pays a submission; to and from JSON without loss.
+
+    Components are objects; texts (``cosine@0.99``) and mappings are parsed once, when the mechanism is made.
+    ``samples`` is the number of permutations (the budget is samples x players evaluations). ``normalize`` rescales raw
+    scores to the grand-coalition value, a separate step with guarantees of its own. Units of equal time are ordered at
+    random under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
+    validation rows, which submitters do not know. ``leak_check`` says what becomes of units that are validation rows,
+    or nearly: they are excluded (``drop``), refused (``error``) or paid (``off``, as in the paper).
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
+    )
+
+    name: str
+    evidence: EvidenceLayer = "none"  # type: ignore[assignment]  # texts are parsed, by default as well
+    granularity: Literal["unit", "batch", "identity"] = "identity"
+    representative: Representative = "identity"  # type: ignore[assignment]
+    semivalue: Semivalue = "shapley"  # type: ignore[assignment]
+    estimator: Estimator = "auto"  # type: ignore[assignment]
+    samples: int = Field(default=256, ge=1)
+    allocation: Allocation = "equal_submitted"  # type: ignore[assignment]
+    normalize: bool = False
+    leak_check: LeakCheck = "off"
+    seed: int = 0
+    beacon: str = ""
+
+    @field_validator(*_COMPONENTS, mode="before")
+    @classmethod
+    def _parsed(cls, value: Any, info: Any) -> Component:
+        component: Component = create(info.field_name, value)
+        return component
+
+    @field_serializer(*_COMPONENTS)
+    def _written(self, value: Component) -> str:
+        return written(value)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Mechanism:
+        """Copy the mechanism with some fields changed; components are objects, or texts that are parsed."""
+        changes = {k: create(k, v) if k in _COMPONENTS else v for k, v in (update or {}).items()}
+        return super().model_copy(update=changes, deep=deep)
+
+    @property
+    def label(self) -> str:
+        """What tables call it, for example ``quotient_shapley/cosine@0.99/v1``; it does not identify."""
+        return f"{self.name}/v{VERSION}"
+
+    @property
+    def id(self) -> str:
+        """The label of the mechanism registered under its name; of any other spec a digest is added.
+
+        Two specs have one id only if they agree in every field.
+        """
+        if self == _registered(self.name):
+            return self.label
+        return f"{self.label}+{hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]}"
+
+    @property
+    def key(self) -> str:
+        """All that decides payments."""
+        return self.model_dump_json()
+
+    def called(self, name: str) -> Mechanism:
+        """Copy the mechanism under another name."""
+        return self.model_copy(update={"name": name})
+
+    def seeded(self, seed: int) -> Mechanism:
+        """Copy the mechanism with another seed."""
+        return self.model_copy(update={"seed": seed})
+
+    @property
+    def tie_breaker(self) -> str:
+        """The text under which random tie-breaking orders units of equal time."""
+        return f"{self.seed}|{self.beacon}"
+
+    @property
+    def matches(self) -> bool:
+        """Whether evidence matches units at all."""
+        return str(self.evidence) != "none"
+
+    @property
+    def pays_earliest(self) -> bool:
+        """Whether of matched units the earliest stands for the others: who was first then decides who is paid."""
+        return self.matches and self.representative.by_seniority
+
+    def pay(
+        self, submission: Submission, utility: UtilityOracle, oracle: GroundTruth | None = None
+    ) -> Payments:
+        """Pay a submission.
+
+        Evidence that leaves its threshold open (``lineage@auto``) is resolved first; the payments say how. Warns
+        (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one unit, (`LeakedRowsWarning`)
+        where units were excluded because they are validation rows, or such rows were acquired, and
+        (`UndatedMarketWarning`) where it pays the earliest and no times say who that is.
+
+        Parameters
+        ----------
+        submission : Submission
+            The units.
+        utility : UtilityOracle
+            What units are paid for. Where it is given previously acquired data, units that match it earn nothing.
+        oracle : GroundTruth, optional
+            The truth, for evidence and allocations that declare that they ask it; no other is shown it.
+
+        Returns
+        -------
+        Payments
+            The records of all stages, and the amount of each identity.
+
+        Raises
+        ------
+        DataMarketError
+            If an argument cannot be used, or nothing is left to pay for.
+        """
+        started = time.perf_counter()
+        require_instance(
+            "submission", submission, Submission, "a Submission (Submission.from_arrays makes one)"
+        )
+        require_instance(
+            "utility", utility, UtilityOracle, "a UtilityOracle, UtilityOracle(X_val, y_val, 'coverage')"
+        )
+        pipeline = Pipeline(self, utility, oracle)
+        matching = pipeline.match(submission)
+        self._warn(matching, utility)
+        paid = matching.complete(pipeline.value(matching.clusters))
+        return replace(paid, seconds=time.perf_counter() - started)
+
+    def _warn(self, matching: Matching, utility: UtilityOracle) -> None:
+        """Warn of what should be examined before anybody is paid."""
+        if len(matching.leaks):
+            warn_user(LeakedRowsWarning(self.name, describe_leaks(matching.leaks)))
+        if message := describe_acquired_rows(self.leak_check, utility):
+            warn_user(LeakedRowsWarning(self.name, message))
+        collapse = find_collapse(
+            matching.mechanism.evidence,
+            matching.playing,
+            matching.clusters,
+            checked=matching.threshold is not None,
+        )
+        if collapse is not None:
+            warn_user(CollapsedMarketWarning(self.name, collapse.message))
+        undated = describe_missing_times(matching.playing) if self.pays_earliest else None
+        if undated is not None:
+            warn_user(UndatedMarketWarning(self.name, undated))
+
 
 @dataclass(frozen=True, eq=False)
 class Matching(Shown):
     """The units of a submission that play, and the clusters that evidence makes of them.
 
-    ``rows`` are their places in the submission; those of `leaks` and `known` were set aside. ``mechanism`` has nothing
-    left open; ``threshold`` says how it was resolved, where it was open.
+    ``rows`` are their places in the submission; those of `leaks` and `acquired` were excluded. ``mechanism`` has
+    nothing left open; ``threshold`` says how it was resolved, where it was open.
     """
 
     submitted: Submission
@@ -71,7 +266,7 @@ class Matching(Shown):
     mechanism: Mechanism
     threshold: Threshold | None
     leaks: Leaks
-    known: Known
+    acquired: AcquiredMatches
 
     @property
     def playing(self) -> Submission:
@@ -80,12 +275,12 @@ class Matching(Shown):
         return self.clusters.submission
 
     def complete(self, payments: Payments) -> Payments:
-        """Add to the payments of the clusters everybody who submitted, and what was set aside."""
+        """Add to the payments of the clusters everybody who submitted, and what was excluded."""
         return replace(
-            among(payments, self.submitted.identities),
+            payments.extended_to(self.submitted.identities),
             threshold=self.threshold,
             leaks=self.leaks,
-            known=self.known,
+            acquired=self.acquired,
             submitted=self.submitted,
         )
 
@@ -101,13 +296,69 @@ class Pipeline:
     utility: UtilityOracle
     truth: GroundTruth | None = None
 
+    def match(self, submission: Submission) -> Matching:
+        """Check for leaks, resolve the threshold, exclude acquired units, and match the units that are left."""
+        leaks = self.run_stage("leaks", Leaks, lambda: self.find_leaks(submission))
+        rows = leaks.others(len(submission))
+        playing = submission if len(rows) == len(submission) else submission.take(rows)
+        require_learnable(playing.label, self.utility)
+        mechanism, threshold = resolve_threshold(
+            self.mechanism, playing, self.utility, self.measure_threshold
+        )
+        acquired = AcquiredMatches.none()
+        if self.utility.prior is not None:
+            acquired = self.run_stage(
+                "acquired",
+                AcquiredMatches,
+                lambda: find_acquired_units(mechanism, playing, self.utility),
+            )
+            acquired = self.override_acquired(acquired, rows)
+        if len(acquired):
+            new = acquired.others(len(rows))
+            acquired, rows = replace(acquired, unit=rows[acquired.unit]), rows[new]
+            playing = playing.take(new)
+            require_learnable(playing.label, self.utility)  # acquired units have no say in it
+        clusters = self.run_stage("matches", Clusters, lambda: self.match_units(mechanism, playing))
+        # A record that is read does not say of which units it is.
+        clusters = replace(clusters, submission=playing, tie_breaker=mechanism.tie_breaker)
+        clusters = self.override_matches(clusters, rows)
+        return Matching(submission, rows, clusters, mechanism, threshold, leaks, acquired)
+
+    def value(self, clusters: Clusters, prefix: str = "", groups: Codes | None = None) -> Payments:
+        """Represent, score and allocate clusters; ``prefix`` tells the records of several clusterings apart.
+
+        ``groups`` numbers groups of validation rows on which scores are asked for as well.
+        """
+        mechanism = self.mechanism
+        canonical = self.represent(clusters, prefix)
+
+        def score() -> Scores:
+            return score_clusters(
+                canonical,
+                self.utility,
+                mechanism.semivalue,
+                mechanism.estimator,
+                samples=mechanism.samples,
+                seed=mechanism.seed,
+                normalize=mechanism.normalize,
+                groups=groups,
+            )
+
+        scores = self.run_stage(f"{prefix}scores", Scores, score)
+        amounts = self.run_stage(
+            f"{prefix}amounts",
+            Amounts,
+            lambda: allocate(clusters, canonical, scores, mechanism.allocation, self.truth),
+        )
+        return Payments.of(clusters, canonical, scores, amounts)
+
     def run_stage(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
         """Compute the record of a stage; a subclass may keep it, or read it where it was kept."""
         return compute()
 
-    def override_acquired(self, known: Known, rows: Codes) -> Known:
+    def override_acquired(self, acquired: AcquiredMatches, rows: Codes) -> AcquiredMatches:
         """Change which units, of those at ``rows`` of the submission, count as acquired before."""
-        return known
+        return acquired
 
     def override_matches(self, clusters: Clusters, rows: Codes) -> Clusters:
         """Change the clusters of the units at ``rows`` of the submission."""
@@ -120,9 +371,9 @@ class Pipeline:
         require_playable(check, leaks, len(submission))
         return leaks
 
-    def judge_threshold(self, submission: Submission, utility: UtilityOracle) -> Threshold:
+    def measure_threshold(self, submission: Submission, utility: UtilityOracle) -> Threshold:
         """Choose the threshold of evidence that leaves it open."""
-        return judged_threshold(submission, utility)
+        return measure_threshold(submission, utility)
 
     def match_units(self, mechanism: Mechanism, submission: Submission) -> Clusters:
         """Match units by the evidence of a mechanism that leaves nothing open."""
@@ -132,56 +383,91 @@ class Pipeline:
         """Choose the rows that stand for the clusters."""
         return represent_clusters(clusters, self.mechanism.representative)
 
-    def match(self, submission: Submission) -> Matching:
-        """Set units aside, resolve the threshold, and match the units that are left."""
-        leaks = self.run_stage("leaks", Leaks, lambda: self.find_leaks(submission))
-        rows = leaks.others(len(submission))
-        playing = _taken(submission, rows)
-        require_learnable(playing.label, self.utility)
-        mechanism, threshold = resolve_threshold(
-            self.mechanism, playing, self.utility, self.judge_threshold
-        )
-        known = Known.none()
-        if self.utility.prior is not None:
-            known = self.override_acquired(
-                self.run_stage(
-                    "prior_known", Known, lambda: find_acquired_units(mechanism, playing, self.utility)
-                ),
-                rows,
-            )
-        if len(known):
-            new = known.others(len(rows))
-            known, rows = known.among(rows), rows[new]
-            playing = playing.take(new)
-            require_learnable(playing.label, self.utility)  # acquired units have no say in it
-        clusters = self.run_stage("ties", Clusters, lambda: self.match_units(mechanism, playing))
-        # A record that is read does not say of which units it is.
-        clusters = replace(clusters, submission=playing, lot=mechanism.lot)
-        clusters = self.override_matches(clusters, rows)
-        return Matching(submission, rows, clusters, mechanism, threshold, leaks, known)
 
-    def value(self, clusters: Clusters, prefix: str = "", groups: Codes | None = None) -> Payments:
-        """Represent, score and allocate clusters; ``prefix`` tells the records of several clusterings apart.
+def find_leaked_units(
+    leak_check: LeakCheck,
+    submission: Submission,
+    utility: UtilityOracle,
+    validation: ValidationContent | None = None,
+) -> Leaks:
+    """Find the units that are validation rows, or nearly.
 
-        ``groups`` numbers groups of validation rows on which scores are asked for as well.
-        """
-        mechanism = self.mechanism
-        canonical = self.represent(clusters, prefix)
-        scores = self.run_stage(
-            f"{prefix}scores",
-            Scores,
-            lambda: score_clusters(
-                canonical, self.utility, mechanism.semivalue, mechanism.estimator,
-                samples=mechanism.samples, seed=mechanism.seed, normalize=mechanism.normalize, groups=groups,
-            ),
-        )  # fmt: skip
-        amounts = self.run_stage(
-            f"{prefix}amounts",
-            Amounts,
-            lambda: allocate(clusters, canonical, scores, mechanism.allocation, self.truth),
+    ``validation`` are the validation rows where they have texts, or another order than the utility's.
+    """
+    if leak_check == "off":
+        return Leaks.none()
+    compared, judging = with_compared_vectors(submission, utility)
+    rows = validation or ValidationContent(judging.features, judging.embedding)
+    if validation is not None and judging is not utility:
+        rows = replace(validation, embedding=utility.compared(validation.features))
+    leaks = find_leaks(compared, rows)
+    return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks
+
+
+def require_playable(
+    leak_check: LeakCheck, leaks: Leaks, units: int, shown: Callable[[str], str] = str
+) -> None:
+    """Refuse leaks where they are errors, and a submission that is nothing but leaks."""
+    if not len(leaks):
+        return
+    if leak_check == "error":
+        raise LeakError(
+            f"{leaks.message(shown)}. {REMEDY}; with the leak check 'drop' they are excluded"
         )
-        assert clusters.submission is not None  # else nothing is allocated
-        return Payments(clusters.submission.identities, clusters, canonical, scores, amounts)
+    if len(leaks) == units:
+        raise LeakError(
+            f"every unit equals a validation row, or nearly, so nothing is left to pay for: {leaks.message(shown)}. "
+            "Check that the submissions and the validation rows are not the same data"
+        )
+
+
+def describe_leaks(leaks: Leaks, shown: Callable[[str], str] = str) -> str:
+    """Say which units were excluded as leaked, and what to do about it."""
+    return f"{leaks.message(shown)}; they are excluded and earn nothing. {REMEDY}"
+
+
+def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str:
+    """Say which validation rows were acquired before, number for number; blank where none was.
+
+    They are covered for good: nobody is paid for them, and who covers the other rows takes all.
+    """
+    if leak_check == "off" or utility.prior is None:
+        return ""
+    rows = np.flatnonzero(are_among(utility.features, utility.prior.features))
+    if not len(rows):
+        return ""
+    message = (
+        f"{len(rows):,} of the {counted(len(utility.label), 'validation row')} were acquired in an earlier period, the "
+        f"first being row {rows[0]}, so nobody is paid for what is like them; take rows that nobody has sold"
+    )
+    if leak_check == "error":
+        raise LeakError(message)
+    return message
+
+
+def is_open(evidence: EvidenceLayer) -> bool:
+    """Tell whether evidence leaves its threshold to the validation rows (``lineage@auto``)."""
+    return isinstance(evidence, Lineage) and evidence.theta == AUTO
+
+
+def resolve_threshold(
+    mechanism: Mechanism,
+    submission: Submission,
+    utility: UtilityOracle,
+    measure: Callable[[Submission, UtilityOracle], Threshold] = measure_threshold,
+) -> tuple[Mechanism, Threshold | None]:
+    """Resolve what a mechanism leaves open: its threshold, and the beacon of random tie-breaking.
+
+    Returns the record of the threshold as well, or None where the evidence names its own.
+    """
+    if not mechanism.beacon:
+        mechanism = mechanism.model_copy(update={"beacon": utility.secret})
+    layer = mechanism.evidence
+    if not (isinstance(layer, Lineage) and is_open(layer)):
+        return mechanism, None
+    threshold = measure(submission, utility)
+    resolved = replace(layer, theta=threshold.layer_theta)
+    return mechanism.model_copy(update={"evidence": resolved}), threshold
 
 
 def match_units(
@@ -193,21 +479,21 @@ def match_units(
 ) -> Clusters:
     """Match the units of a submission by a mechanism's evidence, and return the clusters of matched units.
 
-    With the utility that is paid for, evidence compares units as it does (`pipeline.threshold.compared`); without one,
+    With the utility that is paid for, evidence compares units as it does (`with_compared_vectors`); without one,
     their embeddings or features as they are. ``nearest`` is what `nearest_units` said of this submission, or of
     another: it saves work and changes nothing.
     """
-    seen = submission if utility is None else compared(submission, utility)[0]
+    compared = submission if utility is None else with_compared_vectors(submission, utility)[0]
     clusters = EvidenceGraph.build(
-        seen,
+        compared,
         mechanism.evidence,
         granularity=mechanism.granularity,
         truth=truth,
         seed=mechanism.seed,
-        lot=mechanism.lot,
+        tie_breaker=mechanism.tie_breaker,
         nearest=nearest,
     )
-    return clusters if seen is submission else replace(clusters, submission=submission)
+    return clusters if compared is submission else replace(clusters, submission=submission)
 
 
 def nearest_units(
@@ -220,72 +506,223 @@ def nearest_units(
 
     ``known`` is what was kept of another submission: of units that are in both, in the same order, it is taken over.
     """
-    layer = LAYERS.create(mechanism.evidence)
-    if not isinstance(layer, Lineage):
+    if not isinstance(mechanism.evidence, Lineage):
         return NearestRows.none()
-    seen = compared(submission, utility)[0]
-    everyone = np.arange(len(seen))
-    return layer.nearest(View(seen, "unit", everyone, mechanism.seed, lot=mechanism.lot), known)
-
-
-def find_leaked_units(
-    leak_check: LeakCheck,
-    submission: Submission,
-    utility: UtilityOracle,
-    validation: HeldRows | None = None,
-) -> Leaks:
-    """Find the units that are validation rows, or nearly.
-
-    ``validation`` are the validation rows where they have texts, or another order than the utility's.
-    """
-    if leak_check == "off":
-        return Leaks.none()
-    seen, judging = compared(submission, utility)
-    rows = validation or HeldRows(judging.features, judging.embedding)
-    if validation is not None and judging is not utility:
-        rows = replace(validation, embedding=utility.compared(validation.features))
-    leaks = find_leaks(seen, rows)
-    return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks
-
-
-def require_playable(
-    leak_check: LeakCheck, leaks: Leaks, units: int, shown: Callable[[str], str] = str
-) -> None:
-    """Refuse leaks where they are errors, and a submission that is nothing but leaks."""
-    if not len(leaks):
-        return
-    if leak_check == "error":
-        raise LeakError(f"{leaks.words(shown)}. {REMEDY}; with the leak check 'drop' they are set aside")
-    if len(leaks) == units:
-        raise LeakError(
-            f"every unit equals a validation row, or nearly, so nothing is left to pay for: {leaks.words(shown)}. "
-            "Check that the submissions and the validation rows are not the same data"
-        )
-
-
-def describe_leaks(leaks: Leaks, shown: Callable[[str], str] = str) -> str:
-    """Say which units were set aside as leaked, and what to do about it."""
-    return f"{leaks.words(shown)}; they are set aside and earn nothing. {REMEDY}"
-
-
-def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str:
-    """Say which validation rows were acquired before, number for number; blank where none was.
-
-    They are covered for good: nobody is paid for them, and who covers the other rows takes all.
-    """
-    if leak_check == "off" or utility.prior is None:
-        return ""
-    bought = np.flatnonzero(are_among(utility.features, utility.prior.features))
-    if not len(bought):
-        return ""
-    words = (
-        f"{len(bought):,} of the {counted(len(utility.label), 'validation row')} were bought in an earlier period, the "
-        f"first being row {bought[0]}, so nobody is paid for what is like them; take rows that nobody has sold"
+    compared = with_compared_vectors(submission, utility)[0]
+    view = View(
+        compared, "unit", np.arange(len(compared)), mechanism.seed, tie_breaker=mechanism.tie_breaker
     )
-    if leak_check == "error":
-        raise LeakError(words)
-    return words
+    return mechanism.evidence.nearest(view, known)
 
 
-def _taken(submission: Submission, rows: Codes) -> Submission:
-    return submission if len(rows) == len(submission) else submission.take(rows)
+def find_acquired_units(
+    mechanism: Mechanism, submission: Submission, utility: UtilityOracle
+) -> AcquiredMatches:
+    """Find the units that the mechanism's evidence matches with previously acquired ones, each by its strongest match.
+
+    What evidence compares is as in `match_units`. Unit by unit, whatever plays: that one unit of an identity was
+    acquired says nothing of its others. Evidence that matches people (``linkage``) or everything (``pool``) says
+    nothing of what was acquired: who sold in June sells other units in July.
+    """
+    acquired, layer = utility.prior, mechanism.evidence
+    if acquired is None or not layer.same_content:
+        return AcquiredMatches.none()
+    if layer.needs_oracle:
+        raise ParameterError(
+            "evidence",
+            str(layer),
+            "it asks an oracle, and none knows earlier periods; choose evidence that compares units",
+        )
+    n = len(acquired)
+    if isinstance(layer, Lineage):
+        require_same_columns([acquired.units, submission])
+        compared = with_compared_vectors(submission, utility)[0]
+        edges = layer.edges_to(acquired.units, compared, compared_vectors(acquired.units, utility))
+    else:
+        both = with_compared_vectors(joined(acquired, submission), utility)[0]
+        edges = EvidenceGraph.build(
+            both, layer, seed=mechanism.seed, tie_breaker=mechanism.tie_breaker, n_acquired=n
+        ).edges
+    old, unit = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right) - n
+    order = np.lexsort((old, -edges.score, unit))
+    first = order[np.unique(unit[order], return_index=True)[1]]
+    return AcquiredMatches(unit[first], old[first], edges.score[first], edges.reason[first])
+
+
+def acquired_from(payments: Payments) -> AcquiredData:
+    """Return what a paid submission is to later periods: its units under their clusters' owners.
+
+    Units that were acquired before are no part of it: they were, before. Units that were excluded as validation rows
+    are, under whoever submitted them, to be recognised: a copy of one that is changed until it is no such row any more
+    is worth the most.
+
+    Parameters
+    ----------
+    payments : Payments
+        What `Mechanism.pay` returned.
+
+    Returns
+    -------
+    AcquiredData
+        The units, and which of them the model was trained on.
+
+    Raises
+    ------
+    SubmissionError
+        If the payments do not say which submission they divide, or rows were made (centroids).
+    """
+    submission, canonical = payments.clustering.submission, payments.canonical
+    if submission is None:
+        raise SubmissionError("these payments do not say which submission they divide")
+    if (canonical.unit < 0).any() or canonical.weight is not None:
+        raise SubmissionError(
+            "rows that were made (centroids) are no units that somebody can submit again; pay by another representative"
+        )
+    # Of each cluster the first row that was trained on, and the first who has a claim on it.
+    first = np.unique(canonical.cluster, return_index=True)[1]
+    claim = np.unique(canonical.claim_row, return_index=True)[1]
+    owner = submission.identity[canonical.claim_unit[claim[first]]][payments.clustering.label]
+    owner = owner.astype(object)
+    owner[canonical.unit] = submission.identity[canonical.claim_unit[claim]]
+    units = submission.take(np.arange(len(submission)), {"identity": owner.astype(np.str_)})
+    leaked = payments.leaks.units
+    return AcquiredData(units if leaked is None else Submission.concat([units, leaked]), canonical.unit)
+
+
+def get_mechanism(name: str, **changes: Any) -> Mechanism:
+    """Return a registered mechanism by name, with some fields changed.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``recommended``, ``shapley`` or ``quotient_shapley/cosine@0.99``.
+    **changes
+        Fields of `Mechanism`.
+
+    Returns
+    -------
+    Mechanism
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no mechanism, or no field, of that name.
+    ParameterError
+        If a field cannot have the value.
+
+    Examples
+    --------
+    >>> str(get_mechanism("quotient_shapley/cosine@0.99").evidence)
+    'cosine@0.99'
+    """
+    require_instance("name", name, str, "the name of a mechanism, such as 'recommended'")
+    require_known("field of a mechanism", changes, Mechanism.model_fields)
+    stem, slash, evidence = name.partition("/")
+    preset = _preset_of(stem)
+    if slash:
+        preset["evidence"] = evidence
+    elif preset.get("evidence") == "":
+        raise ParameterError("mechanism", name, f"name its evidence, as in {stem}/cosine@0.99")
+    try:
+        return Mechanism(**{"name": name, **preset, **changes})
+    except ValidationError as error:
+        raise fault(error) from error
+
+
+def _preset_of(stem: str) -> dict[str, Any]:
+    """The fields that a registered function gives a mechanism of our pipeline."""
+    registered = lookup("mechanism", stem)
+    if isinstance(registered, type | Payer):
+        raise ParameterError(
+            "mechanism",
+            stem,
+            f"it is no spec of this pipeline; make it with create('mechanism', {stem!r})",
+        )
+    preset = registered()
+    if not isinstance(preset, Mapping):
+        raise ParameterError(
+            f"mechanism {stem}", type(preset).__name__,
+            "register a class with pay(submission, utility), or a function that returns a mapping of fields",
+        )  # fmt: skip
+    return dict(preset)
+
+
+def as_mechanism(payer: Payer, name: str = "") -> Mechanism | OwnMechanism:
+    """Give a payer a name, and answers that are `PaidTotals`: ours stays as it is, a user's own is checked."""
+    return payer if isinstance(payer, Mechanism | OwnMechanism) else OwnMechanism.of(payer, name)
+
+
+def _registered(name: str) -> Mechanism | None:
+    """The mechanism that a name says in full; None where it is a user's own name."""
+    try:
+        return get_mechanism(name)
+    except DataMarketError:
+        return None
+
+
+def _built(text: str, parameters: dict[str, Any]) -> Payer:
+    if text.startswith("{"):
+        try:
+            return Mechanism.model_validate_json(text)
+        except ValidationError as error:
+            raise fault(error, "mechanism ") from error
+    name = re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0]
+    registered = components("mechanism").get(name)
+    if isinstance(registered, type):
+        payer = MECHANISMS.construct(text, parameters)
+        OwnMechanism(name, payer)  # refuses what cannot pay
+        return payer
+    if isinstance(registered, Payer):
+        if parameters or text.strip() != name:
+            raise ParameterError(f"mechanism {name}", parameters or text, "it takes no parameters")
+        return registered.called(name) if isinstance(registered, Mechanism) else registered
+    return get_mechanism(text, **parameters)
+
+
+def _written(spec: Payer) -> str:
+    """The name alone where it says everything, else all fields as JSON."""
+    if not isinstance(spec, Mechanism):
+        return written_fields(spec)
+    return spec.name if spec == _registered(spec.name) else spec.model_dump_json()
+
+
+MECHANISMS: Kind[Payer] = Kind("mechanism", Payer, _built, _written)
+
+
+def _preset(name: str, title: str, summary: str, **spec: Any) -> None:
+    def preset() -> dict[str, Any]:
+        return spec
+
+    preset.title, preset.summary = title, summary  # type: ignore[attr-defined]
+    register("mechanism", name)(preset)
+
+
+_IDENTITIES = "Submitted identities are the players; no units are matched."
+_CLUSTERS = "Clusters of units that evidence matches are the players."
+_preset("shapley", "Shapley", _IDENTITIES)
+_preset("banzhaf", "Banzhaf", _IDENTITIES, semivalue="banzhaf")
+_preset("beta_shapley", "Beta Shapley", _IDENTITIES, semivalue="beta")
+_preset("loo", "leave-one-out", _IDENTITIES, semivalue="loo")
+_preset(
+    "uniform",
+    "equal shares",
+    "Every submitted identity gets an equal share of the value of all data.",
+    evidence="pool",
+)
+_preset(
+    "per_example", "by number of units", "Submitted identities share the value of all data by their numbers of units.",
+    evidence="pool", allocation="count_raw",
+)  # fmt: skip
+_preset("quotient_shapley", "quotient Shapley", _CLUSTERS, evidence="")
+_preset("quotient_banzhaf", "quotient Banzhaf", _CLUSTERS, evidence="", semivalue="banzhaf")
+_preset("quotient_beta_shapley", "quotient Beta Shapley", _CLUSTERS, evidence="", semivalue="beta")
+_preset(
+    "recommended",
+    "recommended mechanism",
+    "Each unit descends from its nearest earlier unit, if similar enough; the earliest represents and owns its tree.",
+    evidence="lineage@auto",
+    granularity="unit",
+    representative="capped",
+    allocation="count_canonical",
+    leak_check="drop",
+)

@@ -87,7 +87,7 @@ def represent_clusters(
 
 def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:
     """Units sorted by group and by who was first, and each one's place within its group."""
-    order = np.lexsort((seniority_ranks(submission, clusters.lot), group))
+    order = np.lexsort((seniority_ranks(submission, clusters.tie_breaker), group))
     ordered = group[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     sizes = np.diff(np.r_[starts, len(order)])
@@ -97,7 +97,7 @@ def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple
 def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> CanonicalUnits:
     """Canonical units that repeat submitted units ``rows``; their twins in time and content share."""
     rows = np.sort(rows)
-    twins = _pairs(clusters.label, seniority_ranks(submission, clusters.lot))
+    twins = _pairs(clusters.label, seniority_ranks(submission, clusters.tie_breaker))
     chosen = twins[rows]
     order = np.argsort(twins, kind="stable")
     starts = np.searchsorted(twins[order], chosen)

@@ -22,8 +22,8 @@ from datamarket_gym.errors import (
     require_choice,
     require_whole,
 )
+from datamarket_gym.execution.progress import show_progress
 from datamarket_gym.games.estimate import estimate
-from datamarket_gym.games.progress import show_progress
 from datamarket_gym.games.semivalues import SEMIVALUES, Estimate, Semivalue
 from datamarket_gym.plots import plot_intervals
 from datamarket_gym.registry import components

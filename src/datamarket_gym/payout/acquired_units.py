@@ -33,9 +33,9 @@ from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.labels import is_labelled, unlabelled
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.errors import DataMarketError
+from datamarket_gym.evidence.graph import AcquiredMatches
 from datamarket_gym.execution.arrays import Codes, Features, LowPrecisionRows, Values
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.mechanism.preparation import Known
 from datamarket_gym.payout.acquisitions import AcquiredFile
 from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, describe_state
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
@@ -352,7 +352,9 @@ class AcquiredUnits:
             for at, end in zip(self.start.tolist(), ends, strict=True)
         ]
 
-    def named(self, known: Known, units: list[str], identities: list[str]) -> MatchedAcquiredUnits:
+    def named(
+        self, known: AcquiredMatches, units: list[str], identities: list[str]
+    ) -> MatchedAcquiredUnits:
         """Units of a submission that were bought before, by their names and those of whoever submitted them."""
         return MatchedAcquiredUnits(
             units,
@@ -431,8 +433,8 @@ def _width(what: str, width: int | None) -> str:
 
 
 def overridden_known(
-    known: Known, overrides: Sequence[Override], prior: AcquiredUnits, ids: Sequence[str]
-) -> tuple[Known, list[Override]]:
+    known: AcquiredMatches, overrides: Sequence[Override], prior: AcquiredUnits, ids: Sequence[str]
+) -> tuple[AcquiredMatches, list[Override]]:
     """What was bought before, after the overrides that name earlier units; and what they say of new units alone."""
     place = {name: i for i, name in enumerate(ids)} if overrides else {}
     rest = []
@@ -456,9 +458,9 @@ def overridden_known(
 
 
 def _applied(
-    known: Known, override: Override, earlier: Mapping[str, int], place: Mapping[str, int]
-) -> tuple[Known, set[str]]:
-    """Known units after an override that names earlier ones, and the names that it is done with."""
+    known: AcquiredMatches, override: Override, earlier: Mapping[str, int], place: Mapping[str, int]
+) -> tuple[AcquiredMatches, set[str]]:
+    """AcquiredMatches units after an override that names earlier ones, and the names that it is done with."""
     rows = np.array(list(earlier.values()), dtype=np.int64)
     named = {place[name]: name for name in override.units if name in place}
     ours = np.array(list(named), dtype=np.int64)
@@ -469,7 +471,7 @@ def _applied(
                 "run; name one"
             )
         others = known.where(~np.isin(known.unit, ours))
-        joined = Known(
+        joined = AcquiredMatches(
             np.concatenate([others.unit, ours]),
             np.concatenate([others.old, np.full(len(ours), rows[0])]),
             np.concatenate([others.score, np.ones(len(ours))]),
@@ -486,7 +488,11 @@ def _applied(
 
 
 def _require_free(
-    known: Known, split: Override, prior: AcquiredUnits, place: Mapping[str, int], ids: Sequence[str]
+    known: AcquiredMatches,
+    split: Override,
+    prior: AcquiredUnits,
+    place: Mapping[str, int],
+    ids: Sequence[str],
 ) -> None:
     """Refuse a split of a unit that was bought before, which would change nothing."""
     ours = np.array([place[name] for name in split.units if name in place], dtype=np.int64)

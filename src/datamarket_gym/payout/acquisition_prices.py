@@ -20,9 +20,9 @@ import numpy as np
 
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import counted, listed
+from datamarket_gym.evidence.threshold import highest_for_later
 from datamarket_gym.execution.arrays import Codes, distinct_pairs
 from datamarket_gym.execution.runs import write_record
-from datamarket_gym.mechanism.preparation import highest_for_later
 from datamarket_gym.payout.acquired_units import ROLE
 from datamarket_gym.payout.acquisitions import KeptNames, RunUnits, shortest
 from datamarket_gym.payout.inputs import utility_oracle

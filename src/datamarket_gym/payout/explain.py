@@ -25,13 +25,13 @@ from datamarket_gym.errors import DataMarketError, require_known
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called, visible
 from datamarket_gym.payout.statements.record import (
-    MOST_TIES,
+    MOST_MATCHES,
     CoveredNeed,
     CoveringUnit,
     Explanation,
     NeedsCovered,
     OwnMatch,
-    explained,
+    explain_payee,
 )
 from datamarket_gym.payout.statements.tables import RunTables, TableRow
 from datamarket_gym.payout.validation_coverage import Needs
@@ -225,7 +225,7 @@ def other_messages(found: Explanation) -> Iterator[str]:
 def counterfactual_messages(found: Explanation) -> str:
     """What it would have been paid without evidence."""
     money = Currency(found.currency)
-    bought = ", what was bought before left out" if found.bought else ""
+    bought = ", what was bought before left out" if found.acquired else ""
     if found.without_its_evidence is None:
         return (
             "Without any evidence in the market it would have been paid "
@@ -270,10 +270,10 @@ def _leaks(found: Explanation) -> Iterator[str]:
 
 
 def _bought(found: Explanation) -> Iterator[str]:
-    if not found.bought:
+    if not found.acquired:
         return
-    number = len(found.bought)
-    told = listed((_bought_unit(each, found.identity) for each in found.bought), SHOWN, "; ")
+    number = len(found.acquired)
+    told = listed((_bought_unit(each, found.identity) for each in found.acquired), SHOWN, "; ")
     yield (
         f"{number:,} of its units {'was' if number == 1 else 'were'} bought before and "
         f"{'earns' if number == 1 else 'earn'} nothing now: {told}."
@@ -322,12 +322,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def explain(
-    folder: Path, identity: str, most_ties: int = MOST_TIES, with_rows: bool = False
+    folder: Path, identity: str, most_matches: int = MOST_MATCHES, with_rows: bool = False
 ) -> Explanation:
     """Explain one payee's payment of a finished run; ``with_rows``: and which validation rows its units cover."""
     tables = RunTables.read(folder)
     require_payee(tables, identity)
-    return explained(tables, identity, most_ties, with_rows)
+    return explain_payee(tables, identity, most_matches, with_rows)
 
 
 def require_payee(tables: RunTables, name: str) -> None:

@@ -27,12 +27,12 @@ from datamarket_gym.data.readers.tables import Table, rows_read
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import listed
 from datamarket_gym.errors import ParameterError, SubmissionError
-from datamarket_gym.evidence.leakage import HeldRows, Leaks
+from datamarket_gym.evidence.graph import AcquiredMatches
+from datamarket_gym.evidence.leakage import Leaks, ValidationContent
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.encoders import ContentError, stored
 from datamarket_gym.market.encoders.store import StoredEncoder
-from datamarket_gym.mechanism.preparation import Known
 from datamarket_gym.payout.acquired_units import (
     AcquiredUnits,
     MatchedAcquiredUnits,
@@ -138,9 +138,11 @@ class Inputs:
         return None if self.scored is None else self.scored.learner
 
     @property
-    def held(self) -> HeldRows:
+    def held(self) -> ValidationContent:
         """The validation rows, as far as units are compared with them."""
-        return HeldRows(self.validation_features, self.validation_embedding, self.validation_text)
+        return ValidationContent(
+            self.validation_features, self.validation_embedding, self.validation_text
+        )
 
     def named(self, leaks: Leaks) -> Leaks:
         """Leaked units, which later periods must know, under the names of units and identities."""
@@ -195,7 +197,7 @@ class Inputs:
         old = [] if prior is None else [name for name in sorted(named) if prior.row_of(name) is not None]
         return [*self.ids, *old]
 
-    def named_known(self, known: Known) -> MatchedAcquiredUnits:
+    def named_known(self, known: AcquiredMatches) -> MatchedAcquiredUnits:
         """Units that earlier runs have bought, by their names."""
         if self.prior is None or not len(known):
             return MatchedAcquiredUnits.none()

@@ -100,7 +100,7 @@ NAME = "manifest.json"
 FORMAT = 1
 RECORDS = (
     "leaks",
-    "ties",
+    "matches",
     "represented",
     "scores",
     "amounts",
@@ -139,7 +139,7 @@ OUTPUTS = (
 
 def outputs_of(prior: Sequence[Any]) -> tuple[str, ...]:
     """The outputs of a run that is priced given earlier ones, or given none."""
-    return (*OUTPUTS, KNOWN, "records/prior_known.npz") if prior else OUTPUTS
+    return (*OUTPUTS, KNOWN, "records/acquired.npz") if prior else OUTPUTS
 
 
 def is_of_before_needs(manifest: dict[str, Any]) -> bool:

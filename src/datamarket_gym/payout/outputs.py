@@ -56,7 +56,7 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
     represents = np.zeros(len(label), dtype=bool)
     represents[canonical.unit] = True
-    rank = seniority_ranks(results.inputs.submission, clusters.lot)
+    rank = seniority_ranks(results.inputs.submission, clusters.tie_breaker)
     members = _grouped(label, chosen)
     ties = _grouped(label[edges.left], chosen)
     return [
@@ -272,7 +272,7 @@ def cluster_table(results: Results) -> pa.Table:
     chosen[canonical.unit] = True
     label = results.payments.clustering.label
     public = results.payments.scores.number[label]
-    rank = seniority_ranks(inputs.submission, results.payments.clustering.lot)
+    rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
     moment = np.unique(inputs.submission.times, return_inverse=True)[1]
     order = np.lexsort((rank, public))
     size = np.bincount(label)[label]

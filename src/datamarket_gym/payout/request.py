@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.errors import MarketWarning, ParameterError
-from datamarket_gym.evidence.graph import told_at_the_end
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.payout.acquisition_prices import acquired_messages
 from datamarket_gym.payout.ledger.balances import Accounts
@@ -123,7 +123,7 @@ def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
     """Run a payday, or take up one that was stopped."""
     spec = request.spec
     with (
-        told_at_the_end() as told,
+        collect_market_warnings() as told,
         fetched(
             request.submissions, request.validation, request.reference, request.overrides, spec, request.prior,
             request.intake,

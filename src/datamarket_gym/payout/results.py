@@ -12,8 +12,8 @@ from datamarket_gym.evidence.graph import CollapsedMarket, find_collapse
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.allocation import grid_of
-from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.payments import Payments, floored
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.payout.acquired_units import MatchedAcquiredUnits
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.money import (
@@ -63,7 +63,7 @@ class Results:
     known: MatchedAcquiredUnits  # bought by earlier runs; likewise
     asked: dict[str, Values] = field(
         default_factory=dict
-    )  # of ``inputs``, as `judged_threshold` keeps it
+    )  # of ``inputs``, as `measure_threshold` keeps it
 
     @property
     def worth(self) -> Worth:

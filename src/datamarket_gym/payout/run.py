@@ -49,7 +49,7 @@ from datamarket_gym.payout.manifest import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.outputs import write_tables
-from datamarket_gym.payout.report.page import write_report
+from datamarket_gym.payout.report.record import write_report
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stages import PayoutJob, Places, compute_results
 from datamarket_gym.payout.stored_inputs import keep, require_grown, stored_log_tip

@@ -24,8 +24,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.execution.arrays import Features
-from datamarket_gym.mechanism.mechanism import Mechanism, get_mechanism
-from datamarket_gym.mechanism.pipeline import LeakCheck
+from datamarket_gym.mechanism.pipeline import LeakCheck, Mechanism, get_mechanism
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.registry import Document, fault, written
 from datamarket_gym.utilities.base import LEARNERS
@@ -560,4 +559,4 @@ def resolve_coverage(learner: str, validation: Features) -> ResolvedCoverage | N
     if not isinstance(utility, Coverage):
         return None
     resolved = SIMILARITIES.create(utility.similarity).settled(validation)
-    return ResolvedCoverage(written(resolved), utility.strangers(validation))
+    return ResolvedCoverage(written(resolved), utility.baseline_similarity(validation))

@@ -15,23 +15,21 @@ from typing import Any, TypeVar
 
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
-from datamarket_gym.evidence.graph import Clusters, Edges, clusters_by, seniority_ranks
+from datamarket_gym.evidence.graph import AcquiredMatches, Clusters, Edges, clusters_by, seniority_ranks
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import json_text, read_json
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import Format, Run, record_format
-from datamarket_gym.mechanism.mechanism import Mechanism
-from datamarket_gym.mechanism.payments import among
 from datamarket_gym.mechanism.pipeline import (
+    Mechanism,
     Pipeline,
     find_leaked_units,
     match_units,
     nearest_units,
     require_playable,
 )
-from datamarket_gym.mechanism.preparation import OPEN, Known
 from datamarket_gym.mechanism.representatives import CanonicalUnits, represent_clusters
 from datamarket_gym.payout.acquired_units import ROLE as PRIOR
 from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, overridden_known
@@ -203,7 +201,9 @@ class PayoutPipeline(Pipeline):
     payday: PayoutJob
     run: Run | FinishedRun
     reuse: NearestRows | None = None  # kept by another run; the results are the same without
-    asked: dict[str, Values] = field(default_factory=dict)  # as `judged_threshold` keeps it, if made now
+    asked: dict[str, Values] = field(
+        default_factory=dict
+    )  # as `measure_threshold` keeps it, if made now
     overrides: list[Override] = field(init=False)  # of units of this run
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class PayoutPipeline(Pipeline):
         """Find the units that are validation rows."""
         return self.payday.leaks
 
-    def judge_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
+    def measure_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
         """Choose the threshold, or read which was chosen."""
         progress = self.run.progress
         progress.stage("checking which similarity threshold may be used")
@@ -244,7 +244,7 @@ class PayoutPipeline(Pipeline):
         nearest = self.run_stage("nearest", NearestRows, find_nearest)
         return match_units(mechanism, submission, utility=self.utility, nearest=nearest)
 
-    def override_acquired(self, known: Known, rows: Codes) -> Known:
+    def override_acquired(self, known: AcquiredMatches, rows: Codes) -> AcquiredMatches:
         """Apply the overrides that name units of earlier runs; the others are about units of this run."""
         prior = self.payday.inputs.prior
         assert prior is not None
@@ -262,10 +262,10 @@ class PayoutPipeline(Pipeline):
         if not len(known) and not self.overrides:
             return clusters
         overrides = [each.without(absent) for each in self.overrides]
-        rank = seniority_ranks(submission, clusters.lot)
+        rank = seniority_ranks(submission, clusters.tie_breaker)
         edges = Edges.concat([clusters.edges, known]).once()
         edges = overridden(edges, overrides, ids, "units", rank)
-        return clusters_by(submission, edges, clusters.granularity, clusters.lot)
+        return clusters_by(submission, edges, clusters.granularity, clusters.tie_breaker)
 
     def represent(self, clusters: Clusters, prefix: str) -> CanonicalUnits:
         """Keep which rows stand for the clusters, and take what they hold from the submission."""
@@ -300,7 +300,7 @@ def compute_results(
 ) -> Results:
     """Compute everything up to the cents, or read what of it the run's folder keeps."""
     inputs, spec, utility, progress = payday.inputs, payday.spec, payday.utility, run.progress
-    mechanism = spec.mechanism(OPEN)
+    mechanism = spec.mechanism("lineage@auto")
     pipeline = PayoutPipeline(mechanism, utility, payday=payday, run=run, reuse=reuse)
     progress.stage("looking for leaked validation rows")
     matching = pipeline.match(inputs.submission)
@@ -310,11 +310,11 @@ def compute_results(
     progress.stage(f"scoring {clusters.n_clusters:,} clusters")
     groups = validation_groups(utility.features, utility.label, mechanism.seed)
     pipeline.count_progress(clusters)
-    paid = among(pipeline.value(clusters, groups=groups), inputs.everyone)
+    paid = pipeline.value(clusters, groups=groups).extended_to(inputs.everyone)
     progress.stage("scoring once more without evidence")
-    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.lot)
+    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.tie_breaker)
     pipeline.count_progress(apart)
-    plain = among(pipeline.value(apart, "without_evidence_"), inputs.everyone)
+    plain = pipeline.value(apart, "without_evidence_").extended_to(inputs.everyone)
     cents, without = (
         in_cents(each, playing, spec, owners.group, payday.taken.opening, payday.unpaid)
         for each in (paid, plain)
@@ -323,5 +323,5 @@ def compute_results(
         spec, playing, utility, matching.threshold, matching.mechanism, payday.overrides, paid, owners, cents.names,
         cents.division, raw_scores(paid), standard_errors(cents.payer, paid.scores),
         half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid,
-        inputs.named(matching.leaks), inputs.named_known(matching.known), pipeline.asked,
+        inputs.named(matching.leaks), inputs.named_known(matching.acquired), pipeline.asked,
     )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.evidence.graph import nobody_first
+from datamarket_gym.evidence.graph import describe_missing_times
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.names import visible
@@ -116,7 +116,7 @@ def _all_days(times: Values) -> bool:
 def _order(inputs: Inputs) -> UnresolvedWarning | None:
     """Nobody was first, or many units carry the time of somebody else's unit."""
     submission, n = inputs.submission, len(inputs.ids)
-    if nobody_first(submission) is not None:
+    if describe_missing_times(submission) is not None:
         name, have = (
             ("equal_times", "all carry the same time")
             if inputs.has_time

@@ -22,17 +22,20 @@ from datamarket_gym.evidence.admissible_interval import (
     UnitVectors,
     predict_theta,
     same_class_similarities,
-    variant_similarities,
-    variants_for,
 )
-from datamarket_gym.evidence.threshold import LabelledVectors, Threshold, choose_threshold
+from datamarket_gym.evidence.leakage import LabelledVectors, copy_cosines
+from datamarket_gym.evidence.threshold import (
+    Threshold,
+    choose_threshold,
+    honest_vectors,
+    measure_threshold,
+)
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import Embeddings, load_corpus, load_embeddings
 from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.market.tasks.datasets import DomainTask
-from datamarket_gym.mechanism.preparation import honest_rows, judged_threshold
 from datamarket_gym.payout.inputs import read_validation_table
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import LEARNERS
@@ -57,25 +60,23 @@ def choose_evidence(
 ) -> DrawnThreshold:
     """Choose a threshold that the false-match cost and the density correction admit.
 
-    ``asked`` is as `judged_threshold` keeps it.
+    ``asked`` is as `measure_threshold` keeps it.
     """
-    threshold = judged_threshold(submission, utility, spec.theta, asked)
+    threshold = measure_threshold(submission, utility, spec.theta, asked)
     drawn = DrawnThreshold.model_validate(threshold.model_dump())
-    honest = honest_rows(submission, utility)
-    if honest is None or threshold.price is None:
+    honest = honest_vectors(submission, utility)
+    if honest is None or threshold.cost is None:
         return drawn
     return drawn.model_copy(update=_pictures(honest.pool(), spec.seed))
 
 
-def _pictures(pool: Embeddings, seed: int) -> dict[str, list[float]]:
+def _pictures(pool: LabelledVectors, seed: int) -> dict[str, list[float]]:
     norms = np.linalg.norm(pool.vectors, axis=1, keepdims=True)
     unit: UnitVectors = (pool.vectors / norms).astype(np.float32)
-    assert pool.label is not None
-    code = np.unique(pool.label, return_inverse=True)[1].astype(np.int64)
+    code = np.unique(pool.classes, return_inverse=True)[1].astype(np.int64)
     paired = np.bincount(code)[code] > 1
-    rows = np.arange(min(len(unit), 2000))
     honest = same_class_similarities(unit[paired], np.unique(code[paired], return_inverse=True)[1], seed)
-    copies = variant_similarities(pool, ATTACKS.create(variants_for(pool)), rows, seed)
+    copies = copy_cosines(pool.vectors, seed, most=2000)
     return {"bins": _BINS.tolist(), "honest": _shares(honest), "copies": _shares(copies)}
 
 

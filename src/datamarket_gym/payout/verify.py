@@ -60,7 +60,7 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import as_drafted, stated
+from datamarket_gym.payout.report.status import check_state, read_draft
 from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stages import PayoutJob, Places
 from datamarket_gym.payout.stored_inputs import kept_checks, log_tip, places_of
@@ -153,7 +153,7 @@ def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) 
     checks += _log(manifest, intake or record.places.get(INTAKE))
     if all(check.good for check in checks):
         checks += _sums(folder, manifest, record)
-        checks.append(stated(folder, record.history))
+        checks.append(check_state(folder, record.history))
         checks += verify_checks(folder)
     return checks
 
@@ -178,7 +178,7 @@ def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
 
 def _as_drafted(path: Path) -> bytes:
     """The bytes of an output; of a report without the state that was put on it later."""
-    return as_drafted(path.parent) if path.name == REPORT else path.read_bytes()
+    return read_draft(path.parent) if path.name == REPORT else path.read_bytes()
 
 
 def _itself(manifest: dict[str, Any]) -> Check:

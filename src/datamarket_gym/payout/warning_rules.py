@@ -486,7 +486,7 @@ def _collapse(results: Results) -> UnresolvedWarning | None:
     return UnresolvedWarning.of(
         "collapse",
         f"One tree holds {found.largest:,} of {found.units:,} different units",
-        f"{found.words}.",
+        f"{found.message}.",
         count=found.largest,
     )
 

@@ -14,7 +14,6 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import clusters_by
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.execution.progress import SILENT, Progress
-from datamarket_gym.mechanism.payments import among
 from datamarket_gym.mechanism.pipeline import Pipeline
 from datamarket_gym.payout.ledger.runs import ledger_inputs_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
@@ -62,9 +61,8 @@ def _without(payday: PayoutJob, results: Results, mine: Codes) -> list[int]:
     """Payments had the ties in these clusters not been there."""
     inputs, spec, clusters = results.inputs, payday.spec, results.payments.clustering
     fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
-    apart = clusters_by(inputs.submission, fewer, clusters.granularity, clusters.lot)
-    paid = Pipeline(results.mechanism, results.utility).value(apart)
-    paid = among(paid, inputs.everyone)
+    apart = clusters_by(inputs.submission, fewer, clusters.granularity, clusters.tie_breaker)
+    paid = Pipeline(results.mechanism, results.utility).value(apart).extended_to(inputs.everyone)
     return in_cents(
         paid, inputs, spec, results.payees.group, payday.taken.opening, payday.unpaid
     ).division.paid

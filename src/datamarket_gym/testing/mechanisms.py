@@ -15,7 +15,7 @@ from datamarket_gym.market.attacks.content import ImageVariants, TextVariants
 from datamarket_gym.market.attacks.copies import NearDuplicates
 from datamarket_gym.mechanism.allocation import Allocation, Provenance
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
-from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism
 from datamarket_gym.mechanism.representatives import Collapse, Representative
 from datamarket_gym.testing.base import changed, check_written, promise, small_market
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle

@@ -1,4 +1,4 @@
-"""The loops of `covered_by`, compiled by numba; imported only where a block is worth it.
+"""The loops of `coverage` and `coverage_report`, compiled by numba; imported only where they are worth it.
 
 Players are sorted by two passes over 11 bits each of where their g lies between the floor and the largest, which puts
 nearly all in order, and then by insertion on g itself. Who has made many lie closer together than that finds them
@@ -21,26 +21,12 @@ _MOVES = 8  # by insertion, for each player, before it is given up
 _NARROW = 1e-200  # a range of g that cannot be divided into bins
 
 
-def ranked(similarity: Values, c: float, floor: float) -> tuple[Codes, Values]:
-    """`Covers.ranked`."""
+def rank(similarity: Values, c: float, floor: float) -> tuple[Codes, Values]:
+    """Return the players above c and the floor, and their g, from the least on."""
     n = len(similarity)
     place, g = np.empty(n, dtype=np.int32), np.empty(n)
     found = _one(similarity, c, floor, place, g)
     return place[:found].astype(np.int64), g[:found]
-
-
-def add(
-    similarity: Features,
-    c: float,
-    floor: Values,
-    decides: Values,
-    slot: Codes,
-    total: Values,
-    by_slot: Features,
-    most: Values,
-) -> None:
-    """`Covers.add`; ``most`` is written to."""
-    _add(similarity, c, floor, decides, slot, total, by_slot, most)
 
 
 @numba.njit(nogil=True)
@@ -107,60 +93,19 @@ def _one(s: Values, c: float, floor: float, place: NDArray[np.int32], g: Values)
 
 
 @compile_cached(__file__, nogil=True)
-def _add(
-    similarity: Features,
-    c: float,
-    floor: Values,
-    decides: Values,
-    slot: Codes,
-    total: Values,
-    by_slot: Features,
-    most: Values,
+def add(
+    similarity: Features, c: float, floor: Values, decisive: Values, slot: Codes, sums: Features
 ) -> None:
+    """Add what each validation row brings the players to its line of ``sums``."""
     n = similarity.shape[1]
     place, other_place = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     g, other_g = np.empty(n), np.empty(n)
     count = np.empty((2, _BINS), dtype=np.int32)
     for row in range(len(similarity)):
         m = _in_order(similarity[row], c, floor[row], place, g, other_place, other_g, count)
-        if m == 0:
-            continue
-        most[row] = g[m - 1] - floor[row]
         before, value = floor[row], 0.0
-        grouped = by_slot[slot[row]] if len(by_slot) else total
+        line = sums[slot[row]]
         for i in range(m):
-            value += (g[i] - before) * decides[m - 1 - i]
+            value += (g[i] - before) * decisive[m - 1 - i]
             before = g[i]
-            total[place[i]] += value
-            if len(by_slot):
-                grouped[place[i]] += value
-
-
-@compile_cached(__file__, nogil=True)
-def keep(
-    z: int,
-    who: Codes,
-    g: Values,
-    part: Values,
-    row: NDArray[np.int32],
-    degree: Features,
-    parts: Features,
-    place: NDArray[np.int32],
-    least: Values,
-) -> None:
-    """`covered_rows`: the part of each player in one validation row, where it is larger than the least that is kept."""
-    rank = 1
-    for i in range(len(who) - 1, -1, -1):
-        if i + 1 < len(who) and g[i] != g[i + 1]:
-            rank = len(who) - i
-        player = who[i]
-        if part[i] > least[player]:
-            slot = 0
-            for k in range(1, parts.shape[1]):
-                if parts[player, k] < parts[player, slot]:
-                    slot = k
-            row[player, slot], degree[player, slot] = z, g[i]
-            parts[player, slot], place[player, slot] = part[i], rank
-            least[player] = parts[player, 0]
-            for k in range(1, parts.shape[1]):
-                least[player] = min(least[player], parts[player, k])
+            line[place[i]] += value

@@ -68,7 +68,7 @@ class DeviceRows:
     def _parts(self) -> Any:
         """Rows as float64, -0.0 as 0.0, less the origin, and where they begin."""
         for at in range(0, len(self._norms), self._step):
-            yield at, self.on.widened(self._stored[at : at + self._step]) + 0.0 - self._origin
+            yield at, self.on.to_double(self._stored[at : at + self._step]) + 0.0 - self._origin
 
 
 def sums_by_group(
@@ -91,7 +91,7 @@ def sums_by_group(
                         found[number] = device.on.put(np.zeros(n))
                     found[number] += values
             for number, part in found.items():
-                total[number] += device.on.got(part)
+                total[number] += device.on.get(part)
             by.progress.count(done, len(blocks))
     return total
 
@@ -111,11 +111,11 @@ class DeviceValues:
         distances = near.on_device(rows.start, rows.stop)
         truth = near.validation_label[rows]
         agrees = self._label[None, :] == on.put(truth)[:, None]
-        ranked, order = on.rising(distances)
-        kinds = on.taken(agrees, order)
+        ranked, order = on.sort(distances, stable=True)
+        kinds = on.take(agrees, order)
         self._settle(rows, ranked, order, kinds)
         change = kinds[:, 1:] != kinds[:, :-1]
-        ends, last = on.got(change), on.got(kinds[:, -1])
+        ends, last = on.get(change), on.get(kinds[:, -1])
         along = self._along(ends, last, truth)
         first = np.cumsum([0, *(len(each) for each in along[:-1])])
         place = on.put(first)[:, None]
@@ -157,9 +157,9 @@ class DeviceValues:
         which, rank = _members(on, close, kinds)
         if not len(which):
             return
-        head = on.got(rank == 0) | ~on.got(close[which, on.chosen(rank > 0, rank - 1, rank)])
-        run, at = np.cumsum(head), on.got(which)
-        position = on.got(order[which, rank])
+        head = on.get(rank == 0) | ~on.get(close[which, on.xp.where(rank > 0, rank - 1, rank)])
+        run, at = np.cumsum(head), on.get(which)
+        position = on.get(order[which, rank])
         exact = np.empty(len(at))
         line, first = np.unique(at, return_index=True)
         for i, mine in zip(line.tolist(), np.split(np.arange(len(at)), first[1:]), strict=True):

@@ -50,60 +50,43 @@ class HostArrays:
     xp: Any = np
 
     def put(self, array: NDArray[Any]) -> Array:
-        """The array, on the device."""
+        """Copy an array to the device."""
         return array
 
-    def got(self, array: Array) -> NDArray[Any]:
-        """The array, back."""
+    def get(self, array: Array) -> NDArray[Any]:
+        """Copy an array back."""
         return np.asarray(array)
 
     def empty(self, rows: int, columns: int, kind: str = "float64") -> Array:
-        """Room for a matrix of numbers of a kind."""
+        """Make room for a matrix of numbers of a kind."""
         return np.empty((rows, columns), dtype=kind)
 
-    def widened(self, array: Array) -> Array:
-        """The same numbers as float64."""
+    def to_double(self, array: Array) -> Array:
+        """Return the numbers as float64."""
         return array.astype(np.float64)
 
-    def clipped(self, g: Array) -> Array:
-        """At most one."""
-        return np.minimum(g, 1.0)
+    def sort(self, matrix: Array, stable: bool = False) -> tuple[Array, Array]:
+        """Sort each row, stably or not, and say where its numbers were."""
+        order = np.argsort(matrix, axis=1, stable=stable)
+        return np.take_along_axis(matrix, order, axis=1), order
 
-    def chosen(self, which: Array, one: Array, other: Array) -> Array:
-        """One where it holds, else the other."""
-        return np.where(which, one, other)
+    def take(self, matrix: Array, places: Array) -> Array:
+        """Take the numbers of each row at places."""
+        return np.take_along_axis(matrix, places, axis=1)
 
-    def rising(self, g: Array) -> tuple[Array, Array]:
-        """Each row sorted, and where its numbers were."""
-        order = np.argsort(g, axis=1, kind="stable")
-        return np.take_along_axis(g, order, axis=1), order
-
-    def running(self, steps: Array) -> Array:
-        """Sums of each row from its first number on."""
-        return np.cumsum(steps, axis=1)
-
-    def last_step(self, steps: Array) -> Array:
-        """The place of the last step above zero at or before each place, 0 where there is none."""
-        places = np.where(steps > 0.0, np.arange(steps.shape[1]), 0)
-        return np.maximum.accumulate(places, axis=1)
-
-    def taken(self, array: Array, places: Array) -> Array:
-        """Numbers of each row at places."""
-        return np.take_along_axis(array, places, axis=1)
-
-    def put_back(self, array: Array, places: Array) -> Array:
-        """The inverse of `taken`."""
-        out = np.empty_like(array)
-        np.put_along_axis(out, places, array, axis=1)
+    def put_back(self, matrix: Array, places: Array) -> Array:
+        """Undo `take`."""
+        out = np.empty_like(matrix)
+        np.put_along_axis(out, places, matrix, axis=1)
         return out
 
-    def largest_of(self, similar: Array, starts: Codes) -> Array:
-        """The largest of each row between one start and the next."""
-        return np.maximum.reduceat(similar, starts, axis=1)
+    def largest_of(self, matrix: Array, starts: Codes) -> Array:
+        """Return the largest of each row between one start and the next."""
+        return np.maximum.reduceat(matrix, starts, axis=1)
 
 
 class CudaArrays(HostArrays):
-    """The same of torch."""
+    """Those operations of torch."""
 
     def __init__(self, device: str = "cuda") -> None:
         import torch
@@ -112,64 +95,45 @@ class CudaArrays(HostArrays):
         self._device = device
 
     def put(self, array: NDArray[Any]) -> Array:
-        """The array, on the device."""
+        """Copy an array to the device."""
         native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         return self._torch.from_numpy(native).to(self._device)
 
-    def got(self, array: Array) -> NDArray[Any]:
-        """The array, back."""
-        found: NDArray[Any] = array.cpu().numpy()
-        return found
+    def get(self, array: Array) -> NDArray[Any]:
+        """Copy an array back."""
+        host: NDArray[Any] = array.cpu().numpy()
+        return host
 
     def empty(self, rows: int, columns: int, kind: str = "float64") -> Array:
-        """Room for a matrix of numbers of a kind."""
+        """Make room for a matrix of numbers of a kind."""
         return self._torch.empty((rows, columns), dtype=getattr(self._torch, kind), device=self._device)
 
-    def widened(self, array: Array) -> Array:
-        """The same numbers as float64."""
+    def to_double(self, array: Array) -> Array:
+        """Return the numbers as float64."""
         return array.to(self._torch.float64)
 
-    def clipped(self, g: Array) -> Array:
-        """At most one."""
-        return g.clamp_(max=1.0)
+    def sort(self, matrix: Array, stable: bool = False) -> tuple[Array, Array]:
+        """Sort each row, stably or not, and say where its numbers were."""
+        ordered = self._torch.sort(matrix, dim=1, stable=stable)
+        return ordered.values, ordered.indices
 
-    def chosen(self, which: Array, one: Array, other: Array) -> Array:
-        """One where it holds, else the other."""
-        return self._torch.where(which, one, other)
+    def take(self, matrix: Array, places: Array) -> Array:
+        """Take the numbers of each row at places."""
+        return self._torch.gather(matrix, 1, places)
 
-    def rising(self, g: Array) -> tuple[Array, Array]:
-        """Each row sorted, and where its numbers were."""
-        found = self._torch.sort(g, dim=1, stable=True)
-        return found.values, found.indices
+    def put_back(self, matrix: Array, places: Array) -> Array:
+        """Undo `take`."""
+        return self._torch.empty_like(matrix).scatter_(1, places, matrix)
 
-    def running(self, steps: Array) -> Array:
-        """Sums of each row from its first number on."""
-        return self._torch.cumsum(steps, dim=1)
-
-    def last_step(self, steps: Array) -> Array:
-        """The place of the last step above zero at or before each place, 0 where there is none."""
-        places = self._torch.arange(steps.shape[1], device=self._device)
-        return self._torch.cummax(self._torch.where(steps > 0.0, places, 0), dim=1).values
-
-    def taken(self, array: Array, places: Array) -> Array:
-        """Numbers of each row at places."""
-        return self._torch.gather(array, 1, places)
-
-    def put_back(self, array: Array, places: Array) -> Array:
-        """The inverse of `taken`."""
-        return self._torch.empty_like(array).scatter_(1, places, array)
-
-    def largest_of(self, similar: Array, starts: Codes) -> Array:
-        """The largest of each row between one start and the next."""
-        ends = np.append(starts[1:], similar.shape[1])
-        lengths = self.put(ends - starts)
-        return self._torch.segment_reduce(
-            similar.T.contiguous(), "max", lengths=lengths, axis=0
-        ).T.contiguous()
+    def largest_of(self, matrix: Array, starts: Codes) -> Array:
+        """Return the largest of each row between one start and the next."""
+        lengths = self.put(np.diff(np.append(starts, matrix.shape[1])))
+        columns = self._torch.segment_reduce(matrix.T.contiguous(), "max", lengths=lengths, axis=0)
+        return columns.T.contiguous()
 
 
 def arrays_of(device: str) -> HostArrays:
-    """Of the device that `core.compute` names."""
+    """Return the arrays of a device as `execution.parallel.compute` names it."""
     return HostArrays() if device == "cpu" else CudaArrays(device)
 
 

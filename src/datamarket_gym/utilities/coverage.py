@@ -1,15 +1,9 @@
-"""What rows that are always there cover of each validation row: the floor above which others are paid.
-
-It is worked out once for a background and validation rows: a payday asks for it at every scoring, audits and
-experiments at every trial. It is remembered for as long as somebody holds the background's rows, which cannot be
-written to.
-
-Coverage: how well units cover the validation rows, with semivalues in closed form.
+"""Coverage: how well units cover the validation rows, with semivalues in closed form.
 
 g(z, u) = max(0, s(z, u) - c) / (1 - c) where the labels of validation row z and unit u agree (or labels do not
-count, or are missing), else 0, with s their similarity and c that of strangers: a quantile of the similarities between
-validation rows, at least 0. U(S) is the mean over z of the largest g(z, u), u in S. A row of weight w
-stands for w copies of it, and copies cover nothing more: weights change nothing.
+count, or are missing), else 0, with s their similarity and c a quantile of the similarities between validation rows,
+at least 0. U(S) is the mean over z of the largest g(z, u), u in S. A row of weight w stands for w copies of it, and
+copies cover nothing more: weights change nothing.
 
 One validation row, players 1..N by falling g (of a player's rows the largest), g_{N+1} = 0. At a level between
 g_{i+1} and g_i the game asks whether anybody of the first i is there; a player among them decides it if no other
@@ -17,34 +11,31 @@ of them is in S, with probability h_i = P(S misses i - 1 fixed players), so
 
     phi_j = sum over i >= j of (g_i - g_{i+1}) h_i,      h_i = sum over s of q_s C(N-i, s) / C(N-1, s)
 
-for the law q of coalition sizes; h_i = 1/i for the Shapley value. Only players above c count for a row. What follows
-for splitting, withholding and adding is proved in docs/theory/coverage.md.
+for semivalue weights q of coalition sizes; h_i = 1/i for the Shapley value. What follows for splitting, withholding
+and adding is proved in docs/theory/coverage.md.
 
-Given rows P that are always there, max(g, g_P) - g_P = max(0, g - g_P) with g_P(z) the largest g over P: a floor for
-each validation row. Players above the floor play as before, between it and the largest g: g_{N+1} = g_P. A unit that
-is in P, number for number, adds nothing; so that no rounding says otherwise, it is left out.
+Given previously acquired rows P, max(g, g_P) - g_P = max(0, g - g_P) with g_P(z) the largest g over P: a baseline for
+each validation row. Players above the baseline play as before, between it and the largest g: g_{N+1} = g_P. A unit
+that equals a row of P adds nothing; so that no rounding says otherwise, it is left out.
 
-Coverage valued from the nearest T units of each validation row, with a bound on what that changes.
+Truncated coverage pays the nearest T units of each validation row alone. No h_i is larger than the one before, so
+what a row is worth below the level g_{T+1} is, to any player,
 
-In `coverage` phi_j = sum over i >= j of (g_i - g_{i+1}) h_i, players by falling g, the floor last. No h_i is larger
-than the one before, so what a row is worth below the level g_{T+1} is, to any player,
+    0 <= sum over i >= max(j, T+1) of (g_i - g_{i+1}) h_i <= (g_{T+1} - baseline) h_{T+1} <= (1 - baseline) h_{T+1}.
 
-    0 <= sum over i >= max(j, T+1) of (g_i - g_{i+1}) h_i <= (g_{T+1} - floor) h_{T+1} <= (1 - floor) h_{T+1}.
+That is left out: the baseline of each row is raised to g_{T+1}. Every score is too low, by at most h_{T+1} times the
+mean over validation rows of 1 - baseline: 1 / (T+1) for the Shapley value of units given no others. The level depends
+on all units, so what is proved of coverage holds of truncated scores only up to that bound.
 
-That is left out: the floor of each row is raised to g_{T+1}. Who covers it no more than that earns nothing on it, the T
-before are paid between that level and their own, and only they are put in order. Every score is too low, by at most
-h_{T+1} times the mean over validation rows of 1 - floor: 1 / (T+1) for the Shapley value without prior art.
-
-The level depends on all units, so what is proved of coverage (splitting, withholding and adding do not pay) holds of
-truncated scores only up to that bound. Coalitions, and who covers which rows, are answered as by `coverage`.
+Similarities are computed for some validation rows and blocks of units at a time, and never all held. Units of equal
+content share one column, and columns come in an order that content alone decides.
 """
 
 from __future__ import annotations
 
-import hashlib
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
@@ -55,6 +46,7 @@ from datamarket_gym.execution.arrays import (
     CoalitionMatrix,
     Codes,
     Features,
+    Rows,
     Values,
     highest_cosines,
     in_order,
@@ -62,7 +54,7 @@ from datamarket_gym.execution.arrays import (
 from datamarket_gym.execution.parallel import compute, over_blocks
 from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Within
 from datamarket_gym.registry import Range, register
-from datamarket_gym.utilities.accelerators import arrays_of
+from datamarket_gym.utilities.accelerators import Array, HostArrays, arrays_of
 from datamarket_gym.utilities.base import (
     MAX_PLAYERS_ANY_LAW,
     Scorer,
@@ -77,60 +69,36 @@ from datamarket_gym.utilities.base import (
     is_uniform,
     rows_per_player,
 )
-from datamarket_gym.utilities.coverage_rows import Covers, Part, Sums, UnitColumns, deciding, part_of
 from datamarket_gym.utilities.similarity import SIMILARITIES, compared_by
-
-_MOST = 8
-_remembered: list[tuple[weakref.ref[Features], str, Values]] = []
-
-
-def highest_similarities(
-    background: TrainingRows,
-    validation: ValidationRows,
-    labels: bool,
-    settings: str,
-    towards: Callable[[Features], Features],
-) -> Values:
-    """Of each validation row the highest similarity with a row of the background, of its label if ``labels`` count.
-
-    -1 where there is none. ``settings`` tells one way of making directions (``towards``) from another.
-    """
-    theirs = background.features
-    if not isinstance(theirs, np.ndarray) or theirs.flags.writeable:  # they may be others the next time
-        return _worked_out(background, validation, labels, towards)
-    key = hashlib.sha256(repr((settings, labels, background.features.shape)).encode())
-    for part in (background.label, validation.label, validation.features):
-        key.update(np.ascontiguousarray(part).tobytes())
-    name = key.hexdigest()
-    for rows, known, found in _remembered:
-        if known == name and rows() is background.features:
-            return found
-    found = _worked_out(background, validation, labels, towards)
-    found.flags.writeable = False
-    alive = [each for each in _remembered if each[0]() is not None]
-    _remembered[:] = [*alive[1 - _MOST :], (weakref.ref(background.features), name, found)]
-    return found
-
-
-def _worked_out(
-    background: TrainingRows,
-    validation: ValidationRows,
-    labels: bool,
-    towards: Callable[[Features], Features],
-) -> Values:
-    held = towards(validation.features)
-    if not labels:
-        return highest_cosines(held, background.features, towards)
-    out = np.full(len(held), -1.0)
-    for code in np.unique(validation.label):
-        mine, theirs = validation.label == code, np.flatnonzero(background.label == code)
-        out[mine] = highest_cosines(held[mine], background.features, towards, theirs)
-    return out
-
 
 T = TypeVar("T")
 
-_STRANGERS = 2000  # validation rows among which the similarity of strangers is measured
+_SAMPLE = 2000  # validation rows between which similarities are measured
+_UNITS = 1024  # made directions and multiplied at a time
+_CELLS = 1 << 25  # similarities that a thread holds: 256 MiB
+_SORTED_CELLS = 1 << 20  # similarities that NumPy sorts at a time
+_DEVICE_CELLS = 1 << 27  # similarities that a GPU holds at a time: 1 GiB, and five more such matrices
+_TILE = 256  # validation rows at a time, where units are few enough
+_TASKS, _TASK_CELLS = (
+    8,
+    1 << 22,
+)  # blocks of one label at most, and pairs that a block is worth making for
+_COMPILED_FROM = 1 << 23  # pairs; loading compiled loops takes as long as sorting so many without
+
+
+def decisive_probabilities(weights: Values) -> Values:
+    """Compute h_i, i = 1..N: the probability that a coalition misses i - 1 fixed players of N - 1."""
+    n = len(weights)
+    if is_uniform(weights):
+        return 1.0 / np.arange(1, n + 1)
+    size, missing = np.arange(n), weights.copy()
+    out = np.zeros(n)
+    for i in range(n):
+        out[i] = missing.sum()
+        if out[i] == 0.0 or i == n - 1:  # those who are certain to meet one stay so
+            break
+        missing *= np.maximum(n - 1 - i - size, 0) / (n - 1 - i)
+    return out
 
 
 @register("learner", "coverage")
@@ -158,252 +126,63 @@ class Coverage(UtilityFunction):
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:
         """Check and order the rows once."""
         check_rows(rows, validation)
-        return self.of_rows(rows, validation, None)
+        return self._scorer(rows, validation, None)
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> CoverageScorer:
-        """The same above what the background covers."""
+        """Prepare a scorer of what players cover beyond the background."""
         check_rows(rows, validation)
         if background.highest is None:
             check_rows(background, validation)
-        return self.of_rows(rows, validation, background)
+        return self._scorer(rows, validation, background)
 
-    def of_rows(
+    def _scorer(
         self, rows: TrainingRows, validation: ValidationRows, background: TrainingRows | None
     ) -> CoverageScorer:
-        """A scorer of rows that were checked."""
         return CoverageScorer(self, rows, validation, background)
 
-    def compared(self, rows: Features, validation: Features) -> Features:
-        """The directions of the similarity; the rows as they are where it is their own cosine."""
-        return self.comparing(validation)(rows)
-
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
-        """The same as a function of rows alone."""
+        """Return the directions of the similarity; the rows as they are where it is their own cosine."""
         return compared_by(SIMILARITIES.create(self.similarity), validation)
 
     def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
-        """The largest g of each validation row where all the rows are there."""
+        """Compute the largest g of each validation row where all the rows are there."""
         nearest = self.highest(rows, validation) if rows.highest is None else rows.highest
-        c = self.strangers(validation.features)
+        c = self.baseline_similarity(validation.features)
         return np.clip((nearest - c) / (1.0 - c), 0.0, 1.0)
 
     def highest(self, rows: TrainingRows, validation: ValidationRows) -> Values:
-        """The highest similarity of each validation row with any of the rows, of its label where labels count."""
-        towards = SIMILARITIES.create(self.similarity).towards(validation.features)
-        return highest_similarities(rows, validation, self.labels, self.similarity, towards)
+        """Compute the highest similarity of each validation row with a row of its label; -1 where there is none."""
+        directions = SIMILARITIES.create(self.similarity).towards(validation.features)
+        targets = directions(validation.features)
+        if not self.labels:
+            return highest_cosines(targets, rows.features, directions)
+        out = np.full(len(targets), -1.0)
+        for code in np.unique(validation.label):
+            here, there = validation.label == code, np.flatnonzero(rows.label == code)
+            out[here] = highest_cosines(targets[here], rows.features, directions, there)
+        return out
 
-    def strangers(self, validation: Features) -> float:
-        """c: the quantile of the similarities between validation rows, at least 0."""
-        n = len(validation)
-        if n > _STRANGERS:  # evenly of all, in an order that depends on content alone
+    def baseline_similarity(self, validation: Features) -> float:
+        """Compute c: the quantile of the similarities between validation rows, at least 0."""
+        sample = validation
+        if len(validation) > _SAMPLE:  # evenly of all, in an order that depends on content alone
             distinct = distinct_rows(validation)[0]
-            take = np.linspace(0, len(distinct) - 1, min(_STRANGERS, len(distinct))).astype(np.int64)
-            sample, n = validation[distinct[take]] + 0.0, len(take)
-        else:
-            sample = validation
-        if n < 2:
+            take = np.linspace(0, len(distinct) - 1, min(_SAMPLE, len(distinct))).astype(np.int64)
+            sample = validation[distinct[take]] + 0.0
+        if len(sample) < 2:
             return 0.0
         towards = SIMILARITIES.create(self.similarity).directions(sample, validation)
-        pairs = (towards @ towards.T)[np.triu_indices(n, 1)]
+        pairs = (towards @ towards.T)[np.triu_indices(len(sample), 1)]
         c = max(0.0, float(np.quantile(pairs, self.quantile)))
         if c > 1.0 - 1e-9:
             raise SubmissionError(
                 f"the validation rows all lie in one direction: the {self.quantile:g} quantile of their similarities "
                 "is 1, so coverage cannot tell rows apart; use a lower quantile, coverage(similarity=standardised), "
-                "or, with labels, the learner knn"
+                "or, with labels, the utility knn"
             )
         return c
-
-
-@dataclass(frozen=True, eq=False)
-class _Summed:
-    """What one look at all similarities gave: sums over all validation rows, not yet divided."""
-
-    law: Values
-    total: Values  # of each player, by that law
-    most: Values  # of each validation row: how far the players together cover it above the floor
-
-
-class CoverageScorer(Scorer):
-    """For each validation row the players that cover it, from blocks of similarities that are not kept."""
-
-    def __init__(
-        self,
-        learner: Coverage,
-        rows: TrainingRows,
-        validation: ValidationRows,
-        background: TrainingRows | None = None,
-    ) -> None:
-        self._learner, self._rows, self._validation = learner, rows, validation
-        self._rows_of = rows_per_player(rows)
-        self._c = learner.strangers(validation.features)
-        self._n_validation = n = len(validation.label)
-        self.floor = np.zeros(n)
-        self._given = background is not None
-        self._summed: _Summed | None = None
-        first, place = distinct_rows(rows.features)
-        counted = np.ones(len(place), dtype=bool)
-        if background is not None:
-            self.floor = learner.covered(background, validation)
-            counted = ~bought(rows, background, learner.labels)
-        by = SIMILARITIES.create(learner.similarity).towards(validation.features)
-        towards = by(validation.features)
-        keep = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
-
-        def columns(known: Codes) -> UnitColumns:
-            return UnitColumns(rows.features, first[known], by, keep)
-
-        order = np.argsort(place, kind="stable")
-        order = order[counted[order]]
-        members = [(order, np.arange(n))]
-        if learner.labels:
-            members = [
-                (order[rows.label[order] == code], np.flatnonzero(validation.label == code))
-                for code in np.unique(validation.label)
-            ]
-        self._parts = [
-            part_of(row, towards[row], columns, place[mine], rows.player[mine]) for mine, row in members
-        ]
-
-    @property
-    def n_players(self) -> int:
-        """How many players there are."""
-        return len(self._rows_of)
-
-    def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """U of each coalition."""
-        total = np.full(len(coalitions), self._sum(self.floor))
-        if not self._given:
-            check_coalitions(coalitions, self._rows_of)
-            if len(self._rows_of) == 1:
-                total[:] = self._sum(self._learner.covered(self._rows, self._validation))
-                return total / self._n_validation
-        if self._summed is not None and coalitions.all():  # who covers a row most is there
-            return np.full(len(coalitions), self._sum(self._summed.most, total[:1]) / self._n_validation)
-        covers, floor = self.covers(np.empty(0)), self.floor
-
-        def best(part: Part, start: int, stop: int) -> Features:
-            """How far each validation row is covered beyond the floor, in a line each."""
-            out, each = np.zeros((stop - start, len(coalitions))), np.arange(len(coalitions))
-            for rows, similar in part.tiles(start, stop):
-                for i, (z, row) in enumerate(zip(part.row[rows].tolist(), similar, strict=True)):
-                    who, g = covers.ranked(row, float(floor[z]))
-                    if len(who):
-                        inside = coalitions[:, part.player[who[::-1]]]  # who covers most comes first
-                        first = inside.argmax(axis=1)
-                        found = np.where(inside[each, first], g[::-1][first] - floor[z], 0.0)
-                        out[rows.start - start + i] = found
-            return out
-
-        for _, _, found in self.answers(best):
-            for line in found:
-                total += line
-        mean: Values = total / self._n_validation
-        return mean
-
-    def _sum(self, g: Values, start: Values | None = None) -> float:
-        """The sum over validation rows, one after the other in the order in which coalitions are summed."""
-        each = g[np.concatenate([part.row for part in self._parts])]
-        return float(np.cumsum(each if start is None else np.concatenate([start, each]))[-1])
-
-    def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Exact semivalues, for any law of coalition sizes."""
-        law = semivalue.size_law(len(self._rows_of))
-        if self._summed is None or not np.array_equal(self._summed.law, law):
-            everything = np.zeros(self._n_validation, dtype=np.int64)
-            found = self.closed_form_by_group(semivalue, empty_value, everything)
-            return None if found is None else found[0]
-        return self._counted(self._summed.total / self._n_validation, law, empty_value)
-
-    def closed_form_by_group(
-        self, semivalue: Semivalue, empty_value: float, group: Codes
-    ) -> Values | None:
-        """The same on each group of validation rows alone.
-
-        The sums over all rows come with it, and are kept: whoever asks for both asks for the groups first.
-        """
-        n = len(self._rows_of)
-        law = semivalue.size_law(n)
-        if n > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
-            return None
-        by_group = np.zeros((int(group.max()) + 1, n))
-        total = by_group[0] if len(by_group) == 1 else np.zeros(n)
-        summed = _Summed(law, total, np.zeros_like(self.floor))
-        for part, rows, found in self._sums(deciding(law), group):
-            summed.most[part.row[rows]] = found.most
-            total[part.player] += found.total
-            if len(by_group) > 1:
-                for number, line in zip(found.groups.tolist(), found.by_group, strict=True):
-                    by_group[number, part.player] += line
-        self._summed = summed
-        return self._counted(by_group / np.bincount(group)[:, None], law, empty_value)
-
-    def _sums(self, decides: Values, group: Codes) -> Iterator[tuple[Part, slice, Sums]]:
-        """The sums of blocks of validation rows, in order; on a GPU a block is a part."""
-        if compute().device == "cpu":
-            yield from self.answers(self.summing(decides, group))
-            return
-        from datamarket_gym.utilities._coverage_device import DeviceSums
-
-        device = DeviceSums(self.covers(decides), self.floor, group, arrays_of(compute().device))
-        for part in self._parts:
-            if part.pairs:
-                yield part, slice(0, len(part.row)), device.of(part)
-
-    def summing(self, decides: Values, group: Codes) -> Callable[[Part, int, int], Sums]:
-        """What some validation rows of a part bring its players; of each group of rows where there are several."""
-        covers, floor, several = self.covers(decides), self.floor, bool(group.any())
-
-        def sums(part: Part, start: int, stop: int) -> Sums:
-            places = part.row[start:stop]
-            groups, slot = np.unique(group[places], return_inverse=True)
-            if not several:
-                groups = groups[:0]
-            total, by_group = np.zeros(len(part.player)), np.zeros((len(groups), len(part.player)))
-            most = np.concatenate(
-                [
-                    covers.add(
-                        similar, floor[part.row[rows]], slot[rows.start - start :], total, by_group
-                    )
-                    for rows, similar in part.tiles(start, stop)
-                ]
-            )
-            return Sums(total, groups, by_group, most)
-
-        return sums
-
-    def covers(self, decides: Values) -> Covers:
-        """From where on players cover a row, and what decides there: h_1, h_2, ..."""
-        return Covers(self._c, decides, sum(part.pairs for part in self._parts))
-
-    def _counted(self, mean: Values, law: Values, empty_value: float) -> Values:
-        """Values from U(empty) on."""
-        return mean if self._given else mean - law[0] * empty_value
-
-    def answers(self, work: Callable[[Part, int, int], T]) -> Iterator[tuple[Part, slice, T]]:
-        """What ``work`` says of each block of validation rows, given by its part, its start and its stop."""
-        parts = self._parts  # all that travels with the work
-        blocks = [(i, *block) for i, part in enumerate(parts) for block in part.blocks()]
-        cells = sum(part.pairs for part in parts)
-
-        def block(at: tuple[int, int, int]) -> T:
-            return work(parts[at[0]], at[1], at[2])
-
-        for (i, start, stop), found in zip(blocks, over_blocks(block, blocks, cells), strict=True):
-            yield parts[i], slice(start, stop), found
-
-
-def bought(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArray[np.bool_]:
-    """Which rows are, number for number, rows of the background, of their label where labels count."""
-    if not labels:
-        return among(rows.features, background.features)
-    out = np.zeros(len(rows.label), dtype=bool)
-    for code in np.intersect1d(rows.label, background.label):
-        mine = np.flatnonzero(rows.label == code)
-        out[mine] = among(in_order(rows.features, mine), background.features, background.label == code)
-    return out
 
 
 @register("learner", "coverage_truncated")
@@ -419,11 +198,365 @@ class CoverageTruncated(Coverage):
     nearest: Nearest = "auto"
     within: Within = 0.001
 
-    def of_rows(
+    def _scorer(
         self, rows: TrainingRows, validation: ValidationRows, background: TrainingRows | None
     ) -> CoverageTruncatedScorer:
-        """A scorer of rows that were checked."""
         return CoverageTruncatedScorer(self, rows, validation, background)
+
+
+class UnitDirections:
+    """Directions of some rows of a matrix, in the order of ``rows``; made a block at a time, held where they fit."""
+
+    def __init__(
+        self, features: Rows, rows: Codes, by: Callable[[Features], Features], keep: bool
+    ) -> None:
+        self._features, self._rows, self._by = features, rows, by
+        self._whole: Features | None = None
+        if keep and len(rows):
+            self._whole = np.concatenate([block for _, block in self.made()])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def blocks(self) -> Iterator[tuple[int, Features]]:
+        """Yield where a block begins, and its directions."""
+        for at in range(0, len(self._rows), _UNITS):
+            yield at, self._block(at)
+
+    def made(self) -> Iterator[tuple[int, Features]]:
+        """Yield all blocks once, worked out on all cores."""
+        starts = range(0, len(self._rows), _UNITS)
+        return zip(starts, over_blocks(self._block, starts, 8 * len(self)), strict=True)
+
+    def _block(self, at: int) -> Features:
+        if self._whole is not None:
+            return self._whole[at : at + _UNITS]
+        rows = self._features[self._rows[at : at + _UNITS]] + 0.0  # -0.0 and 0.0 are the same
+        return np.ascontiguousarray(self._by(rows), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelGroup:
+    """The units and the validation rows of one label: similarities are computed within it alone.
+
+    A player's similarity is the largest of its units'. ``column`` is the column of each unit, player by player, and
+    ``starts`` where each player's units begin; both are None where each player has one unit, and a column of its own.
+    """
+
+    row: Codes  # places of the validation rows
+    towards: Features  # their directions
+    columns: UnitDirections  # of the different units
+    player: Codes  # the players that have units here, by their first column
+    column: Codes | None
+    starts: Codes | None
+
+    @classmethod
+    def of(
+        cls,
+        row: Codes,
+        towards: Features,
+        columns: Callable[[Codes], UnitDirections],
+        place: Codes,
+        player: Codes,
+    ) -> LabelGroup:
+        """Lay out units that are given by their places among different units, rising, and their players."""
+        distinct, column = np.unique(place, return_inverse=True)
+        there, first, local = np.unique(player, return_index=True, return_inverse=True)
+        by_first = np.argsort(first, kind="stable")  # players in the order of their first columns
+        if len(there) == len(player) == len(distinct):
+            return cls(row, towards, columns(distinct), there[by_first], None, None)
+        local = np.argsort(by_first)[local]
+        by_player = np.argsort(local, kind="stable")
+        single = len(there) == len(player)
+        starts = None if single else np.searchsorted(local[by_player], np.arange(len(there)))
+        return cls(row, towards, columns(distinct), there[by_first], column[by_player], starts)
+
+    @property
+    def pairs(self) -> int:
+        """Number of validation rows times players."""
+        return len(self.row) * len(self.player)
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Starts and stops of the validation rows that are worth a task each, the same on every machine."""
+        if not self.pairs:
+            return []
+        tasks = min(_TASKS, -(-self.pairs // _TASK_CELLS))
+        size = -(-len(self.row) // tasks)
+        return [(at, min(at + size, len(self.row))) for at in range(0, len(self.row), size)]
+
+    def tiles(self, start: int, stop: int, cells: int = _CELLS) -> Iterator[tuple[slice, Features]]:
+        """Yield some validation rows at a time and their similarities to all players."""
+        size = max(1, min(_TILE, cells // len(self.columns), stop - start))
+        for at in range(start, stop, size):
+            rows = slice(at, min(at + size, stop))
+            yield rows, self._similarities(self.towards[rows])
+
+    def _similarities(self, towards: Features) -> Features:
+        similar: Features = np.empty((len(towards), len(self.columns)))
+        for at, units in self.columns.blocks():
+            np.matmul(towards, units.T, out=similar[:, at : at + len(units)])
+        if self.column is not None:
+            similar = similar[:, self.column]
+        if self.starts is not None:
+            similar = np.maximum.reduceat(similar, self.starts, axis=1)
+        return similar
+
+    def tiles_on_device(self, arrays: HostArrays) -> Iterator[tuple[slice, Array]]:
+        """Yield the same from a device, which holds all units."""
+        units = arrays.empty(len(self.columns), self.towards.shape[1])
+        for at, block in self.columns.made():
+            units[at : at + len(block)] = arrays.put(block)
+        size = max(1, _DEVICE_CELLS // max(len(self.columns), len(self.player)))
+        for at in range(0, len(self.row), size):
+            rows = slice(at, min(at + size, len(self.row)))
+            similar = arrays.put(self.towards[rows]) @ units.T
+            if self.column is not None:
+                similar = similar[:, arrays.put(self.column)]
+            if self.starts is not None:
+                similar = arrays.largest_of(similar, self.starts)
+            yield rows, similar
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Sums over the validation rows of each group, and how far each row is covered beyond its baseline."""
+
+    groups: Codes
+    values: Features  # (groups, players)
+    covered: Values
+
+
+@dataclass(frozen=True)
+class RowValues:
+    """The formula for some validation rows; h_1, h_2, ... are ``decisive``.
+
+    With ``nearest`` only so many players of a row are paid, above the next one's g; 0: all. ``pairs`` is the number
+    of rows and players in all: where it is large, and numba is installed, loops are compiled.
+    """
+
+    c: float
+    decisive: Values
+    pairs: int = 0
+    nearest: int = 0
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled loops are worth it, and can be had."""
+        return self.pairs >= _COMPILED_FROM and find_spec("numba") is not None
+
+    def degrees(self, similarity: Values) -> Values:
+        """Compute g; below 0 where the similarity is below c."""
+        return np.minimum((similarity - self.c) / (1.0 - self.c), 1.0)
+
+    def add(self, similarity: Features, baseline: Values, slot: Codes, sums: Features) -> Values:
+        """Add what each row brings the players to the line ``slot`` of ``sums``; return how far rows are covered."""
+        if not self.compiled:
+            return self.add_arrays(HostArrays(), similarity, baseline, slot, sums)
+        from datamarket_gym.utilities import _coverage_numba
+
+        covered = np.maximum(self.degrees(similarity.max(axis=1)) - baseline, 0.0)
+        if 0 < self.nearest < similarity.shape[1]:
+            at = similarity.shape[1] - self.nearest - 1
+            following = self.degrees(np.array([np.partition(row, at)[at] for row in similarity]))
+            baseline = np.maximum(following, baseline)
+        _coverage_numba.add(similarity, self.c, baseline, self.decisive, slot, sums)
+        return covered
+
+    def add_arrays(
+        self, arrays: HostArrays, similarity: Array, baseline: Values, slot: Codes, sums: Array
+    ) -> Values:
+        """Do so with whole arrays: rows sorted, steps between players summed, and back to the players."""
+        xp = arrays.xp
+        least = arrays.put(baseline[:, None])
+        g = xp.maximum(xp.clip((similarity - self.c) / (1.0 - self.c), None, 1.0), least)
+        ranked, order = arrays.sort(g)
+        covered = arrays.get(ranked[:, -1] - least[:, 0])
+        if 0 < self.nearest < ranked.shape[1]:
+            least = ranked[:, -1 - self.nearest, None]
+            ranked = xp.maximum(ranked, least)
+        steps = ranked - least
+        steps[:, 1:] = ranked[:, 1:] - ranked[:, :-1]
+        steps *= arrays.put(self.decisive[: steps.shape[1]][::-1].copy())
+        # Sequential from the least on: players of equal g get equal values.
+        values = arrays.put_back(xp.cumsum(steps, axis=1), order)
+        for line in np.unique(slot).tolist():
+            sums[line] += values[arrays.put(np.flatnonzero(slot == line))].sum(0)
+        return covered
+
+    def rank(self, similarity: Values, baseline: float) -> tuple[Codes, Values]:
+        """Return the players of one row above c and the baseline, and their g, from the least on; stable."""
+        if self.compiled:
+            from datamarket_gym.utilities import _coverage_numba
+
+            return _coverage_numba.rank(similarity, self.c, baseline)
+        above = np.flatnonzero(similarity > self.c)
+        g = self.degrees(similarity[above])
+        above, g = above[g > baseline], g[g > baseline]
+        order = np.argsort(g, kind="stable")
+        return above[order], g[order]
+
+    def one_row(self, g: Values, baseline: float) -> Values:
+        """Compute phi of the players of one validation row, from the least g on."""
+        values: Values = np.cumsum(np.diff(g, prepend=baseline) * self.decisive[: len(g)][::-1])
+        return values
+
+
+class CoverageScorer(Scorer):
+    """For each validation row the players that cover it, from blocks of similarities that are not kept."""
+
+    def __init__(
+        self,
+        utility: Coverage,
+        rows: TrainingRows,
+        validation: ValidationRows,
+        background: TrainingRows | None = None,
+    ) -> None:
+        self._utility, self._rows, self._validation = utility, rows, validation
+        self._rows_of = rows_per_player(rows)
+        self._c = utility.baseline_similarity(validation.features)
+        n = len(validation.label)
+        self.baseline = np.zeros(n)
+        self._given = background is not None
+        # Of the last pass over all similarities: its weights, each player's sum, and how far rows are covered.
+        self._last: tuple[Values, Values, Values] | None = None
+        first, place = distinct_rows(rows.features)
+        counted = np.ones(len(place), dtype=bool)
+        if background is not None:
+            self.baseline = utility.covered(background, validation)
+            counted = ~acquired_already(rows, background, utility.labels)
+        by = SIMILARITIES.create(utility.similarity).towards(validation.features)
+        towards = by(validation.features)
+        keep = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
+
+        def columns(distinct: Codes) -> UnitDirections:
+            return UnitDirections(rows.features, first[distinct], by, keep)
+
+        order = np.argsort(place, kind="stable")
+        order = order[counted[order]]
+        members = [(order, np.arange(n))]
+        if utility.labels:
+            members = [
+                (order[rows.label[order] == code], np.flatnonzero(validation.label == code))
+                for code in np.unique(validation.label)
+            ]
+        self.label_groups = [
+            LabelGroup.of(row, towards[row], columns, place[units], rows.player[units])
+            for units, row in members
+        ]
+
+    @property
+    def n_players(self) -> int:
+        """Number of players."""
+        return len(self._rows_of)
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        """Compute U of each coalition."""
+        baseline, n = self.baseline, len(self.baseline)
+        if not self._given:
+            check_coalitions(coalitions, self._rows_of)
+            if self.n_players == 1:
+                covered = self._utility.covered(self._rows, self._validation)
+                return np.full(len(coalitions), covered.mean())
+        if self._last is not None and coalitions.all():  # who covers a row most is there
+            return np.full(len(coalitions), (baseline + self._last[2]).mean())
+        values = self.row_values(np.empty(0))
+
+        def covered_beyond(group: LabelGroup, start: int, stop: int) -> Values:
+            total = np.zeros(len(coalitions))
+            inside = coalitions[:, group.player]
+            for rows, similar in group.tiles(start, stop):
+                least = baseline[group.row[rows]]
+                g = np.maximum(values.degrees(similar) - least[:, None], 0.0)
+                for b, members in enumerate(inside):
+                    total[b] += g[:, members].max(axis=1, initial=0.0).sum()
+            return total
+
+        total = np.full(len(coalitions), baseline.sum())
+        for _, _, beyond in self.answers(covered_beyond):
+            total += beyond
+        return total / n
+
+    def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
+        """Compute exact semivalues, for any weights of coalition sizes."""
+        weights = semivalue.size_law(self.n_players)
+        if self._last is None or not np.array_equal(self._last[0], weights):
+            everything = np.zeros(len(self.baseline), dtype=np.int64)
+            if self.closed_form_by_group(semivalue, empty_value, everything) is None:
+                return None
+        assert self._last is not None
+        return self._counted(self._last[1] / len(self.baseline), weights, empty_value)
+
+    def closed_form_by_group(
+        self, semivalue: Semivalue, empty_value: float, group: Codes
+    ) -> Values | None:
+        """Compute semivalues on each group of validation rows alone.
+
+        The sums over all rows come with it, and are kept: whoever asks for both asks for the groups first.
+        """
+        n = self.n_players
+        weights = semivalue.size_law(n)
+        if n > MAX_PLAYERS_ANY_LAW and not is_uniform(weights):
+            return None
+        by_group, covered = np.zeros((int(group.max()) + 1, n)), np.zeros_like(self.baseline)
+        for part, rows, sums in self._group_sums(decisive_probabilities(weights), group):
+            covered[part.row[rows]] = sums.covered
+            for number, line in zip(sums.groups.tolist(), sums.values, strict=True):
+                by_group[number, part.player] += line
+        self._last = weights, by_group.sum(axis=0), covered
+        return self._counted(by_group / np.bincount(group)[:, None], weights, empty_value)
+
+    def _group_sums(
+        self, decisive: Values, group: Codes
+    ) -> Iterator[tuple[LabelGroup, slice, GroupSums]]:
+        """Yield the sums of blocks of validation rows; on a GPU a block is all rows of a label."""
+        if compute().device == "cpu":
+            yield from self.answers(self.block_sums(decisive, group))
+            return
+        arrays, values = arrays_of(compute().device), self.row_values(decisive)
+        for part in (each for each in self.label_groups if each.pairs):
+            groups, slot = np.unique(group[part.row], return_inverse=True)
+            sums, covered = arrays.put(np.zeros((len(groups), len(part.player)))), []
+            for rows, similar in part.tiles_on_device(arrays):
+                least = self.baseline[part.row[rows]]
+                covered.append(values.add_arrays(arrays, similar, least, slot[rows], sums))
+            whole = GroupSums(groups, arrays.get(sums), np.concatenate(covered))
+            yield part, slice(0, len(part.row)), whole
+
+    def block_sums(self, decisive: Values, group: Codes) -> Callable[[LabelGroup, int, int], GroupSums]:
+        """Return the work on a block of validation rows: what it brings the players, by group of rows."""
+        values, baseline = self.row_values(decisive), self.baseline
+
+        def sums_of(part: LabelGroup, start: int, stop: int) -> GroupSums:
+            groups, slot = np.unique(group[part.row[start:stop]], return_inverse=True)
+            sums, covered = np.zeros((len(groups), len(part.player))), np.zeros(stop - start)
+            for rows, similar in part.tiles(start, stop, _CELLS if values.compiled else _SORTED_CELLS):
+                here = slice(rows.start - start, rows.stop - start)
+                covered[here] = values.add(similar, baseline[part.row[rows]], slot[here], sums)
+            return GroupSums(groups, sums, covered)
+
+        return sums_of
+
+    def row_values(self, decisive: Values) -> RowValues:
+        """Return the formula for some validation rows."""
+        return RowValues(self._c, decisive, sum(part.pairs for part in self.label_groups))
+
+    def _counted(self, mean: Values, weights: Values, empty_value: float) -> Values:
+        """Count values from U(empty) on."""
+        return mean if self._given else mean - weights[0] * empty_value
+
+    def answers(
+        self, work: Callable[[LabelGroup, int, int], T]
+    ) -> Iterator[tuple[LabelGroup, slice, T]]:
+        """Yield the answer of ``work`` for each block of validation rows, given by its label, start and stop."""
+        parts = self.label_groups  # all that travels with the work
+        blocks = [(i, *block) for i, part in enumerate(parts) for block in part.blocks()]
+        cells = sum(part.pairs for part in parts)
+
+        def block(at: tuple[int, int, int]) -> T:
+            return work(parts[at[0]], at[1], at[2])
+
+        for (i, start, stop), answer in zip(blocks, over_blocks(block, blocks, cells), strict=True):
+            yield parts[i], slice(start, stop), answer
 
 
 class CoverageTruncatedScorer(CoverageScorer):
@@ -431,28 +564,39 @@ class CoverageTruncatedScorer(CoverageScorer):
 
     def __init__(
         self,
-        learner: CoverageTruncated,
+        utility: CoverageTruncated,
         rows: TrainingRows,
         validation: ValidationRows,
         background: TrainingRows | None = None,
     ) -> None:
-        super().__init__(learner, rows, validation, background)
-        self._nearest, self._within = learner.nearest, learner.within
+        super().__init__(utility, rows, validation, background)
+        self._nearest, self._within = utility.nearest, utility.within
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """How many units are looked at, and how far off a score can be."""
-        return self._cut(deciding(semivalue.size_law(self.n_players)))
+        """Say how many units are paid, and how far off a score can be."""
+        return self._truncation(decisive_probabilities(semivalue.size_law(self.n_players)))
 
-    def covers(self, decides: Values) -> Covers:
-        """From where on players cover a row, what decides there, and how many are looked at."""
-        cut = self._cut(decides)
-        return replace(super().covers(decides), nearest=0 if cut is None else cut.nearest)
+    def row_values(self, decisive: Values) -> RowValues:
+        """Return the formula for some validation rows, and how many units it pays."""
+        cut = self._truncation(decisive)
+        return replace(super().row_values(decisive), nearest=0 if cut is None else cut.nearest)
 
-    def _cut(self, decides: Values) -> Truncated | None:
-        """As many units as are asked for, or as the bound needs; none where no row has more."""
-        off = decides * float(np.mean(1.0 - self.floor))  # of T = 0..N-1, falling
+    def _truncation(self, decisive: Values) -> Truncated | None:
+        """As many units as were asked for, or as the bound needs; none where no row has more."""
+        off = decisive * float(np.mean(1.0 - self.baseline))  # of T = 0..N-1, falling
         few = self._nearest
         if isinstance(few, str):
             few = max(1, int((off > self._within).sum()))
-        most = max(len(part.player) for part in self._parts)
+        most = max(len(part.player) for part in self.label_groups)
         return Truncated(few, float(off[few])) if few < min(most, len(off)) else None
+
+
+def acquired_already(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArray[np.bool_]:
+    """Return which rows equal a row of the background, of their label where labels count."""
+    if not labels:
+        return among(rows.features, background.features)
+    out = np.zeros(len(rows.label), dtype=bool)
+    for code in np.intersect1d(rows.label, background.label):
+        here = np.flatnonzero(rows.label == code)
+        out[here] = among(in_order(rows.features, here), background.features, background.label == code)
+    return out

@@ -133,7 +133,7 @@ class Distances:
     def between(self, start: int, stop: int) -> Values:
         """Distances up to a constant a validation row, shape (stop - start, rows)."""
         if self.there is not None:
-            return self.there.on.got(self.on_device(start, stop))
+            return self.there.on.get(self.on_device(start, stop))
         assert self._norms is not None
         some = self._validation[start:stop]
         if self._whole is not None:

@@ -443,13 +443,17 @@ class UtilityOracle(Described):
         all that is still asked is which of these are among them.
         """
         assert self.prior is not None
-        known = self.prior.highest.get(self.held_digest)
-        told_with_labels = self.labelled and is_labelled(self.prior.label)
-        if known is None or told_with_labels != coding.counted:
+        known = self.prior.highest
+        if (self.labelled and is_labelled(self.prior.label)) != coding.counted:
             return _of_one(self.prior.features, self.prior.label, coding)
+        if self.held_digest not in known:
+            highest = self.highest(self.prior.features, self.prior.label)
+            if highest is None:
+                return _of_one(self.prior.features, self.prior.label, coding)
+            known[self.held_digest] = highest
         units, alike = self.prior.units, self.prior.beginning_like(players)
-        found = _of_one(units.features[alike], units.label[alike], coding)
-        return dataclasses.replace(found, highest=known)
+        rows = _of_one(units.features[alike], units.label[alike], coding)
+        return dataclasses.replace(rows, highest=known[self.held_digest])
 
     def _coding(self, label: NDArray[Any]) -> Coding:
         always = [] if self.prior is None else [self.prior.label]

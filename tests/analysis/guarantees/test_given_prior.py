@@ -27,7 +27,7 @@ def later():
 def test_a_later_period_is_certified_as_the_units_that_play(later):
     market, m, utility = later
     honest = Paid.by(m, market.honest, utility)
-    assert len(honest.payments.known) >= len(market.honest.submission) // 2
+    assert len(honest.payments.acquired) >= len(market.honest.submission) // 2
     assert len(honest.profile.submission) == len(honest.payments.clustering.label)
     attacked = Paid.by(m, create("attack", "copycat").apply(0, market.state), utility)
     found = certify(honest, attacked, m)

@@ -48,7 +48,7 @@ from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.errors import DataMarketError, require_count, require_in
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.chaining import FEW, chain_messages, find_chains
-from datamarket_gym.evidence.graph import find_collapse, nobody_first, suppress_market_warnings
+from datamarket_gym.evidence.graph import describe_missing_times, find_collapse, suppress_market_warnings
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.evidence.spanning_forest import MOST_PAIRS
 from datamarket_gym.execution.files import write_json, write_text
@@ -59,8 +59,7 @@ from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
 from datamarket_gym.market.datasets import looking_in, named_folder
 from datamarket_gym.market.market import MarketState, ProviderMarket
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
-from datamarket_gym.mechanism.mechanism import Mechanism, as_mechanism
-from datamarket_gym.mechanism.pipeline import describe_leaks
+from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism, describe_leaks
 from datamarket_gym.registry import written
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -256,7 +255,7 @@ def _context(
         everyone = [everyone[i] for i in sorted(chosen.tolist())]
     honest = paid_by(mechanism, state.honest, utility)
     settled_by, evidence, warnings = _settled(mechanism, honest)
-    undated = nobody_first(state.honest.submission)
+    undated = describe_missing_times(state.honest.submission)
     if undated is not None:
         warnings = [*warnings, undated]
     return Context(
@@ -291,7 +290,7 @@ def _settled(
     )
     leaks = honest.payments.leaks
     aside = [describe_leaks(leaks)] if len(leaks) else []
-    found = [*aside, *([] if collapse is None else [collapse.words])]
+    found = [*aside, *([] if collapse is None else [collapse.message])]
     return settled_by, str(settled.evidence), [*found, *chaining_messages(settled, honest)]
 
 

@@ -15,7 +15,7 @@ from datamarket_gym.analysis.redteam.remedies import Remedy
 from datamarket_gym.analysis.theorems.certificate import Certificate
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.display import Screen, counted
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.plots import plot_pairs
 from datamarket_gym.registry import Document
 from datamarket_gym.result_table import Tabular

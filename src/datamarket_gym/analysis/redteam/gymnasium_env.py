@@ -31,7 +31,7 @@ from datamarket_gym.display import Described, Shown
 from datamarket_gym.errors import DataMarketError, UnclearPayError
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
-from datamarket_gym.mechanism.mechanism import MECHANISMS, as_mechanism
+from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
 from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
 
 try:

@@ -13,9 +13,9 @@ from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.errors import DataMarketError, NothingNewError
 from datamarket_gym.evidence import Threshold
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.evidence.threshold import measure_threshold
 from datamarket_gym.mechanism.payments import PaidTotals, Payments
-from datamarket_gym.mechanism.preparation import judged_threshold, resolve_threshold
+from datamarket_gym.mechanism.pipeline import Mechanism, resolve_threshold
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -151,7 +151,7 @@ def _tried(
     utility: UtilityOracle,
     threshold: Threshold | None,
 ) -> Iterator[_Tried]:
-    judged = threshold or judged_threshold(honest.submission, utility)
+    judged = threshold or measure_threshold(honest.submission, utility)
     refused = {_similarity(t) for t in _thetas(judged) if not judged.admits(t)}
     settled, _ = resolve_threshold(mechanism, honest.submission, utility)
     for title, other in alternatives(settled, judged):

@@ -34,8 +34,7 @@ from datamarket_gym.analysis.theorems.stability import Stability, neutrality, qu
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count
 from datamarket_gym.games.semivalues import Estimate
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import Mechanism
-from datamarket_gym.mechanism.preparation import open_lineage
+from datamarket_gym.mechanism.pipeline import Mechanism, is_open
 from datamarket_gym.registry import Document
 
 Claim = Literal["exact", "certain", "probable", "expected", "none"]
@@ -375,7 +374,7 @@ def certify(
         delta=bars.delta,
         rounding=_rounding(honest) + _rounding(attacked),
         conditions=conditions,
-        evidence=None if open_lineage(mechanism.evidence) is None else (settled[0], settled[1]),
+        evidence=(settled[0], settled[1]) if is_open(mechanism.evidence) else None,
         deterrence=deterrence,
     )
 

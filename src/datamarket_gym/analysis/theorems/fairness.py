@@ -20,8 +20,7 @@ from datamarket_gym.execution.arrays import CoalitionMatrix, Values
 from datamarket_gym.games.estimate import OrderedView
 from datamarket_gym.games.exact import full_table, semivalues_from_table
 from datamarket_gym.games.game import Game
-from datamarket_gym.mechanism.mechanism import Mechanism
-from datamarket_gym.mechanism.pipeline import Pipeline
+from datamarket_gym.mechanism.pipeline import Mechanism, Pipeline
 from datamarket_gym.mechanism.quotient_game import QuotientGame
 from datamarket_gym.mechanism.representatives import represent_clusters
 from datamarket_gym.utilities.oracle import UtilityOracle

@@ -32,7 +32,7 @@ from datamarket_gym.analysis.theorems.paid_profile import Paid
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage, CoverageTruncated

@@ -14,10 +14,14 @@ from datamarket_gym.errors import DataMarketError, OracleRequiredError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.allocation import Shares, allocate
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.payments import PaidTotals, Payments
-from datamarket_gym.mechanism.pipeline import Pipeline, match_units
-from datamarket_gym.mechanism.preparation import open_lineage, resolve_threshold
+from datamarket_gym.mechanism.pipeline import (
+    Mechanism,
+    Pipeline,
+    is_open,
+    match_units,
+    resolve_threshold,
+)
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 
@@ -42,7 +46,7 @@ class PaidProfile(Shown):
         gone = np.empty(0, dtype=np.str_) if inside is None else inside.leaks.identity
         same = (
             np.isin(submission.identities, payments.identities).all()
-            and (np.isin(missing, gone).all() or (inside is not None and len(inside.known) > 0))
+            and (np.isin(missing, gone).all() or (inside is not None and len(inside.acquired) > 0))
             and (inside is None or len(inside.clustering.label) == len(submission))
         )
         if not same:
@@ -86,9 +90,11 @@ class Paid(PaidProfile):
         submission = profile.submission
         payments = mechanism.pay(submission, utility, profile.truth)
         playing = payments.clustering.submission
-        if (len(payments.leaks) or len(payments.known)) and playing is not None:
+        if (len(payments.leaks) or len(payments.acquired)) and playing is not None:
             profile = replace(profile, submission=playing)
-        whole = submission.take(payments.leaks.others(len(submission))) if len(payments.known) else None
+        whole = (
+            submission.take(payments.leaks.others(len(submission))) if len(payments.acquired) else None
+        )
         return cls(profile, payments, utility, whole)
 
     @property
@@ -99,7 +105,7 @@ class Paid(PaidProfile):
     def settled(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the threshold that its policy gives on this profile."""
         if self.utility is None:
-            if open_lineage(mechanism.evidence) is not None:
+            if is_open(mechanism.evidence):
                 raise DataMarketError(
                     f"{str(mechanism.evidence)!r} is resolved by the validation rows, which are not known here; "
                     "pay with Paid.by(mechanism, profile, utility)"

@@ -8,12 +8,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.content_keys import unit_keys
+from datamarket_gym.data.content_keys import DECIMALS, DistinctRows, unit_keys
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
-from datamarket_gym.evidence.similarity_bounds import DECIMALS, DistinctRows
-from datamarket_gym.evidence.similarity_search import nearest_settled
+from datamarket_gym.evidence.similarity_search import nearest_acquired
 from datamarket_gym.evidence.spanning_forest import SPANNING, similar_pairs
 from datamarket_gym.execution.arrays import Codes, taken
 from datamarket_gym.registry import Range, register
@@ -97,20 +96,19 @@ class Cosine(EvidenceLayer):
         """Pairs of different nodes at or above theta; identical vectors as a star.
 
         All pairs up to `MOST_PAIRS`; where there are more, their maximum spanning forest, which makes the same
-        clusters, under a reason of its own (`SPANNING`).
-
-        Where units are settled, each of the others with the nearest of these: a star of two copies would tie one alone.
+        clusters, under a reason of its own (`SPANNING`). Where the first units are acquired ones, each new one is
+        matched with the nearest of these: a star of two copies would match one alone.
         """
         vectors = view.submission.vectors
-        if view.settled:
+        if view.n_acquired:
             require_directions(DistinctRows(vectors))
-            old, cosine = nearest_settled(
-                taken(vectors, slice(view.settled)),
-                taken(vectors, slice(view.settled, None)),
+            old, cosine = nearest_acquired(
+                taken(vectors, slice(view.n_acquired)),
+                taken(vectors, slice(view.n_acquired, None)),
                 self.theta,
             )
             new = np.flatnonzero(old >= 0)
-            return Edges.of(old[new], view.settled + new, COSINE, cosine[new])
+            return Edges.of(old[new], view.n_acquired + new, COSINE, cosine[new])
         rows = DistinctRows(vectors)
         require_directions(rows)
         place = rows.distinct

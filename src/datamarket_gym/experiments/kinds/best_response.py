@@ -21,7 +21,7 @@ from datamarket_gym.experiments.cells import Row, kind, labels_of, market_of, se
 from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import Document
 
 _FRESH = 1_000_000  # added to a seed: a market that no experiment searches in

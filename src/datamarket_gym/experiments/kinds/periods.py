@@ -43,9 +43,8 @@ from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.market.attacks.base import is_clocked
 from datamarket_gym.market.attacks.copies import turned
 from datamarket_gym.market.market import ACCOUNT, ProviderMarket
-from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.payments import Payments
-from datamarket_gym.mechanism.preparation import acquired_from
+from datamarket_gym.mechanism.pipeline import Mechanism, acquired_from
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable
 from datamarket_gym.utilities.oracle import UtilityOracle
@@ -305,7 +304,7 @@ class _SecondPeriod:
         found = {"attack": "honest", **self._gains(honest, paid)}
         found["honest_cost"] = gain_of(lost, np.abs(untied.totals).sum())
         if self.utility.prior is not None:
-            found["honest_known"] = len(paid.known) / len(honest.submission)
+            found["honest_known"] = len(paid.acquired) / len(honest.submission)
         return found
 
     def row(self, theft: Theft, noise: float) -> Row | None:
@@ -335,7 +334,7 @@ class _SecondPeriod:
             passes = math.prod(checked.passes(self.checks).values())
             found["expected_victim_loss"] = passes * found["victim_loss"]
         if self.utility.prior is not None:
-            found["known_share"] = float(made[paid.known.unit].sum() / made.sum())
+            found["known_share"] = float(made[paid.acquired.unit].sum() / made.sum())
         return found
 
     def _payable(self, profile: SubmittedProfile) -> bool:

@@ -42,8 +42,8 @@ from datamarket_gym.games.closed_form import RandomMonotoneGame, SplitGame, Unan
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalues import SEMIVALUES
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.mechanism.mechanism import Mechanism
 from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.quotient_game import QuotientGame
 from datamarket_gym.mechanism.representatives import IdentityRepresentative
 from datamarket_gym.registry import Document
@@ -148,7 +148,7 @@ def merged_table(
     owned = honest.submission.take(np.flatnonzero(np.isin(honest.submission.id, profile.submission.id)))
     label = np.array([cluster_of[unit] for unit in owned.id.tolist()])
     present, code = np.unique(label, return_inverse=True)
-    own = Clusters(code, clusters.edges, clusters.granularity, owned, clusters.lot)
+    own = Clusters(code, clusters.edges, clusters.granularity, owned, clusters.tie_breaker)
     game = QuotientGame(IdentityRepresentative().canonical(owned, own), oracle)
     small = by_cluster(game, np.arange(len(present)))
     number = np.arange(1 << clusters.n_clusters)

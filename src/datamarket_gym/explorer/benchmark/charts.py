@@ -17,8 +17,8 @@ from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.execution.runs import MANIFEST
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.figures import presets
-from datamarket_gym.experiments.figures.plotters import (
+from datamarket_gym.experiments.names import attack_words, key_words
+from datamarket_gym.experiments.plotters import (
     CellPanel,
     Curve,
     CurvePanel,
@@ -29,8 +29,7 @@ from datamarket_gym.experiments.figures.plotters import (
     distinct,
     label_words,
 )
-from datamarket_gym.experiments.figures.presets import Preset
-from datamarket_gym.experiments.names import attack_words, key_words
+from datamarket_gym.experiments.presets import Preset, presets
 from datamarket_gym.experiments.results import (
     TABLE,
     TIMINGS,
@@ -151,7 +150,7 @@ def _lines(panel: CurvePanel) -> dict[str, Any]:
         "title": panel.title or panel.group,
         "group": panel.group,
         "x": {"title": key_words(panel.along), "scale": panel.across},
-        "y": {"title": panel.y, "scale": panel.scale, "honest": panel.honest, "bar": panel.bar},
+        "y": {"title": panel.y, "scale": panel.scale, "honest": panel.honest, "bar": panel.limit},
         "lines": [_line(curve, panel.along) for curve in panel.curves if curve.rows],
         "marks": [_line(curve, panel.along) for curve in panel.marks if curve.rows],
         "levels": [
@@ -178,7 +177,7 @@ def _cells(panel: CellPanel) -> dict[str, Any]:
     ]
     return {
         "kind": "cells", "title": panel.title, "group": panel.group, "heads": panel.down, "columns": panel.across,
-        "cells": table, "centre": panel.centre, "down": panel.names[0], "across": panel.names[1], "bar": panel.bar,
+        "cells": table, "centre": panel.centre, "down": panel.names[0], "across": panel.names[1], "bar": panel.limit,
         **({"alike": panel.alike} if panel.alike else {}),
     }  # fmt: skip
 

@@ -35,7 +35,7 @@ from datamarket_gym.games.game import CoalitionCache
 from datamarket_gym.games.semivalues import Semivalue, Truncated
 from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.utilities.base import LEARNERS, Scorer
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 

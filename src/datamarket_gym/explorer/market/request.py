@@ -22,7 +22,7 @@ from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.tasks.base import TASKS, Task
 from datamarket_gym.market.tasks.datasets import DomainTask
 from datamarket_gym.market.tasks.synthetic import WithoutLabels
-from datamarket_gym.mechanism.mechanism import Mechanism, get_mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import (
     FIRST,
     HOMES,

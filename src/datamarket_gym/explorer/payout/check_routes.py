@@ -31,7 +31,7 @@ from datamarket_gym.explorer.payout.ledger_routes import attached
 from datamarket_gym.explorer.payout.runs import inputs_on_show, one_page, zipped
 from datamarket_gym.explorer.site import Site
 from datamarket_gym.payout.ledger.entries import require_somebody
-from datamarket_gym.payout.statements.page import Manner
+from datamarket_gym.payout.statements.page import StatementOptions
 from datamarket_gym.registry import Document
 
 _MOST_ANSWERS = 500  # in one request
@@ -206,7 +206,7 @@ def router(site: Site) -> APIRouter:
     async def statements(
         run: str, payee: str = "", pseudonyms: bool = False, contact: str = ""
     ) -> Response:
-        folder, manner = places.run(run), Manner(pseudonyms, contact or None)
+        folder, manner = places.run(run), StatementOptions(pseudonyms, contact or None)
         if payee:
             return attached(*await run_in_threadpool(one_page, folder, payee, manner), "text/html")
         return StreamingResponse(

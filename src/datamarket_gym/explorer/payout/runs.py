@@ -87,15 +87,20 @@ from datamarket_gym.payout.money import (
     thousands,
 )
 from datamarket_gym.payout.report.charts import MOST_SHOWN, DrawnPayment, drawn_payments
-from datamarket_gym.payout.report.html import explain_reason
-from datamarket_gym.payout.report.page import evidence_message, period_message
+from datamarket_gym.payout.report.glossary import explain_reason
+from datamarket_gym.payout.report.record import evidence_message, period_message
 from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import as_drafted
+from datamarket_gym.payout.report.status import read_draft
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.statements.page import Manner, file_name, statement_pages, statement_text
-from datamarket_gym.payout.statements.record import Explanation, explained
+from datamarket_gym.payout.statements.page import (
+    StatementOptions,
+    file_name,
+    statement_pages,
+    statement_text,
+)
+from datamarket_gym.payout.statements.record import Explanation, explain_payee
 from datamarket_gym.payout.statements.tables import RunTables
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.validation_messages import need_messages
@@ -186,7 +191,7 @@ def _confined(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         raise NotThere(f"the run has no {name!r}; it may have been removed: run verify")
     if name == REPORT:
-        if hashlib.sha256(as_drafted(folder)).hexdigest() != outputs.get(name, {}).get("sha256"):
+        if hashlib.sha256(read_draft(folder)).hexdigest() != outputs.get(name, {}).get("sha256"):
             raise DataMarketError(
                 "report.html is not as the run left it, and is not shown; verify the run to see what changed"
             )
@@ -431,7 +436,7 @@ def _with(tables: RunTables, starts: Codes, wanted: str) -> Codes:
 
 def _ties_by_start(tables: RunTables, chosen: Codes) -> dict[int, Codes]:
     """The ties of some clusters, each from one end, the strongest first."""
-    ties, units = tables.ties, tables.units
+    ties, units = tables.matches, tables.units
     start = units.start[ties.mine]
     at = np.flatnonzero(np.isin(start, chosen) & (ties.mine < ties.other))
     at = at[np.argsort(-ties.score[at], kind="stable")]
@@ -448,7 +453,7 @@ class _Cluster:
 
     @property
     def plain(self) -> dict[str, Any]:
-        tables, units, ties = self.tables, self.tables.units, self.tables.ties
+        tables, units, ties = self.tables, self.tables.units, self.tables.matches
         rows = range(self.start, int(units.end[self.start]))
         names = list(dict.fromkeys(tables.names[units.owner[row]] for row in rows))
         paid = [tables.names[code] for code in tables.owners(self.start)]
@@ -509,7 +514,7 @@ class _Sent:
         return found
 
 
-def zipped(run: Path, manner: Manner) -> Iterator[bytes]:
+def zipped(run: Path, manner: StatementOptions) -> Iterator[bytes]:
     """All statements and index.csv, page by page; nothing is written to the run's folder."""
     sent = _Sent()
     with zipfile.ZipFile(sent, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -519,7 +524,9 @@ def zipped(run: Path, manner: Manner) -> Iterator[bytes]:
     yield sent.taken()
 
 
-def one_page(run: Path, payee: str, manner: Manner, tables: RunTables | None = None) -> tuple[str, str]:
+def one_page(
+    run: Path, payee: str, manner: StatementOptions, tables: RunTables | None = None
+) -> tuple[str, str]:
     """The name and the text of a payee's page; ``tables`` are the run's, where they are read already."""
     return file_name(payee), statement_text(run, payee, manner, tables)
 
@@ -540,14 +547,14 @@ def why(folder: Path, payee: str, progress: Progress) -> dict[str, Any]:
         "others": list(other_messages(found)),
         "without": counterfactual_messages(found),
         "record": asdict(found),
-        "reasons": {code: explain_reason(code) for tie in found.ties for code in tie.reasons},
+        "reasons": {code: explain_reason(code) for tie in found.matches for code in tie.reasons},
     }
 
 
 def _explained(folder: Path, payee: str, with_rows: bool = False) -> Explanation:
     tables = tables_of(folder)
     require_payee(tables, payee)
-    return explained(tables, payee, SHOWN, with_rows)
+    return explain_payee(tables, payee, SHOWN, with_rows)
 
 
 def contents(
@@ -555,7 +562,7 @@ def contents(
 ) -> dict[str, Any]:
     """What the units hold that matched: those of the payee and those of others, by their names."""
     progress.stage("reading the run")
-    ties = _explained(folder, payee).ties
+    ties = _explained(folder, payee).matches
     places = inputs_on_show(on_show, folder, moved)
     progress.stage("reading the inputs of the run")
     results = finished_results(folder, places)[1]
@@ -613,7 +620,7 @@ def least_covered(
 def statement(folder: Path, payee: str, pseudonyms: bool, progress: Progress) -> dict[str, Any]:
     """The statement of one payee, as a page to be saved and sent."""
     progress.stage("writing the statement")
-    name, page = one_page(folder, payee, Manner(pseudonyms), tables_of(folder))
+    name, page = one_page(folder, payee, StatementOptions(pseudonyms), tables_of(folder))
     return {"file": name, "page": page}
 
 

@@ -26,7 +26,15 @@ from datamarket_gym.data.labels import are_numbers, is_labelled
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.admissible_interval import IDENTITIES, forest_of, honest_market
-from datamarket_gym.evidence.threshold import LIMIT, Sample, choose_threshold, nearest_others
+from datamarket_gym.evidence.leakage import nearest_others
+from datamarket_gym.evidence.threshold import (
+    LIMIT,
+    Sample,
+    choose_threshold,
+    honest_vectors,
+    measure_threshold,
+    with_compared_vectors,
+)
 from datamarket_gym.execution.arrays import Codes, Values, directions, in_order
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.jobs import WhoAsks
@@ -42,7 +50,6 @@ from datamarket_gym.explorer.threshold.rows import (
     pool_of,
 )
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find
-from datamarket_gym.mechanism.preparation import compared, honest_rows, judged_threshold
 from datamarket_gym.payout.checks.review_page import render_content, unit_images
 from datamarket_gym.payout.images import image_bytes, image_tree
 from datamarket_gym.payout.imported_scores import scores_file
@@ -91,12 +98,12 @@ def _units(inputs: Inputs, spec: PayoutSpec, places: Places, taken: str) -> RowP
     return RowPool(
         "The units of the run",
         Embeddings(
-            in_order(compared(submission, utility)[0].vectors, some)[:],
+            in_order(with_compared_vectors(submission, utility)[0].vectors, some)[:],
             submission.label[some] if inputs.labelled else None,
             identity=np.array([inputs.identities[code] for code in inputs.owner[some].tolist()]),
         ),
         IDENTITIES,
-        lambda: judged_threshold(submission, utility),
+        lambda: measure_threshold(submission, utility),
         *_shown_by(None if texts is None else texts[some], images if is_image else None),
         names,
         taken=taken,
@@ -107,7 +114,7 @@ def _held(inputs: Inputs, spec: PayoutSpec, places: Places, part: Sample, taken:
     """The operator's own rows; validation rows stand in the order of the utility, reference rows in their file's."""
     if part == "validation":
         inputs = replace(inputs, reference=None)
-    honest = honest_rows(inputs.submission, utility_oracle(inputs, spec))
+    honest = honest_vectors(inputs.submission, utility_oracle(inputs, spec))
     if honest is None:
         raise DataMarketError(
             f"the units of this run have embeddings, and its {part} rows have none; give them those that units have"

@@ -12,7 +12,7 @@ from datamarket_gym.analysis.theorems.deterrence import Checks, Deterrence, Exam
 from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import json_text, sha256
-from datamarket_gym.mechanism.mechanism import Mechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.payout.checks import plan as entries
 from datamarket_gym.payout.checks.draw import FILE as CHECKS
 from datamarket_gym.payout.checks.draw import DrawnChecks, checks_text, read_checks, recompute_draw

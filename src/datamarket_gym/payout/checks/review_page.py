@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.evidence.graph import seniority_ranks
+from datamarket_gym.evidence.threshold import with_compared_vectors
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -42,12 +43,11 @@ from datamarket_gym.execution.arrays import (
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import open_image
-from datamarket_gym.mechanism.preparation import compared
 from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, Draw, DrawnChecks
 from datamarket_gym.payout.images import image_bytes
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import Row, embedded, filled, style_sheet, template_text
+from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stages import Places
@@ -306,10 +306,9 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
         )
     _, results = finished_results(run, places)
     page = checks_page(results, places, drawn)
-    scripts = [template_text("checks.js")]
-    style = style_sheet("checks.css")
-    key = embedded({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
-    write_text(run / NAME, filled("checks.html.j2", page, style, scripts, key))
+    scripts = [read_template("checks.js")]
+    key = embed_json({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
+    write_text(run / NAME, render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key))
 
 
 def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksPage:
@@ -374,8 +373,8 @@ class UnitComparison:
     def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
         results = self.results
         submission = results.inputs.submission
-        vectors = compared(submission, results.utility)[0].vectors
-        rank = seniority_ranks(submission, results.payments.clustering.lot)
+        vectors = with_compared_vectors(submission, results.utility)[0].vectors
+        rank = seniority_ranks(submission, results.payments.clustering.tie_breaker)
         payee = results.payees.group[self.owner]
         rows = np.array([self.row[name] for name in names], dtype=np.int64)
         drawn = Ranked(vectors[rows], rank[rows], payee[rows])

@@ -38,7 +38,7 @@ from datamarket_gym.payout.ledger.store import (
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.report.status import bring_up_to_date
+from datamarket_gym.payout.report.status import update_report
 
 _OLD = "ledger.sqlite"  # of runs made before there was a ledger
 
@@ -61,7 +61,7 @@ def write_receipt(folder: Path, ledger: Ledger, accounts: Accounts) -> None:
         write_json(folder / FILE, data)
     record = accounts.runs.get(read_manifest(folder)["run"])
     if record is not None:
-        bring_up_to_date(folder, record.history)
+        update_report(folder, record.history)
 
 
 def same_ledger(one: str, other: str) -> bool:

@@ -29,7 +29,7 @@ from datamarket_gym.payout.ledger.entries import APPROVED, RECEIVED, LedgerEntry
 from datamarket_gym.payout.ledger.transactions import require_payee
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
-from datamarket_gym.payout.report.html import Row, filled, style_sheet
+from datamarket_gym.payout.report.html import Row, render_page
 
 _SAID = ("detail", "title", "why", "reference", "beacon", "manifest", "outcomes")
 
@@ -469,7 +469,7 @@ class AccountPage:
 
 def statement_html(statement: AccountStatement) -> str:
     """The statement as a page."""
-    return filled("account.html.j2", account_page(statement), style_sheet("account.css"), [])
+    return render_page("account.html.j2", "account.css", page=account_page(statement))
 
 
 def account_page(statement: AccountStatement) -> AccountPage:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from datamarket_gym.analysis.redteam import AuditReport, Trial
 from datamarket_gym.evidence.threshold import LIMIT
 from datamarket_gym.payout.money import (
@@ -13,19 +15,22 @@ from datamarket_gym.payout.money import (
     Currency,
 )
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import attack_title
+from datamarket_gym.payout.report.glossary import attack_title
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.threshold import DrawnThreshold
+from datamarket_gym.payout.validation_coverage import Needs
+from datamarket_gym.utilities.coverage_report import WELL
 
 MOST_SHOWN = 30
-"""Payments in the picture; the page says so where there are more."""
+"""Payments in the chart; the page says so where there are more."""
 _ROW = 26  # pixels of one row
-_WIDEST = 1.0  # intervals are drawn up to this part of their payment
+_POINTS = 400  # of a curve
+_WIDEST = 1.0  # intervals are drawn up to this share of their payment
 
 
 @dataclass(frozen=True)
 class DrawnPayment:
-    """A payment and what is drawn beside it, in minor units."""
+    """A payment and what stands beside it, in minor units."""
 
     name: str
     paid: int
@@ -35,7 +40,7 @@ class DrawnPayment:
 
 
 def payment_chart(results: Results) -> dict[str, Any]:
-    """The highest payments of a run, as `drawn_payments` draws them."""
+    """Draw the highest payments of a run."""
     paid, names, low, high = results.division.paid, results.names, results.low, results.high
     top = sorted(range(len(paid)), key=lambda i: (-paid[i], names[i]))[:MOST_SHOWN]
     return drawn_payments(
@@ -45,10 +50,9 @@ def payment_chart(results: Results) -> dict[str, Any]:
 
 
 def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str, Any]:
-    """Payments as bars, the highest first, and beside each its interval, in parts of the payment.
+    """Draw payments as bars, the highest first, and beside each its interval as a share of the payment.
 
-    A payment of thousands and one of cents have intervals that no common scale of money shows; in parts of their
-    payments both can be seen.
+    No common scale of money shows the intervals of a payment of thousands and of one of cents; shares do.
     """
     unit = 10**money.digits
     top = highest[::-1]
@@ -77,11 +81,10 @@ def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str
         "xaxis2": {"title": {"text": "interval, %", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
                    "range": [-widest, widest], "tickformat": ".0%" if widest > 0.05 else ".1%"},
         "yaxis": {
-            "tickvals": rows, "ticktext": [drawn_name(each.name) for each in top],
+            "tickvals": rows, "ticktext": [bar_label(each.name) for each in top],
             "automargin": True, "range": [-0.7, len(top) - 0.3], "zeroline": False,
         },
-        "shapes": [{"type": "line", "xref": "x2", "yref": "paper", "x0": 0, "x1": 0, "y0": 0, "y1": 1,
-                    "line": {"color": "--main", "width": 2}}],
+        "shapes": [_line("x", 0) | {"xref": "x2", "line": {"color": "--main", "width": 2}}],
         "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"}, "showlegend": True,
     }  # fmt: skip
     return {"data": data, "layout": layout}
@@ -95,59 +98,55 @@ def _ticks(name: str, x: list[float | None], y: list[int], color: str, size: int
     }  # fmt: skip
 
 
-def threshold_chart(threshold: DrawnThreshold, honest: str) -> dict[str, Any]:
-    """Both similarity distributions, the honest price, the thresholds that may be used and the chosen theta.
+def threshold_chart(threshold: DrawnThreshold, classes: bool) -> dict[str, Any]:
+    """Draw both similarity distributions, the false-match cost, the thresholds that may be used and theta.
 
-    ``honest`` are the units whose similarities are shown, in words.
+    ``classes``: the similarities of honest units are those within one class.
     """
-    price, floor = threshold.price, threshold.floor
-    assert price is not None
+    honest = "honest units of one class" if classes else "honest units"
+    cost, floor = threshold.cost, threshold.floor
+    assert cost is not None
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
     data = [
-        _hills(honest, centres, threshold.honest, "--main"),
-        _hills("noisy copies", centres, threshold.copies, "--alt"),
+        _density(honest, centres, threshold.honest, "--main"),
+        _density("noisy copies", centres, threshold.copies, "--alt"),
         {
-            "type": "scatter", "mode": "lines", "name": f"honest price, {LIMIT:.0%} = 1",
-            "x": price.thetas, "y": [round(min(p / LIMIT, 1.05), 4) for p in price.prices],
+            "type": "scatter", "mode": "lines", "name": f"false-match cost, {LIMIT:.0%} = 1",
+            "x": cost.thetas, "y": [round(min(c / LIMIT, 1.05), 4) for c in cost.costs],
             "line": {"color": "--good", "dash": "dot"},
         },
     ]  # fmt: skip
     shapes: list[dict[str, Any]] = []
     if floor is not None:
-        shapes.append(
-            {"type": "rect", "yref": "paper", "x0": floor, "x1": 1.0, "y0": 0, "y1": 1,
-             "fillcolor": "--band", "line": {"width": 0}}
-        )  # fmt: skip
+        band = {"fillcolor": "--band", "line": {"width": 0}}
+        shapes.append({"type": "rect", "yref": "paper", "x0": floor, "x1": 1.0, "y0": 0, "y1": 1} | band)
     if threshold.theta is not None:
-        shapes.append(
-            {"type": "line", "yref": "paper", "x0": threshold.theta, "x1": threshold.theta, "y0": 0, "y1": 1,
-             "line": {"color": "--ink", "width": 2}}
-        )  # fmt: skip
+        line = {"line": {"color": "--ink", "width": 2}}
+        shapes.append(_line("x", threshold.theta) | line)
         data.append(
-            {"type": "scatter", "mode": "lines", "name": f"theta {threshold.theta:g}", "x": [None], "y": [None],
-             "line": {"color": "--ink", "width": 2}}
+            {"type": "scatter", "mode": "lines", "name": f"theta {threshold.theta:g}", "x": [None], "y": [None]} | line
         )  # fmt: skip
     layout = {
         "height": 380, "margin": {"l": 56, "r": 16, "t": 70, "b": 46}, "shapes": shapes, "bargap": 0,
         "xaxis": {"title": {"text": "cosine similarity"}, "range": [min(0.0, threshold.bins[0]), 1.01]},
-        "yaxis": {"title": {"text": "frequency; honest price"}, "range": [0, 1.05]},
+        "yaxis": {"title": {"text": "frequency; false-match cost"}, "range": [0, 1.05]},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     }  # fmt: skip
     return {"data": data, "layout": layout}
 
 
-def red_team_chart(found: AuditReport) -> dict[str, Any] | None:
-    """The worst gain of each attack, as expected given the checks that there are; None where no gain is a factor."""
-    told = [f for f in reversed(found.findings) if f.worst.expected_gain is not None]
-    if not told:
+def red_team_chart(audit: AuditReport) -> dict[str, Any] | None:
+    """Draw the worst gain of each attack, as expected given the checks; None where no gain is defined."""
+    findings = [f for f in reversed(audit.findings) if f.worst.expected_gain is not None]
+    if not findings:
         return None
-    gains = [float(f.worst.expected_gain or 0.0) for f in told]
-    places = list(range(len(told)))
-    checked = found.checks is not None
+    gains = [float(f.worst.expected_gain or 0.0) for f in findings]
+    places = list(range(len(findings)))
+    checked = audit.checks is not None
     data: list[dict[str, Any]] = [
         {
             "type": "bar", "orientation": "h", "x": gains, "y": places, "name": "with checks" if checked else "gain",
-            "marker": {"color": ["--alt" if gain > found.stop_at else "--good" for gain in gains]},
+            "marker": {"color": ["--alt" if gain > audit.stop_at else "--good" for gain in gains]},
             "hovertemplate": "%{x:.3f}<extra></extra>", "showlegend": False,
             "text": [f"{gain:.2f}" for gain in gains], "textposition": "auto", "insidetextanchor": "end",
             "insidetextfont": {"color": "--paper"}, "textangle": 0, "constraintext": "none", "cliponaxis": False,
@@ -155,31 +154,65 @@ def red_team_chart(found: AuditReport) -> dict[str, Any] | None:
     ]  # fmt: skip
     most = max([*gains, 1.0])
     if checked:
-        unchecked = [f.unchecked.gain for f in told]
+        unchecked = [f.unchecked.gain for f in findings]
         most = max([most, *(gain for gain in unchecked if gain is not None)])
         data.append(_ticks("if nothing were checked", unchecked, places, "--ink", 14))
     layout = {
-        "height": (96 if checked else 74) + 30 * len(told), "showlegend": checked,
+        "height": (96 if checked else 74) + 30 * len(findings), "showlegend": checked,
         "margin": {"l": 10, "r": 16, "t": 36 if checked else 14, "b": 52},
         "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
-        "xaxis": {"title": {"text": "pay when cheating / honest pay", "standoff": 8}, "range": [0, most * 1.12]},
+        "xaxis": {"title": {"text": "attacked / honest payment", "standoff": 8}, "range": [0, most * 1.12]},
         "yaxis": {
-            "automargin": True, "tickvals": places, "ticktext": [_attack(f.worst) for f in told],
+            "automargin": True, "tickvals": places, "ticktext": [_attack(f.worst) for f in findings],
             "zeroline": False,
         },
-        "shapes": [{"type": "line", "yref": "paper", "x0": 1, "x1": 1, "y0": 0, "y1": 1,
-                    "line": {"color": "--ink", "width": 1.5, "dash": "dot"}}],
+        "shapes": [_line("x", 1) | {"line": {"color": "--ink", "width": 1.5, "dash": "dot"}}],
     }  # fmt: skip
     return {"data": data, "layout": layout}
 
 
+def needs_chart(needs: Needs) -> dict[str, Any]:
+    """Draw how well each validation row is covered, now and by what was acquired before, the best covered first."""
+    order = np.argsort(-needs.covered, kind="stable")
+    at = np.unique(np.linspace(0, len(order) - 1, min(_POINTS, len(order))).round().astype(np.int64))
+    share = _rounded(np.concatenate([[0.0], (at + 0.5) / len(order), [1.0]]))
+
+    def curve(name: str, covered: np.ndarray, color: str) -> dict[str, Any]:
+        y = _rounded(np.concatenate([covered[at[:1]], covered[at], covered[at[-1:]]]))
+        return {
+            "type": "scatter", "mode": "lines", "name": name, "x": share, "y": y,
+            "line": {"color": color, "shape": "hvh", "width": 2}, "hovertemplate": "%{y:.0%}<extra></extra>",
+        }  # fmt: skip
+
+    data = [
+        curve("covered now", needs.covered[order], "--main")
+        | {"fill": "tozeroy", "fillcolor": "--range"}
+    ]
+    if before := bool(needs.before.any()):
+        data.append(curve("covered before", np.sort(needs.before)[::-1], "--alt"))
+    layout = {
+        "height": 300, "margin": {"l": 56, "r": 28, "t": 36 if before else 16, "b": 46}, "showlegend": before,
+        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
+        "xaxis": {"title": {"text": "needs, best covered first"}, "range": [0, 1], "tickformat": ".0%"},
+        "yaxis": {"title": {"text": "covered"}, "range": [0, 1.02], "tickformat": ".0%"},
+        "shapes": [_line("y", WELL) | {"line": {"color": "--good", "width": 1.5, "dash": "dot"}}],
+        "annotations": [{"xref": "paper", "x": 1, "y": WELL, "xanchor": "right", "yanchor": "bottom",
+                         "text": "covered well", "showarrow": False, "font": {"color": "--good"}}],
+    }  # fmt: skip
+    return {"data": data, "layout": layout}
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(float(value), 4) for value in values]
+
+
 def _attack(trial: Trial) -> str:
-    """The attack of a bar; of one that forges times, under which clock."""
+    """Name the attack of a bar; of one that forges times, also the clock."""
     clock = {"believed": ", believed", "logged": ", with a log"}.get(trial.clock, "")
     return f"{attack_title(trial.attack)}{clock}"
 
 
-def _hills(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:
+def _density(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:
     return {
         "type": "scatter", "mode": "lines", "name": name, "x": centres, "fill": "tozeroy",
         "y": [round(share / max(shares), 4) for share in shares],
@@ -187,13 +220,18 @@ def _hills(name: str, centres: list[float], shares: list[float], color: str) -> 
     }  # fmt: skip
 
 
-def drawn_name(name: str) -> str:
-    """A name as it stands beside a bar: short, visible, and no markup."""
-    return _plain(visible(name, 22).partition(" (")[0])
+def _line(axis: str, at: float) -> dict[str, Any]:
+    """Return a line across the chart at a place on one axis."""
+    across = "y" if axis == "x" else "x"
+    return {"type": "line", f"{across}ref": "paper", f"{across}0": 0, f"{across}1": 1} | {
+        f"{axis}0": at,
+        f"{axis}1": at,
+    }
 
 
-def _plain(text: str) -> str:
-    """Text that plotly shows as it is: its labels know a little markup, so angle brackets are replaced."""
+def bar_label(name: str) -> str:
+    """Return a name as it stands beside a bar: short, visible, and without what plotly takes for markup."""
+    text = visible(name, 22).partition(" (")[0]
     for sign, shown in (("&", "\uff06"), ("<", "\u2039"), (">", "\u203a"), ("$", "\uff04")):
         text = text.replace(sign, shown)
     return text

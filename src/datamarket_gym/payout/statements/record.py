@@ -1,13 +1,8 @@
-"""Who was first beyond the clock: where a lot decided and under what it was drawn, and which sources counted.
+"""A payee's payment taken apart, from a run's tables: what it sent, what matched what, and what came of it.
 
-What a payee's units are to the buyer: how many of the validation rows they cover, and which units bring most.
-
-Which rows these are is left out unless it is asked for: whoever knows it, unit by unit, learns where the secret rows
-lie and can hand in what is made for them.
-
-A payee's payment taken apart, from a run's tables: what it sent, what matched what, and what came of it.
-
-Text, JSON and pages are views of this record. Amounts are in minor units, names as the run knows them.
+Text, JSON and pages are views of this record. Amounts are in minor units, names as the run knows them. Which validation
+rows a payee's units cover is left out unless it is asked for: whoever knows it learns where the secret rows lie and can
+hand in what is made for them.
 """
 
 from __future__ import annotations
@@ -30,37 +25,30 @@ if TYPE_CHECKING:
 
 
 def drawn_clusters(results: Results) -> Codes:
-    """The clusters that one identity owns because of a lot: another's unit in it carries the same time."""
+    """Return the clusters whose owner was drawn at random: another's unit in it has the same time."""
     from datamarket_gym.evidence.graph import seniority_ranks
 
     submission, clusters = results.inputs.submission, results.payments.clustering
-    rank, label, owner = seniority_ranks(submission, clusters.lot), clusters.label, results.inputs.owner
+    rank, label, owner = (
+        seniority_ranks(submission, clusters.tie_breaker),
+        clusters.label,
+        results.inputs.owner,
+    )
     by_rank = np.lexsort((rank, label))
     first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
     as_early = submission.times == submission.times[first]
     return np.unique(label[as_early & (rank > rank[first]) & (owner != owner[first])])
 
 
-def drawn_under(results: Results) -> str:
-    """What lots are drawn under, in words."""
-    return under(results.spec.beacon)
-
-
-def under(beacon: str | None) -> str:
-    """The same by the beacon that was announced, if one was."""
+def drawn_under(beacon: str | None) -> str:
+    """Return what random tie-breaking is drawn under, in words."""
     return f"the beacon “{visible(beacon)}”" if beacon else "a digest of the validation rows"
 
 
-def source_message(results: Results) -> str:
-    """How many of the units that name a source descend from it."""
-    named = results.inputs.derived
-    counted = int((results.payments.clustering.edges.reason == "trusted source").sum())
-    if counted == named:
-        return f"all {named:,} units that name another as their source descend from it"
-    return (
-        f"{counted:,} of {named:,} units that name another as their source descend from it; the others name one that "
-        "is not among the units, or that did not come earlier"
-    )
+def source_counts(results: Results) -> tuple[int, int]:
+    """Return how many units descend from the source that they name, of how many that name one."""
+    reasons = results.payments.clustering.edges.reason
+    return int((reasons == "trusted source").sum()), results.inputs.derived
 
 
 MOST_UNITS = 5
@@ -110,12 +98,11 @@ class NeedsCovered:
 def needs_covered(
     tables: RunTables, name: str, mine: Codes, with_rows: bool, most: int = MOST_UNITS
 ) -> NeedsCovered | None:
-    """What the units ``mine`` of a payee cover, those that count for it; None where something else is paid for."""
+    """Return what the units ``mine`` of a payee, those that count for it, cover; None if coverage is not paid for."""
     needs, units = tables.needs, tables.units
     if needs is None:
         return None
-    share = units.share[mine]
-    score = needs.value[units.cluster[mine]] * share
+    score = needs.value[units.cluster[mine]] * units.share[mine]
     best = np.lexsort((units.came[mine], -score))[:most]
     at = tables.by_name[name]
     return NeedsCovered(
@@ -124,28 +111,25 @@ def needs_covered(
         well=int(needs.of_identity_well[at]),
         nearest=int(needs.of_identity_nearest[at]),
         units=[
-            _unit(
-                needs, units.name(int(mine[i])), int(units.cluster[mine[i]]), float(share[i]), with_rows
-            )
-            for i in best.tolist()
-            if score[i] > 0
+            _covering_unit(tables, needs, int(mine[i]), with_rows) for i in best.tolist() if score[i] > 0
         ],
     )
 
 
-def _unit(needs: Needs, name: str, cluster: int, share: float, with_rows: bool) -> CoveringUnit:
+def _covering_unit(tables: RunTables, needs: Needs, unit: int, with_rows: bool) -> CoveringUnit:
+    cluster, share = int(tables.units.cluster[unit]), float(tables.units.share[unit])
     score = float(needs.value[cluster]) * share
-    told = [_need(needs, cluster, i, share) for i in np.flatnonzero(needs.row[cluster] >= 0).tolist()]
-    told = told if with_rows else []
+    places = np.flatnonzero(needs.row[cluster] >= 0).tolist() if with_rows else []
+    covered = [_need(needs, cluster, i, share) for i in places]
     return CoveringUnit(
-        unit=name,
+        unit=tables.units.name(unit),
         score=score,
         degree=float(needs.degree[cluster, 0]),
         rows=int(needs.rows[cluster]),
         well=int(needs.rows_well[cluster]),
         nearest=int(needs.rows_nearest[cluster]),
-        needs=told,
-        rest=score - sum(each.part for each in told),
+        needs=covered,
+        rest=score - sum(need.part for need in covered),
     )
 
 
@@ -162,7 +146,7 @@ def _need(needs: Needs, cluster: int, i: int, share: float) -> CoveredNeed:
     )
 
 
-MOST_TIES, MOST_NAMES, EXAMPLES = 1000, 20, 3
+MOST_MATCHES, MOST_NAMES, EXAMPLES = 1000, 20, 3
 
 
 @dataclass(frozen=True)
@@ -175,7 +159,7 @@ class Receipts:
 
     @property
     def words(self) -> str:
-        """When and where."""
+        """Return when and where."""
         return f"received {self.at}, entry {self.entry:,}"
 
 
@@ -189,7 +173,7 @@ class OwnMatch:
     reasons: list[str]
     score: float  # the lowest, of several reasons
     earlier: Literal["unit", "other", "neither"]
-    by_lot: bool  # they carry the same time, and a lot put one of them first
+    by_lot: bool  # they have the same time, and the first was drawn at random
     units_in_cluster: int
     paid_to: list[str]  # the first names of those who are paid for all that are in the cluster
     paid_names: int  # how many these are
@@ -220,17 +204,17 @@ class CountedFor:
 
 @dataclass(frozen=True)
 class SpotChecks:
-    """How many units of each payee are looked at, and what came of it, where the run settles an earlier draft."""
+    """How many units of each payee are checked, and what came of it, where the run settles an earlier draft."""
 
     asked: int
     outcome: Literal["open", "failed", "not checked", "passed"]
-    drawn: list[str]  # its units that were looked at, if it passed
+    drawn: list[str]  # its units that were checked, if it passed
     found: list[str]  # its units that are not genuine, as a check found; they are not in the game
 
 
 @dataclass(frozen=True)
 class Explanation(Shown):
-    """Why a payee gets what it gets."""
+    """The payment of one payee of a run, taken apart."""
 
     identity: str
     run: str
@@ -250,26 +234,26 @@ class Explanation(Shown):
     score_error: float
     units: int
     leaked: list[TableRow]
-    given: list[str]  # earlier runs that the run is priced given, as people know them
-    bought: list[TableRow]  # units that these have bought
+    given: list[str]  # earlier runs that the run builds on, as people know them
+    acquired: list[TableRow]  # units that these have acquired
     unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
     shared: int  # of these: whose pay it shares with others, who sent the same at the same time
     repeated: int  # that repeat own ones
     for_others: int  # that count for others
-    indirect: int  # of these: not tied to another's unit themselves, but through further units
+    indirect: int  # of these: matched with another's unit only through further units
     counted_for: list[CountedFor]
     counted_for_in_all: int
     clusters: int
     owned: int
-    ties: list[OwnMatch]
-    ties_in_all: int
-    matched: list[MatchedPayee]
-    matched_in_all: int
+    matches: list[OwnMatch]
+    matches_in_all: int
+    matched_payees: list[MatchedPayee]
+    matched_payees_in_all: int
     together: list[str]  # other names of the same payee
     linked: list[TableRow]
     claims: list[TableRow]
-    by_lot: int  # clusters in which a lot decided who of several names was first
+    by_lot: int  # clusters in which it was drawn at random who of several names was first
     drawn_under: str
     checks: SpotChecks
     without_any_evidence: int
@@ -278,12 +262,12 @@ class Explanation(Shown):
     needs: NeedsCovered | None = None  # where coverage is what is paid for
 
 
-def explained(
-    tables: RunTables, name: str, most_ties: int = MOST_TIES, with_rows: bool = False
+def explain_payee(
+    tables: RunTables, name: str, most_matches: int = MOST_MATCHES, with_rows: bool = False
 ) -> Explanation:
-    """The record of one payee; ``most_ties`` of its ties are listed, and all are counted.
+    """Build the record of one payee; ``most_matches`` of its matches are listed, and all are counted.
 
-    Which validation rows its units cover is told where it is asked for (``with_rows``), else only how many.
+    ``with_rows``: also list which validation rows its units cover, not only how many.
     """
     code, manifest = tables.number[name], tables.manifest
     row, units = tables.payments[code], tables.units
@@ -318,17 +302,16 @@ def explained(
         units=row["units"],
         leaked=[
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
-            for r in tables.leaks_of(name)
+            for r in tables.leaks.get(name, ())
         ],
         given=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
-        bought=[
-            {
-                key: r[key]
-                for key in ("unit", "run", "period", "old_unit", "old_owner", "reason", "score")
-            }
-            for r in tables.known_of(name)
+        acquired=[
+            {key: value for key, value in r.items() if key != "identity"}
+            for r in tables.acquired.get(name, ())
         ],
-        unusable=[{"row": r.row, "unit": r.unit, "wrong": r.wrong} for r in tables.bad_of(name)],
+        unusable=[
+            {"row": r.row, "unit": r.unit, "wrong": r.wrong} for r in tables.unusable.get(name, ())
+        ],
         counted=int(counts.sum()),
         shared=sum(len(tables.owners(i)) > 1 for i in mine[counts & (units.size[mine] > 1)].tolist()),
         repeated=int((~counts & ~elsewhere).sum()),
@@ -338,17 +321,18 @@ def explained(
         counted_for_in_all=len(counted_for),
         clusters=len(np.unique(start)),
         owned=len(owned),
-        ties=[pairs.tie(i) for i in range(min(most_ties, len(pairs)))],
-        ties_in_all=len(pairs),
-        matched=matched,
-        matched_in_all=matched_in_all,
+        matches=[pairs.match(i) for i in range(min(most_matches, len(pairs)))],
+        matches_in_all=len(pairs),
+        matched_payees=matched,
+        matched_payees_in_all=matched_in_all,
         together=[other for other in tables.together[payee] if other != name],
         linked=[
-            {key: r[key] for key in ("left", "right", "reason", "score")} for r in tables.links_of(payee)
+            {key: r[key] for key in ("left", "right", "reason", "score")}
+            for r in tables.links_by_payee.get(payee, ())
         ],
-        claims=tables.claims_of(name),
+        claims=tables.claims.get(name, []),
         by_lot=len(np.unique(start[units.by_lot[mine]])),
-        drawn_under=under(manifest["spec"]["beacon"]),
+        drawn_under=drawn_under(manifest["spec"]["beacon"]),
         checks=_checks(tables, name, payee),
         without_any_evidence=money.signed(row["without_evidence"]),
         received=_received(tables, mine),
@@ -357,7 +341,7 @@ def explained(
 
 
 def _received(tables: RunTables, mine: Codes) -> list[Receipts]:
-    """When units that play were received, entry by entry; nothing where times are not from the intake log."""
+    """Return when units were received, entry by entry; nothing where times are not from the intake log."""
     units = tables.units
     if units.entry is None or units.received is None:
         return []
@@ -374,7 +358,7 @@ def _moment(seconds: float) -> str:
 
 
 def _counted_for(tables: RunTables, elsewhere: Codes) -> list[CountedFor]:
-    """Who is paid for units that count for others, those with most units first."""
+    """Return who is paid for units that count for others, those with most units first."""
     starts, count = np.unique(tables.units.start[elsewhere], return_counts=True)
     found: dict[tuple[int, ...], int] = {}
     for start, units in zip(starts.tolist(), count.tolist(), strict=True):
@@ -385,18 +369,18 @@ def _counted_for(tables: RunTables, elsewhere: Codes) -> list[CountedFor]:
 
 
 def _checks(tables: RunTables, name: str, payee: str) -> SpotChecks:
-    """What the manifest says of spot checks; who looked, and what others were asked, is not told."""
-    asked, found = tables.manifest["spec"].get("checks", 0), tables.found_of(name)
-    if name in tables.forfeited:
-        return SpotChecks(asked, "failed", [], found)
-    if name in tables.not_checked:
-        return SpotChecks(asked, "not checked", [], found)
-    drawn = tables.drawn_of(payee)
-    return SpotChecks(asked, "passed" if drawn else "open", drawn, found)
+    """Return what the manifest says of spot checks; not who reviewed, nor what others were asked."""
+    required, false_units = tables.manifest["spec"].get("checks", 0), tables.false_units.get(name, [])
+    if name in tables.spot_checks.get("forfeited", ()):
+        return SpotChecks(required, "failed", [], false_units)
+    if name in tables.spot_checks.get("carried", ()):
+        return SpotChecks(required, "not checked", [], false_units)
+    drawn = list(dict.fromkeys(tables.drawn.get(payee, ())))
+    return SpotChecks(required, "passed" if drawn else "open", drawn, false_units)
 
 
 def _once(group: Codes, unit: Codes) -> Codes:
-    """The group of each of its units, a unit once."""
+    """Return the group of each unit, a unit of it once."""
     groups: Codes = np.unique(np.stack([group, unit]), axis=1)[0]
     return groups
 
@@ -408,11 +392,11 @@ class _Pairs:
     tables: RunTables
     mine: Codes
     other: Codes
-    score: Values  # the lowest of its ties
+    score: Values  # the lowest of its matches
     own: np.ndarray  # whether the other is the payee's, too
     lost: np.ndarray  # whether its unit counts for others
-    ties: Codes  # of all pairs
-    first: Codes  # of the pair, among the ties
+    matches: Codes  # of all pairs
+    first: Codes  # of the pair, among the matches
     last: Codes
 
     def __len__(self) -> int:
@@ -420,35 +404,37 @@ class _Pairs:
 
     @classmethod
     def of(cls, tables: RunTables, code: int, elsewhere: Codes) -> _Pairs:
-        """All pairs of a payee; ``elsewhere`` are its units that count for others."""
-        ties, units = tables.ties, tables.units
-        at = tables.ties_of(code)
-        own = units.owner[ties.other[at]] == code
-        at = at[~own | (ties.mine[at] < ties.other[at])]  # a tie of two own units is met from both ends
+        """Collect all pairs of a payee; ``elsewhere`` are its units that count for others."""
+        matches, units = tables.matches, tables.units
+        at = tables.matches_of(code)
+        own = units.owner[matches.other[at]] == code
+        at = at[
+            ~own | (matches.mine[at] < matches.other[at])
+        ]  # a match of two own units is met from both ends
         n = len(units.owner)
-        at = at[np.argsort(ties.mine[at] * n + ties.other[at], kind="stable")]
+        at = at[np.argsort(matches.mine[at] * n + matches.other[at], kind="stable")]
         key, first, count = np.unique(
-            ties.mine[at] * n + ties.other[at], return_index=True, return_counts=True
+            matches.mine[at] * n + matches.other[at], return_index=True, return_counts=True
         )
         mine, other = key // n, key % n
-        score = np.minimum.reduceat(ties.score[at], first) if len(key) else np.zeros(0)
+        score = np.minimum.reduceat(matches.score[at], first) if len(key) else np.zeros(0)
         own, lost = units.owner[other] == code, np.isin(mine, elsewhere)
         order = np.lexsort((units.came[other], mine, units.came[mine], -score, ~lost, own))
         pairs = cls(tables, mine, other, score, own, lost, at, first, first + count)
         return pairs.chosen(order)
 
     def chosen(self, which: np.ndarray) -> _Pairs:
-        """Some of the pairs (a mask or places), in that order."""
+        """Return some of the pairs (a mask or places), in that order."""
         names = ("mine", "other", "score", "own", "lost", "first", "last")
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
     def reasons(self, i: int) -> list[str]:
-        """Why a pair is one."""
-        codes = self.tables.ties.reason[self.ties[self.first[i] : self.last[i]]]
-        return list(dict.fromkeys(self.tables.ties.reasons[code] for code in codes.tolist()))
+        """Return why a pair is matched."""
+        codes = self.tables.matches.reason[self.matches[self.first[i] : self.last[i]]]
+        return list(dict.fromkeys(self.tables.matches.reasons[code] for code in codes.tolist()))
 
-    def tie(self, i: int) -> OwnMatch:
-        """One pair, in names."""
+    def match(self, i: int) -> OwnMatch:
+        """Return one pair, in names."""
         tables, units = self.tables, self.tables.units
         mine, other = int(self.mine[i]), int(self.other[i])
         came = units.came[[mine, other]]
@@ -472,9 +458,9 @@ class _Pairs:
         )
 
     def matched(self) -> tuple[list[MatchedPayee], int]:
-        """Whose units these pairs are with, and how many names that are in all.
+        """Return whose units these pairs are with, and how many payees that are in all.
 
-        First those with whom most units of the payee's that count for others are tied, then by all of its units.
+        First come those to whom most of the payee's units count, then those with most matched units.
         """
         owner = self.tables.units.owner[self.other]
         codes, count = np.unique(_once(owner, self.mine), return_counts=True)
@@ -485,14 +471,12 @@ class _Pairs:
         return [self.chosen(owner == codes[k])._with(names[k]) for k in order[:MOST_NAMES]], len(codes)
 
     def _with(self, name: str) -> MatchedPayee:
-        """All of these pairs are with units of one payee."""
+        """Summarise the pairs, which are all with units of one payee."""
         at = np.concatenate([np.arange(a, b) for a, b in zip(self.first, self.last, strict=True)])
-        ties, of_pairs = self.tables.ties, self.ties[at]
-        by_reason = _once(ties.reason[of_pairs], ties.mine[of_pairs])
+        matches, of_pairs = self.tables.matches, self.matches[at]
+        by_reason = _once(matches.reason[of_pairs], matches.mine[of_pairs])
         codes, count = np.unique(by_reason, return_counts=True)
-        reasons = {
-            self.tables.ties.reasons[c]: n for c, n in zip(codes.tolist(), count.tolist(), strict=True)
-        }
+        reasons = {matches.reasons[c]: n for c, n in zip(codes.tolist(), count.tolist(), strict=True)}
         lost, code = np.unique(self.mine[self.lost]), self.tables.number[name]
         return MatchedPayee(
             name,
@@ -501,5 +485,5 @@ class _Pairs:
             len(lost),
             sum(code in self.tables.owners(unit) for unit in lost.tolist()),
             dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
-            [self.tie(i) for i in range(min(EXAMPLES, len(self)))],
+            [self.match(i) for i in range(min(EXAMPLES, len(self)))],
         )

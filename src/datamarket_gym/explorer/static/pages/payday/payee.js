@@ -40,7 +40,7 @@ const tieCard = (run, tie, reasons) => {
 };
 
 const matches = (state, found, run) => {
-  const { ties, ties_in_all: all } = found.record;
+  const { matches: ties, matches_in_all: all } = found.record;
   if (!ties.length) return el("section", {}, el("h2", {}, "What matched what"), el("p", {}, "None of its units was matched with another."));
   const cards = ties.map((tie) => tieCard(run, tie, found.reasons));
   const place = el("div", { "aria-live": "polite" });
@@ -61,7 +61,7 @@ const matches = (state, found, run) => {
 };
 
 const matchedWith = (found, run) => {
-  const { matched, matched_in_all: all } = found.record;
+  const { matched_payees: matched, matched_payees_in_all: all } = found.record;
   if (!matched.length) return null;
   return el("section", {},
     el("h2", {}, "With whom"),
@@ -116,7 +116,7 @@ export const showPayee = async (main, state) => {
     el("h1", {}, name(payee)),
     el("p", { class: "lead" }, name(payee), ` ${seen(found.paid)}`),
     facts([["units", many(one.units)], ["count for it", many(one.counted)], ["repeat its own", many(one.repeated)], ["count for others", many(one.for_others)],
-      ...(one.leaked.length ? [["validation rows", many(one.leaked.length)]] : []), ...(one.bought.length ? [["bought before", many(one.bought.length)]] : []), ...(one.unusable.length ? [["could not be used", many(one.unusable.length)]] : [])]),
+      ...(one.leaked.length ? [["validation rows", many(one.leaked.length)]] : []), ...(one.acquired.length ? [["acquired before", many(one.acquired.length)]] : []), ...(one.unusable.length ? [["could not be used", many(one.unusable.length)]] : [])]),
     words(found.sent),
     words(found.fate),
     matches(state, found, run),

@@ -94,7 +94,7 @@ export class Picture {
     this.lo = lowest(Object.values(histograms));
     const cut = Object.values(histograms).some((each) => each?.shares.length && each.start < this.lo);
     const narrow = this.node.clientWidth < 520;
-    const priced = policy?.price;
+    const priced = policy?.cost;
     const lower = priced ? [0.36, 0.62] : [0, 0.42];
     const data = KINDS.filter(([key]) => histograms[key]?.shares.length)
       .map(([key, color, words]) => steps(histograms[key], key === "alike" && check && !check.classes ? "any two rows" : words, color));
@@ -120,7 +120,7 @@ export class Picture {
     if (priced) {
       layout.yaxis3 = { domain: [0, 0.28], automargin: false, tickformat: ".1%", rangemode: "tozero" };
       layout.annotations.push(heading("honest pay that lineage moves (price)", 0.28));
-      data.push({ x: priced.thetas, y: priced.prices, error_y: { type: "data", array: priced.errors.map((each) => 3 * each), thickness: 1, width: 2 }, name: "honest price", type: "scatter", mode: "lines+markers", marker: { size: 4 }, line: { color: "--c4", width: 2 }, yaxis: "y3", showlegend: false, hovertemplate: "theta %{x}: %{y:.2%}<extra></extra>" });
+      data.push({ x: priced.thetas, y: priced.costs, error_y: { type: "data", array: priced.errors.map((each) => 3 * each), thickness: 1, width: 2 }, name: "honest price", type: "scatter", mode: "lines+markers", marker: { size: 4 }, line: { color: "--c4", width: 2 }, yaxis: "y3", showlegend: false, hovertemplate: "theta %{x}: %{y:.2%}<extra></extra>" });
       layout.shapes.push(level(policy.limit, "y3", this.lo));
     }
     layout.shapes.push(...marks(check, policy).map(mark));
@@ -144,6 +144,6 @@ const table = (histograms, check, priced) => {
     if (found) found.shares.forEach((share, i) => rows.push({ what: key, theta: (found.start + i * found.step).toFixed(2), value: share }));
   }
   if (check) check.curve_theta.forEach((theta, i) => rows.push({ what: "mixed components", theta, value: check.curve[i] }));
-  if (priced) priced.thetas.forEach((theta, i) => rows.push({ what: "honest price", theta, value: priced.prices[i], error: priced.errors[i] }));
+  if (priced) priced.thetas.forEach((theta, i) => rows.push({ what: "honest price", theta, value: priced.costs[i], error: priced.errors[i] }));
   return { columns: ["what", "theta", "value", "error"], rows };
 };

@@ -6,6 +6,7 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.evidence import threshold as module
+from datamarket_gym.evidence.leakage import LabelledVectors, stranger_level
 from datamarket_gym.evidence.threshold import (
     DEALS,
     FEWEST,
@@ -13,13 +14,11 @@ from datamarket_gym.evidence.threshold import (
     LEAST,
     LIMIT,
     PROVIDERS,
-    LabelledVectors,
     choose_threshold,
     false_match_cost,
-    stranger_level,
+    honest_vectors,
 )
 from datamarket_gym.execution.arrays import directions, highest_cosines
-from datamarket_gym.mechanism.preparation import honest_rows
 from datamarket_gym.utilities.knn import NearestNeighbourGame
 
 RNG = np.random.default_rng(11)
@@ -44,19 +43,19 @@ def test_the_price_of_a_deal_is_what_the_mechanism_moves(theta):
     )  # fmt: skip
     oracle = UtilityOracle(VECTORS[held], LABEL[held], KNN)
     moved = np.abs(shares(submission, oracle, theta) - shares(submission, oracle, "none")).sum() / 2
-    found = module._Deal(VECTORS, LABEL, rows, n).price(theta)
+    found = module._Deal(VECTORS, LABEL, rows, n).cost(theta)
     assert found == pytest.approx(moved, abs=1e-9)
     assert found > 0
 
 
 def test_the_threshold_is_the_lowest_that_is_cheap_with_all_above_it():
     found = false_match_cost(VECTORS, LABEL)
-    upper = np.array(found.prices) + 3 * np.array(found.errors)
+    upper = np.array(found.costs) + 3 * np.array(found.errors)
     assert found.thetas == GRID[: len(upper)].tolist()
     assert found.theta == found.thetas[-2]
     assert (upper[:-1] <= LIMIT).all()
     assert upper[-1] > LIMIT
-    assert found.at(found.theta) == found.prices[-2]
+    assert found.at(found.theta) == found.costs[-2]
     assert (found.rows, found.units) == (300, 240)
 
 
@@ -64,7 +63,7 @@ def test_the_price_is_a_mean_over_deals_of_rows_drawn_by_content_alone():
     found = false_match_cost(VECTORS, LABEL)
     chosen = keyed_generator("honest price")
     deals = [module._Deal(VECTORS, LABEL, chosen.permutation(300), 240) for _ in range(DEALS)]
-    drawn = [deal.price(found.theta) for deal in deals]
+    drawn = [deal.cost(found.theta) for deal in deals]
     assert found.at(found.theta) == pytest.approx(np.mean(drawn), abs=1e-6)
     assert np.std(drawn) > 0
 
@@ -77,14 +76,14 @@ def test_three_standard_errors_over_the_deals_count(monkeypatch):
         def __init__(self, *_):
             self.dear = next(made) % 2
 
-        def price(self, theta):
+        def cost(self, theta):
             return self.dear * (0.0118 if theta >= 0.8 else 0.0119)
 
     monkeypatch.setattr(module, "_Deal", Half)
     found = false_match_cost(VECTORS, LABEL)
     assert found.thetas[0] == 1.0
     assert found.theta == 0.8
-    assert found.prices[-1] == pytest.approx(0.0119 / 2)
+    assert found.costs[-1] == pytest.approx(0.0119 / 2)
     assert found.errors[-1] == pytest.approx(0.0119 / 2 / np.sqrt(19), abs=1e-6)
 
 
@@ -92,7 +91,7 @@ def test_a_dip_below_a_dear_threshold_is_not_taken(monkeypatch):
     def priced(self, theta):
         return 0.02 if theta == 0.8 else 0.0
 
-    monkeypatch.setattr(module._Deal, "price", priced)
+    monkeypatch.setattr(module._Deal, "cost", priced)
     assert false_match_cost(VECTORS, LABEL).theta == 0.81
 
 
@@ -106,19 +105,19 @@ def test_where_ties_are_rare_the_grid_ends_at_one_half():
 def test_where_nobody_earns_anything_no_threshold_is_taken():
     apart = np.eye(300)  # nobody covers anybody
     found = choose_threshold(LabelledVectors(apart, np.zeros(300, dtype=int)), apart)
-    assert (found.theta, found.evidence, found.price.theta) == (None, "lineage@none", None)
+    assert (found.theta, found.evidence, found.cost.theta) == (None, "lineage@none", None)
     assert "at every threshold" in found.why
 
 
 def test_below_a_hundred_rows_near_copies_alone_are_tied():
     few = choose_threshold(LabelledVectors(VECTORS[: LEAST - 1], LABEL[: LEAST - 1]), VECTORS)
-    assert few.price is None
+    assert few.cost is None
     assert few.theta == few.lowest >= few.near_copies
     assert "99 different validation rows are too few" in few.why
     twice = np.r_[np.arange(LEAST - 1), 0]  # the same row again is no other row
     again = choose_threshold(LabelledVectors(VECTORS[twice], LABEL[twice]), VECTORS)
-    assert (again.price, again.theta) == (None, few.theta)
-    assert choose_threshold(LabelledVectors(VECTORS[:LEAST], LABEL[:LEAST]), None).price is not None
+    assert (again.cost, again.theta) == (None, few.theta)
+    assert choose_threshold(LabelledVectors(VECTORS[:LEAST], LABEL[:LEAST]), None).cost is not None
     copies = np.r_[VECTORS, VECTORS]  # copies are no crowd, more different units are
     assert choose_threshold(LabelledVectors(VECTORS[:50], LABEL[:50]), copies).theta == (
         choose_threshold(LabelledVectors(VECTORS[:50], LABEL[:50]), VECTORS).theta
@@ -172,7 +171,7 @@ def test_without_labels_the_price_of_a_deal_is_what_the_mechanism_moves_under_co
     )  # fmt: skip
     oracle = UtilityOracle(VECTORS[held], None, Utility("coverage(quantile=0.9, similarity=cosine)"))
     moved = np.abs(shares(submission, oracle, theta) - shares(submission, oracle, "none")).sum() / 2
-    found = module._Deal(VECTORS, np.zeros(300, dtype=int), rows, n).price(theta)
+    found = module._Deal(VECTORS, np.zeros(300, dtype=int), rows, n).cost(theta)
     assert found == pytest.approx(moved, abs=1e-9)
     assert found > 0
 
@@ -184,7 +183,7 @@ def test_what_tells_no_classes_apart_is_measured_as_if_there_were_no_labels(labe
     found = choose_threshold(LabelledVectors(VECTORS, label), None)
     assert LabelledVectors(VECTORS, label) == LabelledVectors(VECTORS)
     assert found == choose_threshold(LabelledVectors(VECTORS), None)
-    assert found.price.theta is not None
+    assert found.cost.theta is not None
     assert found.evidence == f"lineage@{found.theta:g}"
     assert found != choose_threshold(LabelledVectors(VECTORS, LABEL), None)
 
@@ -193,11 +192,11 @@ def test_numbers_to_be_predicted_are_no_classes_however_they_are_written():
     """Integers look like classes, and classes may be in floating point: what the learner needs decides."""
     oracle = UtilityOracle(VECTORS, LABEL, KNN)
     submission = Submission(id=["a", "b"], identity=["a", "b"], features=VECTORS[:2], label=LABEL[:2])
-    assert honest_rows(submission, oracle) == LabelledVectors(VECTORS, LABEL)
+    assert honest_vectors(submission, oracle) == LabelledVectors(VECTORS, LABEL)
     oracle.learner = type("Predicting", (type(oracle.learner),), {"target": "number"})()
-    assert honest_rows(submission, oracle) == LabelledVectors(VECTORS)
+    assert honest_vectors(submission, oracle) == LabelledVectors(VECTORS)
     floats = UtilityOracle(VECTORS, LABEL / 2, KNN)
-    assert honest_rows(submission, floats) == LabelledVectors(VECTORS, (LABEL / 2).astype(str))
-    assert honest_rows(submission, UtilityOracle(VECTORS, LABEL / 2, Utility("coverage"))) == (
+    assert honest_vectors(submission, floats) == LabelledVectors(VECTORS, (LABEL / 2).astype(str))
+    assert honest_vectors(submission, UtilityOracle(VECTORS, LABEL / 2, Utility("coverage"))) == (
         LabelledVectors(VECTORS)
     )

@@ -25,26 +25,28 @@ def quantile(rows, at):
 
 @pytest.mark.parametrize("at", [0.5, 0.7, 0.9])
 def test_of_more_rows_than_are_compared_c_is_that_of_a_sample_of_them(monkeypatch, at):
-    monkeypatch.setattr(coverage, "_STRANGERS", 400)
+    monkeypatch.setattr(coverage, "_SAMPLE", 400)
     rows, learner = crowd(1200), Coverage(at, similarity="cosine")
-    found = learner.strangers(rows)
+    found = learner.baseline_similarity(rows)
     assert found == pytest.approx(quantile(rows, at), abs=0.03)
-    assert found == learner.strangers(rows[np.random.default_rng(1).permutation(1200)])  # in any order
+    assert found == learner.baseline_similarity(
+        rows[np.random.default_rng(1).permutation(1200)]
+    )  # in any order
     assert found != quantile(rows[:400], at)
 
 
 def test_many_copies_of_one_row_do_not_fill_the_sample(monkeypatch):
     """They would be taken for strangers of one another, and everybody would be like everybody."""
-    monkeypatch.setattr(coverage, "_STRANGERS", 400)
+    monkeypatch.setattr(coverage, "_SAMPLE", 400)
     rows = crowd(500)
     copies = np.concatenate([rows, np.repeat(rows[:1], 2000, axis=0)])
     learner = Coverage(similarity="cosine")
-    assert learner.strangers(copies) == learner.strangers(rows)
+    assert learner.baseline_similarity(copies) == learner.baseline_similarity(rows)
 
 
 def test_the_sample_is_scaled_on_all_rows(monkeypatch):
     """A column in which the sample hardly differs is one in which the rows do: its scale is theirs."""
-    monkeypatch.setattr(coverage, "_STRANGERS", 50)
+    monkeypatch.setattr(coverage, "_SAMPLE", 50)
     rows = crowd(400)
     rows[:, 0] = (
         np.linspace(0.0, 1.0, 400) ** 8
@@ -56,14 +58,14 @@ def test_the_sample_is_scaled_on_all_rows(monkeypatch):
         "create",
         lambda spec: type("Spy", (), {"directions": lambda _, r, v: seen.append(v) or directions(r)})(),
     )
-    learner.strangers(rows)
+    learner.baseline_similarity(rows)
     assert [len(given) for given in seen] == [400]
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_row_has_no_strangers(n):
     rows = np.array([[1.0, 0.0], [0.6, 0.8]])[:n]
-    assert Coverage(similarity="cosine").strangers(rows) == pytest.approx([0.0, 0.6][n - 1])
+    assert Coverage(similarity="cosine").baseline_similarity(rows) == pytest.approx([0.0, 0.6][n - 1])
 
 
 @pytest.mark.parametrize("name", ["shapley", "banzhaf", "loo"])
@@ -80,4 +82,4 @@ def test_what_no_units_are_worth_is_taken_off_where_a_unit_comes_first(name):
 
 def test_rows_of_one_direction_are_refused():
     with pytest.raises(SubmissionError, match="all lie in one direction"):
-        Coverage(similarity="cosine").strangers(np.arange(1.0, 6.0)[:, None] * np.ones(3))
+        Coverage(similarity="cosine").baseline_similarity(np.arange(1.0, 6.0)[:, None] * np.ones(3))

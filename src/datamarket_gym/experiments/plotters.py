@@ -30,7 +30,7 @@ RED, GREY = "#d4202a", "#777777"
 PAPER = {"marker": "x", "color": RED, "linestyle": "none", "markersize": 6, "zorder": 5}
 MAP = "cividis"  # its lightness is monotone
 _TICKS = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)  # of an axis that is logarithmic beyond 1
-_EDGE = 0.45  # of an axis: the room that is left for values written at its edge
+_EDGE = 0.45  # of an axis: the room for values written at its right edge
 _NAMED = 3  # lines above the tolerance whose names a panel has room for
 
 
@@ -49,7 +49,7 @@ class CurvePanel:
 
     ``scale`` is "linear", "net" (logarithmic beyond 1), "percent" or "log"; ``across`` is "linear", "levels" (evenly
     spaced), "percent" or "log". ``levels`` hold along the whole axis, ``marks`` are single dots, ``bounds`` places on
-    the axis. ``honest`` is where an attack gains nothing, ``bar`` the largest value that is tolerated. Lines too many
+    the axis. ``honest`` is where an attack gains nothing, ``limit`` the largest value that is tolerated. Lines too many
     for a style each have that of their family, one of ``families``, the last of them in red.
     """
 
@@ -61,7 +61,7 @@ class CurvePanel:
     scale: str = "linear"
     across: str = "linear"
     honest: float | None = None
-    bar: float | None = None
+    limit: float | None = None
     levels: list[Curve] = field(default_factory=list)
     marks: list[Curve] = field(default_factory=list)
     bounds: list[tuple[str, float]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class CurvePanel:
 class CellPanel:
     """A heat map: names down and across, and in every cell the rows that it shows (or none).
 
-    The last row of a cell has the colour; values above ``bar`` are bold. ``centre`` is the middle of the explorer's
+    The last row of a cell has the colour; values above ``limit`` are bold. ``centre`` is the middle of the explorer's
     colours, ``top`` the brightest colour; ``alike`` ("highest" or "lowest") says which cells agree; ``errors``
     writes standard errors too.
     """
@@ -89,7 +89,7 @@ class CellPanel:
     across: list[str]
     cells: list[list[tuple[Row, ...]]]
     names: tuple[str, str]
-    bar: float | None = None
+    limit: float | None = None
     centre: float = 1.0
     top: float = 2.0
     alike: str = ""
@@ -144,74 +144,33 @@ def label_words(key: str, value: Any) -> str:
 
 
 def draw_panels(
-    panels: Sequence[Panel],
-    files: Sequence[Path],
-    heads: Sequence[str],
-    *,
-    columns: int,
-    mosaic: str = "",
+    panels: Sequence[Panel], files: Sequence[Path], heads: Sequence[str], *, columns: int
 ) -> None:
-    """Draw panels into files (their suffix is the format), under lines of text.
-
-    Parameters
-    ----------
-    panels
-        What is drawn, line by line of the grid.
-    files
-        Where to.
-    heads
-        Lines above the panels.
-    columns
-        Panels side by side.
-    mosaic
-        Another arrangement than a grid, as `matplotlib.pyplot.subplot_mosaic` takes it; letters are panels in order.
-    """
-    names = (
-        [chr(ord("A") + i) for i in range(len(panels))]
-        if mosaic
-        else [str(i) for i in range(len(panels))]
-    )
-    sizes = dict(zip(names, (panel.size for panel in panels), strict=True))
+    """Draw panels into files (their suffix is the format), so many side by side, under lines of text."""
     columns = min(columns, len(panels))
-    grid = [list(line) for line in mosaic.split()] or [
-        [*names[i : i + columns], *["."] * (i + columns - len(names))]
-        for i in range(0, len(names), columns)
-    ]
-    wide = [max(sizes[n][0] for n in line if n in sizes) for line in zip(*grid, strict=True)]
-    high = [
-        max(
-            (sizes[n][1] for n in line if n in sizes and sum(n in other for other in grid) == 1),
-            default=1.0,
-        )
-        for line in grid
-    ]
-    high[-1] += max(0.0, max(size[1] for size in sizes.values()) - sum(high))
-    shown = dict(zip(names, panels, strict=True))
-    margin = 0.0
-    for number, line in enumerate(zip(*grid, strict=True)):
-        if number == 0 or mosaic:
-            margin += max(_margin(shown[name]) for name in line if name in shown)
+    places = range(0, len(panels), columns)
+    wide = [max(panel.size[0] for panel in panels[i::columns]) for i in range(columns)]
+    high = [max(panel.size[1] for panel in panels[i : i + columns]) for i in places]
+    margin = max(_margin(panel) for panel in panels) * (columns if len({*map(type, panels)}) > 1 else 1)
     with plotting() as plt:
-        figure, axes = plt.subplot_mosaic(
-            grid,
+        figure, grid = plt.subplots(
+            len(high),
+            columns,
+            squeeze=False,
             figsize=(max(6.5, sum(wide) + margin), sum(high) + 0.8),
-            width_ratios=wide,
-            height_ratios=high,
+            gridspec_kw={"width_ratios": wide, "height_ratios": high},
         )
+        axes = list(grid.flat)
+        for axis in axes[len(panels) :]:
+            axis.remove()
         draws: dict[type, Any] = {CurvePanel: draw_curves, CellPanel: draw_cells, DotPanel: draw_dots}
-        for name, panel in zip(names, panels, strict=True):
-            draws[type(panel)](axes[name], panel)
-            title = (
-                f"{panel.group}: {panel.title}"
-                if panel.group and panel.title
-                else panel.group or panel.title
-            )
-            axes[name].set_title(
-                "\n".join(fill(part, int(13 * panel.size[0])) for part in title.split("\n"))
-            )
-        for cells in grid:
-            _share_labels([axes[name] for name in dict.fromkeys(cells) if name in axes])
-        _add_legends(figure, [axes[name] for name in names], {type(panel) for panel in panels})
+        for axis, panel in zip(axes, panels, strict=False):
+            draws[type(panel)](axis, panel)
+            title = ": ".join(filter(None, [panel.group, panel.title]))
+            axis.set_title("\n".join(fill(part, int(13 * panel.size[0])) for part in title.split("\n")))
+        for i in places:
+            _share_labels(axes[i : min(i + columns, len(panels))])
+        _add_legends(figure, axes[: len(panels)], shared=len({*map(type, panels)}) == 1)
         across = int(15 * figure.get_figwidth())  # letters, at this font size
         figure.suptitle("\n".join(fill(line, across) for line in heads if line), fontsize=9)
         for file in files:
@@ -284,8 +243,8 @@ def draw_curves(axis: Any, panel: CurvePanel) -> None:
     for row in panel.rows:
         if row.get("paper") is not None:
             axis.plot(at(row[panel.along]), row["paper"], label="paper", **PAPER)
-    if shared and panel.bar is not None:
-        _name_above(axis, panel.curves, panel.bar)
+    if shared and panel.limit is not None:
+        _name_above(axis, panel.curves, panel.limit)
     _scale_axes(axis, panel, places)
 
 
@@ -299,8 +258,8 @@ def _scale_axes(axis: Any, panel: CurvePanel, places: Sequence[float]) -> None:
     axis.set(xlabel=key_words(panel.along), ylabel="" if panel.y == panel.title else fill(panel.y, 34))
     if panel.honest is not None:
         axis.axhline(panel.honest, color=GREY, linewidth=0.8, zorder=0)
-    if panel.bar is not None:
-        axis.axhline(panel.bar, color=RED, linewidth=0.8, linestyle=":", zorder=0)
+    if panel.limit is not None:
+        axis.axhline(panel.limit, color=RED, linewidth=0.8, linestyle=":", zorder=0)
     low, high = axis.dataLim.y0, axis.dataLim.y1
     if panel.scale == "net":
         axis.set_yscale("symlog", base=2, linthresh=1.0, linscale=1.0)
@@ -322,10 +281,10 @@ def _scale_axes(axis: Any, panel: CurvePanel, places: Sequence[float]) -> None:
     axis.minorticks_off()
 
 
-def _name_above(axis: Any, curves: Sequence[Curve], bar: float) -> None:
+def _name_above(axis: Any, curves: Sequence[Curve], limit: float) -> None:
     """Write the names of the largest whose last value is above the tolerance."""
     ends = [(curve.rows[-1]["value"], curve.label) for curve in curves if curve.rows[-1:]]
-    above = sorted(((value, label) for value, label in ends if value > bar), reverse=True)
+    above = sorted(((value, label) for value, label in ends if value > limit), reverse=True)
     names = [f"{label} {value:.2f}" for value, label in above[:_NAMED]]
     if len(above) > _NAMED:
         names.append(f"and {len(above) - _NAMED} more")
@@ -357,7 +316,7 @@ def draw_cells(axis: Any, panel: CellPanel) -> None:
             bright = (value > 0.5 * panel.top) != (panel.alike == "lowest")
             axis.text(
                 j, i, text, ha="center", va="center", fontsize=small, color="black" if bright else "white",
-                weight="bold" if panel.bar is not None and value > panel.bar else "normal",
+                weight="bold" if panel.limit is not None and value > panel.limit else "normal",
             )  # fmt: skip
     colours = f"{MAP}_r" if panel.alike == "lowest" else MAP
     axis.imshow(np.clip(table, 0.0, panel.top), cmap=colours, vmin=0.0, vmax=panel.top, aspect="auto")
@@ -376,65 +335,68 @@ def draw_dots(axis: Any, panel: DotPanel) -> None:
     A dot far off the others is written at the edge with its value, and the axis is cut there.
     """
     lines, kinds = distinct(panel.rows, panel.down), distinct(panel.rows, panel.series)
-    low, high = _view(panel.rows)
+    values = np.array([row["value"] for row in panel.rows])
+    middle = float(np.median(values))
+    reach = 8.0 * max(float(np.median(np.abs(values - middle))), 0.4)
+    within = {
+        id(row)
+        for row in panel.rows
+        if abs(row["value"] - middle) <= reach and (row["se"] or 0.0) <= reach / 2
+    }
     step = min(0.18, 0.8 / len(kinds))
+    beyond: dict[tuple[int, bool], list[str]] = defaultdict(list)
     for number, kind in enumerate(kinds):
-        shown = [r for r in panel.rows if r.get(panel.series) == kind and low <= r["value"] <= high]
-        at = [lines.index(row[panel.down]) + step * (number - (len(kinds) - 1) / 2) for row in shown]
-        colour = COLOURS[number % 6]  # no two of the first 36 share both colour and marker
+        rows = [row for row in panel.rows if row.get(panel.series) == kind]
+        shown = [row for row in rows if id(row) in within]
+        places = [lines.index(row[panel.down]) + step * (number - (len(kinds) - 1) / 2) for row in shown]
+        colour, name = COLOURS[number % 6], label_words(panel.series, kind)
         axis.errorbar(
-            [row["value"] for row in shown], at, xerr=[row["se"] or 0.0 for row in shown], linewidth=1,
-            label=label_words(panel.series, kind), color=colour, fmt=MARKERS[(number + number // 6) % 6],
+            [row["value"] for row in shown],
+            places,
+            xerr=[row["se"] or 0.0 for row in shown],
+            linewidth=1,
+            label=name,
+            color=colour,
+            fmt=MARKERS[
+                (number + number // 6) % 6
+            ],  # no two of the first 36 share both colour and marker
             mfc="white" if number % 2 else colour,
-        )  # fmt: skip
-        for row, y in zip(shown, at, strict=True):
+        )
+        for row, place in zip(shown, places, strict=True):
             if row.get("paper") is not None:
-                axis.plot(row["paper"], y, label="paper", **PAPER)
+                axis.plot(row["paper"], place, label="paper", **PAPER)
+        for row in rows:
+            if id(row) not in within:
+                text = f"{row['value']:.3g} ± {row['se'] or 0.0:.2g}"
+                place = lines.index(row[panel.down])
+                beyond[place, row["value"] > middle].append(f"{name} {text}" if len(kinds) > 1 else text)
     axis.axvline(panel.reference, color=GREY, linewidth=0.8, zorder=0)
-    _write_edges(axis, panel, low, high)
+    _write_beyond(axis, beyond)
     axis.set_yticks(range(len(lines)), [fill(label_words(panel.down, name), 36) for name in lines])
     axis.set(ylim=(len(lines) - 0.5, -0.5), xlabel=panel.x)
     for name, text in panel.asides.items():
-        place = (1.02, lines.index(name))
         axis.text(
-            *place, fill(text, 70), transform=axis.get_yaxis_transform(), va="center", fontsize=6.5
+            1.02,
+            lines.index(name),
+            fill(text, 70),
+            transform=axis.get_yaxis_transform(),
+            va="center",
+            fontsize=6.5,
         )
 
 
-def _view(rows: Sequence[Row]) -> tuple[float, float]:
-    """The range in which dots are drawn: that of all of them, unless a few lie far off the middle."""
-    values = np.array([row["value"] for row in rows])
-    middle = float(np.median(values))
-    reach = 8.0 * max(float(np.median(np.abs(values - middle))), 0.4)
-    return middle - reach, middle + reach
-
-
-def _write_edges(axis: Any, panel: DotPanel, low: float, high: float) -> None:
-    """Cut the axis around the dots within, and write what lies beyond at its edges."""
-    lines, several = distinct(panel.rows, panel.down), len(distinct(panel.rows, panel.series)) > 1
-    inside = [row for row in panel.rows if low <= row["value"] <= high]
-    ends = [(row["value"], min(row["se"] or 0.0, (high - low) / 4)) for row in inside]
-    left = min(panel.reference, *(value - error for value, error in ends))
-    right = max(panel.reference, *(value + error for value, error in ends))
-    pad = max(0.05 * (right - left), 0.5 * (0.4 - (right - left)))  # no axis finer than what matters
-    beyond: dict[tuple[int, bool], list[Row]] = defaultdict(list)
-    for row in panel.rows:
-        if not low <= row["value"] <= high or (row["se"] or 0.0) > (high - low) / 4:
-            beyond[lines.index(row[panel.down]), row["value"] > low].append(row)
-    written = {lines[place] for place, on_right in beyond if on_right}
-    if any(r[panel.down] in written and r["value"] > right - _EDGE * (right - left) for r in inside):
-        right += _EDGE * (right - left)  # room for what is written, beside the dots of its line
-    axis.set_xlim(left - pad, right + pad)
-    for (place, on_right), rows in beyond.items():
-        values = "\n".join(
-            (f"{label_words(panel.series, row[panel.series])} " if several else "")
-            + f"{row['value']:.3g} ± {row['se'] or 0.0:.2g}"
-            for row in rows
-        )
+def _write_beyond(axis: Any, beyond: Mapping[tuple[int, bool], Sequence[str]]) -> None:
+    """Write values outside the axis at its edges, beside the dots within it."""
+    low, high = axis.get_xlim()
+    widen = max(0.0, 0.4 - (high - low)) / 2  # no axis finer than what matters
+    room = _EDGE * (high - low) if any(on_right for _, on_right in beyond) else 0.0
+    axis.set_xlim(low - widen, high + widen + room)
+    box = {"facecolor": "white", "edgecolor": GREY, "linewidth": 0.5, "pad": 1.2, "alpha": 0.9}
+    for (place, on_right), texts in beyond.items():
+        values, side = "\n".join(texts), {"ha": "right" if on_right else "left", "va": "center"}
         axis.text(
-            0.995 if on_right else 0.005, place, f"{values} →" if on_right else f"← {values}",
-            transform=axis.get_yaxis_transform(), ha="right" if on_right else "left", va="center", fontsize=6.5,
-            bbox={"facecolor": "white", "edgecolor": GREY, "linewidth": 0.5, "pad": 1.2, "alpha": 0.9}, zorder=6,
+            0.995 if on_right else 0.005, place, f"{values} →" if on_right else f"← {values}", fontsize=6.5, bbox=box,
+            zorder=6, transform=axis.get_yaxis_transform(), **side,
         )  # fmt: skip
 
 
@@ -456,21 +418,17 @@ def _share_labels(axes: Sequence[Any]) -> None:
             axis.set_ylabel("")
 
 
-def _add_legends(figure: Any, axes: Sequence[Any], kinds: set[type]) -> None:
-    """Add one legend below all panels, where they are of one kind, else one below each."""
-    groups = [axes] if len(kinds) == 1 else [[axis] for axis in axes]
-    for group in groups:
-        handles = {
-            label: handle
-            for axis in group
-            for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-        }
+def _add_legends(figure: Any, axes: Sequence[Any], *, shared: bool) -> None:
+    """Add one legend below all panels, or one below each."""
+    for group in [axes] if shared else [[axis] for axis in axes]:
+        pairs = [pair for axis in group for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
+        handles = {label: handle for handle, label in pairs}
         if not handles or list(handles) == ["gain"]:
             continue
         if "paper" in handles:
             handles["paper"] = handles.pop("paper")  # last
         widest = 0.55 + 0.07 * max(len(label) for label in handles)  # inches, at this font size
-        if group is axes:
+        if shared:
             most = max(1, min(len(handles), int(figure.get_figwidth() / widest)))
             figure.legend(handles.values(), handles, loc="outside lower center", ncols=most)
         else:
@@ -499,18 +457,13 @@ def describe_rows(rows: Sequence[Row], bars: str = "") -> str:
 
 def describe_bars(panels: Sequence[Panel]) -> str:
     """Say what stands for standard errors, where it is not bars and bands on everything."""
-    if all(isinstance(panel, CellPanel) for panel in panels):
-        if any(isinstance(panel, CellPanel) and panel.errors for panel in panels):
+    maps = [panel for panel in panels if isinstance(panel, CellPanel)]
+    if len(maps) == len(panels):
+        if any(panel.errors for panel in maps):
             return "± one standard error over seeds"
-        cells = [
-            cell
-            for panel in panels
-            if isinstance(panel, CellPanel)
-            for line in panel.cells
-            for cell in line
-        ]
-        errors = [row.get("se") or 0.0 for cell in cells for row in cell]
-        return f"standard errors over seeds up to {max(errors):.2f}" if any(errors) else "no error bars"
+        rows = [row for panel in maps for line in panel.cells for cell in line for row in cell]
+        largest = max((row.get("se") or 0.0 for row in rows), default=0.0)
+        return f"standard errors over seeds up to {largest:.2f}" if largest else "no error bars"
     if any(isinstance(panel, CurvePanel) and panel.families for panel in panels):
         return (
             "no bars on the lines of single attacks; on best responses ± one standard error over seeds"

@@ -1,0 +1,387 @@
+"""The record that a report shows: plain values of a run, from which the template ``payout.html.j2`` makes sentences.
+
+Validation rows go by their number: what is in them is secret, and stays in the operator's file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datamarket_gym.analysis.redteam import AuditReport, Finding
+from datamarket_gym.analysis.redteam.attack_grid import family
+from datamarket_gym.analysis.redteam.audit import forgeries
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Loss, Trial, assuming
+from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.evidence import Threshold
+from datamarket_gym.evidence.threshold import ALLOWED, LIMIT
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.payout.acquisition_prices import price_messages, priced_given
+from datamarket_gym.payout.audit import read_red_team
+from datamarket_gym.payout.manifest import NEEDS
+from datamarket_gym.payout.money import LEVEL
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
+from datamarket_gym.payout.report.charts import (
+    MOST_SHOWN,
+    needs_chart,
+    payment_chart,
+    red_team_chart,
+    threshold_chart,
+)
+from datamarket_gym.payout.report.glossary import PageGlossary, attack_parameters, attack_title
+from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
+from datamarket_gym.payout.required_checks import required_checks_message
+from datamarket_gym.payout.results import Results, has_balances
+from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.payout.statements.record import drawn_clusters, drawn_under, source_counts
+from datamarket_gym.payout.submission_times import time_messages
+from datamarket_gym.payout.validation_coverage import Needs
+from datamarket_gym.payout.warning_rules import chains_of, named_unit
+from datamarket_gym.payout.warnings import UnresolvedWarning
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.coverage import Coverage
+
+_MOST_ROWS, _MOST_LEAKS, _MOST_LINKS, _MOST_CHAINS = 5000, 500, 500, 20
+_MOST_UNITS, _MOST_PAIRS, _MOST_NAMES, _LEAST_COVERED = 500, 200, 20, 10
+
+
+def write_report(
+    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
+) -> None:
+    """Write the report of a run into its folder."""
+    from plotly.offline import get_plotlyjs
+
+    report = report_record(results, warnings, run, folder)
+    charts = report.pop("charts")
+    page = render_page(
+        "payout.html.j2",
+        "payout.css",
+        [get_plotlyjs(), read_template("payout.js")],
+        page=report,
+        charts=embed_json(charts),
+        drawn=charts.keys(),
+        terms=PageGlossary(),
+    )
+    write_text(folder / "report.html", page)
+
+
+def report_record(
+    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
+) -> Row:
+    """Collect everything that the report shows."""
+    spec, inputs, paid, edges = results.spec, results.inputs, results.division.paid, results.payees.edges
+    audit, why_no_audit = read_red_team(folder / "audit.json")
+    needs = Needs.read(folder / NEEDS)
+    clusters, clusters_left_out = clusters_to_show(results)
+    leaks = leaked_units(results)
+    honest_classes = _has_classes(results)
+    charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
+    if len(needs):
+        charts["chart-needs"] = needs_chart(needs)
+    if results.threshold.cost is not None:
+        charts["chart-threshold"] = threshold_chart(results.threshold, honest_classes)
+    if audit is not None and (chart := red_team_chart(audit)) is not None:
+        charts["chart-red-team"] = chart
+    return {
+        "run": run,
+        "spec": spec,
+        "money": spec.money,
+        "period": period_message(spec),
+        "warnings": warnings,
+        "paid": sum(amount > 0 for amount in paid),
+        "payees": len(paid),
+        "names": len(results.names),
+        "largest": max(paid),
+        "units": len(inputs.ids) + len(results.leaks) + len(results.known),
+        "distinct": results.payments.clustering.n_clusters,
+        "merged": int((np.bincount(results.payments.clustering.label) > 1).sum()),
+        "worth": results.worth,
+        "total": spec.worth.shown(results.payments.scores.grand_value),
+        "validation_rows": len(inputs.validation_label),
+        "owed": sum(balance for balance in results.division.balance if balance > 0),
+        "any_balance": any(results.division.balance),
+        "shows_balance": has_balances(spec, results.division.balance),
+        "clock": time_messages(inputs, spec),
+        "logged": inputs.received is not None,
+        "drawn": len(drawn_clusters(results)),
+        "drawn_under": drawn_under(results.spec.beacon),
+        "checks": required_checks_message(results),
+        "groups": len(results.payments.scores.by_group),
+        "level": LEVEL,
+        "truncated": results.payments.scores.method if results.payments.scores.bias else "",
+        "payments": payment_table(results).slice(0, _MOST_ROWS).to_pylist(),
+        "charted": MOST_SHOWN,
+        "needs": _needs(needs, results),
+        "clusters": clusters,
+        "clusters_left_out": clusters_left_out,
+        "chains": _chains(results),
+        "leaks": leaks[:_MOST_LEAKS],
+        "leaks_left_out": max(0, len(leaks) - _MOST_LEAKS),
+        "acquired": _acquired(results),
+        "links": [
+            {
+                "left": inputs.identities[edges.left[i]],
+                "right": inputs.identities[edges.right[i]],
+                "reason": str(edges.reason[i]),
+                "score": edges.score[i],
+            }
+            for i in range(min(len(edges), _MOST_LINKS))
+        ],
+        "links_left_out": max(0, len(edges) - _MOST_LINKS),
+        "overrides": results.overrides,
+        "threshold": _threshold(results, honest_classes),
+        "red_team": None if audit is None else red_team_record(audit, results),
+        "red_team_why": why_no_audit,
+        "inputs": inputs.files,
+        "mechanism": results.mechanism,
+        "method": results.payments.scores.method,
+        "coverage": results.settled,
+        "sources": source_counts(results) if spec.columns.trusted_source else None,
+        "charts": charts,
+    }
+
+
+def period_message(spec: PayoutSpec) -> str:
+    """Name what a run pays for: as the operator says it, else when the market was open, else nothing."""
+    if spec.period:
+        return visible(spec.period, 200)
+    if spec.opens and spec.closes:
+        return f"{spec.opens} to {spec.closes}"
+    return f"from {spec.opens} on" if spec.opens else f"until {spec.closes}" if spec.closes else ""
+
+
+def evidence_message(threshold: Threshold) -> str:
+    """Say which evidence was used and why, in a sentence or two."""
+    why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
+    return (
+        why
+        if threshold.theta is not None
+        else f"Only identical units are matched, similar ones are not. {why}"
+    )
+
+
+def _has_classes(results: Results) -> bool:
+    """Return whether the rows that thresholds are measured on have labels that are classes, and several."""
+    inputs, label = results.inputs, results.inputs.validation_label
+    if results.threshold.measured_on == "reference" and inputs.reference is not None:
+        label = inputs.reference.label
+    return len(np.unique(label)) > 1 and not are_numbers(label)
+
+
+def _threshold(results: Results, classes: bool) -> Row:
+    """Return how the threshold was chosen; ``cost`` is None where nothing was measured."""
+    threshold, learner = results.threshold, LEARNERS.create(results.spec.learner)
+    cost = threshold.cost
+    # A threshold's cost is measured on accuracy or coverage, which may not be what is paid for.
+    measured = "5-NN accuracy" if classes else "coverage"
+    paid_for = learner.paid_from == "chance" if classes else isinstance(learner, Coverage)
+    return {
+        "why": evidence_message(threshold),
+        "theta": threshold.theta,
+        "chosen": results.spec.theta != "none",
+        "cost": cost,
+        "cost_there": None if cost is None or cost.theta is None else cost.at(cost.theta),
+        "limit": LIMIT,
+        "density": threshold.density,
+        "allowed": ALLOWED,
+        "measured_on": threshold.measured_on,
+        "measured_by": "" if paid_for else measured,
+        "classes": classes,
+    }
+
+
+def _acquired(results: Results) -> Row | None:
+    """Return what earlier runs have acquired, from whom, and who submits it again; None without earlier runs."""
+    prior, known, spec = results.inputs.prior, results.known, results.spec
+    if prior is None:
+        return None
+    pairs = Counter(
+        (old.run, old.owner, who) for old, who in zip(known.old, known.identity, strict=True)
+    )
+    order = sorted(pairs.items(), key=lambda item: (item[0][1] == item[0][2], -item[1], item[0]))
+    counts = np.diff([*prior.start.tolist(), len(prior)]).tolist()
+    return {
+        "before": spec.worth.alone.format(spec.worth.shown(results.utility.empty_value)),
+        "canonical": len(prior.art.canonical),
+        "price": price_messages(priced_given(results), spec.minor, spec.currency),
+        "known": len(known),
+        "runs": list(zip(prior.runs, counts, strict=True)),
+        "pairs": [
+            {"called": prior.runs[run].called, "owner": owner, "payee": payee, "units": count}
+            for (run, owner, payee), count in order[:_MOST_PAIRS]
+        ],
+        "pairs_left_out": max(0, len(order) - _MOST_PAIRS),
+        "units": [
+            {
+                "unit": known.unit[i],
+                "payee": known.identity[i],
+                "called": prior.runs[known.old[i].run].called,
+                "owner": known.old[i].owner,
+                "old": known.old[i].unit,
+                "reason": str(known.reason[i]),
+                "score": known.score[i],
+            }
+            for i in range(min(len(known), _MOST_UNITS))
+        ],
+        "units_left_out": max(0, len(known) - _MOST_UNITS),
+    }
+
+
+def _chains(results: Results) -> list[Row]:
+    """Return large groups of which two parts are held together by few matches, the thinnest first."""
+    number = results.payments.scores.number
+    return [
+        {
+            "number": int(number[chain.cluster]),
+            "parts": (chain.units - chain.smaller, chain.smaller),
+            "matches": chain.ties,
+            "apart": chain.ties == chain.held_by,
+            "through": [named_unit(results, unit) for unit in chain.through],
+            "held_by": chain.held_by or 0,
+            "left": named_unit(results, chain.left),
+            "right": named_unit(results, chain.right),
+            "score": chain.score,
+            "thin": chain.thin,
+        }
+        for chain in chains_of(results)[:_MOST_CHAINS]
+    ]
+
+
+def _needs(needs: Needs, results: Results) -> Row | None:
+    """Return how well validation rows are covered, and by whom; None where something else is paid for."""
+    if not len(needs):
+        return None
+    names = sorted(results.names)
+    order = np.lexsort(
+        (np.arange(len(names)), -needs.of_identity, -needs.of_identity_nearest, -needs.of_identity_well)
+    )
+    covering = [i for i in order.tolist() if needs.of_identity[i]]
+    return {
+        "rows": len(needs),
+        "well": int(needs.covered_well.sum()),
+        "nobody": int((needs.covered <= 0).sum()),
+        "covered": float(needs.covered.mean()),
+        "before": float(needs.before.mean()),
+        "names": [
+            (names[i], needs.of_identity[i], needs.of_identity_well[i], needs.of_identity_nearest[i])
+            for i in covering[:_MOST_NAMES]
+        ],
+        "names_in_all": len(covering),
+        "least": [
+            {
+                "row": row,
+                "covered": needs.covered[row],
+                "units": needs.units[row],
+                "well": needs.well[row],
+                "nearest": _nearest(needs, results, row),
+            }
+            for row in needs.least_covered[:_LEAST_COVERED]
+        ],
+    }
+
+
+def _nearest(needs: Needs, results: Results, row: int) -> tuple[str, str]:
+    """Return the unit that comes nearest to a row, and whose it is; blank where none does."""
+    player = int(needs.nearest[row])
+    if player < 0:
+        return "", ""
+    canonical, inputs = results.payments.canonical, results.inputs
+    [cluster] = np.flatnonzero(results.payments.scores.number == player)
+    unit = int(canonical.unit[np.flatnonzero(canonical.cluster == cluster)[0]])
+    return inputs.ids[unit], inputs.identities[inputs.owner[unit]]
+
+
+def red_team_record(audit: AuditReport, results: Results) -> Row:
+    """Return the worst of each attack, what another provider loses by it, and its certificate."""
+
+    def name(code: str) -> str:
+        return visible(results.inputs.identities[int(code)])
+
+    findings = [
+        f for f in audit.findings if not f.worst.assumes
+    ]  # forged times have a line of their own
+    ratios = [f.worst for f in findings if f.worst.expected_gain is not None]
+    harms = [harm for harm in audit.harms if not harm.loss.trial.assumes]
+    return {
+        "providers": len(audit.providers),
+        "tried": sum(trial.why is None for trial in audit.trials),
+        "assumed": audit.assumed,
+        "stop_at": audit.stop_at,
+        "worst": _called_trial(max(ratios, key=lambda t: t.expected_gain or 0.0, default=None)),
+        "most_moved": None
+        if ratios
+        else _called_trial(
+            max((f.unchecked for f in findings), key=lambda t: t.theft or 0.0, default=None)
+        ),
+        "harm": (_called(harms[0].family), _loss(harms[0].loss, name)) if harms else None,
+        "stop_loss": STOP_LOSS,
+        "unplayed": _unplayed(audit, results.inputs.submission),
+        "clock": [forgery.words(_called(forgery.family)) for forgery in forgeries(audit)],
+        "rows": [_finding(finding, audit, name) for finding in audit.findings],
+        "checked": audit.checks is not None,
+        "no_ratio": sum(f.worst.expected_gain is None for f in audit.findings),
+    }
+
+
+def _called_trial(trial: Trial | None) -> Row | None:
+    if trial is None:
+        return None
+    return {"called": _called(family(trial.attack)), "gain": trial.expected_gain, "moved": trial.theft}
+
+
+def _called(attack: str) -> str:
+    """Return an attack as a sentence names it: its plain name, and the one that files have."""
+    plain = attack_title(attack)
+    return attack if plain == attack else f"{plain} ({attack})"
+
+
+def _unplayed(audit: AuditReport, submission: Submission) -> list[tuple[str, str]]:
+    """Return attacks that change labels, where there are none to change, and why; each once."""
+    reasons = {
+        family(trial.attack): ATTACKS.create(trial.attack).beyond(submission.label)
+        for trial in audit.trials
+    }
+    return [(attack_title(attack), why) for attack, why in reasons.items() if why]
+
+
+def _finding(finding: Finding, audit: AuditReport, name: Callable[[str], str]) -> Row:
+    verdict = finding.verdict(audit.stop_at)
+    trial = finding.worst if verdict == "open" else finding.unchecked
+    certificate = finding.certificate
+    return {
+        "attack": family(trial.attack),
+        "assumes": assuming(trial),
+        "tried": finding.tried,
+        "verdict": verdict,
+        "gains": [finding.unchecked.gain, finding.worst.expected_gain][
+            : 1 if audit.checks is None else 2
+        ],
+        "moved": finding.unchecked.theft,
+        "loss": _loss(finding.loss, name),
+        "provider": name(trial.provider),
+        "written": trial.attack,
+        "parameters": attack_parameters(trial.attack),
+        "remedies": [(remedy.title, remedy.moved) for remedy in finding.remedies if remedy.advised],
+        "claim": certificate.claim,
+        "certificate": certificate.words.replace(certificate.provider, name(certificate.provider)),
+        "conditions": certificate.conditions,
+    }
+
+
+def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
+    """Return what another provider lost most by an attack; ``harmful`` where evidence adds to it."""
+    lost, victim = loss.trial.victim_loss, loss.trial.victim
+    return {
+        "size": lost,
+        "harmful": loss.by_evidence > STOP_LOSS,
+        "victim": name(victim) if victim is not None and lost is not None and lost > STOP_LOSS else "",
+        "unmatched": loss.untied,
+        "spared_by": loss.spared_by or [],
+    }
