@@ -7,7 +7,7 @@ from pathlib import Path
 
 from datamarket_gym.analysis.theorems import certificate, certify
 from datamarket_gym.evidence import leakage as leak
-from datamarket_gym.payout.overrides import DESCENT
+from datamarket_gym.payout.operator_evidence import DESCENT
 from datamarket_gym.payout.report.glossary import (
     PageGlossary,
     all_terms,

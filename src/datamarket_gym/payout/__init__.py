@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from datamarket_gym.payout.money import Currency as Currency
     from datamarket_gym.payout.run import pay as pay
     from datamarket_gym.payout.settings import PayoutSpec as PayoutSpec
-    from datamarket_gym.payout.stages import Places as Places
     from datamarket_gym.payout.statements.record import Explanation as Explanation
+    from datamarket_gym.payout.stored_inputs import Places as Places
     from datamarket_gym.payout.verify import verify_ledger as verify_ledger
 
 
@@ -36,7 +36,7 @@ _EXPORTS = {
     "Currency": "money",
     "Explanation": "statements.record",
     "PayoutSpec": "settings",
-    "Places": "stages",
+    "Places": "stored_inputs",
     "RunRecord": "ledger.entries",
     "account_statement": "ledger.statements",
     "ledger_at": "ledger.integrity",

@@ -16,8 +16,7 @@ from datamarket_gym.payout.money import (
 )
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.report.glossary import attack_title
-from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.threshold import DrawnThreshold
+from datamarket_gym.payout.results import DrawnThreshold, Results
 from datamarket_gym.payout.validation_coverage import Needs
 from datamarket_gym.utilities.coverage_report import WELL
 

@@ -22,12 +22,11 @@ from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.threshold import ALLOWED, LIMIT
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.payout.acquisition_prices import price_messages, priced_given
+from datamarket_gym.payout.acquired_data import price_messages, priced_given
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import NEEDS
 from datamarket_gym.payout.money import LEVEL
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
 from datamarket_gym.payout.report.charts import (
     MOST_SHOWN,
     needs_chart,
@@ -37,14 +36,23 @@ from datamarket_gym.payout.report.charts import (
 )
 from datamarket_gym.payout.report.glossary import PageGlossary, attack_parameters, attack_title
 from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
-from datamarket_gym.payout.required_checks import required_checks_message
-from datamarket_gym.payout.results import Results, has_balances
+from datamarket_gym.payout.results import (
+    Results,
+    clusters_to_show,
+    has_balances,
+    leaked_units,
+    payment_table,
+)
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.statements.record import drawn_clusters, drawn_under, source_counts
-from datamarket_gym.payout.submission_times import time_messages
 from datamarket_gym.payout.validation_coverage import Needs
-from datamarket_gym.payout.warning_rules import chains_of, named_unit
-from datamarket_gym.payout.warnings import UnresolvedWarning
+from datamarket_gym.payout.warnings import (
+    UnresolvedWarning,
+    chains_of,
+    named_unit,
+    required_checks_message,
+    time_messages,
+)
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
 
