@@ -29,9 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import Faults
-from datamarket_gym.data.labels import NO_LABEL, is_labelled
-from datamarket_gym.data.readers.files import file_and_member
-from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.inputs import NO_LABEL, is_labelled
+from datamarket_gym.data.readers.tables import Table, file_and_member
 from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.execution.arrays import Codes

@@ -49,7 +49,7 @@ from datamarket_gym.payout.money import (
 )
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.operator_evidence import Override, Payees
-from datamarket_gym.payout.report.html import Row
+from datamarket_gym.payout.report.pages import Row
 from datamarket_gym.payout.settings import (
     PayoutSpec,
     ResolvedCoverage,
@@ -57,7 +57,6 @@ from datamarket_gym.payout.settings import (
     resolve_coverage,
     worth_of,
 )
-from datamarket_gym.payout.statements.record import drawn_clusters
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 _NOTHING_NEW = "what is new adds nothing to what the earlier runs have bought"
@@ -255,6 +254,17 @@ def identity_keys(inputs: Inputs) -> list[bytes]:
 
 
 _CLUSTERS, _UNITS, _TIES = 200, 40, 40
+
+
+def drawn_clusters(results: Results) -> Codes:
+    """Return the clusters whose owner was drawn at random, as another's unit in it has the same time."""
+    submission, clusters = results.inputs.submission, results.payments.clustering
+    rank, label = seniority_ranks(submission, clusters.tie_breaker), clusters.label
+    owner, times = results.inputs.owner, submission.times
+    by_rank = np.lexsort((rank, label))
+    first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
+    drawn = (times == times[first]) & (rank > rank[first]) & (owner != owner[first])
+    return np.unique(label[drawn])
 
 
 def clusters_to_show(results: Results) -> tuple[list[Row], int]:

@@ -59,8 +59,8 @@ from datamarket_gym.payout.manifest import (
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.operator_evidence import Override
-from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import check_state, read_draft
+from datamarket_gym.payout.report.pages import NAME as REPORT
+from datamarket_gym.payout.report.pages import check_state, read_draft
 from datamarket_gym.payout.run import PayoutJob, work_out
 from datamarket_gym.payout.stored_inputs import Places, kept_checks, log_tip, places_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
