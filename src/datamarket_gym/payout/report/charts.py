@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.analysis.redteam import AuditReport, Trial
+from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.analysis.redteam.attack_grid import family
+from datamarket_gym.analysis.redteam.findings import Trial
 from datamarket_gym.evidence.threshold import LIMIT
 from datamarket_gym.payout.money import LEVEL, Currency
 from datamarket_gym.payout.names import visible
