@@ -165,7 +165,7 @@ def of_a_bank(folder, text):
 def of_a_statement(folder, text):
     event = SimpleNamespace(entry=SimpleNamespace(number=1, at=text, kind=text, run=text), words=text)
     return statement_csv(
-        SimpleNamespace(payee=text, accounts=[], drafts=[], events=[event], number=1, at="", head="")
+        SimpleNamespace(payee=text, accounts=[], drafts=[], events=[event], number=1, at="", tip="")
     )
 
 
