@@ -23,7 +23,7 @@ from datamarket_gym.analysis.redteam import AuditReport, Finding
 from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
 from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Loss, Trial, assuming
-from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.threshold import ALLOWED, LIMIT
