@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from datamarket_gym.mechanism import acquired_from as acquired_from
     from datamarket_gym.mechanism import canonical_training_set as canonical_training_set
     from datamarket_gym.mechanism import get_mechanism as get_mechanism
+    from datamarket_gym.mechanism.allocation import PaidTotals as PaidTotals
     from datamarket_gym.mechanism.pay import pay as pay
-    from datamarket_gym.mechanism.payments import PaidTotals as PaidTotals
     from datamarket_gym.mechanism.valuation import Valuation as Valuation
     from datamarket_gym.mechanism.valuation import value as value
     from datamarket_gym.registry import register as register
@@ -147,7 +147,7 @@ _EXPORTS = {
     "Metrics": "analysis.metrics",
     "NegativeValueWarning": "errors",
     "Partition": "market.tasks.partitions",
-    "PaidTotals": "mechanism.payments",
+    "PaidTotals": "mechanism.allocation",
     "Payer": "mechanism",
     "Payments": "mechanism",
     "AcquiredData": "data",

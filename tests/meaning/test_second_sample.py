@@ -21,7 +21,7 @@ from datamarket_gym.mechanism import (
     match_units,
     represent_clusters,
 )
-from datamarket_gym.mechanism.payments import floored
+from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.utilities.oracle import Utility

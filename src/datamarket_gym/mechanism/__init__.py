@@ -1,9 +1,15 @@
 """From units to amounts in four stages, each a frozen record: match, represent, score, allocate."""
 
 from datamarket_gym.mechanism import robust_volume
-from datamarket_gym.mechanism.allocation import Allocation, Provenance, Shares, allocate
+from datamarket_gym.mechanism.allocation import (
+    Allocation,
+    Allocator,
+    Payments,
+    Provenance,
+    Shares,
+    allocate,
+)
 from datamarket_gym.mechanism.external import Payer
-from datamarket_gym.mechanism.payments import Allocator, Payments
 from datamarket_gym.mechanism.pipeline import (
     Mechanism,
     acquired_from,
