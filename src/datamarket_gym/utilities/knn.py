@@ -23,8 +23,8 @@ comes from `base.thinned`, O(N^2) once for all validation rows.
 
 Given a background P of p rows, player i takes the place of the k-th nearest e of P + S if i is nearer; that is e with
 probability w_e, whichever nearer player asks (`KthNearest`). Where P + S has fewer than k rows, i votes beside them.
-`JoiningGame` has the values for a soft vote, `Seats` for squared error. Who is farther than the k-th nearest row of P is
-worth exactly 0.
+`JoiningGame` has the values for a soft vote, `Seats` for squared error. Who is farther than the k-th nearest row of P
+is worth exactly 0.
 
 Truncated values come from the nearest T rows of each validation row. Along phi_i = phi_N + sum over j >= i of
 (a_j - a_{j+1}) c_j signs alternate, and no c_j is larger than the one before. So for every row from rank T on the sum
