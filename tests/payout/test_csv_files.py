@@ -130,7 +130,7 @@ def test_nothing_writes_csv_but_one_function():
     # Beside it: texts of data sets in our own cache; submissions, which are read back as they were; a column on
     # its way through pyarrow's reader, in memory; what a program is handed, which no spreadsheet opens and which must
     # say names as they are.
-    others = {"market/datasets.py", "data/io.py", "data/columns.py"}
+    others = {"market/datasets.py", "data/submission.py", "data/columns.py"}
     others |= {"benchmark/baselines/protocol.py", "benchmark/baselines/scripts/market_files.py"}
     assert writers == others
 
@@ -165,7 +165,7 @@ def of_a_bank(folder, text):
 def of_a_statement(folder, text):
     event = SimpleNamespace(entry=SimpleNamespace(number=1, at=text, kind=text, run=text), words=text)
     return statement_csv(
-        SimpleNamespace(payee=text, accounts=[], drafts=[], events=[event], number=1, at="", head="")
+        SimpleNamespace(payee=text, accounts=[], drafts=[], events=[event], number=1, at="", tip="")
     )
 
 

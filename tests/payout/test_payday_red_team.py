@@ -11,7 +11,7 @@ from datamarket_gym.analysis.redteam.findings import Loss
 from datamarket_gym.analysis.theorems import Checks
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.report.glossary import attack_title
+from datamarket_gym.payout.report.charts import attack_title
 from datamarket_gym.payout.report.record import red_team_record, write_report
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stages import FinishedRun, PayoutJob, compute_results

@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym import Submission
 from datamarket_gym.data.acquired import AcquiredData
-from datamarket_gym.data.labels import unlabelled
+from datamarket_gym.data.inputs import unlabelled
 from datamarket_gym.games.semivalues import SEMIVALUES
 from datamarket_gym.utilities.coverage import WELL, Coverage, covered_rows
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle

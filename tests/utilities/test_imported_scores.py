@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, UtilityOracle, get_mechanism
 from datamarket_gym.data import AcquiredData
-from datamarket_gym.data.labels import unlabelled
+from datamarket_gym.data.inputs import unlabelled
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.execution.arrays import directions, highest_cosines, most_similar
 from datamarket_gym.games import Banzhaf, Beta, LeaveOneOut, Shapley

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DistinctRows, keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.labels import are_numbers, unlabelled
+from datamarket_gym.data.inputs import are_numbers, unlabelled
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError, require_count, require_extra, require_in

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from datamarket_gym import __version__
 from datamarket_gym.benchmark.baselines.environments import installed, python_of
 from datamarket_gym.benchmark.baselines.program import Baseline
-from datamarket_gym.data.io import write_table
+from datamarket_gym.data.submission import write_table
 from datamarket_gym.errors import (
     CollapsedMarketWarning,
     DataMarketError,

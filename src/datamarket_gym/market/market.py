@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.inputs import feature_array, label_array, name_array, require_same_columns
-from datamarket_gym.data.labels import is_labelled
+from datamarket_gym.data.inputs import (
+    feature_array,
+    is_labelled,
+    label_array,
+    name_array,
+    require_same_columns,
+)
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, Shown, counted
 from datamarket_gym.errors import (

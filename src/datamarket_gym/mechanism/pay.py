@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.data.inputs import is_frame
-from datamarket_gym.data.io import from_table, read_submission, read_validation
-from datamarket_gym.data.submission import Submission
+from datamarket_gym.data.submission import Submission, from_table, read_submission, read_validation
 from datamarket_gym.display import counted
 from datamarket_gym.errors import (
     InputTypeError,

@@ -31,9 +31,10 @@ from datamarket_gym.payout.statements.record import (
     Explanation,
     NeedsCovered,
     OwnMatch,
+    RunTables,
+    TableRow,
     explain_payee,
 )
-from datamarket_gym.payout.statements.tables import RunTables, TableRow
 from datamarket_gym.payout.validation_coverage import Needs
 
 SECRET = "They are secret: keep this to yourself."

@@ -26,11 +26,21 @@ from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE
 from datamarket_gym.payout.quarantine import quarantine_csv
-from datamarket_gym.payout.report.html import Row
+from datamarket_gym.payout.report.pages import Row
 from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.statements.record import drawn_clusters
 
 _CLUSTERS, _UNITS, _TIES = 200, 40, 40
+
+
+def drawn_clusters(results: Results) -> Codes:
+    """Return the clusters whose owner was drawn at random, as another's unit in it has the same time."""
+    submission, clusters = results.inputs.submission, results.payments.clustering
+    rank, label = seniority_ranks(submission, clusters.tie_breaker), clusters.label
+    owner, times = results.inputs.owner, submission.times
+    by_rank = np.lexsort((rank, label))
+    first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
+    drawn = (times == times[first]) & (rank > rank[first]) & (owner != owner[first])
+    return np.unique(label[drawn])
 
 
 def clusters_to_show(results: Results) -> tuple[list[Row], int]:

@@ -59,8 +59,8 @@ from datamarket_gym.payout.manifest import (
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import check_state, read_draft
+from datamarket_gym.payout.report.pages import NAME as REPORT
+from datamarket_gym.payout.report.pages import check_state, read_draft
 from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stages import PayoutJob, Places
 from datamarket_gym.payout.stored_inputs import kept_checks, log_tip, places_of

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import is_labelled
+from datamarket_gym.data.inputs import is_labelled
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import (
     DataMarketError,

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.labels import is_labelled, unlabelled
+from datamarket_gym.data.inputs import is_labelled, unlabelled
 from datamarket_gym.data.submission import matrix as as_matrix
 from datamarket_gym.display import Described
 from datamarket_gym.errors import ParameterError, SubmissionError

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.content_keys import combined_key, combined_keys, unit_keys
-from datamarket_gym.data.inputs import feature_array, label_array
-from datamarket_gym.data.labels import is_labelled, label_column
+from datamarket_gym.data.inputs import feature_array, is_labelled, label_array, label_column
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Described, Shown, counted
 from datamarket_gym.errors import ParameterError, SubmissionError, require_choice, require_instance

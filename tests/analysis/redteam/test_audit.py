@@ -260,7 +260,7 @@ def test_validation_files_are_checked(tmp_path):
 def files(market, folder):
     import pyarrow as pa
 
-    from datamarket_gym.data.io import write_submission, write_table
+    from datamarket_gym.data.submission import write_submission, write_table
 
     write_submission(market.honest.submission, folder / "sub.parquet")
     features, label = own_rows(market)

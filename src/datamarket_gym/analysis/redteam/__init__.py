@@ -17,7 +17,7 @@ from datamarket_gym.analysis.redteam.findings import AuditReport, Finding, Loss,
 from datamarket_gym.analysis.redteam.multi_attacker import Path, Stage, best_response_dynamics
 from datamarket_gym.analysis.redteam.remedies import Remedy
 from datamarket_gym.analysis.spot_checks import CheckedAttack
-from datamarket_gym.data.io import read_validation
+from datamarket_gym.data.submission import read_validation
 
 __all__ = [
     "AttackCosts",

@@ -28,7 +28,7 @@ from datamarket_gym.analysis.metrics import Metrics, pot_shares
 from datamarket_gym.analysis.redteam.attack_grid import spread
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
-from datamarket_gym.data.labels import without_labels
+from datamarket_gym.data.inputs import without_labels
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import DataMarketError, SubmissionError, UnknownNameError
 from datamarket_gym.execution.arrays import Features, Values

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from datamarket_gym.data.content_keys import keyed_generator
-from datamarket_gym.data.labels import are_numbers, is_labelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.admissible_interval import IDENTITIES, forest_of, honest_market

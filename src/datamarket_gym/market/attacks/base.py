@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.labels import are_numbers, is_labelled, unlabelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled, unlabelled
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, describe, require_in, require_instance

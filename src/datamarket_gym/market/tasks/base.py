@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import is_labelled, label_column, unlabelled, without_labels
+from datamarket_gym.data.inputs import is_labelled, label_column, unlabelled, without_labels
 from datamarket_gym.data.submission import matrix
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import SubmissionError

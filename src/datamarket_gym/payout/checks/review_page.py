@@ -47,7 +47,7 @@ from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, Draw, DrawnChecks
 from datamarket_gym.payout.images import image_bytes
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
+from datamarket_gym.payout.report.pages import Row, embed_json, read_template, render_page
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stages import Places

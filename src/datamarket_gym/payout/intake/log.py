@@ -30,10 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import unlabelled
+from datamarket_gym.data.inputs import unlabelled
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.files import file_and_member
-from datamarket_gym.data.readers.tables import Table, rows_read
+from datamarket_gym.data.readers.tables import Table, file_and_member, rows_read
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import SubmissionError, UnknownNameError
 from datamarket_gym.execution.arrays import Features, LowPrecisionRows

@@ -29,7 +29,7 @@ from datamarket_gym.payout.ledger.entries import APPROVED, RECEIVED, LedgerEntry
 from datamarket_gym.payout.ledger.transactions import require_payee
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
-from datamarket_gym.payout.report.html import Row, render_page
+from datamarket_gym.payout.report.pages import Row, render_page
 
 _SAID = ("detail", "title", "why", "reference", "beacon", "manifest", "outcomes")
 
