@@ -372,12 +372,12 @@ def test_the_nearest_acquired_row_is_that_of_every_pair(seed, settled, least, bl
     pairs = np.minimum(np.einsum("id,jd->ij", unit[settled:], unit[:settled]), 1.0)
     pairs[:, ~unit[:settled].any(axis=1)] = -np.inf
     pairs[~unit[settled:].any(axis=1)] = -np.inf
-    before = module._BLOCK, module._PART, module.available_cores
-    module._BLOCK, module._PART, module.available_cores = block, block + 1, lambda: cores
+    before = module._OLD, module.available_cores
+    module._OLD, module.available_cores = block, lambda: cores
     try:
         near, score = nearest_acquired(vectors[:settled], vectors[settled:], least)
     finally:
-        module._BLOCK, module._PART, module.available_cores = before
+        module._OLD, module.available_cores = before
     best = pairs.max(axis=1)
     sure = (
         np.abs(best - least) > 1e-12

@@ -1,9 +1,19 @@
 """From units to amounts in four stages, each a frozen record: match, represent, score, allocate."""
 
 from datamarket_gym.mechanism import robust_volume
-from datamarket_gym.mechanism.allocation import Allocation, Amounts, Provenance, Shares, allocate
+from datamarket_gym.mechanism.allocation import (
+    Allocation,
+    Allocator,
+    Amounts,
+    PaidTotals,
+    Payments,
+    Provenance,
+    Shares,
+    allocate,
+    floored,
+    hidden_harm,
+)
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
-from datamarket_gym.mechanism.payments import Allocator, PaidTotals, Payments, floored, hidden_harm
 from datamarket_gym.mechanism.pipeline import (
     Matching,
     Mechanism,

@@ -33,8 +33,8 @@ from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.display import Described, Shown, counted
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count, require_in
 from datamarket_gym.execution.arrays import Values
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.mechanism.payments import Payments
 from datamarket_gym.registry import Document
 
 _LEAST = 1e-6  # units that are a smaller part of a payment are taken for ones of this size
