@@ -1,8 +1,9 @@
 """Learners: coalition to utility, whole batches of coalitions at a time."""
 
-from datamarket_gym.utilities import coverage, knn, knn_regression, logistic, ridge
+from datamarket_gym.utilities import coverage, knn, logistic, ridge
 from datamarket_gym.utilities import coverage as coverage_truncated
 from datamarket_gym.utilities import imported_scores as scores
+from datamarket_gym.utilities import knn as knn_regression
 from datamarket_gym.utilities import knn as knn_truncated
 from datamarket_gym.utilities import ridge as ridge_regression
 from datamarket_gym.utilities import sklearn as sklearn_fallback

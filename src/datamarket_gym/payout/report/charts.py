@@ -18,7 +18,7 @@ from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.threshold import DrawnThreshold
 from datamarket_gym.payout.validation_coverage import Needs
 from datamarket_gym.registry import components, describe
-from datamarket_gym.utilities.coverage_report import WELL
+from datamarket_gym.utilities.coverage import WELL
 
 MOST_SHOWN = 30
 """Payments in the chart; the page says so where there are more."""
