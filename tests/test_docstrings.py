@@ -8,8 +8,10 @@ import pkgutil
 import re
 
 import pytest
+from pydantic import BaseModel
 
 import datamarket_gym
+from datamarket_gym.registry import parameters_of
 
 VAGUE = re.compile(r"(The same|What|Whether|Who|Whoever|Of|It|How)\b")
 
@@ -59,6 +61,13 @@ def parameters(found):
     ]
 
 
+def self_described(found):
+    """The parameters that say beside their type what they mean."""
+    if issubclass(found, BaseModel) if inspect.isclass(found) else False:
+        return {name for name, field in found.model_fields.items() if field.description}
+    return {p.name for p in parameters_of(found) if p.title != p.name.replace("_", " ")}
+
+
 def faults(name, found):
     """What a docstring lacks, in words."""
     doc = inspect.cleandoc(found.__doc__ or "")
@@ -69,7 +78,7 @@ def faults(name, found):
         yield f"{name}: begins {doc.split(chr(10))[0][:40]!r}; say what it is or does"
     if inspect.isclass(found) and issubclass(found, Exception | enum.Enum):
         return
-    needed = parameters(found)
+    needed = [p for p in parameters(found) if p not in self_described(found)]
     listed = (section(doc, "Parameters") or "") + (section(doc, "Attributes") or "")
     if missing := [p for p in needed if not re.search(rf"^[^\n]*\b{p}\b[^\n]*:?", listed, re.M)]:
         yield f"{name}: Parameters lack {', '.join(missing)}"

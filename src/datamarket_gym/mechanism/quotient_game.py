@@ -16,7 +16,8 @@ from datamarket_gym.data.content_keys import combined_key, combined_keys
 from datamarket_gym.display import Described, Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.execution.arrays import Codes, Keys, Values
-from datamarket_gym.games import estimate, normalized
+from datamarket_gym.games import estimate
+from datamarket_gym.games.estimate import normalized
 from datamarket_gym.games.semivalues import SEMIVALUES, Estimate, Estimator, Semivalue
 from datamarket_gym.mechanism.representatives import CanonicalUnits, Representative, represent_clusters
 from datamarket_gym.utilities.oracle import UtilityGame, UtilityOracle

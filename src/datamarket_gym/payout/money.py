@@ -37,8 +37,7 @@ from datamarket_gym.data.content_keys import keyed_generator, unit_keys
 from datamarket_gym.display import Described
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.arrays import Codes, Features, Values
-from datamarket_gym.mechanism.allocation import Shares
-from datamarket_gym.mechanism.payment_tables import by_content, largest_remainder
+from datamarket_gym.mechanism.allocation import Shares, by_content, largest_remainder
 from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout.names import visible
 

@@ -29,9 +29,8 @@ from datamarket_gym.evidence.threshold import Threshold, honest_vectors, measure
 from datamarket_gym.execution.arrays import Codes, Values, distinct_pairs, in_blocks
 from datamarket_gym.execution.files import replacing, sha256, write_json, write_text
 from datamarket_gym.execution.parallel import compute
-from datamarket_gym.mechanism.allocation import grid_of
+from datamarket_gym.mechanism.allocation import Payments, floored, grid_of
 from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.mechanism.payments import Payments, floored
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.representatives import canonical_training_set
 from datamarket_gym.payout.acquired_data import MatchedAcquiredUnits, known_table, priced_given

@@ -45,8 +45,8 @@ from datamarket_gym.evidence.chaining import Chain, chain_messages, cuts
 from datamarket_gym.evidence.graph import components, describe_missing_times
 from datamarket_gym.execution.arrays import Codes, Features, Values, distinct_pairs, in_blocks
 from datamarket_gym.execution.files import read_json, write_json
+from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.mechanism.payments import floored
 from datamarket_gym.mechanism.pipeline import REMEDY
 from datamarket_gym.payout.input_files import BadRow
 from datamarket_gym.payout.names import find_look_alikes, says_nothing, spelled, visible

@@ -47,7 +47,7 @@ from datamarket_gym.experiments.utilities import MarketUtility, ScoresEntry, uti
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
-from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable

@@ -196,9 +196,9 @@ def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[
     everything = pool.rows.vectors
     places, owner, owners = _chosen(pool, market)
     vectors = everything[places]
-    progress.stage("comparing rows", "steps")
+    progress.stage("comparing rows")
     nearest = nearest_others(directions(vectors))
-    forest = forest_of(vectors, nearest, progress)
+    forest = forest_of(vectors)
     label, classes = _classes(pool, places)
     return {
         "title": pool.title,
