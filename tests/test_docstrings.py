@@ -50,7 +50,9 @@ def parameters(found):
     """The names that a caller may pass."""
     if dataclasses.is_dataclass(found):
         return [f.name for f in dataclasses.fields(found) if f.init and not f.name.startswith("_")]
-    if inspect.isclass(found) and found.__init__ is object.__init__:
+    if getattr(found, "_is_protocol", False) or (
+        inspect.isclass(found) and found.__init__ is object.__init__
+    ):
         return []
     try:
         signature = inspect.signature(found)

@@ -66,8 +66,29 @@ def score_clusters(
 ) -> Scores:
     """Score the clusters by a semivalue of their game.
 
-    ``groups`` numbers groups of validation rows on which scores are asked for as well. ``normalize`` rescales the
-    scores to v(all), a separate step with guarantees of its own.
+    Parameters
+    ----------
+    canonical
+        The rows that stand for the clusters.
+    utility
+        What rows are worth.
+    semivalue
+        How coalitions are weighted.
+    estimator
+        How the semivalue is computed.
+    samples
+        Permutations.
+    seed
+        Seed of what is drawn.
+    normalize
+        Whether scores are rescaled to v(all), a separate step with guarantees of its own.
+    groups
+        Numbers groups of validation rows for which scores are computed as well.
+
+    Returns
+    -------
+    Scores
+        The scores.
     """
     game = QuotientGame(canonical, utility)
     by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
@@ -99,10 +120,18 @@ def score_clusters(
 
 @dataclass(frozen=True)
 class Valuator(Described):
-    """The paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
+    """Score clusters as the paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
 
-    The representative R_theta of a cluster (the paper's default collapses exact duplicates), the estimator, its seed,
-    and whether scores are rescaled to v(all) are set here.
+    Parameters
+    ----------
+    representative
+        The representative operator R_theta (the paper's default collapses exact duplicates).
+    estimator
+        How the semivalue is computed.
+    seed
+        Seed of what is drawn.
+    normalize
+        Whether scores are rescaled to v(all).
     """
 
     representative: str | Representative = "collapse"
@@ -130,7 +159,15 @@ class Valuator(Described):
 
 
 class QuotientGame(UtilityGame):
-    """The data-value game on clusters; ``player[c]`` is the player number of cluster c."""
+    """Play the data-value game on clusters; ``player[c]`` is the player number of cluster c.
+
+    Parameters
+    ----------
+    canonical
+        The rows that stand for the clusters.
+    oracle
+        What training rows are worth.
+    """
 
     def __init__(self, canonical: CanonicalUnits, oracle: UtilityOracle) -> None:
         super().__init__(

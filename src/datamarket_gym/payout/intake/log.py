@@ -62,7 +62,22 @@ def content_kind(columns: Columns) -> ContentKind:
 def unit_digests(
     what: ContentKind, label: NDArray[Any], payload: Sequence[str] | Sequence[bytes] | Features
 ) -> list[bytes]:
-    """The digest of each unit: one label and one text, file of an image, or row of features each."""
+    """Compute the digest of each unit.
+
+    Parameters
+    ----------
+    what
+        Whether the content is text, images or features.
+    label
+        The labels.
+    payload
+        One text, file of an image, or row of features for each unit.
+
+    Returns
+    -------
+    list[bytes]
+        The digests.
+    """
     if len(label) != len(payload):
         raise SubmissionError(f"{len(payload):,} units and {len(label):,} labels; give each unit one")
     tag = f"datamarket unit 1 {what}\n".encode()
