@@ -1,16 +1,12 @@
-"""One runner for all experiments: cells in parallel, results to the byte the same as in series.
+"""Run experiments: cells in parallel, the same results as in series.
 
-A cell is one task and seed, and a step of the run (`datamarket_gym.execution.runs`): a killed run computes
-only the cells that are missing and ends with the same bytes. The cells of a finished run stay in ``cells``:
-asked for more seeds, it computes those alone and ends with the bytes of a run of all of them. Seconds are
-kept apart, in ``timings.json``: no two runs share them.
+A cell is one task and seed, and a step of the run (`datamarket_gym.execution.runs`): a killed run computes only the
+cells that are missing. The cells of a finished run stay in ``cells``: asked for more seeds, it computes those alone.
+Seconds are kept apart, in ``timings.json``: no two runs share them.
 
-All experiments of a suite: their cells in one pool, so that no core waits for the last cell of an experiment.
-
-Experiments that need a GPU are computed there by one process, one cell after the other, which loads its libraries and
-compiles its kernels once; those that do not are computed on the cores meanwhile, where small games take no longer.
-Each cell is kept in the folder of its own experiment as soon as it is done. What a killed suite has computed is
-there when it is run again, and every experiment ends with the bytes that it has when it is run by itself.
+The cells of a suite are computed in one pool, so that no core waits for the last cell of an experiment. Experiments
+that need a GPU are computed there by one process, one cell after the other, which loads its libraries and compiles its
+kernels once; those that do not are computed on the cores meanwhile.
 """
 
 from __future__ import annotations
