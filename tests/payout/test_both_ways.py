@@ -10,7 +10,9 @@ from payout_files import cents, copied, outputs, run, spec, units, validation, w
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.execution.runs import read_record
-from datamarket_gym.mechanism import Amounts, CanonicalUnits, Mechanism, Scores, pipeline, score_clusters
+from datamarket_gym.mechanism import CanonicalUnits, Mechanism, pipeline, score_clusters
+from datamarket_gym.mechanism.allocation import Amounts
+from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout import stages
 from datamarket_gym.payout.inputs import read_inputs

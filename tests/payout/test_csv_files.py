@@ -130,7 +130,7 @@ def test_nothing_writes_csv_but_one_function():
     # Beside it: texts of data sets in our own cache; submissions, which are read back as they were; a column on
     # its way through pyarrow's reader, in memory; what a program is handed, which no spreadsheet opens and which must
     # say names as they are.
-    others = {"market/datasets.py", "data/io.py", "data/columns.py"}
+    others = {"market/datasets.py", "data/submission.py", "data/columns.py"}
     others |= {"benchmark/baselines/protocol.py", "benchmark/baselines/scripts/market_files.py"}
     assert writers == others
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from datamarket_gym import read_submission
 from datamarket_gym.cli.app import app
-from datamarket_gym.data.io import read_validation
+from datamarket_gym.data.submission import read_validation
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.market.datasets import load_embeddings
 from datamarket_gym.payout.inputs import read_inputs

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from datamarket_gym import registry
-from datamarket_gym.analysis.redteam import AuditReport, Finding, Loss, market_state
+from datamarket_gym.analysis.redteam import AuditReport, market_state
 from datamarket_gym.analysis.redteam import audit as run_audit
 from datamarket_gym.analysis.redteam.audit import forgeries
-from datamarket_gym.analysis.redteam.findings import STOP_LOSS, assuming
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, assuming
 from datamarket_gym.analysis.spot_checks import asked_checks
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import make_table, say

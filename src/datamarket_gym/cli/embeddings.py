@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import say
-from datamarket_gym.data.labels import are_numbers, is_labelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.admissible_interval import Admissibility
@@ -34,8 +34,9 @@ from datamarket_gym.market.datasets import (
     read_source,
     write_embeddings,
 )
-from datamarket_gym.market.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
+from datamarket_gym.market.encoders import ContentError, Encoder
 from datamarket_gym.market.encoders.base import ENCODERS
+from datamarket_gym.market.encoders.store import EmbeddingStore, StoredEncoder
 from datamarket_gym.payout.settings import SETTINGS, payout_spec, settings_of
 from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
 

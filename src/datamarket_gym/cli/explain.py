@@ -92,7 +92,7 @@ def explain(
         explanation = replace(explanation, without_its_evidence=without)
     contents = None
     if needs:
-        from datamarket_gym.payout.validation_messages import need_messages
+        from datamarket_gym.payout.explain import need_messages
 
         contents = need_messages(run, validation)
     if as_json:

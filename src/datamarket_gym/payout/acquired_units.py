@@ -30,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from datamarket_gym.data.acquired import AcquiredData
-from datamarket_gym.data.labels import is_labelled, unlabelled
+from datamarket_gym.data.inputs import is_labelled, unlabelled
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import AcquiredMatches

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import Faults
-from datamarket_gym.data.labels import NO_LABEL, is_labelled
+from datamarket_gym.data.inputs import NO_LABEL, is_labelled
 from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.market.datasets import IMAGES

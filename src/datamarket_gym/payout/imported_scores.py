@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datamarket_gym.data.labels import is_labelled
-from datamarket_gym.data.readers.files import file_and_member
-from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.inputs import is_labelled
+from datamarket_gym.data.readers.tables import Table, file_and_member
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.payout.images import image_tree
 from datamarket_gym.payout.settings import PayoutSpec

@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import Column, Faults
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.io import require_two_tables
-from datamarket_gym.data.labels import is_labelled, unlabelled, without_labels
+from datamarket_gym.data.inputs import is_labelled, unlabelled, without_labels
 from datamarket_gym.data.readers.arrays import ArrayFile
 from datamarket_gym.data.readers.excel import sheet_of
-from datamarket_gym.data.readers.files import ending, file_and_member
-from datamarket_gym.data.readers.tables import Table, rows_read
-from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.data.readers.tables import Table, ending, file_and_member, rows_read
+from datamarket_gym.data.submission import Submission, Text, require_two_tables
 from datamarket_gym.display import listed
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import AcquiredMatches

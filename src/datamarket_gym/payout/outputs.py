@@ -17,8 +17,8 @@ from datamarket_gym.evidence.graph import Edges, seniority_ranks
 from datamarket_gym.execution.arrays import Codes, distinct_pairs, in_blocks
 from datamarket_gym.execution.files import replacing, write_text
 from datamarket_gym.execution.parallel import compute
+from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.mechanism.payments import floored
 from datamarket_gym.mechanism.representatives import canonical_training_set
 from datamarket_gym.payout.acquired_units import known_table
 from datamarket_gym.payout.intake.times import ReceivedTimes

@@ -7,8 +7,8 @@ import numpy as np
 from datamarket_gym.analysis.theorems.deterrence import Earned, deterrence_gap
 from datamarket_gym.display import counted
 from datamarket_gym.execution.arrays import Values
+from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.mechanism.payments import floored
 from datamarket_gym.payout.results import Results
 
 

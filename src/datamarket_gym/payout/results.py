@@ -11,8 +11,7 @@ from datamarket_gym.data.content_keys import combined_keys
 from datamarket_gym.evidence.graph import CollapsedMarket, find_collapse
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.mechanism.allocation import grid_of
-from datamarket_gym.mechanism.payments import Payments, floored
+from datamarket_gym.mechanism.allocation import Payments, floored, grid_of
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.payout.acquired_units import MatchedAcquiredUnits
 from datamarket_gym.payout.inputs import Inputs

@@ -71,10 +71,29 @@ def pay(
     ledger: str | None = None,
     reuse: Path | None = None,
 ) -> dict[str, Any]:
-    """Run, or resume, a payout into a folder, and enter it into the ledger; returns its manifest.
+    """Run, or resume, a payout into a folder, and enter it into the ledger.
 
-    ``settles``: what checks of a draft found. ``ledger``: where the ledger is; beside the folder if left out.
-    ``reuse``: the folder of a run of most of these units, whose comparisons need not be made again.
+    Parameters
+    ----------
+    places
+        Where the files of the run are.
+    spec
+        Its settings.
+    out
+        The folder.
+    progress
+        Where progress is reported.
+    settles
+        What checks of a draft found.
+    ledger
+        Where the ledger is; beside the folder if left out.
+    reuse
+        The folder of a run of most of these units, whose comparisons need not be made again.
+
+    Returns
+    -------
+    dict[str, Any]
+        The manifest of the run.
     """
     progress = progress or SILENT
     where = _where(out, ledger)

@@ -61,10 +61,30 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Places(Shown):
-    """Where the files of a run are: submissions, validation rows, what else it was given, and the run it settles.
+    """Say where the files of a run are.
 
-    ``queries`` are those whose answers some of the files are, by role; these are kept with the run. ``intake`` is the
-    log that times are from, a file or an address, and ``upto`` how far it counts; all of it, for a run that is new.
+    Parameters
+    ----------
+    submissions
+        The submitted units.
+    validation
+        The validation rows.
+    overrides
+        Changes by hand.
+    reference
+        Reference rows.
+    settles
+        The run that this one settles.
+    edges, scores
+        Matches and scores by other tools, where they are not what the spec says.
+    prior
+        Folders of earlier runs, the oldest first.
+    queries
+        Queries whose answers some of the files are, by role.
+    intake
+        The log that times are from, a file or an address.
+    upto
+        How far the log counts.
     """
 
     submissions: Path
@@ -74,7 +94,7 @@ class Places(Shown):
     settles: Path | None = None
     edges: Path | None = None  # where it is not what the spec says
     scores: Path | None = None  # likewise
-    prior: tuple[Path, ...] = ()  # folders of earlier runs, the oldest first
+    prior: tuple[Path, ...] = ()
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
     upto: LogTip | None = None

@@ -71,7 +71,20 @@ _NEAR = 1e-9
 
 
 def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]:
-    """All checks of a ledger, and of the files of its runs, where they still lie where they were made."""
+    """Check a ledger, and the files of its runs where they still lie where they were made.
+
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    checkpoint
+        A checkpoint that the ledger must contain.
+
+    Returns
+    -------
+    list[Check]
+        The checks, and whether each passed.
+    """
     checks = ledger.examined()
     if not all(check.good for check in checks):
         return checks

@@ -28,7 +28,7 @@ from typing import Any
 from pydantic import Field as Field_pydantic
 
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
-from datamarket_gym.data.readers.files import ENDINGS, ending, file_and_member
+from datamarket_gym.data.readers.tables import ENDINGS, ending, file_and_member
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import Progress

@@ -43,7 +43,7 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from datamarket_gym.data.readers.databases import is_query
-from datamarket_gym.data.readers.files import file_and_member
+from datamarket_gym.data.readers.tables import file_and_member
 from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError, require_choice
 from datamarket_gym.evidence.threshold import Threshold

@@ -25,8 +25,7 @@ import pyarrow as pa
 from datamarket_gym.data.columns import Column, is_list, is_number, is_text, untyped
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.files import Kind, ending
-from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.readers.tables import Kind, Table, ending
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.execution.parallel import compute, computing
 from datamarket_gym.execution.progress import Progress

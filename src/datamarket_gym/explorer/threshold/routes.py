@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from datamarket_gym.data.content_keys import keyed_generator
-from datamarket_gym.data.labels import are_numbers, is_labelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.admissible_interval import IDENTITIES, forest_of, honest_market
@@ -198,9 +198,9 @@ def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[
     everything = pool.rows.vectors
     places, owner, owners = _chosen(pool, market)
     vectors = everything[places]
-    progress.stage("comparing rows", "steps")
+    progress.stage("comparing rows")
     nearest = nearest_others(directions(vectors))
-    forest = forest_of(vectors, nearest, progress)
+    forest = forest_of(vectors)
     label, classes = _classes(pool, places)
     return {
         "title": pool.title,

@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from datamarket_gym.analysis.redteam import AuditReport, Finding
+from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
-from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Loss, Trial, assuming
-from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
+from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.evidence import Threshold
-from datamarket_gym.evidence.threshold import ALLOWED, LIMIT
+from datamarket_gym.evidence.threshold import ALLOWED, LIMIT, Threshold
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.payout.acquisition_prices import price_messages, priced_given
