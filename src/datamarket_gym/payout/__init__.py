@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datamarket_gym.payout.money import Currency as Currency
     from datamarket_gym.payout.run import pay as pay
     from datamarket_gym.payout.settings import PayoutSpec as PayoutSpec
-    from datamarket_gym.payout.stages import Places as Places
+    from datamarket_gym.payout.stored_inputs import Places as Places
     from datamarket_gym.payout.verify import verify_ledger as verify_ledger
 
 
@@ -22,7 +22,7 @@ _EXPORTS = {
     "Check": "manifest",
     "Currency": "money",
     "PayoutSpec": "settings",
-    "Places": "stages",
+    "Places": "stored_inputs",
     "account_statement": "ledger.statements",
     "open_ledger": "ledger.store",
     "pay": "run",

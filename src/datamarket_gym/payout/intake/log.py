@@ -36,7 +36,7 @@ from datamarket_gym.data.readers.tables import Table, file_and_member, rows_read
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import SubmissionError, UnknownNameError
 from datamarket_gym.execution.arrays import Features, LowPrecisionRows
-from datamarket_gym.payout.images import Skipped, image_bytes, image_tree
+from datamarket_gym.payout.input_files import Skipped, image_bytes, image_tree
 from datamarket_gym.payout.ledger.entries import ContentKind, LedgerEntry, LedgerError, ReceivedBatches
 from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.manifest import Check
