@@ -1,11 +1,4 @@
-"""The threshold of a payday: the policy of `evidence.threshold.choice`, with pictures of what it rests on.
-
-A payday asks for ``auto``, for ``none``, or for a number, which the same rule must admit.
-
-What may a threshold be on these rows: the rows of a domain or of a table, the policy's answer, and the check's.
-
-For ``datamarket theta`` and for the explorer: both ask the same functions.
-"""
+"""The thresholds that rows allow: those of a domain or of a table, for ``datamarket theta`` and the explorer."""
 
 from __future__ import annotations
 
@@ -13,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.evidence.admissible_interval import (
