@@ -21,8 +21,7 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.runs import approve
+from datamarket_gym.payout.ledger.runs import approve, run_of
 from datamarket_gym.payout.outputs import describe, leaked_units
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.statements.record import Explanation, drawn_clusters, drawn_under

@@ -9,9 +9,14 @@ import typer
 
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import say
-from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_on_run, resolve_at, revoke_at
+from datamarket_gym.payout.ledger.disputes import (
+    Effects,
+    open_on_run,
+    resolve_at,
+    revoke_at,
+)
 from datamarket_gym.payout.ledger.entries import APPROVED
-from datamarket_gym.payout.ledger.integrity import ledger_at
+from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.statements import describe_effects
 from datamarket_gym.payout.names import visible
 
@@ -52,7 +57,7 @@ def open_(
     opened = open_on_run(run, payee, about, unit or [], against, hold, hold_against, by)
     number = opened.dispute.number
     say(f"dispute {number} is open")
-    for words in opened.told:
+    for words in opened.messages:
         say(words)
     if opened.state not in APPROVED:
         say("the run is approved only by somebody who says --accept disputes")

@@ -22,22 +22,18 @@ from datamarket_gym.cli.output import (
 from datamarket_gym.display import counted
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.bank.export import PayerRequest, export_from
-from datamarket_gym.payout.ledger import transactions as batches
-from datamarket_gym.payout.ledger import transactions as money
-from datamarket_gym.payout.ledger import transactions as typed
+from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.integrity import (
-    add_checkpoint,
-    format_checkpoint,
+from datamarket_gym.payout.ledger.runs import attach as attach_run
+from datamarket_gym.payout.ledger.runs import (
     ledger_at,
     ledger_of,
+    mark_paid,
     run_folder,
     run_of,
     write_receipt,
 )
-from datamarket_gym.payout.ledger.integrity import attach as attach_run
-from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.ledger.statements import (
     balances_by_payee,
     describe_entry,
@@ -45,6 +41,7 @@ from datamarket_gym.payout.ledger.statements import (
     format_time,
     rule_messages,
 )
+from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.verify import approve_recomputed
@@ -98,7 +95,7 @@ def show(
                 f"Batch {batch.id}: {batch.currency} {amount} to {counted(len(batch.lines), 'payee')}, ordered and not "
                 "confirmed (datamarket ledger sent, or cancel)."
             )
-    if arrived := len(accounts.arrived.entries):
+    if arrived := len(accounts.received):
         say(f"{counted(arrived, 'batch', 'batches')} of units arrived (datamarket intake show).")
     if entries:
         _print_entries(accounts.entries[-entries:])
@@ -222,7 +219,7 @@ def rules(
 
     To ask for fewer people than before, as many as before must say so, each under their own name.
     """
-    _print_rules(typed.set_rules(ledger_at(where), approvals, least, currency, by))
+    _print_rules(transactions.set_rules(ledger_at(where), approvals, least, currency, by))
 
 
 @ledger.command("correct")
@@ -237,7 +234,7 @@ def correct(
     by: options.By = None,
 ) -> None:
     """Enter a late correction, which names an earlier entry. An approved run is never rewritten."""
-    _print_entered(typed.correct_typed(ledger_at(where), payee, amount, of, why, by))
+    _print_entered(transactions.correct(ledger_at(where), payee, amount, of, why, by))
 
 
 @ledger.command("fee")
@@ -250,13 +247,13 @@ def fee(
     by: options.By = None,
 ) -> None:
     """Take a fee from what a payee is owed."""
-    _print_entered(typed.charge_typed(ledger_at(where), payee, amount, currency, why, by))
+    _print_entered(transactions.charge(ledger_at(where), payee, amount, currency, why, by))
 
 
 @ledger.command("hold")
 def hold(where: options.Ledger, payee: options.Payee, why: options.Why, by: options.By = None) -> None:
     """Send a payee nothing until it is released; what it is owed stays owed."""
-    _print_entered(money.hold(ledger_at(where), payee, why, by))
+    _print_entered(transactions.hold(ledger_at(where), payee, why, by))
 
 
 @ledger.command("release")
@@ -264,7 +261,7 @@ def release(
     where: options.Ledger, payee: options.Payee, why: options.Why, by: options.By = None
 ) -> None:
     """End a hold."""
-    _print_entered(money.release(ledger_at(where), payee, why, by))
+    _print_entered(transactions.release(ledger_at(where), payee, why, by))
 
 
 @ledger.command("sent")
@@ -275,7 +272,7 @@ def sent(
     by: options.By = None,
 ) -> None:
     """Confirm that the bank has sent a batch; the runs whose payments it holds are paid."""
-    done = batches.confirm(ledger_at(where), batch, reference, by)
+    done = transactions.confirm(ledger_at(where), batch, reference, by)
     amount = Currency(done.currency).shown(sum(done.lines.values()))
     say(f"batch {done.id}: {done.currency} {amount} sent to {counted(len(done.lines), 'payee')}")
 
@@ -283,7 +280,7 @@ def sent(
 @ledger.command("cancel")
 def cancel(where: options.Ledger, batch: Batch, why: options.Why, by: options.By = None) -> None:
     """Cancel a batch that the bank will not send: all of it is owed again, and can be ordered anew."""
-    done = batches.cancel(ledger_at(where), batch, why, by)
+    done = transactions.cancel(ledger_at(where), batch, why, by)
     say(f"batch {done.id}: cancelled; all of it is owed again")
 
 
@@ -299,7 +296,7 @@ def bounced(
     by: options.By = None,
 ) -> None:
     """Enter that what was sent to a payee has come back: it is owed again."""
-    _print_entered(money.bounced(ledger_at(where), payee, why, of, by))
+    _print_entered(transactions.bounced(ledger_at(where), payee, why, of, by))
 
 
 @ledger.command("fund")
@@ -312,7 +309,9 @@ def fund(
     by: options.By = None,
 ) -> None:
     """Pay a carried-forward credit, or part of it, yourself: its debtor will not."""
-    _print_entered(typed.end_credit(ledger_at(where), "funded", payee, amount, currency, why, by))
+    _print_entered(
+        transactions.end_balance(ledger_at(where), "funded", payee, currency, why, amount, by)
+    )
 
 
 @ledger.command("write-off")
@@ -325,7 +324,9 @@ def write_off(
     by: options.By = None,
 ) -> None:
     """End a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."""
-    _print_entered(typed.end_credit(ledger_at(where), "written_off", payee, amount, currency, why, by))
+    _print_entered(
+        transactions.end_balance(ledger_at(where), "written_off", payee, currency, why, amount, by)
+    )
 
 
 @ledger.command("checkpoint")
@@ -339,7 +340,7 @@ def checkpoint(
     """Print the tip hash of the chain, to be given to others: the ledger up to there can no longer be changed."""
     accounts = ledger_at(where).accounts()
     say(
-        format_checkpoint(accounts) if checkpoints is None else add_checkpoint(checkpoints, accounts),
+        accounts.checkpoint if checkpoints is None else add_checkpoint(checkpoints, accounts),
         whole=True,
     )
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datamarket_gym.payout.ledger.entries import LedgerEntry as LedgerEntry
     from datamarket_gym.payout.ledger.entries import LedgerError as LedgerError
     from datamarket_gym.payout.ledger.entries import RunRecord as RunRecord
-    from datamarket_gym.payout.ledger.integrity import ledger_at as ledger_at
+    from datamarket_gym.payout.ledger.runs import ledger_at as ledger_at
     from datamarket_gym.payout.ledger.statements import AccountStatement as AccountStatement
     from datamarket_gym.payout.ledger.statements import account_statement as account_statement
     from datamarket_gym.payout.ledger.statements import statement_csv as statement_csv
@@ -39,7 +39,7 @@ _EXPORTS = {
     "Places": "stages",
     "RunRecord": "ledger.entries",
     "account_statement": "ledger.statements",
-    "ledger_at": "ledger.integrity",
+    "ledger_at": "ledger.runs",
     "open_ledger": "ledger.store",
     "pay": "run",
     "statement_csv": "ledger.statements",

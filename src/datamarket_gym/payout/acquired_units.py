@@ -38,7 +38,7 @@ from datamarket_gym.execution.arrays import Codes, Features, LowPrecisionRows, V
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.acquisitions import AcquiredFile
 from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, describe_state
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
 from datamarket_gym.payout.names import run_called, visible
 from datamarket_gym.payout.overrides import Override

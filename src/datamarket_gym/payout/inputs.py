@@ -49,10 +49,9 @@ from datamarket_gym.payout.images import (
     unnamed,
 )
 from datamarket_gym.payout.imported_scores import Scored, read_scored
-from datamarket_gym.payout.intake.log import content_kind
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
+from datamarket_gym.payout.intake import IntakeLog, ReceivedTimes, content_kind, require_received
 from datamarket_gym.payout.ledger.entries import ContentKind
+from datamarket_gym.payout.ledger.runs import INTAKE
 from datamarket_gym.payout.money import (
     validation_groups,
 )

@@ -21,7 +21,7 @@ from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.payments import floored
 from datamarket_gym.mechanism.representatives import canonical_training_set
 from datamarket_gym.payout.acquired_units import known_table
-from datamarket_gym.payout.intake.times import ReceivedTimes
+from datamarket_gym.payout.intake import ReceivedTimes
 from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.quarantine import FILE as QUARANTINE

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import datetime
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,9 +39,11 @@ from pydantic import (
     model_validator,
 )
 
+from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components, star
 from datamarket_gym.execution.arrays import Codes
+from datamarket_gym.payout.names import visible
 
 DESCENT = ("exact_hash", "lineage", "trusted source", "same metadata")
 """The reasons of `evidence.lineage`, whose ties have a direction."""
@@ -184,3 +186,26 @@ def _first(error: Exception) -> str:
         return "it is not a table"
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc'])) or 'entry'}: {first['msg']}"
+
+
+def select_overrides(
+    overrides: Iterable[Override], units: Collection[str], identities: Collection[str]
+) -> tuple[list[Override], list[str]]:
+    """Select overrides as far as a run has the units and identities they name, with a line on each that is left out.
+
+    A split keeps those that are there; a join needs two of them.
+    """
+    there = {"units": frozenset(units), "identities": frozenset(identities)}
+    selected, messages = [], []
+    for each in overrides:
+        kind = "units" if each.units else "identities"
+        names: list[str] = getattr(each, kind)
+        present = [name for name in names if name in there[kind]]
+        if missing := [name for name in names if name not in there[kind]]:
+            messages.append(
+                f"dispute {each.dispute}: the {each.action} of {kind} leaves out "
+                f"{listed(map(visible, missing), 3)}, not in this run"
+            )
+        if len(present) >= (2 if each.action == "join" else 1):
+            selected.append(each.model_copy(update={kind: present}))
+    return selected, messages

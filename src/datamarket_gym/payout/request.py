@@ -24,8 +24,13 @@ from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.payout.acquisition_prices import acquired_messages
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, run_of
-from datamarket_gym.payout.ledger.store import LedgerChecksum, has_ledger, is_address, open_ledger
+from datamarket_gym.payout.ledger.runs import default_ledger, ledger_of, run_of
+from datamarket_gym.payout.ledger.store import (
+    LedgerChecksum,
+    has_ledger,
+    is_address,
+    open_ledger,
+)
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, flat_settings
@@ -149,7 +154,7 @@ def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
 
 def _copy(ledger: Path, to: Path) -> None:
     """Copy a ledger with its checksum, while nobody writes in it; the ledger comes last, and says both are there."""
-    with open_ledger(ledger).locked(looking=True) as checksum:
+    with open_ledger(ledger).locked(reading=True) as checksum:
         if checksum is not None:
             checksum.require()
             shutil.copyfile(checksum.path, LedgerChecksum(to).path)

@@ -30,15 +30,21 @@ from datamarket_gym.payout.audit import run_red_team
 from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import Line, describe_state
-from datamarket_gym.payout.ledger.integrity import default_ledger, same_ledger
 from datamarket_gym.payout.ledger.runs import (
     Draft,
     LedgerInputs,
+    default_ledger,
     enter_draft,
     ledger_inputs_of,
     read_ledger_inputs,
+    same_ledger,
 )
-from datamarket_gym.payout.ledger.store import Ledger, has_ledger, open_ledger, read_receipt
+from datamarket_gym.payout.ledger.store import (
+    Ledger,
+    has_ledger,
+    open_ledger,
+    read_receipt,
+)
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEAREST,

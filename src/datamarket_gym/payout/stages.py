@@ -36,10 +36,8 @@ from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, ove
 from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.imported_scores import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, LogTip, absolute_address
-from datamarket_gym.payout.ledger.disputes import select_overrides
-from datamarket_gym.payout.ledger.runs import LedgerInputs
+from datamarket_gym.payout.intake import IntakeLog, LogTip, absolute_address
+from datamarket_gym.payout.ledger.runs import INTAKE, LedgerInputs
 from datamarket_gym.payout.manifest import require_as_written, run_id
 from datamarket_gym.payout.money import (
     half_width,
@@ -49,7 +47,7 @@ from datamarket_gym.payout.money import (
 )
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.operator_evidence import operator_matches, payees
-from datamarket_gym.payout.overrides import Override, overridden, read_overrides
+from datamarket_gym.payout.overrides import Override, overridden, read_overrides, select_overrides
 from datamarket_gym.payout.results import Results, in_cents, raw_scores
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.threshold import DrawnThreshold, choose_evidence

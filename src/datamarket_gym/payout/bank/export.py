@@ -39,7 +39,7 @@ from datamarket_gym.payout.ledger.entries import (
     RunRecord,
     describe_state,
 )
-from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder, write_receipt
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder, write_receipt
 from datamarket_gym.payout.ledger.store import Ledger, is_address
 from datamarket_gym.payout.ledger.transactions import only_currency, order_on
 from datamarket_gym.payout.manifest import read_manifest
