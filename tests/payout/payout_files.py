@@ -13,7 +13,7 @@ from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import checked_spec
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 DIMENSIONS = 6
 

@@ -13,7 +13,7 @@ from datamarket_gym.payout.ledger import transactions as money
 from datamarket_gym.payout.ledger.runs import approve, ledger_of, mark_paid, run_of
 from datamarket_gym.payout.ledger.statements import account_statement, statement_html
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.report.html import read_style, read_template
+from datamarket_gym.payout.report.pages import read_style, read_template
 from datamarket_gym.payout.statements.page import file_name, write_statements
 
 LONG = "W" * 64

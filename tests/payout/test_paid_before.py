@@ -9,7 +9,7 @@ import pytest
 from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.manifest import LEAST, Contents
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 
 @pytest.fixture

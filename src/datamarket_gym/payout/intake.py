@@ -28,15 +28,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import unlabelled
+from datamarket_gym.data.inputs import unlabelled
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.files import file_and_member
-from datamarket_gym.data.readers.tables import Table, rows_read
+from datamarket_gym.data.readers.tables import Table, file_and_member, rows_read
 from datamarket_gym.display import Shown, counted, listed
 from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
 from datamarket_gym.execution.arrays import Codes, Features, LowPrecisionRows, Values
 from datamarket_gym.execution.files import json_text, read_json, write_text
-from datamarket_gym.payout.images import Skipped, image_bytes, image_tree
+from datamarket_gym.payout.input_files import Skipped, image_bytes, image_tree
 from datamarket_gym.payout.ledger.entries import (
     RECEIVED,
     ContentKind,
@@ -61,7 +60,7 @@ from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import require_writable, visible
 from datamarket_gym.payout.settings import Columns, Files
 
-__all__ = ["Arrivals", "IntakeReceipt", "enter_batch", "read_arrivals", "unit_digests"]
+__all__ = ["enter_batch", "read_arrivals", "unit_digests"]
 
 FORMAT = 1
 _ROWS = 4096

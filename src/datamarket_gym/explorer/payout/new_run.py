@@ -28,7 +28,7 @@ from typing import Any
 from pydantic import Field as Field_pydantic
 
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
-from datamarket_gym.data.readers.files import ENDINGS, ending, file_and_member
+from datamarket_gym.data.readers.tables import ENDINGS, ending, file_and_member
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import Progress
@@ -39,7 +39,7 @@ from datamarket_gym.payout.ledger.entries import APPROVED
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.ledger.store import read_receipt
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.request import PaidRequest, PayRequest, pay_requested, rehearsal
+from datamarket_gym.payout.run import PaidRequest, PayRequest, pay_requested, rehearsal
 from datamarket_gym.payout.settings import (
     MOST_CHECKS,
     PayoutSpec,

@@ -43,7 +43,7 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from datamarket_gym.data.readers.databases import is_query
-from datamarket_gym.data.readers.files import file_and_member
+from datamarket_gym.data.readers.tables import file_and_member
 from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError, require_choice
 from datamarket_gym.evidence.threshold import Threshold
@@ -51,7 +51,7 @@ from datamarket_gym.execution.arrays import Codes, distinct_pairs
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.explorer.files import NamedPlaces, NotThere
-from datamarket_gym.payout.acquisition_prices import acquired_messages
+from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.checks.review_page import render_content, unit_contents
 from datamarket_gym.payout.explain import (
     SECRET,
@@ -61,6 +61,7 @@ from datamarket_gym.payout.explain import (
     covered_lines,
     covered_row_lines,
     match_summary,
+    need_messages,
     not_known,
     other_messages,
     payment_messages,
@@ -86,23 +87,19 @@ from datamarket_gym.payout.money import (
     thousands,
 )
 from datamarket_gym.payout.report.charts import MOST_SHOWN, DrawnPayment, drawn_payments
-from datamarket_gym.payout.report.glossary import explain_reason
-from datamarket_gym.payout.report.record import evidence_message, period_message
-from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import read_draft
+from datamarket_gym.payout.report.pages import NAME as REPORT
+from datamarket_gym.payout.report.pages import read_draft
+from datamarket_gym.payout.report.record import evidence_message, explain_reason, period_message
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.statements.page import (
     StatementOptions,
     file_name,
     statement_pages,
     statement_text,
 )
-from datamarket_gym.payout.statements.record import Explanation, explain_payee
-from datamarket_gym.payout.statements.tables import RunTables
-from datamarket_gym.payout.stored_inputs import places_of
-from datamarket_gym.payout.validation_messages import need_messages
+from datamarket_gym.payout.statements.record import Explanation, RunTables, explain_payee
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence

@@ -232,7 +232,7 @@ def _table(origin: Origin) -> RowPool:
 def _texts(origin: Origin) -> list[str] | None:
     """The texts to be looked at: of the column that was named, or else of the column ``text``."""
     from datamarket_gym.data.readers.arrays import ENDINGS
-    from datamarket_gym.data.readers.files import ending
+    from datamarket_gym.data.readers.tables import ending
 
     if ending(origin.file) in ENDINGS:
         return None
