@@ -401,12 +401,12 @@ def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
 class Transaction:
     """Entries that are added together, or not at all."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
         self.accounts = accounts
         self.new: list[LedgerRow] = []
         self.digests: dict[int, bytes] = {}  # of the units of batches, by the number of the entry
         self._user = user()
-        self._at = _now()
+        self._at = _timestamp(now)
 
     def wait(self) -> None:
         """Wait for a time later than that of every entry; a clock that is behind is refused, not waited for."""
@@ -418,7 +418,7 @@ class Transaction:
                     "when that entry was made, wait until that time"
                 )
             time.sleep(0.0005)
-            self._at = _now()
+            self._at = _timestamp()
 
     def add(
         self,
@@ -677,8 +677,8 @@ def user() -> str:
         return "unknown"
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _timestamp(now: datetime | None = None) -> str:
+    return (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
 
 
 def _of_file(path: Path) -> Engine:
