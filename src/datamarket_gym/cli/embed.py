@@ -31,8 +31,8 @@ from datamarket_gym.market.datasets import (
     read_source,
     write_embeddings,
 )
-from datamarket_gym.market.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
-from datamarket_gym.market.encoders.base import ENCODERS
+from datamarket_gym.market.encoders import ContentError, Encoder
+from datamarket_gym.market.encoders.base import ENCODERS, EmbeddingStore, StoredEncoder
 
 USUAL = {"text": "minilm", "image": "resnet18"}
 

@@ -167,6 +167,17 @@ class PayoutSpec(Document):
     """The settings of a payout run.
 
     Every setting, its default and its help are listed by ``datamarket pay --help``.
+
+    Parameters
+    ----------
+    seed
+        Seed of what is drawn.
+    columns
+        Names of the columns by role.
+    files
+        Further files by role.
+    linkage
+        Which columns splink compares to link accounts.
     """
 
     amount: str = _money("Amount to divide, such as 10000.00.", ...)

@@ -26,9 +26,16 @@ from datamarket_gym.market.market import MarketState
 
 @dataclass(frozen=True)
 class MultiAttackerGame(Shown):
-    """One attacker: a provider, or several as a coalition, each by name or number, and its attack.
+    """Say who attacks and how: one provider, or several as a coalition.
 
-    ``knowledge`` is the share of every other provider's units that it sees.
+    Parameters
+    ----------
+    providers
+        The attackers, each by name or number.
+    attack
+        What they play together.
+    knowledge
+        The share of every other provider's units that they see.
     """
 
     providers: tuple[str | int, ...] | str | int
@@ -64,9 +71,19 @@ def as_owners(honest: SubmittedProfile, coalitions: Sequence[Sequence[str]]) -> 
 
 
 def attacked_by(attackers: Sequence[MultiAttackerGame], state: MarketState) -> SubmittedProfile:
-    """Return the profile of a market in which these attack and everybody else is honest.
+    """Make the profile of a market in which some attack and everybody else is honest.
 
-    Its ``attacker`` is the attacker where there is one, and nobody where there are several.
+    Parameters
+    ----------
+    attackers
+        The attackers.
+    state
+        The market.
+
+    Returns
+    -------
+    SubmittedProfile
+        The profile; its ``attacker`` is named where there is one alone.
     """
     listed = sorted(
         ((attacker.members(state), attacker) for attacker in attackers),

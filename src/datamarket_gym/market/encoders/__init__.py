@@ -1,19 +1,11 @@
 """Frozen encoders: texts and images in, embeddings out, with a store keyed by content."""
 
 from datamarket_gym.market.encoders import minilm, resnet18
-from datamarket_gym.market.encoders.base import (
-    ContentError,
-    EmbeddingStore,
-    Encoder,
-    StoredEncoder,
-    stored,
-)
+from datamarket_gym.market.encoders.base import ContentError, Encoder, stored
 
 __all__ = [
     "ContentError",
-    "EmbeddingStore",
     "Encoder",
-    "StoredEncoder",
     "minilm",
     "resnet18",
     "stored",

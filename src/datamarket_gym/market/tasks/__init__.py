@@ -2,14 +2,13 @@
 
 from datamarket_gym.market.tasks import datasets, partitions
 from datamarket_gym.market.tasks.base import Dataset, Task, TaskDraw
-from datamarket_gym.market.tasks.synthetic import Synthetic, WithoutLabels
+from datamarket_gym.market.tasks.synthetic import Synthetic
 
 __all__ = [
     "Dataset",
     "Synthetic",
     "Task",
     "TaskDraw",
-    "WithoutLabels",
     "datasets",
     "partitions",
 ]

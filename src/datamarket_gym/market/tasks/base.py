@@ -21,7 +21,15 @@ from datamarket_gym.registry import Component, Kind, Range
 
 @dataclass(frozen=True, eq=False)
 class TaskDraw(Shown):
-    """One draw of a task: the data, and the row numbers that each provider owns."""
+    """Draw a task once.
+
+    Parameters
+    ----------
+    dataset
+        The data.
+    provider_partition
+        The row numbers that each provider owns.
+    """
 
     dataset: Dataset
     provider_partition: list[NDArray[np.int64]]
@@ -52,6 +60,19 @@ class Dataset(Shown):
 
     ``content`` holds the raw content behind the features, where it is known: columns named after
     its kind ("text" or "image"), embedded by ``encoder``.
+
+    Parameters
+    ----------
+    name
+        What the dataset is called.
+    features, label
+        The training rows.
+    validation_features, validation_label
+        The validation rows.
+    content
+        The raw content behind the features by kind, where it is known.
+    encoder
+        What embedded it.
     """
 
     name: str
