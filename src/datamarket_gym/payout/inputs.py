@@ -30,7 +30,7 @@ from datamarket_gym.evidence.leakage import Leaks, ValidationContent
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.encoders import ContentError, stored
-from datamarket_gym.market.encoders.store import StoredEncoder
+from datamarket_gym.market.encoders.base import StoredEncoder
 from datamarket_gym.payout.acquired_data import (
     AcquiredUnits,
     MatchedAcquiredUnits,
