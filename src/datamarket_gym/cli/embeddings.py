@@ -35,8 +35,7 @@ from datamarket_gym.market.datasets import (
     write_embeddings,
 )
 from datamarket_gym.market.encoders import ContentError, Encoder
-from datamarket_gym.market.encoders.base import ENCODERS
-from datamarket_gym.market.encoders.store import EmbeddingStore, StoredEncoder
+from datamarket_gym.market.encoders.base import ENCODERS, EmbeddingStore, StoredEncoder
 from datamarket_gym.payout.settings import SETTINGS, payout_spec, settings_of
 from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
 
