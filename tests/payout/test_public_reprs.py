@@ -268,8 +268,6 @@ def fits(each):
 
 @pytest.mark.parametrize("public", public_classes(), ids=lambda each: each.__name__)
 def test_every_public_object_fits_on_a_screen(samples, public):
-    if public.__name__ == "TorchLogisticScorer" and not find_spec("torch"):
-        pytest.skip("torch is not installed")
     mine = [each for each in samples if isinstance(each, public)]
     assert inspect.isabstract(public) or any(type(each) is public for each in mine), (
         "give a sample above"

@@ -14,8 +14,12 @@ from datamarket_gym.errors import ParameterError
 from datamarket_gym.payout.images import image_tree
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
-from datamarket_gym.utilities.imported_scores import ImportedScores, ScoreTable
-from datamarket_gym.utilities.score_files import Names, read_scores
+from datamarket_gym.utilities.imported_scores import (
+    ImportedScores,
+    Names,
+    ScoreTable,
+    read_scores,
+)
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.inputs import Rows, SubmittedRows
