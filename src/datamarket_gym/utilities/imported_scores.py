@@ -446,12 +446,10 @@ def read_scores(path: str | Path, units: Names, rows: Names) -> ReadScores:
     table.require("score", "score")
     single, dense = table.read([unit, row], [], {"score": ["score"]})
     _require_size(f"{table.where}: column 'score'", dense["score"])
-    at = (
-        _numbers_of(single[unit], units, "submitted unit"),
-        _numbers_of(single[row], rows, "validation row"),
-    )
-    _require_once(table, at[0] * _count(rows) + at[1], [single[unit], single[row]])
-    return _long(at, dense["score"][:, 0], _count(units), _count(rows))
+    units_at = _numbers_of(single[unit], units, "submitted unit")
+    rows_at = _numbers_of(single[row], rows, "validation row")
+    _require_once(table, units_at * _count(rows) + rows_at, [single[unit], single[row]])
+    return _long((units_at, rows_at), dense["score"][:, 0], _count(units), _count(rows))
 
 
 def _count(names: Names) -> int:
