@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, get_mechanism
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.evidence import nearest_earlier, seniority_ranks
+from datamarket_gym.evidence import seniority_ranks
 from datamarket_gym.evidence import similarity_search as decided
 from datamarket_gym.evidence import similarity_search as module
 from datamarket_gym.evidence import similarity_search as nearest
 from datamarket_gym.evidence.graph import LAYERS, Edges, tie_break_key
 from datamarket_gym.evidence.similarity_bounds import Plan
-from datamarket_gym.evidence.similarity_search import nearest_acquired
+from datamarket_gym.evidence.similarity_search import nearest_acquired, nearest_earlier
 from datamarket_gym.execution.arrays import directions
 from datamarket_gym.mechanism.representatives import Capped
 

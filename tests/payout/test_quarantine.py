@@ -16,8 +16,8 @@ from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.statements.page import statement_text
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from table_files import write as write_as

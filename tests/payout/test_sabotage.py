@@ -225,7 +225,7 @@ def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_pa
     assert f"manifest {run_of(folder).manifest}" in said
     draw_checks(folder, "0a1b")
     answered(folder)
-    check.settle(folder, forfeited=check.Forfeited.divide)
+    check.settle(folder, forfeited="divide")
     claim = json.loads((folder / "certificate.json").read_text())["claim"]
     said = " ".join(capsys.readouterr().out.split())
     assert ("The claim is none" in said) == (claim == "none")

@@ -14,8 +14,7 @@ from datamarket_gym import Submission
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.outputs import drawn_clusters
-from datamarket_gym.payout.stages import utility_oracle
+from datamarket_gym.payout.results import drawn_clusters
 from datamarket_gym.payout.verify import verify
 
 SOURCES = {"columns": {"trusted_source": "source"}}
@@ -139,7 +138,7 @@ def test_no_file_of_a_run_tells_what_the_validation_rows_drew(tmp_path):
     inputs = read_inputs(
         tmp_path / "in" / "units.parquet", tmp_path / "in" / "validation.parquet", spent
     )
-    secret = utility_oracle(inputs, spent).secret.encode()
+    secret = inputs.utility_oracle(spent).secret.encode()
     assert len(secret) == 64
     held = list(place.rglob("*"))
     assert len(held) > 15

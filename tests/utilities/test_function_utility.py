@@ -321,10 +321,7 @@ def test_it_travels_to_other_processes(tmp_path):
         value = oracle("from_a_file")
         again = pickle.loads(pickle.dumps(value.learner))
         assert type(again) is type(value.learner)
-        assert (
-            registry.summary(registry.lookup("learner", "from_a_file"))
-            == "How much room the units take up."
-        )
+        assert registry.describe("learner", "from_a_file").summary == "How much room the units take up."
         (by, first), text = registry.source_elsewhere("learner", "from_a_file"), file.read_text()
         assert by == "own_utility_of_a_test"
         file.write_text(text.replace(".sum()", ".mean()"))

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datamarket_gym.utilities.score_files import read_scores
 from scipy.sparse import csr_array
 
 from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, UtilityOracle, get_mechanism
@@ -17,7 +18,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionErr
 from datamarket_gym.execution.arrays import directions, highest_cosines, most_similar
 from datamarket_gym.games import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.games.exact import coalitions_numbered, semivalues_from_table
-from datamarket_gym.utilities import TrainingRows, ValidationRows, read_scores
+from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities import imported_scores as score_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")

@@ -15,10 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
 from datamarket_gym.utilities.logistic import LogisticScorer, batched, descent
-from datamarket_gym.utilities.logistic import StackedLogisticScorer as Stacked
 from datamarket_gym.utilities.logistic import descent as anchor
 from datamarket_gym.utilities.logistic import descent as calculus
 from datamarket_gym.utilities.logistic.batched import judge
+from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer as Stacked
 from datamarket_gym.utilities.logistic.layout import host, slots
 
 torch_missing = find_spec("torch") is None

@@ -59,12 +59,30 @@ _ROW, _CHOSEN = "row number of the frame", "features of the frame"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Submission(Shown, Tabular):
-    """Units in columns; row i is one unit, submitted under ``identity[i]``.
+    """Hold submitted units in columns, one row per unit.
 
-    ``features`` and ``label`` are the payload that a learner trains on; units need no labels, and have empty
-    ones then (`units.labels`). ``embedding`` is what
-    similarity evidence compares; without one it compares the features. ``time`` is when the unit
-    was submitted, in seconds (dates are converted); without it all units count as simultaneous.
+    Parameters
+    ----------
+    id
+        Unique names of the units.
+    identity
+        Who submitted each.
+    features
+        What a learner trains on, with the label.
+    label
+        Classes or numbers; empty where units have none.
+    embedding
+        What similarity evidence compares; the features if left out.
+    source
+        The unit that each says it derives from.
+    batch
+        The batch in which each was submitted.
+    time
+        When each was submitted, in seconds (dates are converted); all at once if left out.
+    licence
+        The licence of each.
+    metadata
+        Further columns by name.
     """
 
     id: Text

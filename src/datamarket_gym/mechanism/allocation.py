@@ -98,6 +98,15 @@ class Shares(Shown):
 
     Every cluster's shares are positive and sum to one. Rules that count units give one entry per unit, in order of
     content, so that rounding falls on units and not on names.
+
+    Parameters
+    ----------
+    cluster
+        The cluster of each share.
+    identity
+        The identity number.
+    share
+        The share.
     """
 
     cluster: Codes
@@ -114,7 +123,19 @@ class Amounts(Shares):
 
 @dataclass(frozen=True, eq=False)
 class Provenance(Shown):
-    """What an allocator may look at; the truth is there only for rules that declare it."""
+    """Hold what an allocation rule may see.
+
+    Parameters
+    ----------
+    submission
+        The units.
+    clusters
+        Their clusters.
+    canonical
+        The rows that stand for them.
+    truth
+        The ground truth, for rules that declare it.
+    """
 
     submission: Submission
     clusters: Clusters
@@ -145,6 +166,24 @@ def allocate(
     """Divide every cluster's score among identities by an allocation.
 
     The truth is shown only to a rule that declares an oracle.
+
+    Parameters
+    ----------
+    clusters
+        The clusters.
+    canonical
+        The rows that stand for them.
+    scores
+        Their scores.
+    allocation
+        The rule, or its written form.
+    truth
+        The ground truth, shown only to a rule that declares it.
+
+    Returns
+    -------
+    Amounts
+        The amount of each identity in each cluster.
     """
     submission = clusters.submission
     if submission is None:
@@ -303,7 +342,7 @@ class Pot:
 
 
 class PaidTotals(Shown, Tabular):
-    """What each identity was paid, by whatever mechanism: all that gains are measured on."""
+    """Record what each identity was paid, by whatever mechanism."""
 
     identities: Text
     seconds: float
@@ -372,6 +411,25 @@ class Payments(PaidTotals):
     Units that are validation rows (`leaks`, by their places in the whole submission) or were acquired in earlier
     periods (`acquired`) were excluded before the stages: all records are of the units that play, and an identity
     without any gets 0.
+
+    Parameters
+    ----------
+    identities
+        The submitted identities.
+    clustering, canonical, scores, shares
+        The records of the four stages.
+    seconds
+        How long they took.
+    threshold
+        How the threshold was resolved, where the mechanism left it open.
+    leaks
+        Units excluded as validation rows.
+    acquired
+        Units excluded as acquired before.
+    submitted
+        All that was submitted, with what was excluded.
+    pot
+        The money to divide by value, where there is any.
     """
 
     identities: Text
@@ -380,11 +438,11 @@ class Payments(PaidTotals):
     scores: Scores
     shares: Amounts
     seconds: float = 0.0
-    threshold: Threshold | None = None  # how it was resolved, where the mechanism left it open
+    threshold: Threshold | None = None
     leaks: Leaks = field(default_factory=Leaks.none)
     acquired: AcquiredMatches = field(default_factory=AcquiredMatches.none)
-    submitted: Submission | None = None  # all that was submitted, what was excluded included
-    pot: Pot | None = None  # money to divide by value, where there is any
+    submitted: Submission | None = None
+    pot: Pot | None = None
 
     @classmethod
     def of(
@@ -578,9 +636,14 @@ class Payments(PaidTotals):
 
 @dataclass(frozen=True)
 class Allocator(Described):
-    """The paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``.
+    """Allocate as the paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``.
 
     ``oracle`` is the ground truth, for policies that ask it (latent_share); no other is shown it.
+
+    Parameters
+    ----------
+    oracle
+        The ground truth, for policies that need it (latent_share); no other is shown it.
     """
 
     oracle: GroundTruth | None = None

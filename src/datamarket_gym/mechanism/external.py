@@ -31,7 +31,7 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 
 @runtime_checkable
 class Payer(Protocol):
-    """Plug point ``mechanism``: anything that pays a submission.
+    """Pay a submission: the plug point ``mechanism``.
 
     A third parameter named ``oracle``, where ``pay`` has one, is handed the ground truth in experiments.
     """

@@ -101,14 +101,36 @@ _COMPONENTS = ("evidence", "representative", "semivalue", "estimator", "allocati
 
 
 class Mechanism(Described, BaseModel):
-    """A frozen spec that pays a submission; to and from JSON without loss.
+    """Pay a submission by evidence, a representative, a semivalue and an allocation; to and from JSON without loss.
 
-    Components are objects; texts (``cosine@0.99``) and mappings are parsed once, when the mechanism is made.
-    ``samples`` is the number of permutations (the budget is samples x players evaluations). ``normalize`` rescales raw
-    scores to the grand-coalition value, a separate step with guarantees of its own. Units of equal time are ordered at
-    random under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
-    validation rows, which submitters do not know. ``leak_check`` says what becomes of units that are validation rows,
-    or nearly: they are excluded (``drop``), refused (``error``) or paid (``off``, as in the paper).
+    Parameters
+    ----------
+    name
+        What the mechanism is called.
+    evidence
+        Which units match. Components are objects, or text (``cosine@0.99``) that is parsed once.
+    granularity
+        Whose matches join: those of units, batches or identities.
+    representative
+        Which rows stand for a cluster.
+    semivalue
+        How coalitions of clusters are weighted.
+    estimator
+        How the semivalue is computed.
+    samples
+        Permutations; the budget is samples x players evaluations.
+    allocation
+        How a cluster's score is divided.
+    normalize
+        Whether raw scores are rescaled to the grand-coalition value, a separate step with guarantees of its own.
+    leak_check
+        What becomes of units that are validation rows, or nearly: excluded (``drop``), refused (``error``) or paid
+        (``off``, as in the paper).
+    seed
+        Seed of what is drawn.
+    beacon
+        A text known only after submissions close, under which units of equal time are ordered; if blank, the
+        validation rows are.
     """
 
     model_config = ConfigDict(
@@ -445,7 +467,21 @@ def resolve_threshold(
 ) -> tuple[Mechanism, Threshold | None]:
     """Resolve what a mechanism leaves open: its threshold, and the beacon of random tie-breaking.
 
-    Returns the record of the threshold as well, or None where the evidence names its own.
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    submission
+        The units.
+    utility
+        What they are worth.
+    measure
+        What measures the threshold.
+
+    Returns
+    -------
+    tuple[Mechanism, Threshold | None]
+        The mechanism, and how its threshold was chosen; None where the evidence names its own.
     """
     if not mechanism.beacon:
         mechanism = mechanism.model_copy(update={"beacon": utility.secret})
@@ -468,6 +504,24 @@ def match_units(
 
     With the utility that is paid for, evidence compares units as it does (`with_compared_vectors`); without one,
     their embeddings or features. ``nearest`` is a result of `nearest_units`; it saves work and changes nothing.
+
+    Parameters
+    ----------
+    mechanism
+        Whose evidence is used.
+    submission
+        The units.
+    truth
+        The ground truth, for evidence that needs it.
+    utility
+        What units are worth: evidence compares them as it does.
+    nearest
+        A result of `nearest_units`, which saves work.
+
+    Returns
+    -------
+    Clusters
+        The clusters of matched units.
     """
     compared = submission if utility is None else with_compared_vectors(submission, utility)[0]
     clusters = EvidenceGraph.build(
@@ -630,7 +684,20 @@ def _preset_of(stem: str) -> dict[str, Any]:
 
 
 def as_mechanism(payer: Payer, name: str = "") -> Mechanism | OwnMechanism:
-    """Return a `Mechanism` as it is, and another payer as an `OwnMechanism` whose payments are checked."""
+    """Return a `Mechanism` as it is, and another payer as an `OwnMechanism` whose payments are checked.
+
+    Parameters
+    ----------
+    payer
+        A mechanism, or an object with ``pay``.
+    name
+        What it is called.
+
+    Returns
+    -------
+    Mechanism | OwnMechanism
+        The mechanism.
+    """
     return payer if isinstance(payer, Mechanism | OwnMechanism) else OwnMechanism.of(payer, name)
 
 

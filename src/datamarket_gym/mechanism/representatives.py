@@ -1,9 +1,8 @@
 """Stage 2, represent: the training rows that stand for the clusters, and who has a claim on each.
 
-Ownership rule, fixed and the same everywhere: a canonical unit belongs to the earliest submission
-of its content in the cluster; simultaneous submissions are ordered by lot, never by name (see
-`evidence.order`); units alike in time and content are indistinguishable, so they share the claim
-equally. The representatives are those of the paper (its Definition of R_theta).
+The representatives are those of the paper (its Definition of R_theta). A canonical unit belongs to the earliest
+submission of its content in the cluster, at equal times by random tie-breaking (`evidence.graph.seniority_ranks`);
+units alike in time and content share the claim equally.
 """
 
 from __future__ import annotations
@@ -28,10 +27,22 @@ _ROWS = 8192  # features that are read at a time
 
 @dataclass(frozen=True, eq=False)
 class CanonicalUnits(Shown):
-    """Rows to train on (payload, content key, weight, cluster) and submitted units' claims on them.
+    """Hold rows to train on, and submitted units' claims on them.
 
-    ``unit[i]`` is the submitted unit that row i repeats, or -1 where the row was made (a centroid).
-    Claim c gives the submitted unit ``claim_unit[c]`` a share of the row ``claim_row[c]``.
+    Parameters
+    ----------
+    features, label, keys
+        Each row's payload and content key.
+    weight
+        Its weight; None: one each.
+    cluster
+        Its cluster.
+    unit
+        The submitted unit that it repeats; -1 where the row was made (a centroid).
+    claim_row, claim_unit, claim_share
+        Claims: the row, the unit, and its share of the row.
+    n_clusters
+        K.
     """
 
     features: Features
@@ -46,13 +57,13 @@ class CanonicalUnits(Shown):
     n_clusters: int
 
     def stored(self) -> CanonicalUnits:
-        """The same without features, labels and keys, where row numbers of the submission tell them."""
+        """Leave out features, labels and keys, where they are those of submitted units."""
         if (self.unit < 0).any():
             return self
         return replace(self, features=self.features[:0], label=self.label[:0], keys=self.keys[:0])
 
     def restored(self, submission: Submission) -> CanonicalUnits:
-        """What `stored` left out, taken from the submission again."""
+        """Take what `stored` left out from the submission again."""
         if (self.unit < 0).any():
             return self
         features, label, keys = _payload(submission, self.unit)
@@ -63,11 +74,11 @@ class Representative(Component, ABC):
     """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
 
     by_seniority: ClassVar[bool] = True
-    """Whether it prefers the earlier of tied units; only then do missing times matter."""
+    """Whether it prefers the earlier of matched units; only then do missing times matter."""
 
     @abstractmethod
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """The canonical training rows of all clusters; every cluster keeps at least one."""
+        """Return the canonical training rows of all clusters; every cluster keeps at least one."""
 
 
 REPRESENTATIVES: Kind[Representative] = Kind("representative", Representative)
@@ -76,7 +87,20 @@ REPRESENTATIVES: Kind[Representative] = Kind("representative", Representative)
 def represent_clusters(
     clusters: Clusters, representative: str | Representative = "collapse"
 ) -> CanonicalUnits:
-    """Choose the rows that stand for the clusters of a submission."""
+    """Choose the rows that stand for the clusters of a submission.
+
+    Parameters
+    ----------
+    clusters
+        The clusters.
+    representative
+        The representative operator, or its written form.
+
+    Returns
+    -------
+    CanonicalUnits
+        The rows to train on.
+    """
     if clusters.submission is None:
         raise SubmissionError(
             "these clusters do not say which submission they divide, so there are no rows to train "
@@ -86,16 +110,49 @@ def represent_clusters(
 
 
 def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:
-    """Units sorted by group and by who was first, and each one's place within its group."""
+    """Sort units by group and by who was first.
+
+    Parameters
+    ----------
+    submission
+        The units.
+    clusters
+        Their clusters.
+    group
+        The group of each unit.
+
+    Returns
+    -------
+    tuple[Codes, Codes]
+        The units in order, and each one's place within its group.
+    """
     order = np.lexsort((seniority_ranks(submission, clusters.tie_breaker), group))
-    ordered = group[order]
+    return order, _place_within(group[order])
+
+
+def _place_within(ordered: Codes) -> Codes:
+    """The place of each entry within its run of equal entries."""
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    sizes = np.diff(np.r_[starts, len(order)])
-    return order, np.arange(len(order)) - np.repeat(starts, sizes)
+    return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
 
 
 def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> CanonicalUnits:
-    """Canonical units that repeat submitted units ``rows``; their twins in time and content share."""
+    """Represent clusters by some of their units; twins in time and content share.
+
+    Parameters
+    ----------
+    submission
+        The units.
+    clusters
+        Their clusters.
+    rows
+        The units that are kept.
+
+    Returns
+    -------
+    CanonicalUnits
+        The rows to train on.
+    """
     rows = np.sort(rows)
     twins = _pairs(clusters.label, seniority_ranks(submission, clusters.tie_breaker))
     chosen = twins[rows]
@@ -103,19 +160,12 @@ def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> Canon
     starts = np.searchsorted(twins[order], chosen)
     counts = np.bincount(twins)[chosen]
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    features, label, keys = _payload(submission, rows)
     return CanonicalUnits(
-        features=features,
-        label=label,
-        keys=keys,
-        weight=None,
-        cluster=clusters.label[rows],
-        unit=rows,
+        *_payload(submission, rows), weight=None, cluster=clusters.label[rows], unit=rows,
         claim_row=np.repeat(np.arange(len(rows)), counts),
         claim_unit=order[np.repeat(starts, counts) + offsets],
-        claim_share=np.repeat(1.0 / counts, counts),
-        n_clusters=clusters.n_clusters,
-    )
+        claim_share=np.repeat(1.0 / counts, counts), n_clusters=clusters.n_clusters,
+    )  # fmt: skip
 
 
 def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any], Keys]:
@@ -129,9 +179,19 @@ def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any
 def canonical_training_set(
     canonical: CanonicalUnits,
 ) -> tuple[Features, NDArray[Any], Values]:
-    """What a buyer should train the final model on: features, labels and weights.
+    """Return what a buyer should train the final model on.
 
     These are the rows of the grand coalition, so payment and deployment see the same data.
+
+    Parameters
+    ----------
+    canonical
+        The rows that stand for the clusters.
+
+    Returns
+    -------
+    tuple[Features, NDArray[Any], Values]
+        Features, labels and weights.
     """
     weight = np.ones(len(canonical.label)) if canonical.weight is None else canonical.weight
     return canonical.features, canonical.label, weight
@@ -147,20 +207,12 @@ class IdentityRepresentative(Representative):
     by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """All units, each its own claim."""
+        """Return all units, each its own claim."""
         rows = np.arange(len(submission))
         return CanonicalUnits(
-            features=submission.features,
-            label=submission.label,
-            keys=submission.keys,
-            weight=None,
-            cluster=clusters.label,
-            unit=rows,
-            claim_row=rows,
-            claim_unit=rows,
-            claim_share=np.ones(len(rows)),
-            n_clusters=clusters.n_clusters,
-        )
+            *_payload(submission, rows), weight=None, cluster=clusters.label, unit=rows,
+            claim_row=rows, claim_unit=rows, claim_share=np.ones(len(rows)), n_clusters=clusters.n_clusters,
+        )  # fmt: skip
 
 
 @register("representative", "collapse")
@@ -210,9 +262,7 @@ class Capped(Representative):
         eldest = order[rank == 0]  # one unit per (cluster, label), in group order
         sizes = np.bincount(group)
         by_size = np.lexsort((code[eldest], -sizes, clusters.label[eldest]))
-        ordered = clusters.label[eldest][by_size]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        place = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+        place = _place_within(clusters.label[eldest][by_size])
         chosen = np.sort(by_size[place < self.kappa])
         sums = _summed(submission.features, order, group, len(sizes))
         kept = keep_units(submission, clusters, eldest[chosen])
@@ -264,7 +314,7 @@ def _pairs(a: Codes, b: Codes) -> Codes:
 
 
 def _summed(features: Features, order: Codes, group: Codes, n: int) -> Features:
-    """The sum of the rows of each group, one after the other in an order of content: the same bits however they lie."""
+    """The sum of the rows of each group, a block of rows at a time."""
     sums = np.zeros((n, features.shape[1]))
     for at in range(0, len(order), _ROWS):
         some = order[at : at + _ROWS]

@@ -143,10 +143,27 @@ def _empty_value(empty: Any, learner: UtilityFunction, scoring: Any) -> str | fl
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Valuation(Shown):
-    """The value of training data: of each unit (row), or of each owner.
+    """Value training data: each unit (row), or each owner.
 
     Owners and units are players of two different games, each valued when it is first asked for: what an owner is worth
     is not the sum of what its units are worth alone.
+
+    Parameters
+    ----------
+    submission
+        The units and their owners.
+    oracle
+        What training rows are worth.
+    semivalue
+        How coalitions are weighted.
+    samples
+        Permutations.
+    seed
+        Seed of what is drawn.
+    has_owners
+        Whether owners were named.
+    progress
+        Whether progress is shown, or who is told of it.
 
     Attributes
     ----------

@@ -51,7 +51,13 @@ _MOST = 10**15  # minor units; beyond it an amount is surely a mistake
 
 @dataclass(frozen=True)
 class Currency(Described):
-    """An ISO 4217 code and the number of digits of its minor unit."""
+    """Name a currency by its ISO 4217 code.
+
+    Parameters
+    ----------
+    code
+        The code.
+    """
 
     code: str
 

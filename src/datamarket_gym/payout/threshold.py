@@ -1,36 +1,23 @@
-"""The threshold of a payday: the policy of `evidence.threshold.choice`, with pictures of what it rests on.
-
-A payday asks for ``auto``, for ``none``, or for a number, which the same rule must admit.
-
-What may a threshold be on these rows: the rows of a domain or of a table, the policy's answer, and the check's.
-
-For ``datamarket theta`` and for the explorer: both ask the same functions.
-"""
+"""The thresholds that rows allow: those of a domain or of a table, for ``datamarket theta`` and the explorer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from pydantic import Field
 
 from datamarket_gym.data.readers.tables import Table
-from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.admissible_interval import (
     Admissibility,
-    UnitVectors,
     predict_theta,
-    same_class_similarities,
 )
-from datamarket_gym.evidence.leakage import LabelledVectors, copy_cosines
+from datamarket_gym.evidence.leakage import LabelledVectors
 from datamarket_gym.evidence.threshold import (
     Threshold,
     choose_threshold,
-    honest_vectors,
-    measure_threshold,
 )
-from datamarket_gym.execution.arrays import Values
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import Embeddings, load_corpus, load_embeddings
@@ -38,65 +25,32 @@ from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.market.tasks.datasets import DomainTask
 from datamarket_gym.payout.inputs import read_validation_table
 from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
-from datamarket_gym.utilities.oracle import RECOMMENDED, UtilityOracle
-
-_BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
+from datamarket_gym.utilities.oracle import RECOMMENDED
 
 
-class DrawnThreshold(Threshold):
-    """The threshold with the similarities that the report draws; empty where nothing was measured."""
+class ThetaCheck(Document):
+    """The settings of the simulation behind the check for components; an empty ``partition`` is the rows' own."""
 
-    bins: list[float] = Field(default_factory=list)
-    honest: list[float] = Field(default_factory=list)  # shares of pairs (of one class) per bin of cosine
-    copies: list[float] = Field(default_factory=list)  # shares of noisy copies with their originals
-
-
-def choose_evidence(
-    submission: Submission,
-    utility: UtilityOracle,
-    spec: PayoutSpec,
-    asked: dict[str, Values] | None = None,
-) -> DrawnThreshold:
-    """Choose a threshold that the false-match cost and the density correction admit.
-
-    ``asked`` is as `measure_threshold` keeps it.
-    """
-    threshold = measure_threshold(submission, utility, spec.theta, asked)
-    drawn = DrawnThreshold.model_validate(threshold.model_dump())
-    honest = honest_vectors(submission, utility)
-    if honest is None or threshold.cost is None:
-        return drawn
-    return drawn.model_copy(update=_pictures(honest.pool(), spec.seed))
-
-
-def _pictures(pool: LabelledVectors, seed: int) -> dict[str, list[float]]:
-    norms = np.linalg.norm(pool.vectors, axis=1, keepdims=True)
-    unit: UnitVectors = (pool.vectors / norms).astype(np.float32)
-    code = np.unique(pool.classes, return_inverse=True)[1].astype(np.int64)
-    paired = np.bincount(code)[code] > 1
-    honest = same_class_similarities(unit[paired], np.unique(code[paired], return_inverse=True)[1], seed)
-    copies = copy_cosines(pool.vectors, seed, most=2000)
-    return {"bins": _BINS.tolist(), "honest": _shares(honest), "copies": _shares(copies)}
-
-
-def _shares(similarities: Values) -> list[float]:
-    counts = np.histogram(np.clip(similarities, _BINS[0], _BINS[-1]), bins=_BINS)[0]
-    return [round(float(share), 6) for share in counts / counts.sum()]
-
-
-@dataclass(frozen=True)
-class ThetaCheck:
-    """What the check for components simulates; an empty ``partition`` is the rows' own."""
-
-    partition: str = ""
-    providers: int = 4
-    per_provider: int = 50
-    trials: int = 30
-    variants: str = "near_duplicate_2x_sybils@0.02"
-    sample: int = 5000
-    cutoff: float = 0.10
-    seed: int = 0
+    partition: str = Field(
+        "",
+        description="How units are dealt to honest providers: iid, class_stratified, dirichlet@0.5, ..., or "
+        "identities (as in the table). Each domain has its default, a table iid.",
+    )
+    providers: int = Field(4, description="Providers of a simulated market; 4 if left out.", ge=2)
+    per_provider: int = Field(50, description="Units of each provider; 50 if left out.", ge=1)
+    trials: int = Field(30, description="Simulated markets; 30 if left out.", ge=1)
+    variants: str = Field(
+        "near_duplicate_2x_sybils@0.02",
+        description="The attack whose copies must be matched; near_duplicate_2x_sybils@0.02 if left out. See: "
+        "datamarket list attack.",
+    )
+    sample: int = Field(5000, description="Units that are copied for it; 5000 if left out.", ge=1)
+    cutoff: float = Field(
+        0.10, description="Tolerated share of clusters that mix providers; 0.1 if left out."
+    )
+    seed: int = Field(0, description="Seed of the simulation; 0 if left out.")
 
     def of(self, rows: Embeddings, own: str = "iid", progress: Progress = SILENT) -> Admissibility:
         """The check of rows that are no domain's; ``own`` is how providers come by them if nothing else is said."""

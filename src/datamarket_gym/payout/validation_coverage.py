@@ -88,7 +88,6 @@ def write_needs(results: Results, folder: Path) -> None:
 
 def needs_of(results: Results) -> Needs:
     """Which clusters of a run cover which validation rows; none where coverage is not what is paid for."""
-    from datamarket_gym.payout.inputs import validation_order
     from datamarket_gym.utilities.coverage import WELL, CoverageScorer, covered_rows
 
     inputs, canonical, scores = results.inputs, results.payments.canonical, results.payments.scores
@@ -111,7 +110,7 @@ def needs_of(results: Results) -> Needs:
         by_name[shares.identity],
         len(results.names),
     )
-    order = validation_order(inputs, results.spec)
+    order = inputs.validation_order(results.spec)
     place = np.argsort(order)
     return Needs(
         **{name: getattr(report, name)[place] for name in ("covered", "well", "nearest")},

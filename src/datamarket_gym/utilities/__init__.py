@@ -8,6 +8,7 @@ from datamarket_gym.utilities import knn as knn_truncated
 from datamarket_gym.utilities import ridge as ridge_regression
 from datamarket_gym.utilities import sklearn as sklearn_fallback
 from datamarket_gym.utilities.base import Scorer, TrainingRows, UtilityFunction, ValidationRows
+<<<<<<< HEAD
 from datamarket_gym.utilities.custom import FunctionUtility, UtilityRows, utility
 from datamarket_gym.utilities.imported_scores import (
     ImportedScores,
@@ -15,12 +16,14 @@ from datamarket_gym.utilities.imported_scores import (
     ScoreTable,
     read_scores,
 )
+=======
+from datamarket_gym.utilities.custom import UtilityRows, utility
+from datamarket_gym.utilities.imported_scores import ImportedScores, ScoreTable
+>>>>>>> main
 from datamarket_gym.utilities.similarity import Similarity
 
 __all__ = [
-    "FunctionUtility",
     "ImportedScores",
-    "ReadScores",
     "ScoreTable",
     "Scorer",
     "Similarity",
@@ -34,7 +37,6 @@ __all__ = [
     "knn_regression",
     "knn_truncated",
     "logistic",
-    "read_scores",
     "ridge",
     "ridge_regression",
     "scores",

@@ -87,6 +87,17 @@ class ScoreTable(Described):
     ``scores`` is a matrix of one row for each unit and one column for each validation row, dense or of
     `scipy.sparse`; ``label`` is None where labels do not count. ``uneven`` counts the groups of units of equal content
     that were given different scores, and ``spread`` is the largest difference, on one validation row.
+
+    Parameters
+    ----------
+    features
+        The units.
+    label
+        Their labels; None where they do not count.
+    scores
+        A matrix of one row for each unit and one column for each validation row, dense or of `scipy.sparse`.
+    validation_features
+        The validation rows.
     """
 
     def __init__(
@@ -285,7 +296,13 @@ def _digest(units: Keys, rows: Keys, scores: Any) -> str:
 @register("learner", "scores")
 @dataclass(frozen=True)
 class ImportedScores(ComparedAsTables, UtilityFunction):
-    """Scores of units on validation rows that another tool has computed, added up."""
+    """Scores of units on validation rows that another tool has computed, added up.
+
+    Parameters
+    ----------
+    table
+        The scores.
+    """
 
     title = "imported scores"
 

@@ -73,11 +73,22 @@ class Paid(PaidProfile):
     """A submitted profile with its ground truth, and its payments.
 
     The utility is needed where the mechanism leaves its threshold open: it is settled again, not believed.
+
+    Parameters
+    ----------
+    profile
+        What was submitted, with its ground truth.
+    payments
+        What was paid on it.
+    utility
+        Needed where the mechanism leaves its threshold open, which is resolved again.
+    whole
+        The units with those that were acquired before, where there are some.
     """
 
     payments: Payments
     utility: UtilityOracle | None = None
-    whole: Submission | None = None  # with the units that were bought before, where there are some
+    whole: Submission | None = None
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:

@@ -39,7 +39,7 @@ from datamarket_gym.payout.ledger.entries import APPROVED
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.store import read_receipt
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.request import PaidRequest, PayRequest, pay_requested, rehearsal
+from datamarket_gym.payout.run import PaidRequest, PayRequest, pay_requested, rehearsal
 from datamarket_gym.payout.settings import (
     MOST_CHECKS,
     PayoutSpec,

@@ -51,7 +51,7 @@ from datamarket_gym.execution.arrays import Codes, distinct_pairs
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.explorer.files import NamedPlaces, NotThere
-from datamarket_gym.payout.acquisition_prices import acquired_messages
+from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.checks.review_page import render_content, unit_contents
 from datamarket_gym.payout.explain import (
     SECRET,
@@ -61,6 +61,7 @@ from datamarket_gym.payout.explain import (
     covered_lines,
     covered_row_lines,
     match_summary,
+    need_messages,
     not_known,
     other_messages,
     payment_messages,
@@ -92,7 +93,6 @@ from datamarket_gym.payout.report.pages import read_draft
 from datamarket_gym.payout.report.record import evidence_message, explain_reason, period_message
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.statements.page import (
     StatementOptions,
     file_name,
@@ -100,8 +100,7 @@ from datamarket_gym.payout.statements.page import (
     statement_text,
 )
 from datamarket_gym.payout.statements.record import Explanation, RunTables, explain_payee
-from datamarket_gym.payout.stored_inputs import places_of
-from datamarket_gym.payout.validation_messages import need_messages
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence

@@ -30,21 +30,25 @@ from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.execution.parallel import compute, computing
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.payout.new_run import ChosenFile, PaydayOrder
-from datamarket_gym.payout.acquired_units import accepted
+from datamarket_gym.payout.acquired_data import accepted
+from datamarket_gym.payout.input_files import BadRow
 from datamarket_gym.payout.inputs import (
     Inputs,
     content_encoder,
     link_columns,
     matrix_roles,
     submitted_roles,
-    utility_oracle,
 )
-from datamarket_gym.payout.quarantine import BadRow
+from datamarket_gym.payout.run import PayoutJob
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import PayoutJob, Places
-from datamarket_gym.payout.submission_times import later_than, require_sound, time_warnings
-from datamarket_gym.payout.warning_rules import input_warnings
-from datamarket_gym.payout.warnings import UnresolvedWarning
+from datamarket_gym.payout.stored_inputs import Places
+from datamarket_gym.payout.warnings import (
+    UnresolvedWarning,
+    input_warnings,
+    later_than,
+    require_sound,
+    time_warnings,
+)
 from datamarket_gym.utilities.labels import require_learnable
 
 MOST_ROWS = 2_000_000
@@ -367,7 +371,7 @@ def _read_table_checks(order: PaydayOrder, spec: PayoutSpec) -> tuple[Inputs | N
         inputs = PayoutJob.read(
             places, spec if order.prior else _quick(spec)
         ).inputs  # compared with earlier ones
-        require_learnable(inputs.submission.label, utility_oracle(inputs, spec))
+        require_learnable(inputs.submission.label, inputs.utility_oracle(spec))
         if spec.strict:
             future = later_than(inputs, spec, time.time())
             require_sound([*time_warnings(inputs, spec), *([future] if future else [])])

@@ -51,13 +51,11 @@ from datamarket_gym.explorer.threshold.rows import (
 )
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find
 from datamarket_gym.payout.checks.review_page import render_content, unit_images
-from datamarket_gym.payout.images import image_bytes, image_tree
-from datamarket_gym.payout.imported_scores import scores_file
-from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle, validation_order
+from datamarket_gym.payout.input_files import image_bytes, image_tree, scores_file
+from datamarket_gym.payout.inputs import Inputs, read_inputs
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.threshold import ThetaCheck, in_words
 from datamarket_gym.registry import Document, components, describe
 
@@ -85,7 +83,7 @@ def pool_of_run(origin: Origin) -> RowPool:
 
 
 def _units(inputs: Inputs, spec: PayoutSpec, places: Places, taken: str) -> RowPool:
-    utility, submission = utility_oracle(inputs, spec), inputs.submission
+    utility, submission = inputs.utility_oracle(spec), inputs.submission
     some = np.sort(keyed_generator("rows of a run").permutation(len(submission))[:_MOST])
     names = [inputs.ids[i] for i in some.tolist()]
     texts = submission.metadata.get("text")
@@ -114,12 +112,12 @@ def _held(inputs: Inputs, spec: PayoutSpec, places: Places, part: Sample, taken:
     """The operator's own rows; validation rows stand in the order of the utility, reference rows in their file's."""
     if part == "validation":
         inputs = replace(inputs, reference=None)
-    honest = honest_vectors(inputs.submission, utility_oracle(inputs, spec))
+    honest = honest_vectors(inputs.submission, inputs.utility_oracle(spec))
     if honest is None:
         raise DataMarketError(
             f"the units of this run have embeddings, and its {part} rows have none; give them those that units have"
         )
-    order = validation_order(inputs, spec)
+    order = inputs.validation_order(spec)
     texts: Sequence[str | None] | None = inputs.validation_text
     if inputs.reference is not None:
         order, texts = np.arange(len(honest.vectors)), inputs.reference.text

@@ -1,20 +1,14 @@
-"""Where data comes from: tasks and partitions."""
+"""Tasks, which say where data comes from, and partitions, which say who owns it."""
 
-from datamarket_gym.market.tasks import datasets as bundled
-from datamarket_gym.market.tasks import datasets as domains
-from datamarket_gym.market.tasks import partitions
-from datamarket_gym.market.tasks import synthetic as regression
+from datamarket_gym.market.tasks import datasets, partitions
 from datamarket_gym.market.tasks.base import Dataset, Task, TaskDraw
-from datamarket_gym.market.tasks.synthetic import Synthetic, WithoutLabels
+from datamarket_gym.market.tasks.synthetic import Synthetic
 
 __all__ = [
     "Dataset",
     "Synthetic",
     "Task",
     "TaskDraw",
-    "WithoutLabels",
-    "bundled",
-    "domains",
+    "datasets",
     "partitions",
-    "regression",
 ]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.analysis.redteam import AuditReport, Trial
+from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.analysis.redteam.attack_grid import family
+from datamarket_gym.analysis.redteam.findings import Trial
 from datamarket_gym.evidence.threshold import LIMIT
 from datamarket_gym.payout.money import LEVEL, Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.threshold import DrawnThreshold
+from datamarket_gym.payout.results import DrawnThreshold, Results
 from datamarket_gym.payout.validation_coverage import Needs
 from datamarket_gym.registry import components, describe
 from datamarket_gym.utilities.coverage import WELL

@@ -19,22 +19,20 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from datamarket_gym.analysis.redteam import AuditReport, Finding
+from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
-from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Loss, Trial, assuming
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
 from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.evidence import Threshold
-from datamarket_gym.evidence.threshold import ALLOWED, LIMIT
+from datamarket_gym.evidence.threshold import ALLOWED, LIMIT, Threshold
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.payout.acquisition_prices import price_messages, priced_given
+from datamarket_gym.payout.acquired_data import price_messages, priced_given
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import NEEDS
 from datamarket_gym.payout.money import LEVEL
 from datamarket_gym.payout.names import drawn_under, visible
-from datamarket_gym.payout.outputs import clusters_to_show, drawn_clusters, leaked_units, payment_table
 from datamarket_gym.payout.report.charts import (
     MOST_SHOWN,
     attack_title,
@@ -44,13 +42,23 @@ from datamarket_gym.payout.report.charts import (
     threshold_chart,
 )
 from datamarket_gym.payout.report.pages import Row, embed_json, read_template, render_page
-from datamarket_gym.payout.required_checks import required_checks_message
-from datamarket_gym.payout.results import Results, has_balances
+from datamarket_gym.payout.results import (
+    Results,
+    clusters_to_show,
+    drawn_clusters,
+    has_balances,
+    leaked_units,
+    payment_table,
+)
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.submission_times import time_messages
 from datamarket_gym.payout.validation_coverage import Needs
-from datamarket_gym.payout.warning_rules import chains_of, named_unit
-from datamarket_gym.payout.warnings import UnresolvedWarning
+from datamarket_gym.payout.warnings import (
+    UnresolvedWarning,
+    chains_of,
+    named_unit,
+    required_checks_message,
+    time_messages,
+)
 from datamarket_gym.registry import components, describe, parameters_of
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage

@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import RunError
 from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.payout.input_files import FILE as QUARANTINE
+from datamarket_gym.payout.input_files import BadRow, read_quarantine
 from datamarket_gym.payout.manifest import KNOWN, NEEDS, read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import drawn_under, run_called
-from datamarket_gym.payout.quarantine import FILE as QUARANTINE
-from datamarket_gym.payout.quarantine import BadRow, read_quarantine
 from datamarket_gym.payout.validation_coverage import Needs
 
 TableRow = dict[str, Any]

@@ -86,10 +86,29 @@ class SolverReport(Shown):
 
 
 class LogisticScorer(Scorer):
+<<<<<<< HEAD
     """Answers the coalitions of one game; `report` counts what it took.
 
     ``backend`` is auto, compiled, wide, batched, or exact (one coalition after the other); ``device`` is "numpy", or a
     device of torch ("cpu", "cuda", or "auto": cuda where there is one), on which the batched engine works.
+=======
+    """Answer coalitions on the CPU; `report` counts what it took.
+
+    Parameters
+    ----------
+    rows
+        The training rows.
+    validation
+        The validation rows.
+    C
+        The inverse of the regularisation strength.
+    jobs
+        Cores that are used; 0: all.
+    backend
+        The engine: ``compiled``, ``wide``, ``batched``, ``exact``, or ``auto``.
+    games
+        How many games like this one are to be played, by which the engine is chosen.
+>>>>>>> main
     """
 
     def __init__(
@@ -229,7 +248,19 @@ def _empty(device: str) -> Any:
 @register("learner", "logistic")
 @dataclass(frozen=True)
 class Logistic(UtilityFunction):
-    """Classify by logistic regression, trained on every coalition until it converges."""
+    """Classify by logistic regression, trained on every coalition until it converges.
+
+    Parameters
+    ----------
+    C
+        The inverse of the regularisation strength.
+    device
+        ``cpu``, ``cuda`` or ``auto``.
+    jobs
+        Cores that are used; 0: all.
+    games
+        How many games like this one are to be played, by which the engine is chosen.
+    """
 
     title = "logistic regression"
 
