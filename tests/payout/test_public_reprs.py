@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from datamarket_gym.utilities.score_files import read_scores
 from ledger_files import HandBook, file_ledger
 from payout_files import run as pay_run
 from payout_files import spec, write
@@ -71,6 +70,7 @@ from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
 from datamarket_gym.payout.ledger.integrity import add_checkpoint
 from datamarket_gym.registry import HOMES, components, create
 from datamarket_gym.utilities import TrainingRows, ValidationRows
+from datamarket_gym.utilities.imported_scores import read_scores
 from datamarket_gym.utilities.knn import NearestNeighbourGame
 from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer
 from datamarket_gym.utilities.sklearn import SklearnEstimator

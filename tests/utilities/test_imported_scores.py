@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from datamarket_gym.utilities.score_files import read_scores
 from scipy.sparse import csr_array
 
 from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, UtilityOracle, get_mechanism
@@ -20,6 +19,7 @@ from datamarket_gym.games import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.games.exact import coalitions_numbered, semivalues_from_table
 from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities import imported_scores as score_table
+from datamarket_gym.utilities.imported_scores import read_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")
 

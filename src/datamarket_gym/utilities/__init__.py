@@ -8,18 +8,8 @@ from datamarket_gym.utilities import knn as knn_truncated
 from datamarket_gym.utilities import ridge as ridge_regression
 from datamarket_gym.utilities import sklearn as sklearn_fallback
 from datamarket_gym.utilities.base import Scorer, TrainingRows, UtilityFunction, ValidationRows
-<<<<<<< HEAD
-from datamarket_gym.utilities.custom import FunctionUtility, UtilityRows, utility
-from datamarket_gym.utilities.imported_scores import (
-    ImportedScores,
-    ReadScores,
-    ScoreTable,
-    read_scores,
-)
-=======
 from datamarket_gym.utilities.custom import UtilityRows, utility
 from datamarket_gym.utilities.imported_scores import ImportedScores, ScoreTable
->>>>>>> main
 from datamarket_gym.utilities.similarity import Similarity
 
 __all__ = [

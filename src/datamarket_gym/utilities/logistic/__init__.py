@@ -11,23 +11,9 @@ one coalition after the other on compiled kernels (`_numba`). The latter two go 
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from datamarket_gym.utilities.logistic.classifier import (
-    Logistic,
-    LogisticScorer,
-    SolverReport,
-    StackedLogisticScorer,
-)
-=======
 from datamarket_gym.utilities.logistic.classifier import Logistic, LogisticScorer
->>>>>>> main
 
 __all__ = [
     "Logistic",
     "LogisticScorer",
-<<<<<<< HEAD
-    "SolverReport",
-    "StackedLogisticScorer",
-=======
->>>>>>> main
 ]

@@ -86,13 +86,7 @@ class SolverReport(Shown):
 
 
 class LogisticScorer(Scorer):
-<<<<<<< HEAD
-    """Answers the coalitions of one game; `report` counts what it took.
-
-    ``backend`` is auto, compiled, wide, batched, or exact (one coalition after the other); ``device`` is "numpy", or a
-    device of torch ("cpu", "cuda", or "auto": cuda where there is one), on which the batched engine works.
-=======
-    """Answer coalitions on the CPU; `report` counts what it took.
+    """Answer the coalitions of one game; `report` counts what it took.
 
     Parameters
     ----------
@@ -108,7 +102,8 @@ class LogisticScorer(Scorer):
         The engine: ``compiled``, ``wide``, ``batched``, ``exact``, or ``auto``.
     games
         How many games like this one are to be played, by which the engine is chosen.
->>>>>>> main
+    device
+        ``numpy``, or a device of torch on which the batched engine works: ``cpu``, ``cuda``, ``auto``.
     """
 
     def __init__(
@@ -260,6 +255,8 @@ class Logistic(UtilityFunction):
         Cores that are used; 0: all.
     games
         How many games like this one are to be played, by which the engine is chosen.
+    device
+        ``numpy``, or a device of torch on which the batched engine works: ``cpu``, ``cuda``, ``auto``.
     """
 
     title = "logistic regression"
