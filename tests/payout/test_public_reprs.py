@@ -66,8 +66,8 @@ from datamarket_gym.mechanism import (
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.payout import Currency, account_statement, open_ledger, verify_ledger
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
-from datamarket_gym.payout.ledger.integrity import add_checkpoint
+from datamarket_gym.payout.intake import enter_batch, read_arrivals
+from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.registry import HOMES, components, create
 from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities.imported_scores import read_scores

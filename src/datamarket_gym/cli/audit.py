@@ -31,7 +31,7 @@ from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
 from datamarket_gym.payout.input_files import read_scored, scores_file
 from datamarket_gym.payout.inputs import SubmittedRows, read_tables
-from datamarket_gym.payout.intake.times import IntakeLog
+from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.settings import PayoutSpec, payout_spec
 from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
 

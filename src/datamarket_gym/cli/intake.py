@@ -13,18 +13,20 @@ from datamarket_gym.cli.terminal import make_table, print_checks, print_rows, sa
 from datamarket_gym.data.readers.databases import as_files, is_query
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.intake.log import UnitBatch, enter_batch, read_batch
-from datamarket_gym.payout.intake.receipts import (
+from datamarket_gym.payout.intake import (
     IntakeReceipt,
     ReceiptError,
+    UnitBatch,
     check_batch,
     check_in_ledger,
     check_itself,
     check_receipt_against_checkpoints,
+    enter_batch,
+    read_batch,
     read_receipt,
 )
 from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.integrity import ledger_at
+from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.store import has_ledger, open_ledger
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
@@ -158,7 +160,7 @@ def receipt_(
 ) -> None:
     """Write the receipt of a batch again."""
     log = ledger_at(where)
-    batches = [each for each in log.accounts().arrived.entries if each.number == entry]
+    batches = [each for each in log.accounts().received if each.number == entry]
     if not batches:
         raise DataMarketError(f"entry {entry} is no batch; see: datamarket intake show {where}")
     IntakeReceipt.of(log, batches[0]).write(out)
@@ -170,7 +172,7 @@ def show(where: Log) -> None:
     """List the batches of the log: when they came, from whom, and how many units."""
     log = ledger_at(where)
     accounts = log.accounts()
-    entries = accounts.arrived.entries
+    entries = accounts.received
     say(
         f"{log.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.tip}",
         whole=True,

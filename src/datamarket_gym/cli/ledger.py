@@ -24,19 +24,22 @@ from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.bank.export import PayerRequest, export_from
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_on_run, resolve_at, revoke_at
+from datamarket_gym.payout.ledger.disputes import (
+    Effects,
+    open_on_run,
+    resolve_at,
+    revoke_at,
+)
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry
-from datamarket_gym.payout.ledger.integrity import (
-    add_checkpoint,
-    format_checkpoint,
+from datamarket_gym.payout.ledger.runs import attach as attach_run
+from datamarket_gym.payout.ledger.runs import (
     ledger_at,
     ledger_of,
+    mark_paid,
     run_folder,
     run_of,
     write_receipt,
 )
-from datamarket_gym.payout.ledger.integrity import attach as attach_run
-from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.ledger.statements import (
     balances_by_payee,
     describe_effects,
@@ -45,6 +48,7 @@ from datamarket_gym.payout.ledger.statements import (
     format_time,
     rule_messages,
 )
+from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.verify import approve_recomputed
@@ -94,7 +98,7 @@ def show(
                 f"Batch {batch.id}: {_amount(batch.currency, sum(batch.lines.values()))} to "
                 f"{counted(len(batch.lines), 'payee')}, ordered and not confirmed (datamarket ledger sent, or cancel)."
             )
-    if arrived := len(accounts.arrived.entries):
+    if arrived := len(accounts.received):
         say(f"{counted(arrived, 'batch', 'batches')} of units arrived (datamarket intake show).")
     if entries:
         _print_entries(accounts.entries[-entries:])
@@ -225,7 +229,7 @@ def correct(
     by: terminal.By = None,
 ) -> None:
     """Enter a correction of an earlier entry. An approved run is never rewritten."""
-    _print_entered(transactions.correct_typed(ledger_at(where), payee, amount, of, why, by))
+    _print_entered(transactions.correct(ledger_at(where), payee, amount, of, why, by))
 
 
 @ledger.command("fee")
@@ -238,7 +242,7 @@ def fee(
     by: terminal.By = None,
 ) -> None:
     """Deduct a fee from what a payee is owed."""
-    _print_entered(transactions.charge_typed(ledger_at(where), payee, amount, currency, why, by))
+    _print_entered(transactions.charge(ledger_at(where), payee, amount, currency, why, by))
 
 
 @ledger.command("hold")
@@ -297,7 +301,9 @@ def fund(
     by: terminal.By = None,
 ) -> None:
     """Pay a payee's carried-forward credit, or part of it, out of the market's own money."""
-    _end_credit("funded", where, payee, amount, currency, why, by)
+    _print_entered(
+        transactions.end_balance(ledger_at(where), "funded", payee, currency, why, amount, by)
+    )
 
 
 @ledger.command("write-off")
@@ -310,11 +316,9 @@ def write_off(
     by: terminal.By = None,
 ) -> None:
     """Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."""
-    _end_credit("written_off", where, payee, amount, currency, why, by)
-
-
-def _end_credit(kind: Any, where: str, *what: Any) -> None:
-    _print_entered(transactions.end_credit(ledger_at(where), kind, *what))
+    _print_entered(
+        transactions.end_balance(ledger_at(where), "written_off", payee, currency, why, amount, by)
+    )
 
 
 @ledger.command("checkpoint")
@@ -328,7 +332,7 @@ def checkpoint(
     """Print the ledger's tip hash, to be given to others: entries up to there can then no longer be changed."""
     accounts = ledger_at(where).accounts()
     say(
-        format_checkpoint(accounts) if checkpoints is None else add_checkpoint(checkpoints, accounts),
+        accounts.checkpoint if checkpoints is None else add_checkpoint(checkpoints, accounts),
         whole=True,
     )
 
@@ -452,7 +456,7 @@ def open_dispute(
     opened = open_on_run(run, payee, about, unit or [], against, hold, hold_against, by)
     number = opened.dispute.number
     say(f"dispute {number} is open")
-    for text in opened.told:
+    for text in opened.messages:
         say(text)
     if opened.state not in APPROVED:
         say("the run is approved only by somebody who says --accept disputes")

@@ -15,7 +15,7 @@ from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import FEW, WARNING, print_checks, say, say_more
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.store import is_address
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible

@@ -16,7 +16,7 @@ from datamarket_gym.cli.terminal import WARNING, make_table, say
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.ledger.integrity import format_checkpoint, ledger_at, run_folder
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     CurrencyAccount,
@@ -188,7 +188,7 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
             table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
         console.print(table)
     say("The ledger at this entry; keep the line, which verify --checkpoints reads:")
-    console.print(format_checkpoint(statement), highlight=False, markup=False, soft_wrap=True)
+    console.print(statement.checkpoint, highlight=False, markup=False, soft_wrap=True)
 
 
 def _runs(account: CurrencyAccount, across: int) -> Table:

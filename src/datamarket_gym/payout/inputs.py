@@ -52,10 +52,9 @@ from datamarket_gym.payout.input_files import (
     split_rows,
     unnamed,
 )
-from datamarket_gym.payout.intake.log import content_kind
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
+from datamarket_gym.payout.intake import IntakeLog, ReceivedTimes, content_kind, require_received
 from datamarket_gym.payout.ledger.entries import ContentKind
+from datamarket_gym.payout.ledger.runs import INTAKE
 from datamarket_gym.payout.money import (
     validation_groups,
 )
