@@ -21,8 +21,7 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.runs import approve
+from datamarket_gym.payout.ledger.runs import approve, run_of
 from datamarket_gym.payout.names import drawn_under
 from datamarket_gym.payout.results import describe, drawn_clusters, leaked_units
 from datamarket_gym.payout.run import pay

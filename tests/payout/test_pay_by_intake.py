@@ -23,10 +23,9 @@ from payout_files import (
 
 from datamarket_gym.errors import ParameterError, RunError, SubmissionError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.log import enter_batch, read_batch, unit_digests
+from datamarket_gym.payout.intake import enter_batch, read_batch, unit_digests
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay

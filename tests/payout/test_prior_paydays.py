@@ -18,7 +18,7 @@ from datamarket_gym.payout import run as payout_run
 from datamarket_gym.payout.acquired_data import RunUnits
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS, read_manifest
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings

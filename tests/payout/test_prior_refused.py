@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from datamarket_gym.payout.ledger.dispute_decisions import units_of
 from payout_files import approve, cents, run, units, validation
 from prior_files import again, fresh, july, june, stacked
 
@@ -13,14 +14,8 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout import acquired_data as prior_runs
 from datamarket_gym.payout.acquired_data import AcquiredDataError
 from datamarket_gym.payout.ledger import runs
-from datamarket_gym.payout.ledger.dispute_decisions import (
-    Effects,
-    open_dispute,
-    resolve_dispute,
-    units_of,
-)
-from datamarket_gym.payout.ledger.integrity import attach, ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.runs import attach, ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
 from datamarket_gym.payout.verify import verify

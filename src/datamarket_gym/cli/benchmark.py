@@ -1,4 +1,4 @@
-"""``datamarket benchmark``: the suite, a judge's key, submissions and the leaderboard."""
+"""``datamarket benchmark``: the suite, private keys, submissions and the leaderboard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from datamarket_gym import registry as scripts
+from datamarket_gym import registry
 from datamarket_gym.benchmark.leaderboard import Board, board_of
 from datamarket_gym.benchmark.leaderboard import leaderboard as rank
 from datamarket_gym.benchmark.leaderboard_pages import Section, html_page, markdown_page, sections
@@ -20,8 +20,7 @@ from datamarket_gym.benchmark.runner import submit as play
 from datamarket_gym.benchmark.submissions import BenchmarkEntry
 from datamarket_gym.benchmark.suite import make_key, private, public
 from datamarket_gym.benchmark.suite import suite as benchmark_suite
-from datamarket_gym.cli.options import Jobs, Load
-from datamarket_gym.cli.output import make_list, print_rows, say
+from datamarket_gym.cli.terminal import Jobs, Load, make_list, print_rows, say
 from datamarket_gym.errors import DataMarketError, ParameterError, require_extra
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.parallel import available_cores
@@ -33,13 +32,13 @@ _COSTS = 2  # the last columns of a table of mechanisms
 
 benchmark = typer.Typer(
     no_args_is_help=True,
-    help="DataMarket-v1: play it with a mechanism, a program or an attack; rank bundles.",
+    help="DataMarket-v1: evaluate a mechanism, a program or an attack, and rank the results.",
 )
 
 
 @benchmark.command("suite")
 def suite() -> None:
-    """Show what is played: tasks and their utilities, attacks, and the hash that every bundle has."""
+    """Show the tasks, utilities and attacks of the benchmark, and the hash that every result carries."""
     played = benchmark_suite()
     say(f"{played.name}, hash {played.hash}", whole=True)
     tables: dict[str, list[Sequence[str]]] = {
@@ -59,50 +58,53 @@ def suite() -> None:
 
 
 @benchmark.command("key")
-def key(file: Annotated[Path, typer.Argument(help="Where to write the key.")]) -> None:
-    """Make a private key: its owner can play markets that nobody could prepare for."""
+def key(file: Annotated[Path, typer.Argument(help="File of the key.")]) -> None:
+    """Make a private key, which draws markets that nobody else can prepare for."""
     made = make_key(file)
-    typer.echo(f"{file}: keep it to yourself. Bundles that are played with it say {made.commitment}")
+    typer.echo(f"{file}: keep it secret. Bundles that use it carry {made.commitment}")
 
 
 @benchmark.command("submit")
 def submit(
     spec: Annotated[
-        str | None, typer.Argument(help="A mechanism (see: datamarket list mechanism), or its JSON.")
+        str | None,
+        typer.Argument(help="A mechanism, by name (see: datamarket list mechanism) or as JSON."),
     ] = None,
     program: Annotated[
-        str, typer.Option("--command", help="A program that speaks the file protocol, in place of SPEC.")
+        str,
+        typer.Option(
+            "--command",
+            help="Instead of SPEC, a program that speaks the file protocol (docs/protocol.md).",
+        ),
     ] = "",
     attack: Annotated[
         str,
         typer.Option(
-            help="An attack, in place of SPEC, for the attack track; {0.5} is noise in standard deviations."
+            help="Instead of SPEC, an attack, for the attack track; {0.5} is noise in standard deviations."
         ),
     ] = "",
     checks: Annotated[int, typer.Option(help="Units of each payee that are spot-checked.", min=0)] = 0,
     name: Annotated[str, typer.Option(help="Its name on the leaderboard.")] = "",
     authors: Annotated[str, typer.Option(help="Who submits it.")] = "",
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the bundle; bundles/NAME if left out.")
+        Path | None, typer.Option(help="Folder of the result; bundles/NAME if left out.")
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Play one market, to see that it runs; never ranked with others."),
+        typer.Option("--quick", help="Run one market only, as a test; such a result is not ranked."),
     ] = False,
     private_key: Annotated[
         Path | None,
-        typer.Option(
-            help="A judge's key (datamarket benchmark key): markets that nobody could prepare for."
-        ),
+        typer.Option(help="Private key for further markets (see: datamarket benchmark key)."),
     ] = None,
     jobs: Jobs = 0,
     load: Load = None,
 ) -> None:
-    """Play DataMarket-v1 with a mechanism, a program or an attack, and write a bundle for the leaderboard.
+    """Evaluate a mechanism, a program or an attack on DataMarket-v1, and write a result for the leaderboard.
 
-    A run that was stopped goes on where it stopped. See docs/enter.md.
+    The result is a folder, called a bundle. The same command resumes a run that was interrupted. See docs/enter.md.
     """
-    scripts.load(load or [])
+    registry.load(load or [])
     if sum(map(bool, (spec, program, attack))) != 1:
         raise DataMarketError(
             "submit one thing: a mechanism, as in datamarket benchmark submit recommended, or a program with "
@@ -129,27 +131,27 @@ def submit(
 
 @benchmark.command("leaderboard")
 def leaderboard(
-    bundles: Annotated[Path, typer.Argument(help="Folder with bundles, one folder each.")],
+    bundles: Annotated[Path, typer.Argument(help="Folder of bundles, one folder each.")],
     out: Annotated[
         list[Path] | None,
-        typer.Option(help="Write a page, too: FILE.html or FILE.md (again for both)."),
+        typer.Option(help="Also write a page: FILE.html or FILE.md; repeatable."),
     ] = None,
     recompute: Annotated[
         int,
         typer.Option(
-            help="Play this many markets of each bundle again, drawn by chance, and compare.", min=0
+            help="Run this many markets of each bundle again, drawn at random, and compare.", min=0
         ),
     ] = 0,
     private_key: Annotated[
-        list[Path] | None, typer.Option(help="A judge's key, to play private markets again.")
+        list[Path] | None, typer.Option(help="Private key, to run its markets again; repeatable.")
     ] = None,
     load: Load = None,
 ) -> None:
-    """Check bundles and rank them; what is not believed is listed with the reason.
+    """Verify bundles and rank them; one that fails is listed with the reason.
 
-    Scores are worked out from the rows of each bundle. Nothing of a bundle is loaded or run.
+    Scores are computed from the rows of each bundle. No code of a bundle is loaded or run.
     """
-    scripts.load(load or [])
+    registry.load(load or [])
     for path in out or []:
         if path.suffix not in (".html", ".md"):
             raise ParameterError("--out", str(path), "end it in .html or .md")

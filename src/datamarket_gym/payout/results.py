@@ -38,7 +38,7 @@ from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import quarantine_csv
 from datamarket_gym.payout.inputs import Inputs
-from datamarket_gym.payout.intake.times import ReceivedTimes
+from datamarket_gym.payout.intake import ReceivedTimes
 from datamarket_gym.payout.manifest import FORMAT, KNOWN, NAME, Contents, outputs_of
 from datamarket_gym.payout.money import (
     LEVEL,

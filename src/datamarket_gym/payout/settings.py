@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
@@ -43,7 +43,7 @@ class Setting:
     """Hold what the command line and the explorer say of a field of the settings."""
 
     help: str
-    panel: str
+    panel: str | None
     option: str
     kind: type
 
@@ -330,19 +330,22 @@ class PayoutSpec(Document):
         )
 
 
-def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
+def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
+    """Yield the fields of a model that have an option, which are those with a description."""
     for name, field in model.model_fields.items():
         kind: Any = get_origin(field.annotation) or field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _settings(kind, f"{name}.")
-        extra = field.json_schema_extra
-        if isinstance(extra, dict):
-            option = str(extra["option"] or name.replace("_", "-"))
-            kind = kind if kind in (bool, int, float, list) else str
-            yield f"{prefix}{name}", Setting(field.description or "", str(extra["panel"]), option, kind)
+            yield from settings_of(kind, f"{name}.")
+        elif field.description:
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            option = str(extra.get("option") or name.replace("_", "-"))
+            panel = str(extra["panel"]) if "panel" in extra else None
+            kinds = (kind, *get_args(field.annotation))
+            kind = next((each for each in kinds if each in (bool, int, float, list)), str)
+            yield f"{prefix}{name}", Setting(field.description, panel, option, kind)
 
 
-SETTINGS = dict(_settings(PayoutSpec))
+SETTINGS = dict(settings_of(PayoutSpec))
 """Every setting that has an option, by its name with points (``columns.id``)."""
 
 
