@@ -17,8 +17,7 @@ from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.runs import ledger_of, mark_paid, run_of
 from datamarket_gym.payout.verify import verify
 
 

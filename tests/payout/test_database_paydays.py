@@ -11,7 +11,7 @@ from payout_files import cents, table, units, validation, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from excel_files import sheet, write_book
 
 UNITS = "#SELECT * FROM units ORDER BY id"

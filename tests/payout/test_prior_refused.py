@@ -11,14 +11,8 @@ from prior_files import again, fresh, july, june, stacked
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout import acquired_data as prior_runs
 from datamarket_gym.payout.acquired_data import AcquiredDataError
-from datamarket_gym.payout.ledger.dispute_decisions import (
-    Effects,
-    open_dispute,
-    resolve_dispute,
-    units_of,
-)
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
 from datamarket_gym.payout.verify import verify
 

@@ -12,7 +12,7 @@ from payout_files import cents, outputs, payments, run, spec, table, units, vali
 
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay

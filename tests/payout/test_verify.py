@@ -17,7 +17,7 @@ from payout_files import cents, copied, run, spec, units, write
 from comparing import require_same_payments
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import OUTPUTS
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify

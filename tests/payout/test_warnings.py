@@ -16,7 +16,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.ledger import runs
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify

@@ -42,8 +42,7 @@ from datamarket_gym.market.encoders.base import Encoder
 from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
-from datamarket_gym.utilities.imported_scores import ImportedScores, ScoreTable
-from datamarket_gym.utilities.score_files import Names, read_scores
+from datamarket_gym.utilities.imported_scores import ImportedScores, Names, ScoreTable, read_scores
 
 if TYPE_CHECKING:
     from datamarket_gym.data.columns import Column, Faults

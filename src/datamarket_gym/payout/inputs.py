@@ -28,7 +28,7 @@ from datamarket_gym.evidence.graph import AcquiredMatches
 from datamarket_gym.evidence.leakage import Leaks, ValidationContent
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
 from datamarket_gym.market.encoders import ContentError, stored
-from datamarket_gym.market.encoders.store import StoredEncoder
+from datamarket_gym.market.encoders.base import StoredEncoder
 from datamarket_gym.payout.acquired_data import (
     AcquiredUnits,
     MatchedAcquiredUnits,
@@ -51,10 +51,9 @@ from datamarket_gym.payout.input_files import (
     split_rows,
     unnamed,
 )
-from datamarket_gym.payout.intake.log import content_kind
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
+from datamarket_gym.payout.intake import IntakeLog, ReceivedTimes, content_kind, require_received
 from datamarket_gym.payout.ledger.entries import ContentKind
+from datamarket_gym.payout.ledger.runs import INTAKE
 from datamarket_gym.payout.money import (
     validation_groups,
 )

@@ -21,19 +21,26 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.payout.acquired_data import ROLE as PRIOR
 from datamarket_gym.payout.checks.agreement import verify_checks
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog
+from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerError, RunRecord
-from datamarket_gym.payout.ledger.integrity import check_checkpoints, ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import (
+    INTAKE,
     approve,
     ledger_inputs_of,
+    ledger_of,
     require_accepted,
+    run_of,
     valid_approvals,
 )
 from datamarket_gym.payout.ledger.store import FILE as RECEIPT
-from datamarket_gym.payout.ledger.store import Ledger, holds_tip, is_readable, read_receipt
+from datamarket_gym.payout.ledger.store import (
+    Ledger,
+    check_checkpoints,
+    holds_tip,
+    is_readable,
+    read_receipt,
+)
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     Check,

@@ -41,7 +41,7 @@ from datamarket_gym.experiments.cells import Row, kind, labels_of, market_of, or
 from datamarket_gym.experiments.kinds.spot_checks import CheckEntry
 from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.market.attacks.base import is_clocked
-from datamarket_gym.market.attacks.copies import turned
+from datamarket_gym.market.attacks.copies import rotated
 from datamarket_gym.market.market import ACCOUNT, ProviderMarket
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, acquired_from
@@ -100,7 +100,7 @@ class TwoPeriods:
         return len(self.originals(theft)[1]) > 0
 
     def after(self, theft: Theft, noise: float, cosine: float = 1.0) -> SubmittedProfile:
-        """The second period with the theft; ``cosine`` is how like their originals turned copies are."""
+        """The second period with the theft; ``cosine`` is how like their originals rotated copies are."""
         new, truth = self.honest.submission, self.honest.truth
         if not self.possible(theft):
             raise DataMarketError(
@@ -128,9 +128,9 @@ class TwoPeriods:
             aside = keyed_generator(self.seed, "turned in period 2", self.thief).normal(
                 size=features.shape
             )
-            features = turned(features, aside, cosine)
+            features = rotated(features, aside, cosine)
         elif theft.how == "towards":
-            features = turned(features, self._partners(theft, pool, rows), cosine)
+            features = rotated(features, self._partners(theft, pool, rows), cosine)
         elif theft.how != "copy":
             features = (features + self._partners(theft, pool, rows)) / 2
         if noise:
@@ -219,7 +219,7 @@ def divided(market: ProviderMarket, thief: str, early: NDArray[np.bool_]) -> Two
 LAYOUT = "layout"
 """The axis of a task that says who sells in which period."""
 WITH, WITHOUT = "with", "without"
-_BELOW = 0.005  # how far below the market's threshold copies are turned
+_BELOW = 0.005  # how far below the market's threshold copies are rotated
 
 
 class PeriodsOptions(Document):
