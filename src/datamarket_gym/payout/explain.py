@@ -336,8 +336,7 @@ def need_messages(folder: Path, validation: Path | None = None) -> list[str]:
     """
     # These bring the whole pipeline, which `explain` alone does not need.
     from datamarket_gym.data.readers.tables import Table
-    from datamarket_gym.payout.input_files import image_bytes, image_tree, images_hash
-    from datamarket_gym.payout.inputs import file_hash
+    from datamarket_gym.payout.input_files import file_hash, image_bytes, image_tree, images_hash
     from datamarket_gym.payout.stored_inputs import places_of
 
     path, manifest = places_of(folder, validation=validation).validation, read_manifest(folder)

@@ -130,8 +130,7 @@ class RunTables:
         }
         acquired = _read_table(folder, KNOWN, manifest).to_pylist() if manifest.get("prior") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
-        # An older version wrote no needs; where something else is paid for the file has no rows.
-        needs = Needs.read(require_as_written(folder, outputs, NEEDS)) if NEEDS in outputs else None
+        needs = Needs.read(require_as_written(folder, outputs, NEEDS))
         return cls(
             folder,
             manifest,
