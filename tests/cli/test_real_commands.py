@@ -74,9 +74,9 @@ def test_mistakes_are_one_line(table, tmp_path):
         (("embed", table, "--encoder", "thumbnail", "--out", "x.npz"), "it reads images"),
         (("embed", table, "--encoder", "ngrams"), "name the file to write"),
         (("embed", table, "--encoder", "ngrams", "--out", tmp_path / "x.txt"), "use .npz or .parquet"),
-        (("embed", tmp_path / "none.csv"), "there is no file"),
-        (("embed", tmp_path), "there are no images"),
-        (("embed", table, "--encoder", "minilmm"), "did you mean minilm"),
+        (("embed", tmp_path / "none.csv", "--out", "x.npz"), "there is no file"),
+        (("embed", tmp_path, "--out", "x.npz"), "there are no images"),
+        (("embed", table, "--encoder", "minilmm", "--out", "x.npz"), "did you mean minilm"),
         (("theta", tmp_path / "none.npz"), "there is no file"),
         (("theta", "agnews", "--data", tmp_path / "nowhere"), "is not a folder"),
     ):

@@ -474,7 +474,7 @@ def nearest_acquired(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, 
     """Find for each new row the nearest old one, or -1 below ``least``, and their cosine."""
     n = len(old)
     rows = DistinctRows(LowPrecisionRows([old, new]))
-    ends = np.searchsorted(rows.distinct, n)
+    ends = int(np.searchsorted(rows.distinct, n))
     wanted = np.arange(ends, len(rows))
     near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
     for at in range(0, ends, _OLD):  # old rows are many: partitions hold a copy of them

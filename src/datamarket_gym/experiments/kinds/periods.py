@@ -31,7 +31,7 @@ from datamarket_gym.execution.arrays import Codes, Features
 from datamarket_gym.experiments.cells import Cell, Row, kind, labels_of
 from datamarket_gym.experiments.kinds.spot_checks import CheckEntry, is_learnable
 from datamarket_gym.market.attacks.base import is_clocked
-from datamarket_gym.market.attacks.copies import turned
+from datamarket_gym.market.attacks.copies import rotated
 from datamarket_gym.market.market import ACCOUNT, ProviderMarket
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, acquired_from
@@ -89,7 +89,7 @@ class TwoPeriods:
         return len(self.originals(theft)[1]) > 0
 
     def after(self, theft: Theft, noise: float, cosine: float = 1.0) -> SubmittedProfile:
-        """The second period with the theft; ``cosine`` is how like their originals turned copies are."""
+        """The second period with the theft; ``cosine`` is how like their originals rotated copies are."""
         new, truth = self.honest.submission, self.honest.truth
         if not self.possible(theft):
             raise DataMarketError(
@@ -117,9 +117,9 @@ class TwoPeriods:
             aside = keyed_generator(self.seed, "turned in period 2", self.attacker).normal(
                 size=features.shape
             )
-            features = turned(features, aside, cosine)
+            features = rotated(features, aside, cosine)
         elif theft.how == "towards":
-            features = turned(features, self._partners(theft, pool, rows), cosine)
+            features = rotated(features, self._partners(theft, pool, rows), cosine)
         elif theft.how != "copy":
             features = (features + self._partners(theft, pool, rows)) / 2
         if noise:
@@ -208,7 +208,7 @@ def divided(market: ProviderMarket, attacker: str, early: NDArray[np.bool_]) -> 
 LAYOUT = "layout"
 """The axis of a task that says who sells in which period."""
 WITH, WITHOUT = "with", "without"
-_BELOW = 0.005  # how far below the market's threshold copies are turned
+_BELOW = 0.005  # how far below the market's threshold copies are rotated
 
 
 class PeriodsOptions(Document):

@@ -30,6 +30,7 @@ from datamarket_gym.explorer.payout.checks import (
 from datamarket_gym.explorer.payout.ledger_routes import attached
 from datamarket_gym.explorer.payout.runs import inputs_on_show, one_page, zipped
 from datamarket_gym.explorer.site import Site
+from datamarket_gym.payout.checks.plan import PlanRequest
 from datamarket_gym.payout.ledger.entries import require_somebody
 from datamarket_gym.payout.statements.page import StatementOptions
 from datamarket_gym.registry import Document
@@ -48,13 +49,13 @@ class Preview(Document):
     """A plan to be tried."""
 
     run: str
-    asked: check_plan.AskedPlan
+    asked: PlanRequest
 
 
 class PlanAsked(OfRun):
     """A plan to be entered."""
 
-    asked: check_plan.AskedPlan
+    asked: PlanRequest
 
 
 class DrawBy(OfRun):

@@ -23,8 +23,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import Field
-
 from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.execution.files import TakenError, read_json, sha256, waiting_for
@@ -60,11 +58,12 @@ from datamarket_gym.payout.checks.settle import (
 )
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, is_same_person
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import (
     current_warnings,
+    ledger_of,
     mark_paid,
     require_approvable,
+    run_of,
     valid_approvals,
 )
 from datamarket_gym.payout.ledger.statements import describe_entry, format_time
@@ -267,36 +266,16 @@ def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str
     return found
 
 
-class AskedPlan(Document):
-    """What is typed; what is left out the run's own settings decide."""
-
-    checks: int | None = Field(default=None, ge=1)
-    gain: float | None = None
-    power: float | None = None
-    price: str = ""
-    least: str = ""
-    false_alarms: float = 0.0
-    announce: str = ""
-
-    @property
-    def wishes(self) -> PlanRequest:
-        """The same as the library takes it."""
-        return PlanRequest(
-            self.checks, self.gain, self.power, self.price.strip() or None, self.least.strip() or None,
-            self.false_alarms, self.announce,
-        )  # fmt: skip
-
-
-def plan_preview(run: Path, asked: AskedPlan, *, progress: Progress) -> dict[str, Any]:
+def plan_preview(run: Path, asked: PlanRequest, *, progress: Progress) -> dict[str, Any]:
     """What a plan would come to; nothing is written."""
     progress.stage("working out what this plan leaves to gain")
-    return _shown(run, preview_plan(run, asked.wishes))
+    return _shown(run, preview_plan(run, asked))
 
 
-def plan_checks(run: Path, asked: AskedPlan, by: str, *, progress: Progress) -> dict[str, Any]:
+def plan_checks(run: Path, asked: PlanRequest, by: str, *, progress: Progress) -> dict[str, Any]:
     """Enter a plan."""
     progress.stage("entering the plan")
-    return _shown(run, make_plan(run, asked.wishes, by))
+    return _shown(run, make_plan(run, asked, by))
 
 
 def draw(run: Path, beacon: str, by: str, *, progress: Progress) -> dict[str, Any]:
