@@ -17,7 +17,6 @@ from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.execution.runs import MANIFEST
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.names import attack_words, key_words
 from datamarket_gym.experiments.plotters import (
     CellPanel,
     Curve,
@@ -41,6 +40,7 @@ from datamarket_gym.experiments.results import (
     opened,
 )
 from datamarket_gym.experiments.spec import ExperimentSpec, builtin_specs
+from datamarket_gym.experiments.tables import attack_words, key_words
 from datamarket_gym.registry import Document
 
 _KEPT = 2  # experiments in memory, in each process: the largest take some tens of megabytes

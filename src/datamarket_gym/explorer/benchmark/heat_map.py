@@ -15,16 +15,19 @@ from datamarket_gym.analysis.metrics import CLEAR
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.names import key_words, metric_titles, variant, words
 from datamarket_gym.experiments.summary import LABELS
 from datamarket_gym.experiments.tables import (
     Ratios,
     axes_of,
+    key_words,
+    metric_titles,
     ratio_beside,
     ratios_of,
     remarks,
     shown_error,
     shown_value,
+    variant,
+    words,
 )
 from datamarket_gym.explorer.benchmark.charts import WantedResults, number
 

@@ -12,10 +12,16 @@ from fastapi import APIRouter, Response
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.experiments.names import key_words, metric_titles, words
 from datamarket_gym.experiments.reproduction import compare_with_paper, count_verdicts
 from datamarket_gym.experiments.summary import LABELS
-from datamarket_gym.experiments.tables import axes_of, ratio_beside, ratios_of
+from datamarket_gym.experiments.tables import (
+    axes_of,
+    key_words,
+    metric_titles,
+    ratio_beside,
+    ratios_of,
+    words,
+)
 from datamarket_gym.explorer.benchmark.charts import (
     WantedResults,
     chart,
