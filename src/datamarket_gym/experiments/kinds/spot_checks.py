@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from datamarket_gym.analysis.metrics import pot_shares
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.analysis.redteam.best_response import Target, best_response
 from datamarket_gym.analysis.spot_checks import CheckedAttack
 from datamarket_gym.analysis.theorems.deterrence import Checks
@@ -200,7 +200,7 @@ class _Stand:
         state = self.market.state
         honest = self.pay(state.honest)
         before = (honest.total([self.provider]), pot_shares(honest.as_dict())[self.provider])
-        for label, attack in attacks_of(in_spreads(self.spec, spread(state))):
+        for label, attack in attacks_of(in_spreads(self.spec, feature_scale(state))):
             if not selected(self.spec.only, label, self.m.name):
                 continue
             for knowledge, profile in self._profiles(attack):

@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from datamarket_gym.analysis.metrics import Metrics, pot_shares
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.data.inputs import without_labels
@@ -129,7 +129,7 @@ class _Stand:
         self, entry: PlayedEntry, m: Mechanism
     ) -> Iterator[tuple[str, Attack, SubmittedProfile]]:
         state = self.utility.market.state
-        for label, attack in attacks_of(in_spreads(self.spec, spread(state))):
+        for label, attack in attacks_of(in_spreads(self.spec, feature_scale(state))):
             asked = any(fnmatch(label, pattern) for pattern in entry.attacks)
             if not (asked and selected(self.spec.only, label, m.name)):
                 continue
