@@ -526,9 +526,9 @@ class CollapsedMarket:
         """What to do about it, by whether the threshold was checked."""
         if self.checked:
             return (
-                "By the validation rows this threshold costs honest providers next to nothing, so either they are copies, "
-                "or the validation rows are not like what was submitted; look at some of them, and pay by lineage@none "
-                "if they are no copies"
+                "By the validation rows this threshold costs honest providers next to nothing, so either they are "
+                "copies, or the validation rows are not like what was submitted; look at some of them, and pay by "
+                "lineage@none if they are no copies"
             )
         if not any(name in self.evidence for name in ("cosine", "lineage")):
             return "Ask it for closer similarity; exact_hash matches identical units alone"

@@ -129,7 +129,8 @@ class _Deal:
     def __init__(self, vectors: Features, code: Codes, rows: Codes, n: int) -> None:
         units, validation = rows[:n], rows[n:]
         self._cosine = nearest_earlier(vectors[units])[1]
-        self._pay = (_Accuracy if code.any() else _Covered)(vectors, code, units, validation)
+        pay: type[_Accuracy] | type[_Covered] = _Accuracy if code.any() else _Covered
+        self._pay = pay(vectors, code, units, validation)
         self._provider: Codes = np.arange(n) % PROVIDERS
         self._alone = self._shares(np.ones(n, dtype=bool))
         self._last = (n, 0.0)
@@ -169,9 +170,8 @@ class _Accuracy:
         near = self._near[inside].reshape(len(inside), -1)
         agrees = self._agrees[inside].reshape(near.shape)
         n = near.shape[1]
-        return near, NearestNeighbourGame.of(np.full(n, 1.0 / n), NEIGHBOURS).values(
-            agrees, self._chance
-        )
+        game = NearestNeighbourGame.of(np.full(n, 1.0 / n), NEIGHBOURS)
+        return near, game.values(agrees, self._chance)
 
 
 class _Covered:
@@ -526,7 +526,7 @@ def _rows_not_leaked(
 
 
 def _density_sample_of(units: Submission, utility: UtilityOracle) -> Features | None:
-    """The directions that measure density among validation rows; None where reference rows are used, or they are few."""
+    """The directions of validation rows that measure density; None where they are few, or reference rows are used."""
     honest = honest_vectors(units, utility) if utility.reference is None else None
     measured = None if honest is None else _measure(honest, "validation")
     return None if measured is None or measured.cost is None else measured.sample
