@@ -675,7 +675,7 @@ def chained(results: Results) -> UnresolvedWarning | None:
     number = results.payments.scores.number
     return UnresolvedWarning.of(
         "chained",
-        f"{counted(len({chain.cluster for chain in thin}), 'group is', 'groups are')} held together by a few ties",
+        f"{counted(len({chain.cluster for chain in thin}), 'group is', 'groups are')} held together by a few matches",
         f"Two large parts of it are matched by {FEW_chaining} units or fewer, by a list or an override, "
         "and the earliest unit of all owns both. Look at these ties: one wrong pair is enough. Take it out of the list "
         "or the override, and pay again.",
