@@ -11,12 +11,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from datamarket_gym.cli.terminal import WARNING, make_table, say
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.ledger.integrity import format_checkpoint, ledger_at, run_folder
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     CurrencyAccount,
@@ -48,24 +49,22 @@ _TEXTS = {"for", "approved on", "entered on", "run", "state", "entry", "day", "w
 def statements(
     where: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="RUN|LEDGER",
             help="Folder of a payout run, for pages about this run; or a ledger (file or address), for the account of "
             "--payee over all its runs.",
         ),
     ],
-    payee: Annotated[
-        str | None, typer.Option(help="For this payee alone; needed for an account.")
-    ] = None,
+    payee: Annotated[str | None, Option(help="For this payee alone; needed for an account.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
         ),
     ] = None,
     pseudonyms: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--pseudonyms",
             help="Call other payees A, B, ... and leave out the names of their units.",
             rich_help_panel=_PAGES,
@@ -73,13 +72,11 @@ def statements(
     ] = False,
     contact: Annotated[
         str | None,
-        typer.Option(
-            help="Whom a payee who disagrees should write to, and by when.", rich_help_panel=_PAGES
-        ),
+        Option(help="Whom a payee who disagrees should write to, and by when.", rich_help_panel=_PAGES),
     ] = None,
     since: Annotated[
         datetime.datetime | None,
-        typer.Option(
+        Option(
             "--from",
             formats=["%Y-%m-%d"],
             help="First day, such as 2026-01-01 (UTC).",
@@ -88,11 +85,11 @@ def statements(
     ] = None,
     until: Annotated[
         datetime.datetime | None,
-        typer.Option("--to", formats=["%Y-%m-%d"], help="Last day.", rich_help_panel=_ACCOUNT),
+        Option("--to", formats=["%Y-%m-%d"], help="Last day.", rich_help_panel=_ACCOUNT),
     ] = None,
     form: Annotated[
         Literal["text", "html", "csv"] | None,
-        typer.Option(
+        Option(
             "--format",
             help="Format; that of the ending of --out if left out, or text.",
             rich_help_panel=_ACCOUNT,
@@ -188,7 +185,7 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
             table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
         console.print(table)
     say("The ledger at this entry; keep the line, which verify --checkpoints reads:")
-    console.print(format_checkpoint(statement), highlight=False, markup=False, soft_wrap=True)
+    console.print(statement.checkpoint, highlight=False, markup=False, soft_wrap=True)
 
 
 def _runs(account: CurrencyAccount, across: int) -> Table:

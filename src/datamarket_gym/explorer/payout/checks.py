@@ -58,11 +58,12 @@ from datamarket_gym.payout.checks.settle import (
 )
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, is_same_person
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import (
     current_warnings,
+    ledger_of,
     mark_paid,
     require_approvable,
+    run_of,
     valid_approvals,
 )
 from datamarket_gym.payout.ledger.statements import describe_entry, format_time

@@ -20,13 +20,16 @@ from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
 from datamarket_gym.explorer.payout.checks import Known, run_id_at
 from datamarket_gym.explorer.payout.runs import require_log_on_show
-from datamarket_gym.payout.ledger import transactions as batches
-from datamarket_gym.payout.ledger import transactions as money
-from datamarket_gym.payout.ledger import transactions as typed
+from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_on_run, resolve_at, revoke_at
+from datamarket_gym.payout.ledger.disputes import (
+    Effects,
+    open_on_run,
+    resolve_at,
+    revoke_at,
+)
 from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.integrity import format_checkpoint, ledger_at
+from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     account_page,
@@ -82,7 +85,7 @@ def book_overview(where: str, known: Known, *, progress: Progress) -> dict[str, 
     return {
         "number": accounts.number,
         "head": accounts.tip,
-        "anchor": format_checkpoint(accounts),
+        "anchor": accounts.checkpoint,
         "rules": rule_messages(accounts.rules),
         "approvals": accounts.rules.approvals,
         "currencies": accounts.currencies,
@@ -92,7 +95,7 @@ def book_overview(where: str, known: Known, *, progress: Progress) -> dict[str, 
         "batches": _batches(accounts),
         "holds": [{"payee": payee, "why": why} for payee, why in accounts.holds.items()],
         "disputes": _disputes(accounts),
-        "arrived": len(accounts.arrived.entries),
+        "arrived": len(accounts.received),
     }
 
 
@@ -142,7 +145,7 @@ def book_payee(
     return {
         **asdict(account_page(statement)),
         "held": statement.held,
-        "anchor": format_checkpoint(statement),
+        "anchor": statement.checkpoint,
         "in_runs": mine,
     }
 
@@ -219,7 +222,7 @@ def _disputes(accounts: Accounts) -> list[dict[str, Any]]:
             "units": list(each.units), "follows": describe_effects(each, accounts.entries),
             "decided": "" if each.resolution is None else
             f"{each.resolution.outcome} by {each.resolution.by}, {each.resolution.at[:10]}: {each.resolution.why}",
-            "changes": each.changes_runs and each.revoked is None,
+            "changes": bool(each.overrides) and each.revoked is None,
         }
         for each in accounts.disputes.by_number.values()
     ]  # fmt: skip
@@ -282,29 +285,33 @@ def _entered(book: Ledger, asked: BookAction) -> list[str]:
     payee, why, by = asked.payee, asked.why, asked.by
     match asked.action:
         case "hold":
-            entry = money.hold(book, payee, why, by)
+            entry = transactions.hold(book, payee, why, by)
         case "release":
-            entry = money.release(book, payee, why, by)
+            entry = transactions.release(book, payee, why, by)
         case "correct":
             if asked.of is None:
                 raise DataMarketError("a correction names the entry that it corrects; give its number")
-            entry = typed.correct_typed(book, payee, asked.amount, asked.of, why, by)
+            entry = transactions.correct(book, payee, asked.amount, asked.of, why, by)
         case "fee":
-            entry = typed.charge_typed(book, payee, asked.amount, asked.currency, why, by)
+            entry = transactions.charge(book, payee, asked.amount, asked.currency, why, by)
         case "bounced":
-            entry = money.bounced(book, payee, why, asked.of, by)
+            entry = transactions.bounced(book, payee, why, asked.of, by)
         case "fund" | "write-off":
             kind = {"fund": "funded", "write-off": "written_off"}[asked.action]
-            entry = typed.end_credit(book, kind, payee, asked.amount or None, asked.currency, why, by)
+            entry = transactions.end_balance(
+                book, kind, payee, asked.currency, why, asked.amount or None, by
+            )
         case "sent":
-            found = batches.confirm(book, asked.batch, asked.reference, by)
+            found = transactions.confirm(book, asked.batch, asked.reference, by)
             amount = Currency(found.currency).shown(sum(found.lines.values()))
             return [f"batch {found.id}: {found.currency} {amount} sent to {len(found.lines):,} payees"]
         case "cancel":
-            found = batches.cancel(book, asked.batch, why, by)
+            found = transactions.cancel(book, asked.batch, why, by)
             return [f"batch {found.id}: cancelled; all of it is owed again"]
         case _:
-            after = typed.set_rules(book, asked.approvals, asked.least or None, asked.currency, by)
+            after = transactions.set_rules(
+                book, asked.approvals, asked.least or None, asked.currency, by
+            )
             return rule_messages(after.rules)
     return entry_messages(entry)
 
@@ -315,7 +322,7 @@ def open_dispute(run: Path, asked: NewDispute, by: str, *, progress: Progress) -
     found = open_on_run(
         run, asked.payee, asked.about, asked.units, asked.against, asked.hold, asked.hold_against, by
     )
-    return {"words": [f"dispute {found.dispute.number} is open", *found.told]}
+    return {"words": [f"dispute {found.dispute.number} is open", *found.messages]}
 
 
 def resolve(where: str, asked: Decision, by: str, *, progress: Progress) -> dict[str, Any]:

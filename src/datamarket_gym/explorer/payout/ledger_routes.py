@@ -12,7 +12,7 @@ from datamarket_gym.explorer.payout import ledger as book_pages
 from datamarket_gym.explorer.payout.checks import AskedExport, export, known_runs, run_id_at
 from datamarket_gym.explorer.payout.ledger import Once
 from datamarket_gym.explorer.site import Site
-from datamarket_gym.payout.ledger.integrity import ledger_at
+from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.registry import Document
 
 

@@ -36,7 +36,7 @@ from datamarket_gym.explorer.files import NamedPlaces, NotThere
 from datamarket_gym.payout.inputs import DEFAULTS
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.ledger.store import read_receipt
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.run import PaidRequest, PayRequest, pay_requested, rehearsal

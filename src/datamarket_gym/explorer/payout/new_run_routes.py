@@ -27,7 +27,7 @@ from datamarket_gym.explorer.payout.new_run import (
 )
 from datamarket_gym.explorer.payout.tables import check, preview_named
 from datamarket_gym.explorer.site import Site
-from datamarket_gym.payout.ledger.integrity import default_ledger
+from datamarket_gym.payout.ledger.runs import default_ledger
 from datamarket_gym.payout.run import (
     CONFIG,
     PayRequest,

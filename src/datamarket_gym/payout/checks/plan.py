@@ -42,7 +42,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError, RunError, req
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import claimed, json_text, remove_leftovers, write_text
 from datamarket_gym.payout.ledger.entries import APPROVED, DrawRecord, require_draft
-from datamarket_gym.payout.ledger.integrity import run_of, transaction_of
+from datamarket_gym.payout.ledger.runs import run_of, transaction_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text
