@@ -272,7 +272,7 @@ def test_explanations_say_what_each_was_bought_as(stolen):
 
 def test_the_report_names_what_was_bought_from_whom(stolen, alone):
     page = (stolen / "report.html").read_text(encoding="utf-8")
-    section = page[page.index('<h2 id="bought">') : page.index('<h2 id="red-team">')]
+    section = page[page.index('<h2 id="acquired">') : page.index('<h2 id="red-team">')]
     assert "pays for what its units add to what was acquired in June 2026" in section
     assert "<bdi>seller 2</bdi>" in section
     assert "60 units of this run match what was acquired" in section

@@ -11,6 +11,7 @@ from prior_files import again, fresh, july, june, stacked
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout import acquired_data as prior_runs
 from datamarket_gym.payout.acquired_data import AcquiredDataError
+from datamarket_gym.payout.ledger import disputes
 from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
 from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
@@ -252,7 +253,7 @@ def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought
         units=named,
         by="R. Okafor",
     )
-    assert {"again 0", row["tied_to"]} <= units_of(draft)  # by which commands look names up
+    assert {"again 0", row["tied_to"]} <= disputes._units_of(draft)  # by which commands look names up
     made = july(market, submitted, [bought], "heeded", period="July 2026")
     assert [each["unit"] for each in known(made)] == ["again 1"]
     assert all(check.good for check in verify(made, recompute=True))

@@ -118,10 +118,10 @@ def record(
         ),
     ],
     correct: Annotated[bool, Option("--correct", help="Replace earlier answers that differ.")] = False,
-    one_look: Annotated[
+    check_once: Annotated[
         bool,
         Option(
-            "--one-look",
+            "--check-once",
             help="Check a unit that was drawn twice only once; the certificate says so, and leaves more to gain.",
         ),
     ] = False,
@@ -129,7 +129,7 @@ def record(
 ) -> None:
     """Record the outcomes of checks. May be repeated until all are answered; the ledger keeps every answer."""
     with as_files({"outcomes": outcomes}) as tables:
-        answers = record_answers(run, tables["outcomes"], correct, by, one_look)
+        answers = record_answers(run, tables["outcomes"], correct, by, check_once)
     counts = [f"{answers.count(word):,} {word}" for word in ("genuine", "false", "unanswered")]
     if answers.not_made:
         counts.append(f"{answers.not_made:,} second checks not made")

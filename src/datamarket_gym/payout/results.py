@@ -344,7 +344,7 @@ def _row(
             for u, name in list(zip(units, names, strict=True))[:_UNITS]
         ],
         "more_units": max(0, len(units) - _UNITS),
-        "ties": [
+        "matches": [
             {
                 "left": visible(inputs.ids[edges.left[t]]),
                 "right": visible(inputs.ids[edges.right[t]]),
@@ -353,7 +353,7 @@ def _row(
             }
             for t in strongest[:_TIES]
         ],
-        "more_ties": max(0, len(ties) - _TIES),
+        "more_matches": max(0, len(ties) - _TIES),
     }
 
 
