@@ -7,8 +7,9 @@ takes at most a quarter of the memory for blocks, else converted a block at a ti
 
 The last bits of a product depend on the device and on how it is cut. |x - v|^2 + 4 |v|^2, to which rounding errors are
 proportional, is therefore rounded to 37 bits, and equal distances are ordered by content: by label, then by features
-(byte order), then by weight. Sums so near the edge of two rounded values that an error could decide between them (one
-in two thousand) are computed again in extended precision, in one order on every device. Rows that agree in all of these are interchangeable, so that no order depends on names.
+(byte order), then by weight. Rows that agree in all of these are interchangeable, so that no order depends on names.
+Sums so near the edge of two rounded values that an error could decide between them (one in two thousand) are computed
+again in extended precision, in one order on every device.
 
 The distribution of the k-th nearest row, when p rows P are always there and a coalition S of N players of one row each
 is drawn by size. Let i be a player who is not in S, and e farther than i. Let m_e be the number of players up to e, e
@@ -125,8 +126,8 @@ class Distances:
         bits += 1 << (_ROUNDED - 1)
         near_edge = ((bits + _UNSURE) & ((1 << _ROUNDED) - 1)) < 2 * _UNSURE
         if bool(near_edge.any()):
-            at = on.get(on.xp.nonzero(near_edge)[0]), on.get(on.xp.nonzero(near_edge)[1])
-            out[near_edge] = on.put(self._in_extended_precision(start + at[0], at[1]))
+            row, column = np.nonzero(on.get(near_edge))
+            out[near_edge] = on.put(self._in_extended_precision(start + row, column))
             bits[near_edge] += 1 << (_ROUNDED - 1)
         bits &= -(1 << _ROUNDED)
         return out
