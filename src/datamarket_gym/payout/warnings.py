@@ -601,7 +601,7 @@ def chained(results: Results) -> Warnings:
     if thin:
         yield UnresolvedWarning.of(
             "chained",
-            f"{counted(len({chain.cluster for chain in thin}), 'group is', 'groups are')} held together by a few ties",
+            f"{counted(len({chain.cluster for chain in thin}), 'group is', 'groups are')} held together by a few matches",
             f"Two large parts of it are matched by {FEW_UNITS} units or fewer, by a list or an override, and the "
             "earliest unit of all owns both: one wrong pair is enough. Take it out of the list or the override, and "
             "pay again.",
