@@ -77,7 +77,7 @@ def test_a_payday_from_upload_to_draft(client, market, tmp_path, monkeypatch):
     written = site.post(f"{AT}/settings", json=target).json()
     assert written["faults"] == {}
     monkeypatch.chdir(tmp_path / "mine")
-    (tmp_path / "mine" / "payday.toml").write_text(written["toml"], encoding="utf-8")
+    (tmp_path / "mine" / "payout.toml").write_text(written["toml"], encoding="utf-8")
     for way, out in (("command", "by flags"), ("config", "by file")):
         words = shlex.split(
             written[way].replace(str(market / "june"), shlex.quote(str(tmp_path / out / "run")))
@@ -217,7 +217,7 @@ class TestNewPaydaySettings:
             f"{AT}/settings", json={"asked": asked(site, (path, held), **names), "name": "run"}
         ).json()
         monkeypatch.chdir(mine)
-        (mine / "payday.toml").write_text(told["toml"], encoding="utf-8")
+        (mine / "payout.toml").write_text(told["toml"], encoding="utf-8")
         for way, out in (("command", "run"), ("config", "again")):
             words = [out if word == "run" else word for word in shlex.split(told[way])]
             ended = CliRunner().invoke(app, words[1:])

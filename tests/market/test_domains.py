@@ -144,7 +144,7 @@ def test_the_interval_is_on_record_before_the_sweep(stand_in, monkeypatch):
     assert gain["recommended", "honest"]["theta"] == theta
     assert ("cosine", "copycat") not in gain  # only units face the further attacks
     worst = {r["family"]: r for r in rows if r["metric"] == "gain_highest"}
-    assert set(worst) == {"nobody cheats", "splits, copies, junk"}
+    assert set(worst) == {"all are honest", "splits, copies, junk"}
     false_names = [
         gain["recommended", a]["value"] for a in ("sybil_split_2", "exact_dup_2x_sybils", "copycat")
     ]

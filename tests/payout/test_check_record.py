@@ -220,7 +220,9 @@ def test_looks_at_one_unit_are_made_by_different_people(twice):
     keep_outcomes(twice, said((1, "genuine", "R. Okafor")))
     for by in ("R. Okafor", " r.okafor"):
         again = r"number 2 is one of 3 checks of unit 'one', and .* checked it before \(number 1\); have somebody"
-        with pytest.raises(SubmissionError, match=again + " else check it .* or record with --one-look"):
+        with pytest.raises(
+            SubmissionError, match=again + " else check it .* or record with --check-once"
+        ):
             keep_outcomes(twice, said((2, "genuine", by)))
     with pytest.raises(
         SubmissionError, match="different people are to make; say who checked in the column 'by'"

@@ -122,7 +122,7 @@ def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_ho
     )
     path = folder.parent / "again.csv"
     path.write_text(f"number,outcome,by\n{number},genuine,{names[0]}\n")
-    with pytest.raises(DataMarketError, match=r"in an earlier draft.*--one-look"):
+    with pytest.raises(DataMarketError, match=r"in an earlier draft.*--check-once"):
         record_answers(new, path)
     record_answers(new, path, one_look=True)
     path.write_text("number,outcome,by\n" + "".join(f"{d.number},genuine,me\n" for d in found.draws))

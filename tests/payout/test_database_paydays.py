@@ -82,7 +82,7 @@ def test_verify_and_explain_read_what_was_read_then(run):
     done = typed("verify", run, "--recompute")
     assert done.exit_code == 0, done.output
     assert "inputs/submissions.arrow" in done.output
-    assert "manifest.json, recomputed" in done.output
+    assert "payments.parquet, recomputed" in done.output
     assert typed("explain", run, "--payee", "thief").exit_code == 0
 
 

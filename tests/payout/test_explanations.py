@@ -99,7 +99,7 @@ def test_it_says_what_the_results_say(folder, results, names):
         assert told == [(r["unit"], r["row"], r["by"], r["likeness"]) for r in leaked]
         assert found.clusters == len(mine)
         assert found.owned == len(np.unique(shares.cluster[shares.identity == code]))
-        assert found.by_lot == int(np.isin(mine, drawn_clusters(results)).sum())
+        assert found.drawn == int(np.isin(mine, drawn_clusters(results)).sum())
         assert found.drawn_under == drawn_under(results.spec.beacon)
         assert found.without_any_evidence == results.without_evidence[code]
         assert found.without_its_evidence is None
@@ -126,10 +126,10 @@ def test_it_says_what_the_results_say(folder, results, names):
         assert len(found.matches) == found.matches_in_all == len(former)
         seen += Counter(
             leaked=len(found.leaked), linked=len(found.linked), claims=len(found.claims),
-            by_lot=found.by_lot, repeated=found.repeated, for_others=found.for_others, balance=abs(found.balance),
+            drawn=found.drawn, repeated=found.repeated, for_others=found.for_others, balance=abs(found.balance),
         )  # fmt: skip
     assert all(
-        seen[name] for name in ("leaked", "linked", "claims", "by_lot", "repeated", "for_others")
+        seen[name] for name in ("leaked", "linked", "claims", "drawn", "repeated", "for_others")
     ), seen
 
 
@@ -148,9 +148,9 @@ def test_who_was_earlier_and_who_is_paid(folder):
     for tie in ties.values():
         assert tie.earlier == "other"
         assert tie.paid_to == [tie.of]
-        assert not tie.by_lot
+        assert not tie.drawn
     lots = explain(folder, "twin")
-    assert [tie.by_lot for tie in lots.matches] == [True] * 3
+    assert [tie.drawn for tie in lots.matches] == [True] * 3
     for tie in lots.matches:
         assert tie.paid_to == (["twin"] if tie.earlier == "unit" else [tie.of])
 
@@ -237,7 +237,7 @@ def test_the_json_is_the_record(folder, names):
         "learner", "divided", "measured", "score", "score_error", "units", "leaked", "given", "acquired", "unusable",
         "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all", "clusters",
         "owned", "matches", "matches_in_all", "matched_payees", "matched_payees_in_all", "together", "linked", "claims",
-        "by_lot", "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
+        "drawn", "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
@@ -22,7 +23,7 @@ from datamarket_gym.errors import DataMarketError
 
 COMMANDS = {
     "Explore": {
-        "explore": ("explore", "Open markets, thresholds, results and payout runs in a browser."),
+        "explore": ("explore", "Open markets, thresholds, results and payout runs in a browser.")
     },
     "Pay for data": {
         "intake": ("intake", "Log which units arrive, from whom and when."),
@@ -47,9 +48,7 @@ COMMANDS = {
         "embed": ("embeddings", "Embed texts or images by a frozen encoder."),
         "baselines": ("experiments", "Install other data-valuation libraries to compare with."),
     },
-    "Enter the benchmark": {
-        "benchmark": ("benchmark", "Evaluate on DataMarket-v1, and rank results."),
-    },
+    "Enter the benchmark": {"benchmark": ("benchmark", "Evaluate on DataMarket-v1, and rank results.")},
 }
 """By panel and command: the module that has it under its name (``list_`` for list), and its help in a line."""
 
@@ -141,7 +140,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _callback(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     load: terminal.Load = None,
 ) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich import table as rich
 from rich.console import Console
 from rich.markup import escape
+from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.analysis.redteam import AuditReport, market_state
@@ -39,46 +39,44 @@ from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracl
 @terminal.with_payout_settings(("learner", "files.scores", "checks", "power", *terminal.TABLES))
 def audit(
     submission: Annotated[
-        str, typer.Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
+        str, Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
     ],
     validation: Annotated[
-        str, typer.Option(help="Table of validation rows, on which units are valued, as for `pay`.")
+        str, Option(help="Table of validation rows, on which units are valued, as for `pay`.")
     ],
     settings: dict[str, Any],
     reference: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Further honest units on which `recommended` measures its similarity threshold, as for `pay`."
         ),
     ] = None,
     intake: terminal.Intake = None,
     config: terminal.Config = None,
     mechanism: Annotated[
-        str, typer.Option(help="The mechanism that would pay; see: datamarket list mechanism.")
+        str, Option(help="The mechanism that would pay; see: datamarket list mechanism.")
     ] = "recommended",
     empty: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="What no data at all is worth: chance (accuracy over chance; if left out) or none (accuracy over 0). "
             "Coverage always counts from 0."
         ),
     ] = None,
     knowledge: Annotated[
-        float, typer.Option(help="Share of the others' units that an attacker sees, from 0 to 1.")
+        float, Option(help="Share of the others' units that an attacker sees, from 0 to 1.")
     ] = 1.0,
     providers: Annotated[
-        int | None,
-        typer.Option(help="How many providers attack, drawn at random; all if left out.", min=1),
+        int | None, Option(help="How many providers attack, drawn at random; all if left out.", min=1)
     ] = None,
     only: Annotated[
-        str | None,
-        typer.Option(help="Only these attacks: names separated by commas, * allowed."),
+        str | None, Option(help="Only these attacks: names separated by commas, * allowed.")
     ] = None,
     stop_at: Annotated[
-        float, typer.Option(help="An attack with a gain of at most this counts as stopped.", min=1.0)
+        float, Option(help="An attack with a gain of at most this counts as stopped.", min=1.0)
     ] = 1.05,
-    seed: Annotated[int, typer.Option(help="Seed of the attackers' random choices.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("runs/audit"),
+    seed: Annotated[int, Option(help="Seed of the attackers' random choices.", min=0)] = 0,
+    out: Annotated[Path, Option(help="Folder for the report.")] = Path("runs/audit"),
     jobs: terminal.Jobs = 0,
     cluster: terminal.Cluster = "",
     device: terminal.BlockDevice = "cpu",

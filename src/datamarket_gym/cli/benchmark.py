@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.benchmark.leaderboard import Board, board_of
 from datamarket_gym.benchmark.leaderboard import leaderboard as rank
-from datamarket_gym.benchmark.leaderboard_pages import Section, html_page, markdown_page, sections
+from datamarket_gym.benchmark.leaderboard_pages import html_page, markdown_page, sections
 from datamarket_gym.benchmark.runner import submit as play
 from datamarket_gym.benchmark.submissions import BenchmarkEntry
 from datamarket_gym.benchmark.suite import make_key, private, public
@@ -26,9 +25,7 @@ from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.parallel import available_cores
 from datamarket_gym.execution.progress import shown_on_stderr
 
-_WIDE = 130
-"""Columns of a terminal from which on standard errors and costs are shown."""
-_COSTS = 2  # the last columns of a table of mechanisms
+_WIDE = 130  # columns of a terminal from which on submissions are rows of a table
 
 benchmark = typer.Typer(
     no_args_is_help=True,
@@ -58,7 +55,7 @@ def suite() -> None:
 
 
 @benchmark.command("key")
-def key(file: Annotated[Path, typer.Argument(help="File of the key.")]) -> None:
+def key(file: Annotated[Path, Argument(help="File of the key.")]) -> None:
     """Make a private key, which draws markets that nobody else can prepare for."""
     made = make_key(file)
     typer.echo(f"{file}: keep it secret. Bundles that use it carry {made.commitment}")
@@ -67,35 +64,30 @@ def key(file: Annotated[Path, typer.Argument(help="File of the key.")]) -> None:
 @benchmark.command("submit")
 def submit(
     spec: Annotated[
-        str | None,
-        typer.Argument(help="A mechanism, by name (see: datamarket list mechanism) or as JSON."),
+        str | None, Argument(help="A mechanism, by name (see: datamarket list mechanism) or as JSON.")
     ] = None,
     program: Annotated[
         str,
-        typer.Option(
+        Option(
             "--command",
             help="Instead of SPEC, a program that speaks the file protocol (docs/protocol.md).",
         ),
     ] = "",
     attack: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Instead of SPEC, an attack, for the attack track; {0.5} is noise in standard deviations."
         ),
     ] = "",
-    checks: Annotated[int, typer.Option(help="Units of each payee that are spot-checked.", min=0)] = 0,
-    name: Annotated[str, typer.Option(help="Its name on the leaderboard.")] = "",
-    authors: Annotated[str, typer.Option(help="Who submits it.")] = "",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the result; bundles/NAME if left out.")
-    ] = None,
+    checks: Annotated[int, Option(help="Units of each payee that are spot-checked.", min=0)] = 0,
+    name: Annotated[str, Option(help="Its name on the leaderboard.")] = "",
+    authors: Annotated[str, Option(help="Who submits it.")] = "",
+    out: Annotated[Path | None, Option(help="Folder of the result; bundles/NAME if left out.")] = None,
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Run one market only, as a test; such a result is not ranked."),
+        bool, Option("--quick", help="Run one market only, as a test; such a result is not ranked.")
     ] = False,
     private_key: Annotated[
-        Path | None,
-        typer.Option(help="Private key for further markets (see: datamarket benchmark key)."),
+        Path | None, Option(help="Private key for further markets (see: datamarket benchmark key).")
     ] = None,
     jobs: Jobs = 0,
     load: Load = None,
@@ -131,19 +123,16 @@ def submit(
 
 @benchmark.command("leaderboard")
 def leaderboard(
-    bundles: Annotated[Path, typer.Argument(help="Folder of bundles, one folder each.")],
+    bundles: Annotated[Path, Argument(help="Folder of bundles, one folder each.")],
     out: Annotated[
-        list[Path] | None,
-        typer.Option(help="Also write a page: FILE.html or FILE.md; repeatable."),
+        list[Path] | None, Option(help="Also write a page: FILE.html or FILE.md; repeatable.")
     ] = None,
     recompute: Annotated[
         int,
-        typer.Option(
-            help="Run this many markets of each bundle again, drawn at random, and compare.", min=0
-        ),
+        Option(help="Run this many markets of each bundle again, drawn at random, and compare.", min=0),
     ] = 0,
     private_key: Annotated[
-        list[Path] | None, typer.Option(help="Private key, to run its markets again; repeatable.")
+        list[Path] | None, Option(help="Private key, to run its markets again; repeatable.")
     ] = None,
     load: Load = None,
 ) -> None:
@@ -167,17 +156,19 @@ def leaderboard(
 
 
 def _print_board(board: Board) -> None:
-    console = Console()
-    wide = console.width >= _WIDE
+    wide = Console().width >= _WIDE
     for section in sections(board):
         say(f"{board.suite.name}: {section.title}", "bold")
-        if section.track == "attack" and not wide:
-            for line in section.lines:  # too many mechanisms to stand beside one another
-                gains = zip(section.heads, line.cells, strict=True)
-                say(f"{line.place} {line.name}: {'; '.join(f'{head} {cell}' for head, cell in gains)}")
-        else:
-            console.print(_table(section, wide), "")
+        if wide:
+            table = make_list("", "submission", *section.heads)
+            for column in table.columns[2:]:
+                column.justify = "right"
+            print_rows(table, [(str(line.place), line.name, *line.cells) for line in section.lines])
+            say("")
         for line in section.lines:
+            if not wide:
+                scores = zip(section.heads, line.cells, strict=True)
+                say(f"{line.place} {line.name}: {'; '.join(f'{head} {cell}' for head, cell in scores)}")
             if line.what != line.name:
                 say(f"{line.name} is {line.what}", "dim")
         for text in dict.fromkeys(line.checked for line in section.lines):
@@ -185,16 +176,3 @@ def _print_board(board: Board) -> None:
             say(f"{text}: {names}", "dim")
     for each in board.refused:
         say(f"not ranked, {each.folder}: {each.why}", "red")
-
-
-def _table(section: Section, wide: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", justify="right")
-    table.add_column("submission", overflow="fold", min_width=12)
-    shown = len(section.heads) - (0 if wide else _COSTS)
-    for head in section.heads[:shown]:
-        table.add_column(head, justify="right", overflow="fold")
-    for line in section.lines:
-        cells = line.cells if wide else [each.split(" ± ")[0] for each in line.cells]
-        table.add_row(str(line.place), Text(line.name), *cells[:shown])
-    return table

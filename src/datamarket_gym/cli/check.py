@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import FEW, WARNING, say, say_more
@@ -70,9 +71,7 @@ def plan(run: terminal.RunFolder, settings: dict[str, Any], by: terminal.By = No
 @terminal.with_moved_inputs
 def draw(
     run: terminal.RunFolder,
-    beacon: Annotated[
-        str, typer.Option(help="The public random number that was announced with the plan.")
-    ],
+    beacon: Annotated[str, Option(help="The public random number that was announced with the plan.")],
     moved: dict[str, Any],
     by: terminal.By = None,
 ) -> None:
@@ -113,17 +112,15 @@ def record(
     run: terminal.RunFolder,
     outcomes: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Table with the columns number (or unit), outcome (genuine, false or unanswered), note and by."
         ),
     ],
-    correct: Annotated[
-        bool, typer.Option("--correct", help="Replace earlier answers that differ.")
-    ] = False,
-    one_look: Annotated[
+    correct: Annotated[bool, Option("--correct", help="Replace earlier answers that differ.")] = False,
+    check_once: Annotated[
         bool,
-        typer.Option(
-            "--one-look",
+        Option(
+            "--check-once",
             help="Check a unit that was drawn twice only once; the certificate says so, and leaves more to gain.",
         ),
     ] = False,
@@ -131,7 +128,7 @@ def record(
 ) -> None:
     """Record the outcomes of checks. May be repeated until all are answered; the ledger keeps every answer."""
     with as_files({"outcomes": outcomes}) as tables:
-        answers = record_answers(run, tables["outcomes"], correct, by, one_look)
+        answers = record_answers(run, tables["outcomes"], correct, by, check_once)
     counts = [f"{answers.count(word):,} {word}" for word in ("genuine", "false", "unanswered")]
     if answers.not_made:
         counts.append(f"{answers.not_made:,} second checks not made")
@@ -151,16 +148,15 @@ def record(
 def settle(
     run: terminal.RunFolder,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a new draft; needed if a payee failed or was not checked."),
+        Path | None, Option(help="Folder of a new draft; needed if a payee failed or was not checked.")
     ] = None,
     unanswered: Annotated[
         Literal["wait", "false"],
-        typer.Option(help="Checks without an answer: wait for it, or treat the units as false."),
+        Option(help="Checks without an answer: wait for it, or treat the units as false."),
     ] = "wait",
     forfeited: Annotated[
         Literal["divide", "keep"],
-        typer.Option(
+        Option(
             help="Payments of payees who failed or were not checked: keep them, so that nobody gains from a name that "
             "is made to fail, or divide them among the others."
         ),

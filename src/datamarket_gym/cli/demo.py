@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Option
 
 from datamarket_gym.analysis.metrics import ROUNDING, clearly_paid, provider_totals
 from datamarket_gym.analysis.spot_checks import CheckedAttack
@@ -71,9 +71,9 @@ Payments = dict[tuple[str, bool], dict[str, float]]
 
 def demo(
     attack: Annotated[
-        str, typer.Option(help="Attack whose payments are shown for each provider.")
+        str, Option(help="Attack whose payments are shown for each provider.")
     ] = "near_duplicate_2x_sybils",
-    seeds: Annotated[int, typer.Option(help="Markets over which gains are averaged.", min=1)] = 5,
+    seeds: Annotated[int, Option(help="Markets over which gains are averaged.", min=1)] = 5,
 ) -> None:
     """Pay a small simulated market with and without an attacker: by Shapley value, and by the recommended mechanism."""
     chosen = written(ATTACKS.create(attack))
@@ -106,11 +106,7 @@ def demo(
 
 
 def _pay_attacked(
-    name: str,
-    market: ProviderMarket,
-    scheme: Scheme,
-    oracle: UtilityOracle,
-    honest: dict[str, float],
+    name: str, market: ProviderMarket, scheme: Scheme, oracle: UtilityOracle, honest: dict[str, float]
 ) -> dict[str, float]:
     """Pay each provider while the first one attacks; with checks, the attacker's expected payment."""
     attacked = ATTACKS.create(name).apply(0, market.state)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich import table as rich
 from rich.console import Console
 from rich.markup import escape
+from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import say
@@ -46,32 +46,30 @@ _SIMULATION = dict(settings_of(ThetaCheck))
 def embed(
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="A domain (cifar10, stl10, agnews, imdb), a table with a column 'text', or a folder of images (one "
             "sub-folder per class)."
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write (.npz or .parquet); for a domain, one in the user's cache."),
+        Option(help="File to write (.npz or .parquet); for a domain, one in the user's cache."),
     ] = None,
     encoder: Annotated[
         str,
-        typer.Option(
+        Option(
             help="The encoder (see: datamarket list encoder); minilm for texts and resnet18 for images if left out."
         ),
     ] = "",
-    device: Annotated[
-        str, typer.Option(help="Where the encoder runs: cpu, cuda, numpy or auto.")
-    ] = "auto",
+    device: Annotated[str, Option(help="Where the encoder runs: cpu, cuda, numpy or auto.")] = "auto",
     limit: Annotated[
-        int, typer.Option(help="Embed only this many units, the first of the source; 0: all.", min=0)
+        int, Option(help="Embed only this many units, the first of the source; 0: all.", min=0)
     ] = 0,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out what cannot be embedded, and print how much.")
+        bool, Option("--skip-bad", help="Leave out what cannot be embedded, and print how much.")
     ] = False,
     if_missing: Annotated[
-        bool, typer.Option("--if-missing", help="Do nothing if the embeddings exist.")
+        bool, Option("--if-missing", help="Do nothing if the embeddings exist.")
     ] = False,
     data: terminal.Data = None,
 ) -> None:
@@ -156,17 +154,17 @@ def _rows(corpus: Corpus, rows: NDArray[np.int64]) -> Corpus:
 def theta(
     embeddings: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Embeddings (.npz, .npy, or a table with a column 'embedding' or 'features' as for `pay`), or a "
             "domain: cifar10, stl10, agnews, imdb."
         ),
     ],
     settings: dict[str, Any],
     json_: Annotated[
-        Path | None, typer.Option("--json", help="Write all that was measured to this file.")
+        Path | None, Option("--json", help="Write all that was measured to this file.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the measured curve and bounds (.png, .svg or .pdf).")
+        Path | None, Option(help="Draw the measured curve and bounds (.png, .svg or .pdf).")
     ] = None,
     data: terminal.Data = None,
     config: terminal.Config = None,

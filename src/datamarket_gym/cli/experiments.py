@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.benchmark.baselines.environments import (
@@ -63,35 +64,33 @@ from datamarket_gym.registry import HOMES, broken_plugins, components, describe,
 DEVICES = ("cpu", "cuda", "auto")
 
 
-Seeds = Annotated[
-    int | None, typer.Option(help="How many seeds; as the experiment says if left out.", min=1)
-]
+Seeds = Annotated[int | None, Option(help="How many seeds; as the experiment says if left out.", min=1)]
 
 
 def run(
     experiment: Annotated[
-        str, typer.Argument(help="An experiment (see: datamarket list experiment), or a TOML file.")
+        str, Argument(help="An experiment (see: datamarket list experiment), or a TOML file.")
     ],
     seeds: Seeds = None,
     first_seed: Annotated[
-        int | None, typer.Option(help="The first seed; as the experiment says if left out.", min=0)
+        int | None, Option(help="The first seed; as the experiment says if left out.", min=0)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; runs/EXPERIMENT if left out.")
+        Path | None, Option(help="Folder for the results; runs/EXPERIMENT if left out.")
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(help="Only these attacks or mechanisms: names separated by commas, * allowed."),
+        Option(help="Only these attacks or mechanisms: names separated by commas, * allowed."),
     ] = None,
     jobs: Jobs = 0,
     device: Device = "cpu",
     cluster: Cluster = "",
     cache: Annotated[
         Path | None,
-        typer.Option(help="File of the utility cache: values computed once, for this and later runs."),
+        Option(help="File of the utility cache: values computed once, for this and later runs."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also print the tables that the paper does not have.")
+        bool, Option("--all", help="Also print the tables that the paper does not have.")
     ] = False,
     data: Data = None,
     load: Load = None,
@@ -167,11 +166,9 @@ def _wrap(text: str, width: int) -> str:
 
 
 def suite(
-    name: Annotated[
-        str, typer.Argument(metavar="SUITE", help="A suite of experiments, such as synthetic.")
-    ],
+    name: Annotated[str, Argument(metavar="SUITE", help="A suite of experiments, such as synthetic.")],
     seeds: Seeds = None,
-    out: Annotated[Path, typer.Option(help="Folder for the runs, one folder each.")] = Path("runs"),
+    out: Annotated[Path, Option(help="Folder for the runs, one folder each.")] = Path("runs"),
     jobs: Jobs = 0,
     device: Device = "cpu",
     cluster: Cluster = "",
@@ -203,11 +200,11 @@ def members(suite: str, device: str) -> list[ExperimentSpec]:
 def results(
     runs: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             help="Folder of runs whose results are added; without it the pages are only rewritten."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The front page to write.")] = Path("docs/results.md"),
+    out: Annotated[Path, Option(help="The front page to write.")] = Path("docs/results.md"),
 ) -> None:
     """Write the pages of results: a front page, and for each experiment all tables beside the paper's numbers.
 
@@ -227,14 +224,14 @@ def results(
 def figures(
     folder: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="RESULTS",
             help="Folder of a run, of several runs, or of compact results (see: datamarket results).",
         ),
     ] = Path("docs/results"),
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Folder for the figures; if left out, that of the run, and docs/figures for compact results."
         ),
     ] = None,
@@ -267,7 +264,7 @@ def figures(
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="One kind of component, such as attack or utility.")
+        str | None, Argument(help="One kind of component, such as attack or utility.")
     ] = None,
     load: Load = None,
 ) -> None:
@@ -313,12 +310,9 @@ def list_baselines() -> None:
 
 @baselines.command("install")
 def install_baselines(
-    names: Annotated[
-        list[str], typer.Argument(help="Libraries to install (see: datamarket baselines list).")
-    ],
+    names: Annotated[list[str], Argument(help="Libraries to install (see: datamarket baselines list).")],
     python: Annotated[
-        Path | None,
-        typer.Option(help="Python of the environment; a Python that is new enough if left out."),
+        Path | None, Option(help="Python of the environment; a Python that is new enough if left out.")
     ] = None,
 ) -> None:
     """Install other libraries, each in a new environment.

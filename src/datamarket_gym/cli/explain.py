@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Option
 
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import FEW, say, say_more
@@ -41,18 +42,18 @@ from datamarket_gym.payout.statements.record import MOST_MATCHES, Explanation
 def explain(
     run: terminal.RunFolder,
     moved: dict[str, Any],
-    payee: Annotated[str | None, typer.Option(help="Whose payment to explain.")] = None,
+    payee: Annotated[str | None, Option(help="Whose payment to explain.")] = None,
     as_json: terminal.AsJson = False,
     what_if: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--what-if",
             help="Also pay again without the matches of this payee's units; reads the run's inputs and takes time.",
         ),
     ] = False,
     needs: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--needs",
             help="Also print the validation rows that its units cover, with their content; without --payee, the rows "
             "that are covered least. They are secret: for the operator alone.",
@@ -60,7 +61,7 @@ def explain(
     ] = False,
     against: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Folder of another run, such as last month's: print each payee's payment in both, and which settings "
             "and inputs differ; with --payee, of that one alone."
         ),

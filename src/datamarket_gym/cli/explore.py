@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.cli.terminal import Data, Load
@@ -15,7 +16,7 @@ from datamarket_gym.execution.parallel import available_cores
 def explore(
     named: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[RUN | RESULTS | LEDGER | FOLDER]...",
             help="What to show: payout runs, folders of runs, results of experiments, ledgers (file or address), and "
             "folders of tables. No file elsewhere is opened. Without any, the market and the threshold alone.",
@@ -23,38 +24,35 @@ def explore(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            help="Port; the first free one from 8765 if left out, 0 for any.", min=0, max=65535
-        ),
+        Option(help="Port; the first free one from 8765 if left out, 0 for any.", min=0, max=65535),
     ] = None,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+        bool, Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
     host: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Address to listen on. With any but this machine's own, every page asks for the token. Traffic is not "
             "encrypted: put a proxy with TLS in front, or use a tunnel."
         ),
     ] = "127.0.0.1",
     name: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Another host name of the explorer, such as market.example, or the address of a proxy in front, such "
             "as https://market.example; repeatable. Every page then asks for the token."
         ),
     ] = None,
     token: Annotated[
-        bool, typer.Option("--token", help="Always ask for the token: for machines with several users.")
+        bool, Option("--token", help="Always ask for the token: for machines with several users.")
     ] = False,
     workers: Annotated[
-        int, typer.Option(help="Processes that compute for the pages; 0 uses every core.", min=0)
+        int, Option(help="Processes that compute for the pages; 0 uses every core.", min=0)
     ] = 0,
     uploads: Annotated[
-        Path | None,
-        typer.Option(help="Folder for uploads and dry runs; deleted at the end if left out."),
+        Path | None, Option(help="Folder for uploads and dry runs; deleted at the end if left out.")
     ] = None,
-    upload_limit: Annotated[int, typer.Option(help="Largest upload, in MiB.", min=1)] = 256,
+    upload_limit: Annotated[int, Option(help="Largest upload, in MiB.", min=1)] = 256,
     data: Data = None,
     load: Load = None,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import make_table, print_checks, print_rows, say
@@ -40,15 +41,12 @@ intake = typer.Typer(
 )
 Log = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="LEDGER", help="The log (file or address): the market's ledger, or one of its own."
     ),
 ]
 PayeeColumn = Annotated[
-    str,
-    typer.Option(
-        help="Column of the batch with the payee, if there is one; --payee must agree with it."
-    ),
+    str, Option(help="Column of the batch with the payee, if there is one; --payee must agree with it.")
 ]
 
 
@@ -71,17 +69,17 @@ def add(
     where: Log,
     batch: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Table of one submitter's units, in any format of `pay`, or a folder identity/label/image."
         ),
     ],
     settings: dict[str, Any],
     payee: Annotated[
-        str | None, typer.Option(help="Whose units they are; as in the batch's column if left out.")
+        str | None, Option(help="Whose units they are; as in the batch's column if left out.")
     ] = None,
     payee_column: PayeeColumn = "identity",
     receipt: Annotated[
-        Path | None, typer.Option(help="File of the receipt; beside the batch if left out.")
+        Path | None, Option(help="File of the receipt; beside the batch if left out.")
     ] = None,
     by: terminal.By = None,
 ) -> None:
@@ -107,17 +105,16 @@ def add(
 @intake.command("check")
 @terminal.with_payout_settings(terminal.BATCH)
 def check(
-    receipt: Annotated[Path, typer.Argument(help="File of the receipt.")],
+    receipt: Annotated[Path, Argument(help="File of the receipt.")],
     settings: dict[str, Any],
     ledger: Annotated[
-        str | None, typer.Option(help="The log that must have the batch (file or address).")
+        str | None, Option(help="The log that must have the batch (file or address).")
     ] = None,
     checkpoints: terminal.Checkpoints = None,
     unit_in: Annotated[
-        str | None,
-        typer.Option(help="A batch, to check that the receipt is for it, and for --unit."),
+        str | None, Option(help="A batch, to check that the receipt is for it, and for --unit.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Id of a unit that the batch must hold.")] = None,
+    unit: Annotated[str | None, Option(help="Id of a unit that the batch must hold.")] = None,
     payee_column: PayeeColumn = "identity",
 ) -> None:
     """Verify a receipt; the exit code is 1 if a check fails.
@@ -153,10 +150,8 @@ def check(
 @intake.command("receipt")
 def receipt_(
     where: Log,
-    entry: Annotated[
-        int, typer.Option(help="Number of the batch's entry (see: datamarket intake show).")
-    ],
-    out: Annotated[Path, typer.Option(help="File of the receipt.")],
+    entry: Annotated[int, Option(help="Number of the batch's entry (see: datamarket intake show).")],
+    out: Annotated[Path, Option(help="File of the receipt.")],
 ) -> None:
     """Write the receipt of a batch again."""
     log = ledger_at(where)
@@ -173,10 +168,7 @@ def show(where: Log) -> None:
     log = ledger_at(where)
     accounts = log.accounts()
     entries = accounts.received
-    say(
-        f"{log.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.tip}",
-        whole=True,
-    )
+    say(f"{log.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.tip}", whole=True)
     table = _table("entry", "time (UTC)", "payee", "batch", "units", "sha256")
     print_rows(
         table,

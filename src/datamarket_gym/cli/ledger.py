@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import (
@@ -60,16 +61,16 @@ ledger = typer.Typer(
     no_args_is_help=True,
     help="The market's ledger: every run, payment, balance and correction, as one chain of transactions.",
 )
-Batch = Annotated[str, typer.Option(help="Id of the batch, as export and ledger show print it.")]
-Reference = Annotated[str, typer.Option(help="What identifies the payment, such as a transfer number.")]
-PartAmount = Annotated[str | None, typer.Option(help="How much of the balance; all if left out.")]
+Batch = Annotated[str, Option(help="Id of the batch, as export and ledger show print it.")]
+Reference = Annotated[str, Option(help="What identifies the payment, such as a transfer number.")]
+PartAmount = Annotated[str | None, Option(help="How much of the balance; all if left out.")]
 
 
 @ledger.command("show")
 def show(
     where: terminal.Ledger,
     entries: Annotated[
-        int, typer.Option(min=0, help="Also show this many of the last entries of the ledger.")
+        int, Option(min=0, help="Also show this many of the last entries of the ledger.")
     ] = 0,
 ) -> None:
     """Show runs, balances, and what is owed, ordered and held; of the folder of a run, its state and history."""
@@ -168,7 +169,7 @@ def approve(
     by: terminal.By = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="WARNING",
             help="Name of a warning that you have looked at and accept; repeatable. A run is approved only if all of "
             "its warnings are accepted.",
@@ -202,10 +203,9 @@ def paid(run: terminal.RunFolder, reference: Reference, by: terminal.By = None) 
 @ledger.command("rules")
 def rules(
     where: terminal.Ledger,
-    approvals: Annotated[int | None, typer.Option(help="How many people must approve a run.")] = None,
+    approvals: Annotated[int | None, Option(help="How many people must approve a run.")] = None,
     least: Annotated[
-        str | None,
-        typer.Option(help="The least amount that is sent to a payee; less waits and adds up."),
+        str | None, Option(help="The least amount that is sent to a payee; less waits and adds up.")
     ] = None,
     currency: terminal.Currency = "",
     by: terminal.By = None,
@@ -221,9 +221,9 @@ def rules(
 def correct(
     where: terminal.Ledger,
     payee: terminal.Payee,
-    amount: Annotated[str, typer.Option(help="How much more is owed, such as 12.50; below zero: less.")],
+    amount: Annotated[str, Option(help="How much more is owed, such as 12.50; below zero: less.")],
     of: Annotated[
-        int, typer.Option(help="Number of the entry that is corrected (see: datamarket statements).")
+        int, Option(help="Number of the entry that is corrected (see: datamarket statements).")
     ],
     why: terminal.Why,
     by: terminal.By = None,
@@ -236,7 +236,7 @@ def correct(
 def fee(
     where: terminal.Ledger,
     payee: terminal.Payee,
-    amount: Annotated[str, typer.Option(help="The fee, such as 2.50.")],
+    amount: Annotated[str, Option(help="The fee, such as 2.50.")],
     why: terminal.Why,
     currency: terminal.Currency = "",
     by: terminal.By = None,
@@ -282,8 +282,7 @@ def bounced(
     payee: terminal.Payee,
     why: terminal.Why,
     of: Annotated[
-        int | None,
-        typer.Option(help="Number of the entry that sent it; the payee's last one if left out."),
+        int | None, Option(help="Number of the entry that sent it; the payee's last one if left out.")
     ] = None,
     by: terminal.By = None,
 ) -> None:
@@ -325,8 +324,7 @@ def write_off(
 def checkpoint(
     where: terminal.Ledger,
     checkpoints: Annotated[
-        Path | None,
-        typer.Option(help="File to append the line to; keep it apart from the ledger."),
+        Path | None, Option(help="File to append the line to; keep it apart from the ledger.")
     ] = None,
 ) -> None:
     """Print the ledger's tip hash, to be given to others: entries up to there can then no longer be changed."""
@@ -341,7 +339,7 @@ def checkpoint(
 def attach(
     run: terminal.RunFolder,
     where: Annotated[
-        str, typer.Argument(metavar="LEDGER", help="The ledger's file or address, as it is now.")
+        str, Argument(metavar="LEDGER", help="The ledger's file or address, as it is now.")
     ],
 ) -> None:
     """Record in a run's folder where its ledger is, after either was moved."""
@@ -357,41 +355,39 @@ def _print_entered(entry: LedgerEntry) -> None:
 def export(
     where: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="LEDGER",
             help="The ledger (file or address), or the folder of a run, for the payees of that run alone.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File to write.")],
+    out: Annotated[Path, Option(help="File to write.")],
     accounts: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally "
             "country and town. Not needed for csv."
         ),
     ] = None,
-    debtor: Annotated[
-        str | None, typer.Option("--from", help="Name of the account holder who pays.")
-    ] = None,
+    debtor: Annotated[str | None, Option("--from", help="Name of the account holder who pays.")] = None,
     debtor_account: Annotated[
         str | None,
-        typer.Option("--from-account", help="IBAN of the paying account; or a number, with --from-bic."),
+        Option("--from-account", help="IBAN of the paying account; or a number, with --from-bic."),
     ] = None,
-    debtor_bic: Annotated[str | None, typer.Option("--from-bic", help="BIC of the paying bank.")] = None,
+    debtor_bic: Annotated[str | None, Option("--from-bic", help="BIC of the paying bank.")] = None,
     debtor_country: Annotated[
-        str | None, typer.Option("--from-country", help="Country of the payer, two letters.")
+        str | None, Option("--from-country", help="Country of the payer, two letters.")
     ] = None,
-    debtor_town: Annotated[str | None, typer.Option("--from-town", help="Town of the payer.")] = None,
+    debtor_town: Annotated[str | None, Option("--from-town", help="Town of the payer.")] = None,
     run: Annotated[
         str | None,
-        typer.Option(help="Pay the payees of this run alone: its folder, or its id in ledger show."),
+        Option(help="Pay the payees of this run alone: its folder, or its id in ledger show."),
     ] = None,
     currency: terminal.Currency = "",
     on: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Day of payment; today if left out.")
+        datetime | None, Option(formats=["%Y-%m-%d"], help="Day of payment; today if left out.")
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", help="pain.001 (ISO 20022 XML, pain.001.001.09) or csv.")
+        str, Option("--format", help="pain.001 (ISO 20022 XML, pain.001.001.09) or csv.")
     ] = "pain.001",
     by: terminal.By = None,
 ) -> None:
@@ -432,23 +428,21 @@ def export(
 dispute = typer.Typer(
     no_args_is_help=True, help="A payee says that a run is wrong: enter the dispute, and decide it."
 )
-Number = Annotated[int, typer.Option(help="Number of the dispute (see: dispute list).", min=1)]
+Number = Annotated[int, Option(help="Number of the dispute (see: dispute list).", min=1)]
 
 
 @dispute.command("open")
 def open_dispute(
     run: terminal.RunFolder,
-    payee: Annotated[str, typer.Option(help="Who disputes the run: a payee of it.")],
-    about: Annotated[str, typer.Option(help="What is wrong, in the payee's words.")],
+    payee: Annotated[str, Option(help="Who disputes the run: a payee of it.")],
+    about: Annotated[str, Option(help="What is wrong, in the payee's words.")],
     unit: Annotated[
-        list[str] | None, typer.Option(help="A unit that the dispute is about; repeatable.")
+        list[str] | None, Option(help="A unit that the dispute is about; repeatable.")
     ] = None,
-    against: Annotated[str, typer.Option(help="Another payee whom the dispute is about.")] = "",
-    hold: Annotated[
-        bool, typer.Option("--hold", help="Send the payee nothing until it is decided.")
-    ] = False,
+    against: Annotated[str, Option(help="Another payee whom the dispute is about.")] = "",
+    hold: Annotated[bool, Option("--hold", help="Send the payee nothing until it is decided.")] = False,
     hold_against: Annotated[
-        bool, typer.Option("--hold-against", help="Send the other payee nothing until it is decided.")
+        bool, Option("--hold-against", help="Send the other payee nothing until it is decided.")
     ] = False,
     by: terminal.By = None,
 ) -> None:
@@ -467,34 +461,29 @@ def open_dispute(
 def resolve(
     where: terminal.Ledger,
     number: Number,
-    outcome: Annotated[
-        Literal["upheld", "rejected", "withdrawn"], typer.Option(help="What was decided.")
-    ],
+    outcome: Annotated[Literal["upheld", "rejected", "withdrawn"], Option(help="What was decided.")],
     why: terminal.Why,
     correction: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="Owe the payee this much more, in the run's currency.")
+        str, Option(metavar="AMOUNT", help="Owe the payee this much more, in the run's currency.")
     ] = "",
     taken_from: Annotated[
-        str,
-        typer.Option("--from", help="The payee who is owed that much less; the market if left out."),
+        str, Option("--from", help="The payee who is owed that much less; the market if left out.")
     ] = "",
     separate: Annotated[
         list[str] | None,
-        typer.Option(metavar="UNIT", help="Match this unit with no other in later runs; repeatable."),
+        Option(metavar="UNIT", help="Match this unit with no other in later runs; repeatable."),
     ] = None,
     separate_payee: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Pay this name apart from others in later runs; repeatable."),
+        Option(metavar="NAME", help="Pay this name apart from others in later runs; repeatable."),
     ] = None,
     join: Annotated[
         list[str] | None,
-        typer.Option(metavar="UNIT", help="Match these units in later runs; repeat it for each."),
+        Option(metavar="UNIT", help="Match these units in later runs; repeat it for each."),
     ] = None,
     join_payee: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Pay these names as one payee in later runs; repeat it for each."
-        ),
+        Option(metavar="NAME", help="Pay these names as one payee in later runs; repeat it for each."),
     ] = None,
     by: terminal.By = None,
 ) -> None:
@@ -526,7 +515,7 @@ def revoke(where: terminal.Ledger, number: Number, why: terminal.Why, by: termin
 @dispute.command("list")
 def list_disputes(
     where: terminal.Ledger,
-    only_open: Annotated[bool, typer.Option("--open", help="List undecided disputes only.")] = False,
+    only_open: Annotated[bool, Option("--open", help="List undecided disputes only.")] = False,
 ) -> None:
     """List the disputes of a ledger, what was decided, and what follows from it."""
     accounts = ledger_at(where).accounts()

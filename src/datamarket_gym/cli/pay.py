@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.cli import terminal
@@ -32,7 +33,7 @@ _EARLIER = "Earlier runs and the ledger"
 def pay(
     submissions: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Table of units (.parquet, .csv, .arrow, .jsonl, .xlsx#Sheet, 'duckdb:market.db#SELECT ...', "
             "'postgresql://user@host/db#SELECT ...'), or a folder identity/label/image, without labels "
             "identity/image. See docs/tables.md."
@@ -40,32 +41,31 @@ def pay(
     ],
     validation: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Table of validation rows, labelled if the units are, or a folder label/image (without labels a "
             "folder of images)."
         ),
     ],
     out: Annotated[
-        Path,
-        typer.Option(help="Folder of the run; the same command resumes a run that was interrupted."),
+        Path, Option(help="Folder of the run; the same command resumes a run that was interrupted.")
     ],
     settings: dict[str, Any],
     config: terminal.Config = None,
     reference: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Further honest units, in the form of the validation rows, on which the similarity threshold is "
             "measured instead: for fewer than 500 validation rows. They are neither paid nor scored on."
         ),
     ] = None,
     overrides: Annotated[
         Path | None,
-        typer.Option(help="TOML file of units or payees to separate or to join. See docs/payout.md."),
+        Option(help="TOML file of units or payees to separate or to join. See docs/payout.md."),
     ] = None,
     intake: terminal.Intake = None,
     ledger: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; "
             "ledger.sqlite beside the folder --out if left out. Balances in this currency are carried forward.",
             rich_help_panel=_EARLIER,
@@ -73,7 +73,7 @@ def pay(
     ] = None,
     prior: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             help="Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and "
             "new units are paid for what they add to it.",
             rich_help_panel=_EARLIER,
@@ -81,7 +81,7 @@ def pay(
     ] = None,
     reuse: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Folder of a run of most of these units, such as the one before late units came in. Its comparisons "
             "are not repeated. Results do not change.",
             rich_help_panel=_EARLIER,
@@ -155,14 +155,11 @@ def _print_payments(paid: PaidRequest) -> None:
 def verify(
     run: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN|LEDGER", help="Folder of a payout run, or a ledger (file or address)."
-        ),
+        Argument(metavar="RUN|LEDGER", help="Folder of a payout run, or a ledger (file or address)."),
     ],
     moved: dict[str, Any],
     recompute: Annotated[
-        bool,
-        typer.Option("--recompute", help="Compute every payment again from the inputs, and compare."),
+        bool, Option("--recompute", help="Compute every payment again from the inputs, and compare.")
     ] = False,
     checkpoints: terminal.Checkpoints = None,
 ) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from datamarket_gym.cli.terminal import WARNING, make_table, say
 from datamarket_gym.errors import ParameterError
@@ -48,24 +49,22 @@ _TEXTS = {"for", "approved on", "entered on", "run", "state", "entry", "day", "w
 def statements(
     where: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="RUN|LEDGER",
             help="Folder of a payout run, for pages about this run; or a ledger (file or address), for the account of "
             "--payee over all its runs.",
         ),
     ],
-    payee: Annotated[
-        str | None, typer.Option(help="For this payee alone; needed for an account.")
-    ] = None,
+    payee: Annotated[str | None, Option(help="For this payee alone; needed for an account.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
         ),
     ] = None,
     pseudonyms: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--pseudonyms",
             help="Call other payees A, B, ... and leave out the names of their units.",
             rich_help_panel=_PAGES,
@@ -73,13 +72,11 @@ def statements(
     ] = False,
     contact: Annotated[
         str | None,
-        typer.Option(
-            help="Whom a payee who disagrees should write to, and by when.", rich_help_panel=_PAGES
-        ),
+        Option(help="Whom a payee who disagrees should write to, and by when.", rich_help_panel=_PAGES),
     ] = None,
     since: Annotated[
         datetime.datetime | None,
-        typer.Option(
+        Option(
             "--from",
             formats=["%Y-%m-%d"],
             help="First day, such as 2026-01-01 (UTC).",
@@ -88,11 +85,11 @@ def statements(
     ] = None,
     until: Annotated[
         datetime.datetime | None,
-        typer.Option("--to", formats=["%Y-%m-%d"], help="Last day.", rich_help_panel=_ACCOUNT),
+        Option("--to", formats=["%Y-%m-%d"], help="Last day.", rich_help_panel=_ACCOUNT),
     ] = None,
     form: Annotated[
         Literal["text", "html", "csv"] | None,
-        typer.Option(
+        Option(
             "--format",
             help="Format; that of the ending of --out if left out, or text.",
             rich_help_panel=_ACCOUNT,

@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Option
 
 from datamarket_gym.execution.parallel import Compute, computing, device_named
 from datamarket_gym.registry import D, fault
@@ -29,66 +30,65 @@ WARNING = "bold red"
 FEW = 20
 """Rows that are shown of a long table."""
 
-Jobs = Annotated[int, typer.Option(help="Processes to use; 0 uses every core.", min=0)]
+Jobs = Annotated[int, Option(help="Processes to use; 0 uses every core.", min=0)]
 # Where a command computes. None of this is a setting of a run, and none changes a result.
 Cluster = Annotated[
     str,
-    typer.Option(
+    Option(
         help="Address of a dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute instead of this "
         "machine. Results do not change. See docs/cluster.md."
     ),
 ]
 Memory = Annotated[
     float,
-    typer.Option(
+    Option(
         help="Memory in GiB for intermediate results, besides two copies of the units. Results do not change. "
         "See docs/scale.md."
     ),
 ]
 MEMORY = Compute().memory
 BlockDevice = Annotated[
-    str,
-    typer.Option(help="Where units are compared: cpu, cuda or auto. Payments do not change by a cent."),
+    str, Option(help="Where units are compared: cpu, cuda or auto. Payments do not change by a cent.")
 ]
-Device = Annotated[str, typer.Option(help="Where models are fitted: cpu, cuda or auto.")]
+Device = Annotated[str, Option(help="Where models are fitted: cpu, cuda or auto.")]
 Data = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         help="Folder of data sets and encoder weights; DATAMARKET_DATA if left out. See docs/real-domains.md."
     ),
 ]
 Load = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         help="Python file that registers components of your own. Repeatable; see docs/plug-points.md."
     ),
 ]
 Config = Annotated[
-    Path | None, typer.Option(help="TOML file with settings of `pay`; options take precedence.")
+    Path | None, Option(help="TOML file with settings of `pay`; options take precedence.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a payout run.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder of a payout run.")]
 Ledger = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="LEDGER", help="The ledger: its file, its address, or the folder of a run entered in it."
     ),
 ]
-Payee = Annotated[str, typer.Option(help="The payee's name, as in payments.csv.")]
-By = Annotated[str | None, typer.Option(help="Your name, for the ledger; the user's name if left out.")]
-Why = Annotated[str, typer.Option(help="The reason, which the ledger keeps.")]
+Payee = Annotated[str, Option(help="The payee's name, as in payments.csv.")]
+By = Annotated[str | None, Option(help="Your name, for the ledger; the user's name if left out.")]
+Why = Annotated[str, Option(help="The reason, which the ledger keeps.")]
 Currency = Annotated[
-    str, typer.Option(help="Three letters, such as EUR; needed if the ledger has several currencies.")
+    str, Option(help="Three letters, such as EUR; needed if the ledger has several currencies.")
 ]
 Checkpoints = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--checkpoints", help="File of checkpoints of the ledger (see: datamarket ledger checkpoint)."
     ),
 ]
 Intake = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Ledger with your intake log. Submission times are then those of the log, not of the table; units that "
         "the log does not have are refused. See: datamarket intake --help."
     ),
@@ -164,11 +164,11 @@ def with_payout_settings(names: Iterable[str]) -> Callable[[Callable[..., None]]
 def _option(setting: Setting) -> Any:
     flags = f"{setting.flag}/{setting.off}" if setting.kind is bool else setting.flag
     kind = list[str] if setting.kind is list else setting.kind
-    return Annotated[kind | None, typer.Option(flags, help=setting.help, rich_help_panel=setting.panel)]
+    return Annotated[kind | None, Option(flags, help=setting.help, rich_help_panel=setting.panel)]
 
 
 def _moved(kind: Any, what: str) -> Any:
-    return Annotated[kind, typer.Option(help=f"{what}, if moved since.", rich_help_panel="Moved inputs")]
+    return Annotated[kind, Option(help=f"{what}, if moved since.", rich_help_panel="Moved inputs")]
 
 
 with_moved_inputs = _add_options(

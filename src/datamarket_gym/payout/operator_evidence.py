@@ -36,9 +36,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
@@ -84,12 +82,6 @@ class Override(BaseModel):
         if self.action == "join" and len(set(self.units or self.identities)) < 2:
             raise ValueError("a join needs two different names")
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Runs are known by a hash of their overrides: those of a file are written as before there were disputes."""
-        data: dict[str, Any] = plain(self)
-        return data if self.dispute is not None else {k: v for k, v in data.items() if k != "dispute"}
 
     def without(self, units: frozenset[str]) -> Override:
         """The override without units that play no part."""

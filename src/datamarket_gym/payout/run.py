@@ -514,8 +514,8 @@ def read_nearest(folder: Path) -> NearestRows:
     outputs = read_manifest(folder)["outputs"]
     if NEAREST not in outputs:
         raise DataMarketError(
-            f"the run in {str(folder)!r} has kept nothing that can be re-used: an older version made it, or it was "
-            "priced given earlier runs; leave --reuse out"
+            f"the run in {str(folder)!r} has kept nothing that can be re-used: it was priced given earlier "
+            "runs; leave --reuse out"
         )
     return read_record(require_as_written(folder, outputs, NEAREST), NearestRows)
 
@@ -723,7 +723,7 @@ def _copy(ledger: Path, to: Path) -> None:
         part.replace(to)
 
 
-CONFIG = "payday.toml"
+CONFIG = "payout.toml"
 
 
 def as_command(request: PayRequest, config: str | None = None) -> str:

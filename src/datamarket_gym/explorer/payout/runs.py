@@ -75,7 +75,6 @@ from datamarket_gym.payout.ledger.statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
-    is_of_before_needs,
     outputs_of,
     read_manifest,
     require_as_written,
@@ -694,7 +693,7 @@ def run_page(folder: Path, around: Around, progress: Progress) -> dict[str, Any]
             "why": evidence_message(Threshold.model_validate(_known(read_json(threshold)))),
         },
         "prior": acquired_messages(manifest, accounts),
-        "has_needs": spec.learner.startswith("coverage") and not is_of_before_needs(manifest),
+        "has_needs": spec.learner.startswith("coverage"),
         "inputs": _inputs(manifest, record),
         "history": [_entry(each) for each in record.history if each.kind not in _COUNTLESS],
         "files": [name for name in DOWNLOADS if (folder / name).is_file()],

@@ -39,7 +39,7 @@ _COLUMNS = {
         "identity", "payment", "low", "high", "entitled", "balance", "without_evidence", "score", "score_error",
         "units", "paid_together_with",
     ),
-    "clusters.parquet": ("unit", "identity", "cluster", "share", "came", "moment", "by_lot"),
+    "clusters.parquet": ("unit", "identity", "cluster", "share", "came", "moment", "drawn"),
     "evidence.parquet": ("kind", "left", "right", "reason", "score", "claim", "value"),
     "leaks.parquet": ("unit", "identity", "validation_row", "by", "likeness"),
     KNOWN: ("unit", "identity", "run", "period", "old_unit", "old_owner", "reason", "score"),
@@ -57,7 +57,7 @@ class PlayedUnits:
     share: Values
     came: Codes
     moment: Codes
-    by_lot: np.ndarray
+    drawn: np.ndarray
     received: Values | None = None  # seconds since 1970, where times are from the intake log
     entry: Codes | None = None  # of that log
 
@@ -121,7 +121,7 @@ class RunTables:
         units = PlayedUnits(
             clusters["unit"],
             _index_in(clusters["identity"], payments["identity"]),
-            *(clusters[name].to_numpy() for name in ("cluster", "share", "came", "moment", "by_lot")),
+            *(clusters[name].to_numpy() for name in ("cluster", "share", "came", "moment", "drawn")),
             *(clusters[name].to_numpy() for name in _LOGGED if name in clusters.column_names),
         )
         by_kind = {
@@ -130,8 +130,7 @@ class RunTables:
         }
         acquired = _read_table(folder, KNOWN, manifest).to_pylist() if manifest.get("prior") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
-        # An older version wrote no needs; where something else is paid for the file has no rows.
-        needs = Needs.read(require_as_written(folder, outputs, NEEDS)) if NEEDS in outputs else None
+        needs = Needs.read(require_as_written(folder, outputs, NEEDS))
         return cls(
             folder,
             manifest,
@@ -410,7 +409,7 @@ class OwnMatch:
     reasons: list[str]
     score: float  # the lowest, of several reasons
     earlier: Literal["unit", "other", "neither"]
-    by_lot: bool  # they have the same time, and the first was drawn at random
+    drawn: bool  # they have the same time, and the first was drawn at random
     units_in_cluster: int
     paid_to: list[str]  # the first names of those who are paid for all that are in the cluster
     paid_names: int  # how many these are
@@ -490,7 +489,7 @@ class Explanation(Shown):
     together: list[str]  # other names of the same payee
     linked: list[TableRow]
     claims: list[TableRow]
-    by_lot: int  # clusters in which it was drawn at random who of several names was first
+    drawn: int  # clusters in which it was drawn at random who of several names was first
     drawn_under: str
     checks: SpotChecks
     without_any_evidence: int
@@ -568,7 +567,7 @@ def explain_payee(
             for r in tables.links_by_payee.get(payee, ())
         ],
         claims=tables.claims.get(name, []),
-        by_lot=len(np.unique(start[units.by_lot[mine]])),
+        drawn=len(np.unique(start[units.drawn[mine]])),
         drawn_under=drawn_under(manifest["spec"]["beacon"]),
         checks=_checks(tables, name, payee),
         without_any_evidence=money.signed(row["without_evidence"]),
@@ -683,7 +682,7 @@ class _Pairs:
             reasons=self.reasons(i),
             score=float(self.score[i]),
             earlier="neither" if came[0] == came[1] else "unit" if came[0] < came[1] else "other",
-            by_lot=bool(units.moment[mine] == units.moment[other] and came[0] != came[1]),
+            drawn=bool(units.moment[mine] == units.moment[other] and came[0] != came[1]),
             units_in_cluster=int(units.size[mine]),
             paid_to=[tables.names[code] for code in owners[:EXAMPLES]],
             paid_names=len(owners),

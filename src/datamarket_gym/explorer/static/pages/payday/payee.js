@@ -29,7 +29,7 @@ const tieCard = (run, tie, reasons) => {
     el("div", { class: "pair" },
       el("div", {}, el("p", {}, el("span", { class: "soft" }, "its unit "), name(tie.unit)), tie.received ? el("p", { class: "soft" }, `received ${tie.received.at}`) : null, mine),
       el("div", {}, el("p", {}, name(tie.other), el("span", { class: "soft" }, " of "), payeeLink(run, tie.of)), tie.other_received ? el("p", { class: "soft" }, `received ${tie.other_received.at}`) : null, other)),
-    el("p", {}, why, ` ${tie.score.toFixed(4)}; ${EARLIER[tie.earlier]}${tie.by_lot ? ", by lot" : ""}; paid to `,
+    el("p", {}, why, ` ${tie.score.toFixed(4)}; ${EARLIER[tie.earlier]}${tie.drawn ? ", drawn at random" : ""}; paid to `,
       tie.paid_to.map((each, i) => [i ? ", " : "", payeeLink(run, each)]), tie.paid_names > tie.paid_to.length ? ` and ${many(tie.paid_names - tie.paid_to.length)} more` : "",
       tie.units_in_cluster > 2 ? el("span", { class: "soft" }, ` (${many(tie.units_in_cluster)} units in the cluster)`) : null));
   node.fillHeld = (units) => {
