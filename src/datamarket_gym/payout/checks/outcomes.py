@@ -199,7 +199,7 @@ def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAns
             if person in seen:
                 raise SubmissionError(
                     f"{what}, and {visible(answer.by)!r} checked it before ({seen[person]}); have somebody else "
-                    "check it who does not know the first answer, or record with --check-once: the check then counts as "
+                    "check it who does not know the first answer, or record with --check-once: it then counts as "
                     "not made, and the certificate says so"
                 )
             seen[person] = f"number {number}"
