@@ -79,11 +79,11 @@ WELL = 0.5
 _SAMPLE = 2000  # validation rows between which similarities are measured
 _UNITS = 1024  # made directions and multiplied at a time
 _CELLS = 1 << 25  # similarities that a thread holds: 256 MiB
-_SORTED_CELLS = 1 << 20  # similarities that NumPy sorts at a time
 _DEVICE_CELLS = 1 << 27  # similarities that a GPU holds at a time: 1 GiB, and five more such matrices
 _TILE = 256  # validation rows at a time, where units are few enough
 _TASKS = 8  # blocks of one label at most
 _TASK_CELLS = 1 << 22  # pairs that a block is worth making for
+_FEW = 512  # players up to whom whole arrays are faster than a row at a time
 _COMPILED_FROM = 1 << 23  # pairs; loading compiled loops takes as long as sorting so many without
 
 
@@ -214,7 +214,10 @@ class UnitDirections:
         self._features, self._rows, self._by = features, rows, by
         self._whole: Features | None = None
         if keep and len(rows):
-            self._whole = np.concatenate([block for _, block in self.made()])
+            whole = np.empty((len(rows), by(features[:1]).shape[1]))
+            for at, block in self.made():
+                whole[at : at + len(block)] = block
+            self._whole = whole
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -285,9 +288,9 @@ class LabelGroup:
         size = -(-len(self.row) // tasks)
         return [(at, min(at + size, len(self.row))) for at in range(0, len(self.row), size)]
 
-    def tiles(self, start: int, stop: int, cells: int = _CELLS) -> Iterator[tuple[slice, Features]]:
+    def tiles(self, start: int, stop: int) -> Iterator[tuple[slice, Features]]:
         """Yield some validation rows at a time and their similarities to all players."""
-        size = max(1, min(_TILE, cells // len(self.columns), stop - start))
+        size = max(1, min(_TILE, _CELLS // len(self.columns), stop - start))
         for at in range(start, stop, size):
             rows = slice(at, min(at + size, stop))
             yield rows, self._similarities(self.towards[rows])
@@ -351,16 +354,21 @@ class RowValues:
 
     def add(self, similarity: Features, baseline: Values, slot: Codes, sums: Features) -> Values:
         """Add what each row brings the players to the line ``slot`` of ``sums``; return how far rows are covered."""
-        if not self.compiled:
+        if similarity.shape[1] <= _FEW:
             return self.add_arrays(HostArrays(), similarity, baseline, slot, sums)
-        from datamarket_gym.utilities import _coverage_numba
-
         covered = np.maximum(self.degrees(similarity.max(axis=1)) - baseline, 0.0)
         if 0 < self.nearest < similarity.shape[1]:
             at = similarity.shape[1] - self.nearest - 1
             following = self.degrees(np.array([np.partition(row, at)[at] for row in similarity]))
             baseline = np.maximum(following, baseline)
-        _coverage_numba.add(similarity, self.c, baseline, self.decisive, slot, sums)
+        if self.compiled:
+            from datamarket_gym.utilities import _coverage_numba
+
+            _coverage_numba.add(similarity, self.c, baseline, self.decisive, slot, sums)
+            return covered
+        for i, row in enumerate(similarity):
+            who, g = self.rank(row, float(baseline[i]))
+            sums[slot[i], who] += self.one_row(g, float(baseline[i]))
         return covered
 
     def add_arrays(
@@ -530,7 +538,7 @@ class CoverageScorer(Scorer):
         def sums_of(part: LabelGroup, start: int, stop: int) -> GroupSums:
             groups, slot = np.unique(group[part.row[start:stop]], return_inverse=True)
             sums, covered = np.zeros((len(groups), len(part.player))), np.zeros(stop - start)
-            for rows, similar in part.tiles(start, stop, _CELLS if values.compiled else _SORTED_CELLS):
+            for rows, similar in part.tiles(start, stop):
                 here = slice(rows.start - start, rows.stop - start)
                 covered[here] = values.add(similar, baseline[part.row[rows]], slot[here], sums)
             return GroupSums(groups, sums, covered)

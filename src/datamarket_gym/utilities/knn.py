@@ -74,7 +74,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -95,7 +94,6 @@ from datamarket_gym.utilities.base import (
     TrainingRows,
     UtilityFunction,
     ValidationRows,
-    and_background,
     check_coalitions,
     check_rows,
     is_uniform,
@@ -120,7 +118,6 @@ from datamarket_gym.utilities.similarity import ComparedAsTables
 _FEW = 4  # coalitions for which selecting k of n beats sorting all n
 _TABLE_CELLS = 1 << 28  # a table of neighbours up to this size (1 GiB) is kept
 _TOGETHER = 32  # coalitions that share one pass over the distances when it is not
-_ORDER_CELLS = 1 << 27  # orders of up to so many rows (512 MiB) are kept
 _DEVICE_CELLS = 1 << 26  # distances that a device holds at a time: 512 MiB, and some more such matrices
 
 RowValues = Callable[[int, Values, Values], None]
@@ -218,10 +215,9 @@ class NeighbourScorer(Scorer):
 
 
 class KnnGiven(AlwaysThere):
-    """Coalitions from the rows up to the k-th nearest of the background P, and the closed form where there is one.
+    """Coalitions of players who join a background P, and the closed form where there is one.
 
-    P is the last player of ``everyone``, the scorer of all rows; ``players`` are the rows without P. Where P has fewer
-    than k rows, or there is no room to keep who is near, coalitions go through that scorer.
+    P is the last player of ``everyone``, the scorer of all rows; ``players`` are the rows without P.
     """
 
     def __init__(self, everyone: NeighbourScorer, players: TrainingRows) -> None:
@@ -232,12 +228,6 @@ class KnnGiven(AlwaysThere):
         self._n_players = n = len(rows_of)
         self._old = np.flatnonzero(self._near.player == n)
         self._new = np.flatnonzero(self._near.player < n)
-
-    def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """Compute U(P + S) of each coalition S."""
-        if len(self._old) < self._k or self._kept is None:
-            return super().utility(coalitions)
-        return self._all.ballot.count(self._table, and_background(coalitions))
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Compute exact semivalues of v(S) = U(P + S) - U(P)."""
@@ -255,28 +245,13 @@ class KnnGiven(AlwaysThere):
             return None
         values = self._all.joining_values(law, len(self._old))
         total = np.zeros((int(group.max()) + 1, n))
-        for row, order in enumerate(self._kept or self._orders()):
+        for row, order in enumerate(self._orders()):
             if len(self._new) > n:  # of each player the nearest row; k is 1, and P one of the players
                 order = order[np.sort(np.unique(near.player[order], return_index=True)[1])]
             is_new = near.player[order] < n
             total[group[row], near.player[order[is_new]]] += values(row, order, is_new)
         mean: Values = total / np.bincount(group)[:, None]
         return mean
-
-    @cached_property
-    def _kept(self) -> list[Order] | None:
-        """The orders, where there is room for them."""
-        most = len(self._near.validation_label) * (len(self._new) + self._k)
-        return list(self._orders()) if most <= _ORDER_CELLS else None
-
-    @cached_property
-    def _table(self) -> Table:
-        """The orders with rows of P at the end, so that all are as long; the k before them have voted by then."""
-        assert self._kept is not None
-        table = np.full((len(self._kept), max(map(len, self._kept))), self._old[0], dtype=np.int32)
-        for row, order in zip(table, self._kept, strict=True):
-            row[: len(order)] = order
-        return table
 
     def _orders(self) -> Iterator[Order]:
         """Of each validation row the content positions from near to far, up to the k-th nearest row of P."""
