@@ -43,7 +43,7 @@ from datamarket_gym.experiments.kinds.domains import honest_cost
 from datamarket_gym.experiments.spec import ExperimentSpec, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.attacks.base import apply_knowing
-from datamarket_gym.market.attacks.composite import Composite
+from datamarket_gym.market.attacks.generated import Composite
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.external import OwnMechanism
