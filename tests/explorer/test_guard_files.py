@@ -52,7 +52,7 @@ class TestIds:
 
     @pytest.mark.parametrize("name", ODD)
     def test_anything_else_is_not(self, places, name):
-        for find in (places.run, places.result, places.book):
+        for find in (places.run, places.result, places.ledger):
             with pytest.raises(NotThere) as told:
                 find(name)
             assert "secret/" not in str(told.value)
@@ -67,7 +67,7 @@ class TestIds:
     @pytest.mark.parametrize(
         "name", ["..", ".", "", "a/b", "/etc/x", "a\x00b", ".hidden", "a\nb", "../x", "\u202ea"]
     )
-    def test_no_payday_is_written_elsewhere(self, places, name):
+    def test_no_payout_is_written_elsewhere(self, places, name):
         for market in (None, "named"):
             with pytest.raises(DataMarketError):
                 places.new_run(market, name)

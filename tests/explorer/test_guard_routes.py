@@ -54,7 +54,7 @@ def routes(found, method):
 def test_all_of_them_are_of_a_page(found):
     pages = tuple(
         f"/api/{name}"
-        for name in ("site", "jobs/", "enter", "uploads", "market", "threshold", "benchmark", "payday")
+        for name in ("site", "jobs/", "enter", "uploads", "market", "threshold", "benchmark", "payout")
     )
     assert all(
         path.startswith(pages)
@@ -92,7 +92,7 @@ def test_odd_ids_are_refused_in_words(found):
         for odd in ODD:
             asked = quote(odd, safe="")
             query = "&".join(
-                f"{name}={asked}" for name in (*names, "run", "book", "payee", "folder", "source")
+                f"{name}={asked}" for name in (*names, "run", "ledger", "payee", "folder", "source")
             )
             said = found.ask(f"{path.replace('{name}', asked or 'x')}?{query}")
             assert said.status != 500, (path, odd, said.body)
@@ -111,7 +111,7 @@ def test_bodies_that_fit_no_question_are_refused_in_words(found, monkeypatch):
             b"[]",
             b"null",
             b'"x"',
-            b'{"run": "../..", "book": "/etc/passwd", "token": "x"}',
+            b'{"run": "../..", "ledger": "/etc/passwd", "token": "x"}',
         ):
             said = found.change(path, body)
             assert said.status < 500, (path, body, said.body)
@@ -120,7 +120,7 @@ def test_bodies_that_fit_no_question_are_refused_in_words(found, monkeypatch):
 
 
 BODY = {
-    "run": "x", "book": "x", "by": "me", "token": "wrong", "once": "once upon a time", "reference": "r", "number": 1,
+    "run": "x", "ledger": "x", "by": "me", "token": "wrong", "once": "once upon a time", "reference": "r", "number": 1,
     "why": "w", "shown": "x", "asked": {},
 }  # fmt: skip
 ASKED = {"resolve": {"number": 1, "outcome": "upheld", "why": "w"}, "act": {"action": "fee", "by": "me"}}

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
-from following import followed
+from job_answers import followed
 
 from datamarket_gym import Metrics, ProviderMarket, Utility, create, get_mechanism
 from datamarket_gym.analysis.redteam import CheckedAttack

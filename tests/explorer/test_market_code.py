@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
 import pyarrow.parquet as pq
-from following import followed
+from job_answers import followed
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app

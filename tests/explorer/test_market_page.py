@@ -70,7 +70,7 @@ class TestMarketNumbers:
         assert rings == len(library.profile.identities_of("provider_0"))
         words = page.locator(".evidence .label.attacker .mark").all_text_contents()
         assert sorted(words) == ["attacker"] + ["pseudonym"] * (rings - 1)
-        counts = page.locator(".graph-legend li", has_text="tied by").all_inner_texts()
+        counts = page.locator(".graph-legend li", has_text="matched by").all_inner_texts()
         assert sum(int(text.rpartition("(")[2].strip(")")) for text in counts) == len(clusters.edges)
         submission = library.profile.submission
         page.locator(".evidence .disc[data-identity='provider_0']").focus()
@@ -203,8 +203,8 @@ class TestMarketControls:
         assert "no_such_attack" in page.inner_text("[role=alert]")
         after(page, lambda: control(page, "attack").select_option("honest"))
         assert page.locator("[role=alert]").count() == 0
-        assert "Nobody cheats" in page.inner_text(".headline")
-        assert "Nobody cheats" in page.inner_text("[data-part=certificate]")
+        assert "Nobody attacks" in page.inner_text(".headline")
+        assert "Nobody attacks" in page.inner_text("[data-part=certificate]")
 
 
 class TestMarketLinks:
@@ -342,7 +342,7 @@ class TestMarketOnAPhone:
             ".map((each) => [each.dataset.group, each.open]))"
         )
         assert folded == {
-            "cheat": True, "mechanism": True, "checks": False, "market": False, "scoring": False,
+            "attack": True, "mechanism": True, "checks": False, "market": False, "scoring": False,
         }  # fmt: skip
         assert "Shapley by name" in page.inner_text(".market-brief")
         overlaps = page.evaluate(

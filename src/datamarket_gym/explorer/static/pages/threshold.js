@@ -77,14 +77,14 @@ export const show = async (main, site) => {
 
   fill(main,
     el("h1", {}, title),
-    el("p", { class: "lead" }, "From which similarity on do two rows count as the same? Too low, and honest providers are tied together; too high, and copies pass as new."),
+    el("p", { class: "lead" }, "From which similarity on do two rows count as the same? Too low, and honest providers are matched together; too high, and copies pass as new."),
     el("div", { class: "split" }, side.node,
       el("div", { class: "view" },
         status.rows, status.check, status.policy, verdict.node, picture.node, handled, below)));
   fill(below,
     el("h2", {}, "What merges at this theta"), about, merges.node,
     el("h2", {}, "Examples"),
-    el("p", { class: "soft" }, "The weakest tie that still holds two components together, and the strongest that does not yet."),
+    el("p", { class: "soft" }, "The weakest match that still holds two components together, and the strongest that does not yet."),
     el("div", { class: "tools" }, previous, next), examples.node);
 
   // Everything that follows theta is drawn here, from what the page holds already.
@@ -146,7 +146,7 @@ export const show = async (main, site) => {
     const all = found.of.toLocaleString("en");
     fill(about, found.market ? `Market 1 of those simulated: ${found.rows.toLocaleString("en")} of ${all} rows, dealt to ${found.owners.length} providers.`
       : found.rows < found.of ? `A sample: ${found.rows.toLocaleString("en")} of ${all} rows.` : `All ${all} rows.`,
-    " Components are rows joined by ties of at least theta, by way of others too; lineage, which ", el("code", {}, "recommended"), " pays by, ties each row to its nearest earlier one alone.");
+    " Components are rows joined by matches of at least theta, by way of others too; lineage, which ", el("code", {}, "recommended"), " pays by, matches each row to its nearest earlier one alone.");
     redraw();
   });
   const askCheck = question("check", "/api/threshold/check", () => fill(verdict.check));

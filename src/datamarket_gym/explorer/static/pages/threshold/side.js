@@ -58,7 +58,7 @@ export class Side {
       el("details", { open: innerWidth > 832 }, el("summary", {}, "What the check simulates"), el("div", {},
         field({ label: "How honest providers come by rows", help: "empty: as these rows are usually dealt; identities: their own", control: typed("partition", [...choices.partitions, { value: "identities", label: "the rows' own identities" }], (partition) => change({ partition: partition.trim() })) }),
         NUMBERS.map(([key, label, min, max, step, help]) => field({ label, help, control: number({ name: key, min, max, step, onchange: (value) => change({ [key]: value }) }) })),
-        field({ label: "Copies that must be tied", help: "the attack that makes them", control: typed("variants", choices.variants, (variants) => change({ variants: variants.trim() || choices.defaults.variants })) }))),
+        field({ label: "Copies that must be matched", help: "the attack that makes them", control: typed("variants", choices.variants, (variants) => change({ variants: variants.trim() || choices.defaults.variants })) }))),
       choices.missing.length ? el("p", { class: "soft" }, `Not on this machine: ${choices.missing.join(", ")}. Name the folder that holds their embeddings by --data, or make them by datamarket embed.`) : null);
     this.offer(choices.sources);
   }
