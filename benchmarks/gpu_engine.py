@@ -34,8 +34,8 @@ _utilities.__path__ = [str(SOURCE / "datamarket_gym" / "utilities")]
 sys.modules["datamarket_gym.utilities"] = _utilities
 
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows  # noqa: E402
-from datamarket_gym.utilities.logistic import StackedLogisticScorer  # noqa: E402
 from datamarket_gym.utilities.logistic import certainty as exact  # noqa: E402
+from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer  # noqa: E402
 
 Game = tuple[TrainingRows, ValidationRows]
 

@@ -209,7 +209,7 @@ def pay_market(folder: Path, chosen: argparse.Namespace) -> Row:
     """Measure a whole payout run as ``datamarket pay`` does it, the red team and the report included."""
     from datamarket_gym.payout.run import pay as pay
     from datamarket_gym.payout.settings import checked_spec
-    from datamarket_gym.payout.stages import Places as Places
+    from datamarket_gym.payout.stored_inputs import Places as Places
 
     settings = {"amount": "10000.00", "learner": chosen.utility, "theta": str(THETA)}
     spec = checked_spec({**settings, "audit": not chosen.no_audit})

@@ -8,8 +8,10 @@ import pkgutil
 import re
 
 import pytest
+from pydantic import BaseModel
 
 import datamarket_gym
+from datamarket_gym.registry import parameters_of
 
 VAGUE = re.compile(r"(The same|What|Whether|Who|Whoever|Of|It|How)\b")
 
@@ -48,7 +50,9 @@ def parameters(found):
     """The names that a caller may pass."""
     if dataclasses.is_dataclass(found):
         return [f.name for f in dataclasses.fields(found) if f.init and not f.name.startswith("_")]
-    if inspect.isclass(found) and found.__init__ is object.__init__:
+    if getattr(found, "_is_protocol", False) or (
+        inspect.isclass(found) and found.__init__ is object.__init__
+    ):
         return []
     try:
         signature = inspect.signature(found)
@@ -57,6 +61,13 @@ def parameters(found):
     return [
         name for name in signature.parameters if name not in ("self", "cls") and not name.startswith("_")
     ]
+
+
+def self_described(found):
+    """The parameters that say beside their type what they mean."""
+    if issubclass(found, BaseModel) if inspect.isclass(found) else False:
+        return {name for name, field in found.model_fields.items() if field.description}
+    return {p.name for p in parameters_of(found) if p.title != p.name.replace("_", " ")}
 
 
 def faults(name, found):
@@ -69,7 +80,7 @@ def faults(name, found):
         yield f"{name}: begins {doc.split(chr(10))[0][:40]!r}; say what it is or does"
     if inspect.isclass(found) and issubclass(found, Exception | enum.Enum):
         return
-    needed = parameters(found)
+    needed = [p for p in parameters(found) if p not in self_described(found)]
     listed = (section(doc, "Parameters") or "") + (section(doc, "Attributes") or "")
     if missing := [p for p in needed if not re.search(rf"^[^\n]*\b{p}\b[^\n]*:?", listed, re.M)]:
         yield f"{name}: Parameters lack {', '.join(missing)}"

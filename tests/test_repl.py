@@ -12,7 +12,7 @@ from rich.console import Console
 import datamarket_gym
 from datamarket_gym import ProviderMarket, Submission, Synthetic, create, get_mechanism
 from datamarket_gym import result_table as frames
-from datamarket_gym.data.io import from_table
+from datamarket_gym.data.submission import from_table
 from datamarket_gym.display import ROWS
 from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.utilities.oracle import Utility

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from datamarket_gym.mechanism import Allocation as Allocation
     from datamarket_gym.mechanism import Allocator as Allocator
     from datamarket_gym.mechanism import Mechanism as Mechanism
-    from datamarket_gym.mechanism import PaidTotals as PaidTotals
     from datamarket_gym.mechanism import Payer as Payer
     from datamarket_gym.mechanism import Payments as Payments
     from datamarket_gym.mechanism import QuotientGame as QuotientGame
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from datamarket_gym.mechanism import acquired_from as acquired_from
     from datamarket_gym.mechanism import canonical_training_set as canonical_training_set
     from datamarket_gym.mechanism import get_mechanism as get_mechanism
+    from datamarket_gym.mechanism.allocation import PaidTotals as PaidTotals
     from datamarket_gym.mechanism.pay import pay as pay
     from datamarket_gym.mechanism.valuation import Valuation as Valuation
     from datamarket_gym.mechanism.valuation import value as value
@@ -147,7 +147,7 @@ _EXPORTS = {
     "Metrics": "analysis.metrics",
     "NegativeValueWarning": "errors",
     "Partition": "market.tasks.partitions",
-    "PaidTotals": "mechanism",
+    "PaidTotals": "mechanism.allocation",
     "Payer": "mechanism",
     "Payments": "mechanism",
     "AcquiredData": "data",

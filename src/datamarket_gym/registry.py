@@ -537,11 +537,21 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]:
-    """Class (or function) decorator: makes it known as ``name`` among the plug points of ``kind``.
+    """Register a class or a function under a name, as a decorator.
 
-    Running a notebook's cell again, or reloading a module, replaces what it registered before. A name of
-    this package's, or of another module, is never replaced. ``by`` is the module that registers, where it is not the
-    one that calls.
+    Parameters
+    ----------
+    kind
+        The kind of plug point, such as ``attack``.
+    name
+        The name; one that is built in, or of another module, is never replaced.
+    by
+        The module that registers, where it is not the one that calls.
+
+    Returns
+    -------
+    Callable[[T], T]
+        The decorator, which returns what it decorates.
     """
     if kind not in HOMES:
         raise UnknownNameError("plug point", kind, HOMES)
@@ -759,7 +769,20 @@ def describe(kind: str, spec: Spec) -> Description:
 
 
 def create(kind: str, spec: Any) -> Any:
-    """`Kind.create` of the kind of that name (typed per kind where it is exported)."""
+    """Create a component from its written form.
+
+    Parameters
+    ----------
+    kind
+        The kind of plug point, such as ``attack``.
+    spec
+        The written form, a mapping, or an instance, which passes through.
+
+    Returns
+    -------
+    Any
+        The component.
+    """
     if kind not in HOMES:
         raise UnknownNameError("plug point", kind, HOMES)
     _load(kind)

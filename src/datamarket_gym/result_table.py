@@ -42,6 +42,15 @@ class ResultTable(Shown, Tabular):
 
     ``table["value"]`` is a column as a NumPy array; `to_frame` gives pandas or polars, `to_arrow` Arrow. Columns of
     ``money`` are shown with two decimals.
+
+    Parameters
+    ----------
+    title
+        What the table shows, in a line.
+    columns
+        The columns by name.
+    money
+        The columns that hold amounts.
     """
 
     def __init__(self, title: str, columns: Mapping[str, Any], *, money: Collection[str] = ()) -> None:

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.analysis.spot_checks import CheckedAttack, NamePay, expected
-from datamarket_gym.analysis.theorems import Checks, Deterrence, Paid, certify, deterrence_gap
+from datamarket_gym.analysis.theorems import Checks, Paid, certify, deterrence_gap
 from datamarket_gym.analysis.theorems.certificate import Certificate
+from datamarket_gym.analysis.theorems.deterrence import Deterrence
 from datamarket_gym.data.ground_truth import genuine
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic

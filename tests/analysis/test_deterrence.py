@@ -11,8 +11,6 @@ from scipy.stats import binom
 
 from datamarket_gym.analysis.theorems import (
     Checks,
-    Deterrence,
-    Earned,
     Externality,
     checks_needed,
     deterrence,
@@ -20,6 +18,7 @@ from datamarket_gym.analysis.theorems import (
     expected_false_alarm_cost,
     false_alarm_probability,
 )
+from datamarket_gym.analysis.theorems.deterrence import Deterrence, Earned
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic

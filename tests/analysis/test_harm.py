@@ -11,7 +11,7 @@ from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.mechanism import get_mechanism
-from datamarket_gym.mechanism.payments import PaidTotals
+from datamarket_gym.mechanism.allocation import PaidTotals
 from datamarket_gym.utilities.oracle import Utility
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.files import file_and_member
+from datamarket_gym.data.readers.tables import file_and_member
 from datamarket_gym.errors import SubmissionError
 
 ROWS = np.array([[1.5, -2.0], [3.0, 0.25], [0.0, 7.0]])

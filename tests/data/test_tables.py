@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from datamarket_gym.data import from_table, read_submission
 from datamarket_gym.data.columns import MARKS
-from datamarket_gym.data.io import read_validation
 from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.submission import read_validation
 from datamarket_gym.errors import SubmissionError
 from table_files import LISTS, SPREAD, arrow, delimited, lines, write
 

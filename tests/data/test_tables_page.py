@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from datamarket_gym.data.readers import arrays, files
+from datamarket_gym.data.readers import arrays, tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
@@ -21,4 +21,4 @@ def test_the_page_names_every_ending():
     table = PAGE.read_text(encoding="utf-8").split("## Columns")[0]
     named = set(re.findall(r"`(\.[a-z.]+)`", table)) - {".gz"}
     zipped = {f"{ending}.gz" for ending in (".csv", ".tsv")}
-    assert named == {*files.ENDINGS, *arrays.ENDINGS, *zipped}
+    assert named == {*tables.ENDINGS, *arrays.ENDINGS, *zipped}

@@ -5,8 +5,8 @@ import datetime
 import pyarrow as pa
 import pytest
 
+from datamarket_gym.data.columns import time_hint
 from datamarket_gym.data.readers.tables import Table
-from datamarket_gym.data.times import looks_like, not_among
 from datamarket_gym.errors import SubmissionError
 
 
@@ -15,37 +15,34 @@ def times(cells, kind=None):
 
 
 HINTS = {
-    "01.05.2026": "the day first; write it as 2026-05-01 (1 May)",
-    "1.5.2026 10:30": "write it as 2026-05-01, the time of day after a T (1 May)",
-    "31.12.2026": "write it as 2026-12-31 (31 December)",
-    "05/01/2026": "2026-01-05 (5 January) if the day comes first, 2026-05-01 (1 May) if the month does",
-    "13/01/2026": "the day first; write it as 2026-01-13 (13 January)",
-    "01/13/2026": "the month first; write it as 2026-01-13 (13 January)",
-    "05-01-2026": "if the month does",
-    "2026/05/01": "hyphens, 2026-05-01",
-    "2026.5.1": "hyphens, 2026-05-01",
-    "2026-5-1": "two digits each and hyphens, 2026-05-01",
-    "01.05.26": "a year of two digits",
-    "12:30": "a time of day without a date",
-    "1714557600,5": "a decimal comma",
-    "Mon, 16 Nov 2026 05:37:00 GMT": "write it as 2026-11-16T05:37:00+00:00",
-    "1 May 2026": "the month as a word",
-}  # fmt: skip
+    **dict.fromkeys(
+        (
+            "01.05.2026",
+            "1.5.2026 10:30",
+            "13/01/2026",
+            "05-01-2026",
+            "2026/05/01",
+            "2026-5-1",
+            "01.05.26",
+        ),
+        "it looks like a date; write year, month and day, as 2026-05-31",
+    ),
+    **dict.fromkeys(("Mon, 16 Nov 2026 05:37:00 GMT", "1 May 2026"), "it looks like a date; write year"),
+    "12:30": "it looks like a time of day without a date",
+    "1714557600,5": "it looks like seconds with a decimal comma",
+}
 
 
 @pytest.mark.parametrize("cell", HINTS)
 def test_a_date_that_is_not_read_is_told_how_to_be_written(cell):
     with pytest.raises(SubmissionError) as error:
         times([cell, cell])
-    assert f"row 0 is {cell!r}; it looks like" in str(error.value)
-    assert HINTS[cell] in str(error.value)
+    assert f"row 0 is {cell!r}; {HINTS[cell]}" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "cell", ["soon", "99.99.2026", "45/45/2026", "2026-13-45", "x", "12", "2026-05-01"]
-)
+@pytest.mark.parametrize("cell", ["soon", "x", "12", "mayor"])
 def test_nothing_is_said_of_what_looks_like_nothing(cell):
-    assert looks_like(cell) == ""
+    assert time_hint(cell) == ""
 
 
 def test_one_among_many_is_named_by_its_row():
@@ -77,12 +74,10 @@ def test_times_of_day_alone_are_refused_by_the_column():
         times([datetime.time(10), datetime.time(11)])
 
 
-def test_the_bad_ones_are_found_by_halves():
-    asked = []
-
-    def good(some):
-        asked.append(len(some))
-        return 77 not in some and 1234 not in some
-
-    assert not_among(list(range(10_000)), good) == [77, 1234]
-    assert len(asked) < 70
+def test_all_that_are_no_times_are_found():
+    cells = [f"2026-01-{1 + i % 28:02d}" for i in range(300)]
+    cells[77], cells[123] = "soon", "01.02.2026"
+    column = Table.of(pa.table({"time": cells})).read(other=["time"])[0]["time"]
+    bad = column.bad_times()
+    assert list(bad) == [77, 123]
+    assert "it looks like a date" in bad[123]

@@ -8,8 +8,6 @@ from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence.admissible_interval import forest_of
 from datamarket_gym.evidence.graph import components
-from datamarket_gym.evidence.leakage import nearest_others
-from datamarket_gym.execution.arrays import directions
 
 
 def rows(n=160, d=5, seed=0):
@@ -35,7 +33,7 @@ def same_parts(one, other):
 @pytest.mark.parametrize("seed", range(4))
 def test_it_makes_the_clusters_of_every_threshold(seed):
     vectors = rows(seed=seed)
-    found = forest_of(vectors, nearest_others(directions(vectors)))
+    found = forest_of(vectors)
     assert len(found) == len(vectors) - 1
     assert (np.diff(found.score) <= 0).all()
     for theta in [0.999, 0.9, 0.5, 0.0, -0.5, *found.score[::7].tolist()]:
@@ -43,19 +41,8 @@ def test_it_makes_the_clusters_of_every_threshold(seed):
         assert same_parts(ours, clusters(vectors, theta))
 
 
-def test_levels_decide_no_tie():
-    vectors = rows()
-    by_all, by_few, by_none = (
-        forest_of(vectors, nearest)
-        for nearest in (nearest_others(directions(vectors)), np.array([0.3, 2.0, -2.0]), np.empty(0))
-    )
-    for other in (by_few, by_none):
-        for name in ("left", "right", "score"):
-            assert np.array_equal(getattr(by_all, name), getattr(other, name))
-
-
 def test_a_row_without_a_direction_is_refused():
     vectors = rows()
     vectors[7] = 0
     with pytest.raises(SubmissionError, match="row 7 has zero norm"):
-        forest_of(vectors, np.empty(0))
+        forest_of(vectors)

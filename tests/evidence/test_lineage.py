@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, get_mechanism
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.evidence import nearest_earlier, seniority_ranks
+from datamarket_gym.evidence import seniority_ranks
 from datamarket_gym.evidence import similarity_search as decided
 from datamarket_gym.evidence import similarity_search as module
 from datamarket_gym.evidence import similarity_search as nearest
 from datamarket_gym.evidence.graph import LAYERS, Edges, tie_break_key
 from datamarket_gym.evidence.similarity_bounds import Plan
-from datamarket_gym.evidence.similarity_search import nearest_acquired
+from datamarket_gym.evidence.similarity_search import nearest_acquired, nearest_earlier
 from datamarket_gym.execution.arrays import directions
 from datamarket_gym.mechanism.representatives import Capped
 
@@ -372,12 +372,12 @@ def test_the_nearest_acquired_row_is_that_of_every_pair(seed, settled, least, bl
     pairs = np.minimum(np.einsum("id,jd->ij", unit[settled:], unit[:settled]), 1.0)
     pairs[:, ~unit[:settled].any(axis=1)] = -np.inf
     pairs[~unit[settled:].any(axis=1)] = -np.inf
-    before = module._BLOCK, module._PART, module.available_cores
-    module._BLOCK, module._PART, module.available_cores = block, block + 1, lambda: cores
+    before = module._OLD, module.available_cores
+    module._OLD, module.available_cores = block, lambda: cores
     try:
         near, score = nearest_acquired(vectors[:settled], vectors[settled:], least)
     finally:
-        module._BLOCK, module._PART, module.available_cores = before
+        module._OLD, module.available_cores = before
     best = pairs.max(axis=1)
     sure = (
         np.abs(best - least) > 1e-12

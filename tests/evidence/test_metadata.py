@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym import EvidenceGraph, ProviderMarket, Submission, get_mechanism
-from datamarket_gym.data.io import read_submission, write_submission
+from datamarket_gym.data.submission import read_submission, write_submission
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import seniority_ranks
 from datamarket_gym.mechanism.pipeline import acquired_from, find_acquired_units

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.evidence import EvidenceGraph, nearest_earlier
+from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.evidence import similarity_search as nearest
-from datamarket_gym.evidence.similarity_search import nearest_rows
+from datamarket_gym.evidence.similarity_search import nearest_earlier, nearest_rows
 from datamarket_gym.execution import arrays
 
 FIELDS = ("digest", "parent", "cosine", "least")

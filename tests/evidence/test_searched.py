@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from datamarket_gym.data.content_keys import DistinctRows
 from datamarket_gym.evidence import similarity_search as nearest
 from datamarket_gym.evidence import similarity_search as searched
-from datamarket_gym.evidence import similarity_search as settled
 from datamarket_gym.evidence.similarity_bounds import Axes, Cells, Plan, prefix_of
 from datamarket_gym.evidence.similarity_search import (
     Device,
@@ -225,32 +224,17 @@ def test_on_a_graphics_card_large_searches_are_the_devices(monkeypatch):
 def test_rows_are_hashed_while_a_graphics_card_multiplies(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(50, 10))
     plain, begun = nearest.nearest_rows(rows, 0.5), threading.Event()
-    digests, found = DistinctRows._digests, nearest._found
+    digests, found = DistinctRows._digests, nearest._search_new
     monkeypatch.setattr(DistinctRows, "_digests", lambda *given: begun.set() or digests(*given))
-    monkeypatch.setattr(nearest, "_found", lambda *given: waited.append(begun.wait(20)) or found(*given))
+    monkeypatch.setattr(
+        nearest, "_search_new", lambda *given: waited.append(begun.wait(20)) or found(*given)
+    )
     waited = []
     with computing(Compute(device="cuda")):
         there = nearest.nearest_rows(rows, 0.5)
     assert waited == [True]
     for name in ("digest", "parent", "cosine"):
         assert np.array_equal(getattr(plain, name), getattr(there, name))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("least", [-1.0, 0.5, 0.9, 1.0])
-def test_old_rows_that_the_first_numbers_rule_out_are_not_the_nearest(kind, least, monkeypatch):
-    """New rows against old ones: the same bits with levels as without, whichever of them is chosen."""
-    rows = market(kind, np.random.default_rng(6), 400, 12)
-    plain = nearest_acquired(rows[:250], rows[250:], least)
-    monkeypatch.setattr(settled, "_WORTH", 1)
-    monkeypatch.setattr(settled, "_PART", 60)
-    monkeypatch.setattr(settled, "levels_of", lambda width: (1, 3, 6))
-    for level in (None, 0, 1, 2):
-        if level is not None:
-            costs = np.where(np.arange(4) == level, 0.0, 1.0)
-            monkeypatch.setattr(settled, "level_costs", lambda *_, costs=costs: costs)
-        for one, other in zip(plain, nearest_acquired(rows[:250], rows[250:], least), strict=True):
-            assert np.array_equal(one, other)
 
 
 def test_new_rows_are_never_whole_in_float64():
@@ -283,20 +267,12 @@ def test_no_one_seller_is_the_sample_that_axes_are_made_from(monkeypatch):
     """One unit in a hundred, each at a place that an even sample would take, all in directions nobody else has."""
     monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE_CELLS", 50)
     monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE", 50)
-    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._SAMPLE_ACQUIRED", 50)
-    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._WORTH", 1)
     rng = np.random.default_rng(2)
-    rows, old = rng.normal(size=(2, 5000, 130)) * np.r_[np.ones(12), np.full(118, 0.01)]
-    for units in (rows, old):
-        hidden = rng.normal(size=(50, 130)) * (np.arange(130) >= 12)
-        units[np.linspace(0, 4999, 50).astype(int)] = hidden
+    rows = rng.normal(size=(5000, 130)) * np.r_[np.ones(12), np.full(118, 0.01)]
+    rows[np.linspace(0, 4999, 50).astype(int)] = rng.normal(size=(50, 130)) * (np.arange(130) >= 12)
     distinct = DistinctRows(rows)
     cells = Cells.of(distinct, np.arange(5000), Plan(256, 512, 3, 2, (12,)))
     assert np.median(cells.turned.rest) < 0.8
     short = prefix_of(distinct, 0.95, 1 << 30)
     assert short.rest
     assert np.median(short.short[:, -1]) < 0.8
-    new = arrays.directions(rows)
-    axes, m = settled._level(old, rows, 0.95)
-    assert m > 0
-    assert np.median(axes.prefix(new, m)[:, m]) < 0.8

@@ -19,7 +19,8 @@ from datamarket_gym import (
 )
 from datamarket_gym.analysis.redteam import audit
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence import Edges, Threshold
+from datamarket_gym.evidence import Edges
+from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.plots import plot_clusters, plot_intervals, plot_pairs, plot_thresholds
 
 LIBRARIES = ("matplotlib", "plotly")

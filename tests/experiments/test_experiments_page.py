@@ -13,6 +13,7 @@ from datamarket_gym.experiments import parse_spec, run_experiment
 from datamarket_gym.experiments.cells import compute, kinds, options_of
 from datamarket_gym.experiments.spec import (
     ExperimentSpec,
+    Figure,
     Layout,
     MechanismEntry,
     Ranges,
@@ -33,12 +34,13 @@ def named(section):
 
 def test_every_key_is_on_the_page():
     keys = PAGE.split("## Every key")[1].split("## Kinds")[0]
-    first, tasks, utilities, mechanisms, rest = re.split(r"^`\[\[.*", keys, flags=re.M)
-    tables, ranges = rest.split("`[ranges]`")
-    inside = {"tasks", "utilities", "mechanisms", "tables", "ranges"}
+    first, tasks, utilities, mechanisms, tables, rest = re.split(r"^`\[\[.*", keys, flags=re.M)
+    figures, ranges = rest.split("`[ranges]`")
+    inside = {"tasks", "utilities", "mechanisms", "tables", "figures", "ranges"}
     assert named(first) == set(ExperimentSpec.model_fields) - inside
     for section, model in (
         (tasks, TaskEntry), (utilities, UtilityEntry), (mechanisms, MechanismEntry), (tables, Layout),
+        (figures, Figure),
     ):  # fmt: skip
         assert named(section) == set(model.model_fields)
     assert set(Ranges.model_fields) <= set(re.findall(r"`(\w+)`", ranges))

@@ -11,7 +11,7 @@ pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 from job_answers import followed
 
 from datamarket_gym import Metrics, ProviderMarket, Utility, create, get_mechanism
-from datamarket_gym.analysis.redteam import CheckedAttack
+from datamarket_gym.analysis.spot_checks import CheckedAttack
 from datamarket_gym.analysis.theorems import Checks, Paid, certify
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import SILENT
@@ -22,7 +22,7 @@ from datamarket_gym.explorer.market.answer import MOST, answer
 from datamarket_gym.explorer.market.options import KINDS, options
 from datamarket_gym.explorer.market.request import MarketAsked
 from datamarket_gym.explorer.workers import StoppedWork, answered
-from datamarket_gym.market.attacks import apply_knowing
+from datamarket_gym.market.attacks.base import apply_knowing
 from datamarket_gym.market.tasks.datasets import DomainTask
 from datamarket_gym.registry import components
 

@@ -9,7 +9,7 @@ import pytest
 from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 from explorer.payout_story import market, told
 from payout.payout_files import spec
 

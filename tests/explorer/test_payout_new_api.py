@@ -14,7 +14,7 @@ from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import SETTINGS as OPTIONS
 from datamarket_gym.payout.settings import checked_spec
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 
 AT = "/api/payout/new"

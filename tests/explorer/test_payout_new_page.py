@@ -10,7 +10,7 @@ from payout_new_files import payout_files
 from datamarket_gym.explorer.payout.new_run import form
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import checked_spec
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 READY = "main[data-ready='payout/new']"
 VALUES = {

@@ -12,8 +12,9 @@ from datamarket_gym.execution.progress import SILENT
 from datamarket_gym.explorer.payout import tables as table_preview
 from datamarket_gym.explorer.payout.new_run import ChosenFile, require_settings
 from datamarket_gym.explorer.payout.tables import check, grouped, preview, preview_named
+from datamarket_gym.payout.run import PayoutJob
 from datamarket_gym.payout.settings import checked_spec
-from datamarket_gym.payout.stages import PayoutJob, Places
+from datamarket_gym.payout.stored_inputs import Places
 
 
 def previewed(path, text):

@@ -19,7 +19,7 @@ from datamarket_gym.execution.arrays import directions
 from datamarket_gym.explorer.threshold.routes import histogram
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks import Synthetic
-from datamarket_gym.payout.inputs import read_inputs, utility_oracle
+from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stored_inputs import places_of
@@ -174,7 +174,7 @@ def test_a_runs_rows_are_those_it_was_paid_by(lasting_client, paid):
     manifest, places = read_manifest(paid), places_of(paid)
     spec = spec_of(manifest)
     inputs = read_inputs(places.submissions, places.validation, spec, reference=places.reference)
-    utility = utility_oracle(inputs, spec)
+    utility = inputs.utility_oracle(spec)
     held = asked(ours, "policy", source="run:june/run:reference").json()
     honest = honest_vectors(inputs.submission, utility)
     assert held["theta"] == choose_threshold(honest, None, measured_on="reference").theta

@@ -64,7 +64,7 @@ def test_what_merges_is_what_cosine_evidence_merges(served, page):
     dealt = honest_market(Embeddings(DATA.features, DATA.label), Synthetic().partition, 5, 20)
     place = np.concatenate(dealt)
     owner, rows, label = np.repeat(np.arange(5), 20), DATA.features[place], DATA.label[place]
-    matches = forest_of(rows, np.empty(0)).score
+    matches = forest_of(rows).score
     thetas = [
         0.3,
         0.55,
@@ -191,7 +191,7 @@ def test_a_finger_moves_the_handle(served, chromium):
 
 def test_examples_go_further_by_j_and_nearer_by_k(served, page):
     to(page, served(workers=1), f"{QUICK}&theta=0.9")
-    matches = forest_of(DATA.features, np.empty(0)).score
+    matches = forest_of(DATA.features).score
     at = int((matches >= 0.9).sum())
     page.focus("main")
     assert scores(page) == [matches[at - 1], matches[at]]

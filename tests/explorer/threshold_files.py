@@ -12,7 +12,7 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence import EvidenceGraph
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import checked_spec
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 MARKUP = "<b>bold</b> & <img src=x onerror=alert(1)>"
 

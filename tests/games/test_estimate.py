@@ -15,10 +15,9 @@ from datamarket_gym.games import (
     Stratified,
     Subset,
     estimate,
-    normalized,
 )
 from datamarket_gym.games.closed_form import AdditiveGame, RandomMonotoneGame, UnanimityGame
-from datamarket_gym.games.estimate import OrderedView
+from datamarket_gym.games.estimate import OrderedView, normalized
 
 CONTENTS = ["a", "b", "c", "twin", "d", "twin", "e", "f", "twin"]
 CASES = [

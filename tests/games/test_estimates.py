@@ -18,10 +18,10 @@ from datamarket_gym.games import (
     Stratified,
     Subset,
     exact,
-    normalized,
     semivalues_from_table,
 )
 from datamarket_gym.games.closed_form import AdditiveGame, RandomMonotoneGame, UnanimityGame
+from datamarket_gym.games.estimate import normalized
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.sampling import Moments
 

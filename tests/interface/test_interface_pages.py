@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from datamarket_gym.payout.overrides import read_overrides
+from datamarket_gym.payout.operator_evidence import read_overrides
 from datamarket_gym.payout.settings import payout_spec
 
 DOCS = Path(__file__).parents[2] / "docs"

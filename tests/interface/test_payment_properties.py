@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym import create, get_mechanism
-from datamarket_gym.mechanism import floored
+from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.testing import (
     ConformanceError,
     budget_balanced,

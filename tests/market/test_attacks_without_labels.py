@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym import ProviderMarket
-from datamarket_gym.data.labels import NO_LABEL
+from datamarket_gym.data.inputs import NO_LABEL
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.market.attacks.base import Attack, Block, groups, wrong
 from datamarket_gym.market.tasks.base import Dataset

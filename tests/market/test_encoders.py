@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from datamarket_gym.errors import DataMarketError, MissingExtraError, ParameterError
-from datamarket_gym.market.encoders import ContentError, EmbeddingStore, StoredEncoder, stored
-from datamarket_gym.market.encoders.store import content_keys
+from datamarket_gym.market.encoders import ContentError, stored
+from datamarket_gym.market.encoders.store import EmbeddingStore, StoredEncoder, content_keys
 from datamarket_gym.registry import create
 from datamarket_gym.testing.base import samples
 

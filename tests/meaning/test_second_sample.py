@@ -17,11 +17,11 @@ from datamarket_gym.games.sampling import Moments
 from datamarket_gym.mechanism import (
     QuotientGame,
     Valuator,
-    floored,
     get_mechanism,
     match_units,
     represent_clusters,
 )
+from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.utilities.oracle import Utility

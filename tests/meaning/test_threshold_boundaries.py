@@ -62,7 +62,7 @@ def test_variants_are_looked_for_among_a_sample_of_the_pool():
     assert few.near_duplicate_p10 == pytest.approx(np.quantile(copies, 0.1))
 
 
-def test_the_larger_floor_binds_and_a_tie_counts_as_chaining():
+def test_the_larger_floor_binds_and_equal_floors_count_as_chaining():
     assert found(pairwise=0.7, chaining=0.5).interval == (0.7, 0.9)
     assert found(pairwise=0.7, chaining=0.5).binding == "pairwise"
     assert found(pairwise=0.5, chaining=0.7).interval == (0.7, 0.9)
@@ -86,7 +86,7 @@ def test_theta_is_a_third_of_the_way_up_to_two_decimals():
 
 
 def test_the_remedy_depends_on_the_floor_that_binds():
-    assert "let units play" in found(chaining=0.8, pairwise=0.2, p10=0.5).verdict
+    assert "match units instead" in found(chaining=0.8, pairwise=0.2, p10=0.5).verdict
     assert "an encoder that separates" in found(chaining=0.2, pairwise=0.8, p10=0.5).verdict
 
 

@@ -22,8 +22,7 @@ from datamarket_gym import (
 )
 from datamarket_gym.data.content_keys import combined_key
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.mechanism.allocation import grid_of
-from datamarket_gym.mechanism.payments import floored
+from datamarket_gym.mechanism.allocation import floored, grid_of
 from datamarket_gym.payout.money import divide
 
 MARKET = ProviderMarket.from_task("digits(n_providers=4, per_provider=12, validation=60)", 1, "coverage")

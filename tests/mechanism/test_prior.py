@@ -14,7 +14,7 @@ from datamarket_gym import AcquiredData, Submission, UtilityOracle, acquired_fro
 from datamarket_gym.data.acquired import joined
 from datamarket_gym.errors import LeakError, ParameterError, SubmissionError
 from datamarket_gym.evidence.threshold import measure_threshold
-from datamarket_gym.mechanism import find_acquired_units
+from datamarket_gym.mechanism.pipeline import find_acquired_units
 from datamarket_gym.utilities.oracle import Utility
 
 WIDTH = 24

@@ -9,14 +9,9 @@ import pytest
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence import Clusters
 from datamarket_gym.execution.runs import read_record, write_record
-from datamarket_gym.mechanism import (
-    Amounts,
-    CanonicalUnits,
-    Scores,
-    get_mechanism,
-    match_units,
-    represent_clusters,
-)
+from datamarket_gym.mechanism import CanonicalUnits, get_mechanism, match_units, represent_clusters
+from datamarket_gym.mechanism.allocation import Amounts
+from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.oracle import Utility
 

@@ -4,7 +4,8 @@ import pytest
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.games.exact import coalitions_numbered
-from datamarket_gym.mechanism import floored, get_mechanism, hidden_harm
+from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.mechanism.allocation import floored, hidden_harm
 from datamarket_gym.mechanism.robust_volume import VolumeGame
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.oracle import Utility

@@ -11,9 +11,7 @@ from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.evidence import Clusters
 from datamarket_gym.evidence.graph import Edges, EvidenceGraph
 from datamarket_gym.mechanism import (
-    Amounts,
     Payments,
-    Pipeline,
     allocate,
     get_mechanism,
     match_units,
@@ -21,7 +19,8 @@ from datamarket_gym.mechanism import (
     resolve_threshold,
     score_clusters,
 )
-from datamarket_gym.mechanism.allocation import Allocation, EqualSubmitted
+from datamarket_gym.mechanism.allocation import Allocation, Amounts, EqualSubmitted
+from datamarket_gym.mechanism.pipeline import Pipeline
 from datamarket_gym.registry import _components, create
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 

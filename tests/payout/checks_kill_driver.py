@@ -25,8 +25,8 @@ from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import read_draft
+from datamarket_gym.payout.report.pages import NAME as REPORT
+from datamarket_gym.payout.report.pages import read_draft
 from datamarket_gym.payout.verify import verify
 from killed_children import child
 

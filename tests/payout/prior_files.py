@@ -4,7 +4,7 @@ import numpy as np
 from payout_files import DIMENSIONS, approve, run, units, write
 
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 
 def june(folder, **changes):

@@ -3,7 +3,7 @@
 from payout_files import run, units, validation
 from test_hostile import NAMES, SCRIPT
 
-from datamarket_gym.payout.report.status import BEGINS, ENDS
+from datamarket_gym.payout.report.pages import BEGINS, ENDS
 
 LONG = ["W" * 64, "seller-without-any-space-" * 4, BEGINS, ENDS, "&lt;!-- state --&gt;"]
 

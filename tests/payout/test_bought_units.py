@@ -14,11 +14,20 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import AcquiredMatches
 from datamarket_gym.execution.runs import read_record
-from datamarket_gym.payout.acquired_units import AcquiredRun, AcquiredUnits, OldUnit, overridden_known
-from datamarket_gym.payout.acquisition_prices import acquired_messages, acquired_units
-from datamarket_gym.payout.acquisitions import AcquiredFile, KeptNames, RunUnits, shortest
+from datamarket_gym.payout.acquired_data import (
+    AcquiredFile,
+    AcquiredRun,
+    AcquiredUnits,
+    KeptNames,
+    OldUnit,
+    RunUnits,
+    acquired_messages,
+    acquired_units,
+    overridden_known,
+    shortest,
+)
 from datamarket_gym.payout.manifest import BOUGHT
-from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.mechanism.payment_tables import largest_remainder
+from datamarket_gym.mechanism.allocation import largest_remainder
 from datamarket_gym.payout.money import Currency, divide
 
 

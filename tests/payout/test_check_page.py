@@ -23,8 +23,7 @@ from datamarket_gym.payout.checks.review_page import (
     write_checks_page,
 )
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.what_if import finished_results
 
 SCRIPT = "<script>document.title='owned'</script>"

@@ -18,7 +18,7 @@ from datamarket_gym.payout.checks.outcomes import (
     keep_outcomes,
     read_outcomes,
 )
-from excel_files import write_ledger
+from excel_files import write_book
 
 UNITS = ["u1", "u2", "u3", "=1+1", " spaced ", "<script>"]
 DRAWN = DrawnChecks(
@@ -116,7 +116,7 @@ def test_an_unknown_outcome_says_which_there_are(tmp_path):
 
 def test_outcomes_of_a_sheet_in_which_false_became_a_truth_value(tmp_path):
     rows = [["number", "outcome", "by"], [1, False, "ro"], [3.0, "genuine", "ro"], [2, None, None]]
-    path = write_ledger(tmp_path / "outcomes.xlsx", Checks=rows)
+    path = write_book(tmp_path / "outcomes.xlsx", Checks=rows)
     assert read_outcomes(path, DRAWN) == [
         CheckAnswer(1, "false", "", "ro"),
         CheckAnswer(3, "genuine", "", "ro"),

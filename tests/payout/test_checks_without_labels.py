@@ -11,7 +11,7 @@ from payout_files import units, validation
 
 from datamarket_gym.payout.checks import review_page as page_module
 from datamarket_gym.payout.checks.review_page import checks_page, letter
-from datamarket_gym.payout.report.html import embed_json, read_template, render_page
+from datamarket_gym.payout.report.pages import embed_json, read_template, render_page
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results
 

@@ -13,8 +13,7 @@ from datamarket_gym.errors import FutureTimesWarning, ParameterError, Submission
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.settings import checked_spec, payout_spec
-from datamarket_gym.payout.submission_times import seems, time_warnings
-from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.payout.warnings import read_warnings, seems, time_warnings
 
 DAY = 86_400.0
 START = datetime.datetime(2026, 5, 1, tzinfo=datetime.UTC).timestamp()

@@ -26,12 +26,11 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.manifest import read_manifest, run_id, spec_of
-from datamarket_gym.payout.required_checks import kappas
-from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.run import PayoutJob, compute_results, pay
 from datamarket_gym.payout.settings import checked_spec, payout_spec
-from datamarket_gym.payout.stages import PayoutJob, Places, compute_results
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.payout.warnings import kappas, read_warnings
 from datamarket_gym.utilities.coverage import Coverage
 
 GOLDEN = {  # by the version before coverage: payment, low, high, without evidence
@@ -209,7 +208,7 @@ def test_under_accuracy_kappa_is_larger_and_checks_deter_less(tmp_path):
 
 
 def _finished(out, places, chosen):
-    from datamarket_gym.payout.stages import FinishedRun
+    from datamarket_gym.payout.run import FinishedRun
 
     return compute_results(
         PayoutJob.read(places, chosen), FinishedRun(out, read_manifest(out)["outputs"])

@@ -18,10 +18,10 @@ import datamarket_gym
 from datamarket_gym.payout.bank.order import write_plain
 from datamarket_gym.payout.checks import plan as carried
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, checks_text
+from datamarket_gym.payout.input_files import BadRow, quarantine_csv
 from datamarket_gym.payout.ledger.statements import statement_csv
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_safe, csv_text, from_csv
-from datamarket_gym.payout.quarantine import BadRow, quarantine_csv
 from datamarket_gym.payout.statements.page import _index as index_of_statements
 
 SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20"  # the last four are those of East Asian keyboards
@@ -130,7 +130,7 @@ def test_nothing_writes_csv_but_one_function():
     # Beside it: texts of data sets in our own cache; submissions, which are read back as they were; a column on
     # its way through pyarrow's reader, in memory; what a program is handed, which no spreadsheet opens and which must
     # say names as they are.
-    others = {"market/datasets.py", "data/io.py", "data/columns.py"}
+    others = {"market/datasets.py", "data/submission.py", "data/columns.py"}
     others |= {"benchmark/baselines/protocol.py", "benchmark/baselines/scripts/market_files.py"}
     assert writers == others
 
@@ -165,7 +165,7 @@ def of_a_bank(folder, text):
 def of_a_statement(folder, text):
     event = SimpleNamespace(entry=SimpleNamespace(number=1, at=text, kind=text, run=text), words=text)
     return statement_csv(
-        SimpleNamespace(payee=text, accounts=[], drafts=[], events=[event], number=1, at="", head="")
+        SimpleNamespace(payee=text, accounts=[], drafts=[], events=[event], number=1, at="", tip="")
     )
 
 
@@ -178,7 +178,7 @@ def of_statements(folder, text):
 
 WRITERS = {
     "payout/statements/page.py": (of_statements, 1),
-    "payout/quarantine.py": (of_quarantine, 3),
+    "payout/input_files.py": (of_quarantine, 3),
     "payout/checks/draw.py": (of_checks, 3),
     "payout/checks/plan.py": (of_carried, 2),
     "payout/bank/order.py": (of_a_bank, 6),
@@ -194,7 +194,7 @@ def test_all_writers_are_known():
         for path in root.rglob("*.py")
         if re.search(r"\bcsv_text\(", path.read_text(encoding="utf-8"))
     }
-    assert users == {*WRITERS, "payout/names.py", "payout/outputs.py"}
+    assert users == {*WRITERS, "payout/names.py", "payout/results.py"}
 
 
 @pytest.mark.parametrize("writer", WRITERS)

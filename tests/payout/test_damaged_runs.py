@@ -176,7 +176,7 @@ def test_a_finished_run_whose_payments_were_changed_is_not_entered(name, how, fo
 
 
 def test_a_record_that_became_a_folder_is_said_to_be_missing(folder):
-    (folder / "records" / "ties.npz").unlink()
-    (folder / "records" / "ties.npz").mkdir()
-    with pytest.raises(DataMarketError, match=r"ties\.npz' is missing or not as the run left it"):
+    (folder / "records" / "matches.npz").unlink()
+    (folder / "records" / "matches.npz").mkdir()
+    with pytest.raises(DataMarketError, match=r"matches\.npz' is missing or not as the run left it"):
         without_its_evidence(folder, "seller 1")

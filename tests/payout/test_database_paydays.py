@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.payout.ledger.integrity import run_of
-from excel_files import sheet, write_ledger
+from excel_files import sheet, write_book
 
 UNITS = "#SELECT * FROM units ORDER BY id"
 HELD = "#SELECT label, features FROM held ORDER BY place"
@@ -183,7 +183,7 @@ def test_a_payday_from_sheets(tmp_path):
     assert paid(places.submissions, places.validation, tmp_path / "files").exit_code == 0
     submitted, held = plain(spread(units())), plain(spread(validation()))
     ledger = tmp_path / "market.xlsx"
-    write_ledger(
+    write_book(
         ledger,
         June=sheet(submitted),
         Validation=sheet(held),

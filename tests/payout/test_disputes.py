@@ -15,7 +15,7 @@ from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.ledger.statements import account_statement
 from datamarket_gym.payout.ledger.transactions import confirm, order, to_send
-from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.warnings import AcceptedWarningError, require_answered
 
 APPROVED, DRAFT = "a" * 64, "d" * 64

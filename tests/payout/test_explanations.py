@@ -23,9 +23,10 @@ from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.ledger.runs import approve
-from datamarket_gym.payout.outputs import describe, leaked_units
+from datamarket_gym.payout.names import drawn_under
+from datamarket_gym.payout.results import describe, drawn_clusters, leaked_units
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.statements.record import Explanation, drawn_clusters, drawn_under
+from datamarket_gym.payout.statements.record import Explanation
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 

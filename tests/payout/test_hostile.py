@@ -17,7 +17,7 @@ from payout_files import cents, payments, run, run_by_accuracy, spec, table, uni
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.names import csv_safe, find_look_alikes, from_csv, visible
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = [

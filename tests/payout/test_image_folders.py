@@ -9,9 +9,10 @@ import pytest
 from payout_files import spec, table
 
 from datamarket_gym.errors import DataMarketError, SubmissionError
-from datamarket_gym.payout.images import IMAGES, UNREAD, image_tree, unnamed
+from datamarket_gym.market.datasets import IMAGES
+from datamarket_gym.payout.input_files import UNREAD, image_tree, unnamed
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import read_warnings
 
 pytest.importorskip("PIL")

@@ -14,7 +14,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionErr
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import payout_spec
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 from table_files import LISTS, SPREAD
 from table_files import write as write_as
 

@@ -5,7 +5,6 @@ import pytest
 from payout_files import cents, payments, rows, run, spec, units, validation, write
 
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 COVERED, CARRIED, FLOORED = {}, {"learner": "knn"}, {"learner": "knn", "negative": "zero"}
@@ -66,7 +65,7 @@ def test_payments_are_those_of_the_mechanism(tmp_path):
     places = write(tmp_path)
     inputs = read_inputs(places.submissions, places.validation, spec())
     mechanism = spec().mechanism("exact_hash")
-    utility = utility_oracle(inputs, spec())
+    utility = inputs.utility_oracle(spec())
     assert isinstance(utility, UtilityOracle)
     paid = mechanism.pay(inputs.submission, utility)
     found = cents(run(tmp_path / "paid"), "entitled")

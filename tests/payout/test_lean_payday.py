@@ -16,11 +16,10 @@ from payout_files import run, spec, units, validation, write
 from datamarket_gym.evidence import graph as order
 from datamarket_gym.execution.arrays import WHOLE
 from datamarket_gym.execution.parallel import Compute, computing
-from datamarket_gym.payout.acquisition_prices import write_acquired
+from datamarket_gym.payout.acquired_data import write_acquired
 from datamarket_gym.payout.manifest import BOUGHT, LEAST, Contents
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.what_if import finished_results
 
 WIDTH = 256

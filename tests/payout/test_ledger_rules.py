@@ -30,7 +30,7 @@ from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import Draft, LedgerInputs, enter_draft, mark_paid
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.ledger.transactions import end_balance
-from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import AcceptedWarningError, UnresolvedWarning
 

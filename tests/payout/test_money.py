@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.payout.money import Currency, divide, largest_remainder, thousands
+from datamarket_gym.mechanism.payment_tables import largest_remainder
+from datamarket_gym.payout.money import Currency, divide, thousands
 
 weights = st.lists(st.integers(-(2**48), 2**48), min_size=1, max_size=12)
 

@@ -15,15 +15,14 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.payout import validation_messages as need_words_module
-from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout import explain as need_words_module
+from datamarket_gym.payout.explain import explain, need_messages
 from datamarket_gym.payout.manifest import NEEDS, read_manifest
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.statements import page as statement_page
 from datamarket_gym.payout.statements.page import write_statements
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.validation_coverage import Needs
-from datamarket_gym.payout.validation_messages import need_messages
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.utilities.coverage import Coverage
 

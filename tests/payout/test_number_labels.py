@@ -10,9 +10,9 @@ from payout_files import approve, bare, run, spec, table, units, validation
 from prior_files import july
 
 from datamarket_gym.errors import SubmissionError
+from datamarket_gym.payout.input_files import read_quarantine
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.intake import unit_digests
-from datamarket_gym.payout.quarantine import read_quarantine
 from datamarket_gym.payout.settings import (
     worth_of,
 )

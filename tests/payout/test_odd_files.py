@@ -12,7 +12,7 @@ from payout_files import payments, spec, table, units, validation, write
 
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 N = 66
 

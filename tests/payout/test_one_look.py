@@ -14,7 +14,7 @@ from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import approve, mark_paid
 from datamarket_gym.payout.ledger.statements import account_statement, statement_html
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.report.html import read_style, read_template
+from datamarket_gym.payout.report.pages import read_style, read_template
 from datamarket_gym.payout.statements.page import file_name, write_statements
 
 LONG = "W" * 64

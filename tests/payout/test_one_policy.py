@@ -32,7 +32,6 @@ from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Dataset, Task, TaskDraw
 from datamarket_gym.mechanism import resolve_threshold
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.payout.warnings import read_warnings
 
 UNITS, HELD, SELLERS = 400, 300, 8
@@ -181,9 +180,7 @@ def test_where_a_threshold_is_admitted_it_is_the_same_one(tmp_path, separate):
     assert said["density"] is not None  # checked on the operator's rows, not on the submissions
     places = write(tmp_path / "in", submitted, held)
     inputs = read_inputs(places.submissions, places.validation, spec())
-    python = (
-        get_mechanism("recommended").pay(inputs.submission, utility_oracle(inputs, spec())).threshold
-    )
+    python = get_mechanism("recommended").pay(inputs.submission, inputs.utility_oracle(spec())).threshold
     assert (python.theta, python.why) == (said["theta"], said["why"])
     told = said_by("audit", places, tmp_path / "audit", "--only", "copycat", "--providers", "1")
     assert read_json(tmp_path / "audit" / "audit.json")["evidence"] == said["evidence"]

@@ -10,7 +10,7 @@ from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.manifest import LEAST, Contents
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 
 @pytest.fixture

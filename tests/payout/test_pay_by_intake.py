@@ -30,7 +30,7 @@ from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 FORGED = {**units(), "time": np.concatenate([np.arange(60.0) + 5000, np.arange(6.0)])}
 """The thief's copies bear the earliest times."""

@@ -15,9 +15,9 @@ from datamarket_gym.evidence import similarity_bounds as prefix
 from datamarket_gym.evidence.similarity_search import Device
 from datamarket_gym.execution.parallel import compute
 from datamarket_gym.utilities import accelerators as device_arrays
-from datamarket_gym.utilities._knn_device import DeviceValues
 from datamarket_gym.utilities.accelerators import HostArrays
 from datamarket_gym.utilities.coverage import LabelGroup
+from datamarket_gym.utilities.knn_neighbors import Neighbourhood
 
 UNITS = 4200  # as many as are worth a device's while
 
@@ -35,10 +35,10 @@ def asked(monkeypatch):
     monkeypatch.setattr(options, "device_named", lambda name: name)
     monkeypatch.setattr(Device, "cuda", staticmethod(lambda: asked.append("pairs") or Device(np, "cpu")))
     monkeypatch.setattr(device_arrays, "CudaArrays", lambda device: HostArrays())
-    for kind, method in ((LabelGroup, "tiles_on_device"), (DeviceValues, "of")):
+    for kind, method in ((LabelGroup, "tiles_on_device"), (Neighbourhood, "on_device")):
         plain = getattr(kind, method)
         monkeypatch.setattr(
-            kind, method, lambda self, rows, plain=plain: asked.append("scores") or plain(self, rows)
+            kind, method, lambda *given, plain=plain: asked.append("scores") or plain(*given)
         )
     return asked
 

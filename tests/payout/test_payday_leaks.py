@@ -17,7 +17,7 @@ from datamarket_gym.mechanism import Mechanism
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places, utility_oracle
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.what_if import without_its_evidence
@@ -141,7 +141,7 @@ def test_both_ways_set_the_same_units_aside(tmp_path, loud):
     places = write(tmp_path, stuffed(), HELD)
     inputs = read_inputs(places.submissions, places.validation, spec(theta="auto"))
     m = Mechanism.model_validate(json.loads((loud / "manifest.json").read_text())["mechanism"])
-    utility = utility_oracle(inputs, spec(theta="auto"))
+    utility = inputs.utility_oracle(spec(theta="auto"))
     with pytest.warns(LeakedRowsWarning):
         paid = m.pay(inputs.submission, utility)
     kept = read_record(loud / "records" / "leaks.npz", Leaks)

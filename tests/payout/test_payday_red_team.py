@@ -11,10 +11,10 @@ from datamarket_gym.analysis.redteam.findings import Loss
 from datamarket_gym.analysis.theorems import Checks
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.report.glossary import attack_title
+from datamarket_gym.payout.report.charts import attack_title
 from datamarket_gym.payout.report.record import red_team_record, write_report
+from datamarket_gym.payout.run import FinishedRun, PayoutJob, compute_results
 from datamarket_gym.payout.settings import checked_spec
-from datamarket_gym.payout.stages import FinishedRun, PayoutJob, compute_results
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.validation_coverage import write_needs
 

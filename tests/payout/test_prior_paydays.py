@@ -15,8 +15,7 @@ from datamarket_gym.errors import DataMarketError, NothingNewError
 from datamarket_gym.execution.runs import read_record
 from datamarket_gym.mechanism import pipeline
 from datamarket_gym.payout import run as payout_run
-from datamarket_gym.payout import stages
-from datamarket_gym.payout.acquisitions import RunUnits
+from datamarket_gym.payout.acquired_data import RunUnits
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.ledger.integrity import run_of
@@ -245,7 +244,7 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             july(market, submitted, [bought], "resumed", period="July 2026")
     for name in ("match_units", "represent_clusters", "choose_evidence"):
-        monkeypatch.setattr(stages, name, killed)  # no stage is done twice
+        monkeypatch.setattr(payout_run, name, killed)  # no stage is done twice
     for name in ("find_acquired_units", "score_clusters", "allocate"):
         monkeypatch.setattr(pipeline, name, killed)
     made = july(market, submitted, [bought], "resumed", period="July 2026")

@@ -10,8 +10,8 @@ from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.payout import acquired_units as prior_runs
-from datamarket_gym.payout.acquired_units import AcquiredDataError
+from datamarket_gym.payout import acquired_data as prior_runs
+from datamarket_gym.payout.acquired_data import AcquiredDataError
 from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger.dispute_decisions import (
     Effects,

@@ -36,7 +36,6 @@ from datamarket_gym.analysis import theorems as guarantees
 from datamarket_gym.analysis.metrics import Metrics
 from datamarket_gym.analysis.redteam import (
     AuditReport,
-    Effort,
     Space,
     Stage,
     Target,
@@ -44,10 +43,12 @@ from datamarket_gym.analysis.redteam import (
     best_response,
     best_response_dynamics,
 )
+from datamarket_gym.analysis.redteam.best_response import Effort
 from datamarket_gym.analysis.spot_checks import checked_attack
 from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence import EvidenceGraph, ValidationContent, View, predict_theta
+from datamarket_gym.evidence import EvidenceGraph, View, predict_theta
+from datamarket_gym.evidence.leakage import ValidationContent
 from datamarket_gym.execution.parallel import Compute
 from datamarket_gym.games import Exact
 from datamarket_gym.games.game import CoalitionCache
@@ -56,21 +57,22 @@ from datamarket_gym.market.attacks.base import Own
 from datamarket_gym.market.datasets import DOMAINS, Corpus, Embeddings
 from datamarket_gym.market.encoders import stored
 from datamarket_gym.mechanism import (
-    OwnMechanism,
     Provenance,
     QuotientGame,
     Valuator,
     acquired_from,
     represent_clusters,
 )
+from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.payout import Currency, account_statement, open_ledger, verify_ledger
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
 from datamarket_gym.payout.ledger.integrity import add_checkpoint
 from datamarket_gym.registry import HOMES, components, create
-from datamarket_gym.utilities import TrainingRows, ValidationRows, read_scores
+from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities.knn import NearestNeighbourGame
-from datamarket_gym.utilities.logistic import StackedLogisticScorer
+from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer
+from datamarket_gym.utilities.score_files import read_scores
 from datamarket_gym.utilities.sklearn import SklearnEstimator
 
 ROOT = Path(datamarket_gym.__file__).parent

@@ -16,8 +16,8 @@ from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.manifest import run_id
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
 from datamarket_gym.payout.statements.page import statement_text
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from table_files import write as write_as
@@ -261,7 +261,9 @@ def test_dates_that_cannot_be_read_are_set_aside_with_a_hint(tmp_path):
     columns["time"][5], columns["time"][6] = "01.05.2026", "soon"
     folder = run(tmp_path, columns, quarantine=True)
     said = {row["row"]: row["wrong"] for row in listed(folder)}
-    assert said[5].startswith("time: no time: '01.05.2026'; it looks like a date with the day first")
+    assert said[5].startswith(
+        "time: no time: '01.05.2026'; it looks like a date; write year, month and day"
+    )
     assert said[6] == "time: no time: 'soon'"
     columns["time"] = [f"2026-05-{1 + i % 28:02d}" if i % 2 else str(i) for i in range(66)]
     with pytest.raises(SubmissionError, match="row 1 is '2026-05-02', unlike the rows before"):

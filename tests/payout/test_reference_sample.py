@@ -17,10 +17,10 @@ from datamarket_gym.evidence.leakage import near_copy_level
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.mechanism import resolve_threshold
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.inputs import read_inputs, utility_oracle
+from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.results import choose_evidence
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.threshold import choose_evidence
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 
 DIMENSIONS, SELLERS, FEW, MANY = 40, 6, 60, 500
@@ -72,7 +72,7 @@ def chosen(places, reference=True, theta="auto"):
         reference=places.reference if reference else None,
     )
     return choose_evidence(
-        inputs.submission, utility_oracle(inputs, spec(theta=theta)), spec(theta=theta)
+        inputs.submission, inputs.utility_oracle(spec(theta=theta)), spec(theta=theta)
     )
 
 

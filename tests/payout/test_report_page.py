@@ -10,8 +10,8 @@ from report_files import hostile_run, thousand_run
 
 from datamarket_gym.payout.checks.review_page import ChecksPage
 from datamarket_gym.payout.report.charts import MOST_SHOWN
-from datamarket_gym.payout.report.glossary import all_terms
-from datamarket_gym.payout.report.html import embed_json, read_style, read_template, render_page
+from datamarket_gym.payout.report.pages import embed_json, read_style, read_template, render_page
+from datamarket_gym.payout.report.record import all_terms
 
 JARGON = (
     "jackknife", "theta", "Shapley", "kappa", "cosine", "lineage", "closed form", "largest remainder", "sha256",

@@ -10,8 +10,7 @@ from report_files import LONG
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.payout.report.record import period_message
-from datamarket_gym.payout.report.status import (
+from datamarket_gym.payout.report.pages import (
     BEGINS,
     ENDS,
     ReportState,
@@ -19,6 +18,7 @@ from datamarket_gym.payout.report.status import (
     read_report,
     restate_report,
 )
+from datamarket_gym.payout.report.record import period_message
 from datamarket_gym.payout.settings import checked_spec
 
 ENTERED = "2026-07-01T10:15:00+00:00"

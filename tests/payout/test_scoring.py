@@ -13,7 +13,6 @@ from datamarket_gym.payout.money import (
     validation_groups,
 )
 from datamarket_gym.payout.results import in_cents
-from datamarket_gym.payout.stages import utility_oracle
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -23,7 +22,7 @@ def scored(folder, held, chosen=None):
     places = write(folder, units(), held)
     inputs = read_inputs(places.submissions, places.validation, chosen)
     mechanism = chosen.mechanism("exact_hash")
-    submission, utility = inputs.submission, utility_oracle(inputs, chosen)
+    submission, utility = inputs.submission, inputs.utility_oracle(chosen)
     clusters = clusters_by(submission, Edges.none(), "unit")
     canonical = represent_clusters(clusters, mechanism.representative)
     dealt = validation_groups(utility.features, utility.label, chosen.seed)
@@ -44,7 +43,7 @@ def test_groups_are_the_scores_on_their_own_validation_rows(learner, tmp_path, m
     whole = (found.by_group * found.group_size[:, None]).sum(axis=0) / found.group_size.sum()
     assert np.allclose(whole, found.values, atol=1e-14)
     # one group against the same mechanism on those rows alone (three classes in all, so chance is 1/3)
-    utility = utility_oracle(inputs, chosen)
+    utility = inputs.utility_oracle(chosen)
     # and the level of strangers is that of all rows
     level = Coverage().baseline_similarity(utility.features)
     monkeypatch.setattr(Coverage, "baseline_similarity", lambda self, rows: level)

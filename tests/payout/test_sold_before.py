@@ -10,7 +10,7 @@ from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.payout.acquired_units import AcquiredDataError
+from datamarket_gym.payout.acquired_data import AcquiredDataError
 from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of

@@ -14,8 +14,7 @@ from datamarket_gym import Submission
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.stages import utility_oracle
-from datamarket_gym.payout.statements.record import drawn_clusters
+from datamarket_gym.payout.results import drawn_clusters
 from datamarket_gym.payout.verify import verify
 
 SOURCES = {"columns": {"trusted_source": "source"}}
@@ -139,7 +138,7 @@ def test_no_file_of_a_run_tells_what_the_validation_rows_drew(tmp_path):
     inputs = read_inputs(
         tmp_path / "in" / "units.parquet", tmp_path / "in" / "validation.parquet", spent
     )
-    secret = utility_oracle(inputs, spent).secret.encode()
+    secret = inputs.utility_oracle(spent).secret.encode()
     assert len(secret) == 64
     held = list(place.rglob("*"))
     assert len(held) > 15
@@ -172,7 +171,7 @@ def test_explain_and_the_report_name_the_beacon(drawn):
             "In 60 of its clusters units of several names carry the same time: a lot decided who was first, drawn "
             f"under {under}." in said
         )
-        assert f"draw lots under {under}" in page(drawn[beacon])
+        assert f"drawn at random under {under}" in page(drawn[beacon])
 
 
 def test_a_lot_decides_between_units_of_two_names_that_are_as_early_and_differ():
@@ -225,10 +224,10 @@ def test_the_flag_is_the_setting(tmp_path):
 @pytest.mark.parametrize("blank", ["", "  "])
 def test_a_blank_beacon_is_an_error_and_not_a_run_without_one(blank):
     """Somebody announced a text, and the variable that should hold it was empty."""
-    with pytest.raises(ParameterError, match="give the text that was announced, or leave it out"):
+    with pytest.raises(ParameterError, match="write it as plain text"):
         spec(beacon=blank)
 
 
 def test_a_beacon_that_no_file_can_hold_is_an_error_in_words():
-    with pytest.raises(ParameterError, match="cannot be read"):
+    with pytest.raises(ParameterError, match="write it as plain text"):
         spec(beacon="round \udcff")

@@ -9,8 +9,8 @@ from payout_files import run, spec, write
 from datamarket_gym.evidence.threshold import density_floor
 from datamarket_gym.execution.arrays import highest_cosines
 from datamarket_gym.execution.files import read_json
-from datamarket_gym.payout.inputs import read_inputs, utility_oracle
-from datamarket_gym.payout.threshold import choose_evidence
+from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.results import choose_evidence
 
 DIMENSIONS, HELD = 64, 200
 
@@ -75,7 +75,7 @@ def asked(cosines, tmp_path_factory):
     places = write(tmp_path_factory.mktemp("asked"), market(cosines), held())
     inputs = read_inputs(places.submissions, places.validation, spec())
     return lambda theta: choose_evidence(
-        inputs.submission, utility_oracle(inputs, spec(theta=theta)), spec(theta=theta)
+        inputs.submission, inputs.utility_oracle(spec(theta=theta)), spec(theta=theta)
     )
 
 
@@ -98,7 +98,7 @@ def test_three_known_validation_rows_switch_nothing_off(tmp_path):
         inputs = read_inputs(places.submissions, places.validation, spec())
         found.append(
             choose_evidence(
-                inputs.submission, utility_oracle(inputs, spec(theta="auto")), spec(theta="auto")
+                inputs.submission, inputs.utility_oracle(spec(theta="auto")), spec(theta="auto")
             )
         )
     assert found[1].theta == found[0].theta < 0.8
@@ -153,7 +153,7 @@ def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):
     places = write(tmp_path, market([]), held())
     inputs = read_inputs(places.submissions, places.validation, spec())
     found = choose_evidence(
-        inputs.submission, utility_oracle(inputs, spec(theta="0.5")), spec(theta="0.5")
+        inputs.submission, inputs.utility_oracle(spec(theta="0.5")), spec(theta="0.5")
     )
     assert found.density < 0.5 < found.cost.theta
     assert found.evidence == "lineage@none"
@@ -169,7 +169,7 @@ def test_the_length_of_embeddings_decides_nothing(tmp_path):
         inputs = read_inputs(places.submissions, places.validation, spec())
         said.append(
             choose_evidence(
-                inputs.submission, utility_oracle(inputs, spec(theta="auto")), spec(theta="auto")
+                inputs.submission, inputs.utility_oracle(spec(theta="auto")), spec(theta="auto")
             )
         )
     assert said[0].theta == said[1].theta

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from datamarket_gym import read_submission
 from datamarket_gym.cli.app import app
-from datamarket_gym.data.io import read_validation
+from datamarket_gym.data.submission import read_validation
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.market.datasets import load_embeddings
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
-from excel_files import write_ledger
+from excel_files import write_book
 from table_files import LISTS, SPREAD
 from table_files import write as write_as
 
@@ -76,7 +76,7 @@ def test_every_format_reads_without_labels(ending, tmp_path):
 
 def test_a_sheet_and_a_query_read_without_labels(tmp_path):
     duckdb = pytest.importorskip("duckdb")
-    write_ledger(
+    write_book(
         tmp_path / "market.xlsx",
         units=[
             ["id", "identity", "features_0", "features_1"],

@@ -18,14 +18,15 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger.integrity import run_of
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.payout.warning_rules import _joined, _loses_half
 from datamarket_gym.payout.warnings import (
     MOST_ITEMS,
     NAMES,
     AcceptedWarningError,
     UnresolvedWarning,
+    _joined,
+    _loses_half,
     read_warnings,
     require_answered,
     write_warnings,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 from PIL import Image
 
-from datamarket_gym.data.io import write_table
+from datamarket_gym.data.submission import write_table
 from datamarket_gym.errors import SubmissionError, UnknownNameError
 from datamarket_gym.payout.intake.log import read_batch, unit_digests
 from datamarket_gym.payout.settings import Columns, Files

@@ -11,7 +11,8 @@ from datamarket_gym import Submission, Utility, create, get_mechanism
 from datamarket_gym.analysis.redteam import market_state
 from datamarket_gym.data.ground_truth import genuine
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.market.attacks import MultiAttackerGame, apply_knowing, attacked_by
+from datamarket_gym.market.attacks import MultiAttackerGame, attacked_by
+from datamarket_gym.market.attacks.base import apply_knowing
 from datamarket_gym.market.attacks.multi_attacker import as_owners
 
 ATTACKS = (

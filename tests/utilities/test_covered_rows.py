@@ -5,10 +5,9 @@ import pytest
 
 from datamarket_gym import Submission
 from datamarket_gym.data.acquired import AcquiredData
-from datamarket_gym.data.labels import unlabelled
+from datamarket_gym.data.inputs import unlabelled
 from datamarket_gym.games.semivalues import SEMIVALUES
-from datamarket_gym.utilities.coverage import Coverage
-from datamarket_gym.utilities.coverage_report import WELL, covered_rows
+from datamarket_gym.utilities.coverage import WELL, Coverage, covered_rows
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 MOST = 3
@@ -25,7 +24,7 @@ def market(seed, n=24, rows=15, classes=3, dimensions=5):
     return features, label, player, rng.normal(size=(rows, dimensions)), held_label
 
 
-def by_loop(learner, features, label, player, held, held_label, floor):
+def by_loop(learner, features, label, player, held, held_label, baseline):
     """g of each row and player (of several units the largest), and the Shapley parts, one pair after the other."""
 
     def directions(x):
@@ -39,10 +38,10 @@ def by_loop(learner, features, label, player, held, held_label, floor):
                 continue
             near = directions(held)[z] @ directions(features)[u]
             g[z, player[u]] = max(g[z, player[u]], min((near - c) / (1 - c), 1.0))
-    g = np.where(g > floor[:, None], g, 0.0)
+    g = np.where(g > baseline[:, None], g, 0.0)
     parts = np.zeros_like(g)
     for z, row in enumerate(g):
-        levels = np.append(np.sort(row[row > 0])[::-1], floor[z])
+        levels = np.append(np.sort(row[row > 0])[::-1], baseline[z])
         for j in np.flatnonzero(row > 0):
             parts[z, j] = sum(
                 (levels[i - 1] - levels[i]) / i for i in range(1, len(levels)) if levels[i - 1] <= row[j]
@@ -57,14 +56,14 @@ def test_parts_are_as_a_loop_finds_them_and_sum_to_the_values(seed, given, label
     features, label, player, held, held_label = market(seed)
     learner = Coverage(quantile=0.3, labels=labels)
     oracle = UtilityOracle(held, held_label, Utility("coverage"), learner=learner)
-    floor = np.zeros(len(held))
+    baseline = np.zeros(len(held))
     if given:
         old = market(seed + 100, n=6)
         units = Submission(
             id=[f"o{i}" for i in range(6)], identity=["old"] * 6, features=old[0], label=old[1]
         )
         oracle = oracle.given(AcquiredData(units, np.arange(6)))
-        floor = by_loop(learner, old[0], old[1], np.zeros(6, int), held, held_label, floor)[0].max(
+        baseline = by_loop(learner, old[0], old[1], np.zeros(6, int), held, held_label, baseline)[0].max(
             axis=1
         )
     n = player.max() + 1
@@ -72,21 +71,20 @@ def test_parts_are_as_a_loop_finds_them_and_sum_to_the_values(seed, given, label
     shapley = SEMIVALUES.create("shapley")
     group = np.arange(n) % 3
     found = covered_rows(scorer, shapley, MOST, np.arange(n), group, 4)
-    g, parts = by_loop(learner, features, label, player, held, held_label, floor)
+    g, parts = by_loop(learner, features, label, player, held, held_label, baseline)
 
     exact = scorer.closed_form(shapley, oracle.empty_value)
     np.testing.assert_allclose(found.value, exact, rtol=1e-12, atol=1e-16)
     np.testing.assert_allclose(parts.sum(axis=0), exact, atol=1e-12)
-    np.testing.assert_allclose(found.covered, np.maximum(g.max(axis=1), floor), atol=1e-12)
-    np.testing.assert_allclose(found.floor, floor, atol=1e-12)
-    np.testing.assert_allclose(parts.sum(axis=1) * len(held), found.covered - found.floor, atol=1e-12)
+    np.testing.assert_allclose(found.covered, np.maximum(g.max(axis=1), baseline), atol=1e-12)
+    np.testing.assert_allclose(found.baseline, baseline, atol=1e-12)
+    np.testing.assert_allclose(parts.sum(axis=1) * len(held), found.covered - found.baseline, atol=1e-12)
     assert (found.players == (g > 0).sum(axis=1)).all()
     assert (found.well == ((g >= WELL) & (g > 0)).sum(axis=1)).all()
     top = (np.abs(g - g.max(axis=1, keepdims=True)) < 1e-12) & (g > 0)
     for counts, who in ((found.counts, np.arange(n)), (found.groups, group)):
-        for name, told in (("rows", g > 0), ("well", (g >= WELL) & (g > 0)), ("nearest", top)):
-            wanted = [told[:, who == k].any(axis=1).sum() for k in range(len(getattr(counts, name)))]
-            assert getattr(counts, name).tolist() == wanted
+        for count, covers in zip(counts, (g > 0, (g >= WELL) & (g > 0), top), strict=True):
+            assert count.tolist() == [covers[:, who == k].any(axis=1).sum() for k in range(len(count))]
     for z in range(len(held)):
         assert found.nearest[z] == -1 if not top[z].any() else top[z, found.nearest[z]]
     for j in range(n):
@@ -130,5 +128,5 @@ def test_half_way_is_well_and_of_equal_parts_the_first_rows_are_kept():
     )
     assert found.covered.tolist() == [WELL] * 4
     assert found.well.tolist() == [1] * 4
-    assert (found.counts.well.tolist(), found.groups.well.tolist()) == ([4], [4])
+    assert (found.counts[1].tolist(), found.groups[1].tolist()) == ([4], [4])
     assert found.row.tolist() == [[0, 1, 2]]

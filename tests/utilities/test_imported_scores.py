@@ -12,13 +12,14 @@ from scipy.sparse import csr_array
 
 from datamarket_gym import ImportedScores, ScoreTable, Submission, Utility, UtilityOracle, get_mechanism
 from datamarket_gym.data import AcquiredData
-from datamarket_gym.data.labels import unlabelled
+from datamarket_gym.data.inputs import unlabelled
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.execution.arrays import directions, highest_cosines, most_similar
 from datamarket_gym.games import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.games.exact import coalitions_numbered, semivalues_from_table
-from datamarket_gym.utilities import TrainingRows, ValidationRows, read_scores
+from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities import imported_scores as score_table
+from datamarket_gym.utilities.score_files import read_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")
 

@@ -14,8 +14,7 @@ from datamarket_gym.registry import create
 from datamarket_gym.utilities import knn as knn_given
 from datamarket_gym.utilities import knn_neighbors as knn_kth
 from datamarket_gym.utilities.base import AlwaysThere, TrainingRows, ValidationRows, with_background
-from datamarket_gym.utilities.knn import Knn, NearestNeighbourGame, closed_form
-from datamarket_gym.utilities.knn_neighbors import Neighbourhood
+from datamarket_gym.utilities.knn import Knn
 
 LAWS = [
     "shapley",
@@ -207,15 +206,22 @@ def test_who_is_farther_than_the_kth_old_row_earns_exactly_nothing():
 
 
 def test_a_background_of_nothing_near_is_the_game_without_one():
-    """Far old rows of a label that nobody has: k of them are put out one by one, as by U(S) = sum of a / k."""
+    """Far old rows of a label that nobody has are replaced one by one, as by U(S) = sum of a / k: Jia et al. 2019."""
     rows, background, validation = drawn(13, n=9, p=20, n_val=8)
     far = replace(background, features=background.features + 1e6, label=np.full(20, 2))
     rows = replace(rows, label=rows.label % 2)
     validation = replace(validation, label=validation.label % 2)
-    k = 3
+    k, n = 3, 9
     found = Knn(k).scorer_given(rows, far, validation).closed_form(SHAPLEY, 0.0)
-    near = Neighbourhood(rows, validation)
-    want = closed_form(near, 9, NearestNeighbourGame.over_k(9, k), 0.0)
+    want = np.zeros(n)
+    for v, truth in zip(validation.features, validation.label, strict=True):
+        order = np.argsort(((rows.features - v) ** 2).sum(axis=1))
+        a = (rows.label[order] == truth).astype(float)
+        phi = np.zeros(n)
+        phi[-1] = a[-1] * min(k, n) / (n * k)
+        for i in range(n - 2, -1, -1):
+            phi[i] = phi[i + 1] + (a[i] - a[i + 1]) / k * min(k, i + 1) / (i + 1)
+        want[rows.player[order]] += phi / len(validation.label)
     np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
 
 

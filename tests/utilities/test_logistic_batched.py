@@ -14,11 +14,12 @@ from sklearn.preprocessing import StandardScaler
 
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
-from datamarket_gym.utilities.logistic import StackedLogisticScorer as Stacked
-from datamarket_gym.utilities.logistic import TorchLogisticScorer, batched, descent
+from datamarket_gym.utilities.logistic import batched, descent
 from datamarket_gym.utilities.logistic import descent as anchor
 from datamarket_gym.utilities.logistic import descent as calculus
 from datamarket_gym.utilities.logistic.batched import judge
+from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer as Stacked
+from datamarket_gym.utilities.logistic.classifier import TorchLogisticScorer
 from datamarket_gym.utilities.logistic.layout import host, slots
 
 torch_missing = find_spec("torch") is None

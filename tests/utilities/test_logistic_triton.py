@@ -13,8 +13,9 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows  # noqa: E402
-from datamarket_gym.utilities.logistic import StackedLogisticScorer, descent  # noqa: E402
+from datamarket_gym.utilities.logistic import descent  # noqa: E402
 from datamarket_gym.utilities.logistic import descent as calculus  # noqa: E402
+from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer  # noqa: E402
 from datamarket_gym.utilities.logistic.layout import Slots, Stack, slots  # noqa: E402
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.data.acquired import AcquiredData
-from datamarket_gym.data.labels import as_numbers, is_labelled, unlabelled
+from datamarket_gym.data.inputs import as_numbers, is_labelled, unlabelled
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import SubmissionError, UtilityError
 from datamarket_gym.market.tasks.base import Dataset
@@ -123,7 +123,7 @@ def test_some_units_without_a_label_are_refused_and_none_at_all_are_not():
 def test_tables_leave_out_labels_that_are_not_there(tmp_path):
     from datamarket_gym.data import read_submission as read_submission
     from datamarket_gym.data import write_submission
-    from datamarket_gym.data.io import read_validation, write_table
+    from datamarket_gym.data.submission import read_validation, write_table
 
     for name in ("units.parquet", "units.csv"):
         write_submission(_units(), tmp_path / name)

@@ -23,7 +23,9 @@ from datamarket_gym.errors import (
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.mechanism import Mechanism, OwnMechanism, PaidTotals, Payer, as_mechanism
+from datamarket_gym.mechanism import Mechanism, Payer, as_mechanism
+from datamarket_gym.mechanism.allocation import PaidTotals
+from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.plots import plot_pairs
 from datamarket_gym.registry import create, written
 from datamarket_gym.result_table import ResultTable
@@ -182,7 +184,7 @@ def _title(given: Any) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Shown):
-    """What attacks gained, mechanism by mechanism.
+    """Record what attacks gained, mechanism by mechanism.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, require_instance
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.mechanism.payments import PaidTotals, Payments
+from datamarket_gym.mechanism.allocation import PaidTotals, Payments
 
 CLEAR = 0.1
 """Of an equal share of v(all): an honest payment up to this is not clearly above zero."""

@@ -30,9 +30,9 @@ from datamarket_gym.data.ground_truth import SubmittedProfile, genuine
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import suppress_market_warnings
+from datamarket_gym.mechanism.allocation import PaidTotals, Payments
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.mechanism.payments import PaidTotals, Payments
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.utilities.oracle import UtilityOracle
 

@@ -115,7 +115,7 @@ def _score(score: Score, digits: int = 2) -> str:
 
 def html_page(board: Board) -> str:
     """The page."""
-    from datamarket_gym.payout.report.html import read_template
+    from datamarket_gym.payout.report.pages import read_template
 
     style = read_template("base.css") + _text("leaderboard.css")
     shown = sections(board)

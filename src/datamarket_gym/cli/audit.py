@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from datamarket_gym import registry as scripts
-from datamarket_gym.analysis.redteam import AuditReport, Finding, Loss, Trial, market_state
+from datamarket_gym.analysis.redteam import AuditReport, market_state
 from datamarket_gym.analysis.redteam import audit as run_audit
 from datamarket_gym.analysis.redteam.audit import forgeries
-from datamarket_gym.analysis.redteam.findings import STOP_LOSS, assuming
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
 from datamarket_gym.analysis.spot_checks import asked_checks
 from datamarket_gym.cli import options
 from datamarket_gym.cli.output import say
@@ -29,7 +29,7 @@ from datamarket_gym.execution.parallel import available_cores
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
-from datamarket_gym.payout.imported_scores import read_scored, scores_file
+from datamarket_gym.payout.input_files import read_scored, scores_file
 from datamarket_gym.payout.inputs import SubmittedRows, read_tables
 from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.settings import PayoutSpec, payout_spec

@@ -31,8 +31,9 @@ from datamarket_gym.market.datasets import (
     read_source,
     write_embeddings,
 )
-from datamarket_gym.market.encoders import ContentError, EmbeddingStore, Encoder, StoredEncoder
+from datamarket_gym.market.encoders import ContentError, Encoder
 from datamarket_gym.market.encoders.base import ENCODERS
+from datamarket_gym.market.encoders.store import EmbeddingStore, StoredEncoder
 
 USUAL = {"text": "minilm", "image": "resnet18"}
 

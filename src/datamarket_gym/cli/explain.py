@@ -96,7 +96,7 @@ def explain(
         explanation = replace(explanation, without_its_evidence=without)
     words = None
     if needs:
-        from datamarket_gym.payout.validation_messages import need_messages as need_words
+        from datamarket_gym.payout.explain import need_messages as need_words
 
         words = need_words(run, validation)
     if as_json:

@@ -19,7 +19,7 @@ from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder
 from datamarket_gym.payout.ledger.store import is_address
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.request import PaidRequest, PayRequest, pay_requested
+from datamarket_gym.payout.run import PaidRequest, PayRequest, pay_requested
 from datamarket_gym.payout.settings import SETTINGS, payout_spec
 from datamarket_gym.payout.verify import verify as verify_run
 from datamarket_gym.payout.verify import verify_ledger

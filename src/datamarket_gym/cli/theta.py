@@ -11,7 +11,7 @@ from rich import table as rich
 from rich.console import Console
 
 from datamarket_gym.cli import options
-from datamarket_gym.data.labels import are_numbers, is_labelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.evidence.admissible_interval import Admissibility
 from datamarket_gym.execution.files import write_text

@@ -2,8 +2,13 @@
 
 from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.io import from_table, read_submission, to_table, write_submission
-from datamarket_gym.data.submission import Submission
+from datamarket_gym.data.submission import (
+    Submission,
+    from_table,
+    read_submission,
+    to_table,
+    write_submission,
+)
 
 __all__ = [
     "AcquiredData",

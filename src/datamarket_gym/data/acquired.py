@@ -19,12 +19,18 @@ from datamarket_gym.execution.arrays import Codes, Features, Values
 
 @dataclass(frozen=True, eq=False)
 class AcquiredData(Shown):
-    """All units of earlier periods, oldest first, and which of them the buyer trains on.
+    """Hold all units of earlier periods, oldest first.
 
-    ``units.identity`` says who owns each: the owner of its cluster, whoever submitted it. ``canonical`` are the rows
-    that stand for their clusters, P: a new period is worth U(P + S) - U(P). The others are there to be recognised.
-    ``highest`` is what was worked out before of how near they come to rows that the operator holds, one number for each
-    row, by a digest of all else that it depends on: whoever asks the same need not work it out again.
+    Parameters
+    ----------
+    units
+        The units; ``identity`` says who owns each: the owner of its cluster, whoever submitted it.
+    canonical
+        Rows that stand for their clusters, P: a new period is worth U(P + S) - U(P). The others serve to recognise
+        copies.
+    highest
+        A cache of the highest similarities to validation rows, one for each row, by a digest of all else that they
+        depend on.
     """
 
     units: Submission

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from datamarket_gym.data.times import DATES, looks_like, not_among
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import (
     LARGEST,
@@ -32,6 +31,15 @@ from datamarket_gym.execution.arrays import (
     kept_narrow,
 )
 
+DATES = "2026-05-31T12:00:00"
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_TIME_HINTS = {
+    r"\d{1,2}:\d{2}\b.*": f"a time of day without a date; put the date before it, as {DATES}",
+    r"\d+,\d+": "seconds with a decimal comma; write a point",
+    rf"\d{{1,4}}([./\-\s])\d{{1,2}}\1\d{{1,4}}\b.*|(?=.*\d).*\b({_MONTHS})[a-z]*\b.*": (
+        f"a date; write year, month and day, as 2026-05-31, with a time of day as {DATES}"
+    ),
+}
 MARKS = ("nan", "NaN", "NAN", "-nan", "NaT", "<NA>", "#N/A")
 """What software writes for a missing cell, and nobody for a name or a label."""
 _WITH_POINT = re.compile(r"-?\d+\.0")
@@ -51,8 +59,7 @@ class Faults:
     def note_numbers(self, name: str, matrix: Features | None) -> None:
         """Note the rows of a matrix with a number that is not finite, or too large to measure distances by."""
         for at, block in () if matrix is None else in_blocks(matrix):
-            # By a float64: as a float16 or float32 the bound would be infinite, and so nothing beyond it.
-            bad = ~(np.abs(block) <= np.float64(LARGEST))
+            bad = ~(np.abs(block) <= np.float64(LARGEST))  # as a float32 the bound would be infinite
             for row in np.flatnonzero(bad.any(axis=1)).tolist():
                 entry = int(bad[row].argmax())
                 self.note([at + row], f"{name}, entry {entry} is {block[row, entry]:g}")
@@ -78,7 +85,7 @@ class Column:
     def strings(self) -> list[str]:
         """Return text, one string per row; an empty string is text, a missing cell is not."""
         self._refuse(self._null())
-        return [value if isinstance(value, str) else str(value) for value in self._single()]
+        return [str(value) for value in self._single()]
 
     def named(self) -> list[str]:
         """Return names, one per row: text that is not blank, nor what software writes for a missing cell.
@@ -143,13 +150,13 @@ class Column:
             upto = range(1, len(self.data))
             at = bisect_left(upto, True, key=lambda n: not _is_time(untyped(self.data[:n])))
             cell = self.data[at].as_py()
-            hint = looks_like(cell)
+            hint = time_hint(cell)
             other = f", unlike the rows before or no time; give all units seconds, or dates like {DATES}"
             raise self._error(f", row {self._row(at)} is {cell!r}" + (f"; {hint}" if hint else other))
         return Column(self.where, self.name, times)._array()
 
     def numbers(self) -> Values:
-        """Return labels that are numbers, of a column of such or written out; refuse what is no number by its row."""
+        """Return a column as finite numbers; refuse what is no number by its row."""
         for row, wrong in self.bad_numbers().items():
             raise self._error(f", row {self._row(row)}: {wrong}; mend it or drop the row")
         return np.array([float(cell) for cell in self.data.to_pylist()], dtype=np.float64)
@@ -180,10 +187,10 @@ class Column:
         cells = [
             c for c in pc.unique(self.data).to_pylist() if c is not None and c.strip() and c not in MARKS
         ]
-        bad = not_among(cells, lambda some: not some or _is_time(untyped(pa.chunked_array([some]))))
+        bad = set(_no_times(cells))
         for row, cell in enumerate(self.data.to_pylist() if bad else ()):
             if cell in bad:
-                wrong[row] = f"no time: {cell!r}; {looks_like(cell)}".rstrip("; ")
+                wrong[row] = f"no time: {cell!r}; {time_hint(cell)}".rstrip("; ")
         return wrong
 
     def missing(self) -> NDArray[np.bool_]:
@@ -272,9 +279,7 @@ class MatrixReader:
         narrow: bool,
     ) -> None:
         self.where, self.names, self.rows, self.faults, self.narrow = where, names, rows, faults, narrow
-        self._batches: list[
-            tuple[NDArray[Any], NDArray[Any]]
-        ] = []  # lengths of rows, and all their numbers
+        self._batches: list[tuple[NDArray[Any], NDArray[Any]]] = []  # lengths of rows, all their numbers
         self._out = np.empty((0, 0))
         self._read = self._placed = self._width = 0
 
@@ -315,8 +320,7 @@ class MatrixReader:
             if fits.all():
                 here[:] = flat.reshape(len(lengths), self._width)
             else:
-                length = np.maximum(lengths, 0)
-                starts = np.cumsum(length) - length
+                starts = np.cumsum(np.maximum(lengths, 0)) - np.maximum(lengths, 0)
                 here[fits] = flat[starts[fits, None] + np.arange(self._width)]
             if self.faults is None and (place := beyond(here, np.finfo(np.float64).max)) is not None:
                 self._refuse_number(*place, here)
@@ -433,8 +437,25 @@ def _first(mask: Any) -> int:
     return int(np.asarray(mask).argmax())
 
 
+def time_hint(cell: str) -> str:
+    """Say what a cell that is no time looks like, and how to write it; nothing where it looks like no time.
+
+    Which number of 01.05.2026 is the day is never guessed: the earliest unit is paid for all of its copies.
+    """
+    hints = (hint for form, hint in _TIME_HINTS.items() if re.fullmatch(form, cell.strip(), re.I | re.S))
+    return f"it looks like {hint}" if (hint := next(hints, "")) else ""
+
+
 def _is_time(column: Any) -> bool:
     return not (is_text(column.type) or pa.types.is_time(column.type) or column.null_count)
+
+
+def _no_times(cells: Sequence[str]) -> list[str]:
+    """Find by halves the cells that are no times even alone."""
+    if not cells or _is_time(untyped(pa.chunked_array([cells]))):
+        return []
+    half = len(cells) // 2
+    return [*_no_times(cells[:half]), *_no_times(cells[half:])] if half else list(cells)
 
 
 def is_text(kind: Any) -> bool:

@@ -16,10 +16,18 @@ from datamarket_gym.execution.arrays import Codes
 
 @dataclass(frozen=True, eq=False)
 class GroundTruth(Shown):
-    """Who really owns each unit, which unit it derives from, and who controls each identity.
+    """Record who really owns each unit, which unit it derives from, and who controls each identity.
 
-    ``owner[i]`` and ``source[i]`` belong to the unit ``id[i]``. Owner and controller differ only
-    where someone submits another provider's units under a name of their own.
+    Parameters
+    ----------
+    id
+        The units.
+    owner
+        The owner of each. It differs from the controller only where someone submits another provider's units.
+    source
+        The unit that each derives from.
+    controller
+        The provider who controls each identity.
     """
 
     id: Text
@@ -53,9 +61,18 @@ class GroundTruth(Shown):
 
 @dataclass(frozen=True, eq=False)
 class SubmittedProfile(Shown):
-    """What was submitted, with the truth held apart and the provider who attacks, if any.
+    """Hold what was submitted, and apart from it the ground truth, which mechanisms are not handed.
 
-    Mechanisms are handed ``submission`` alone.
+    Parameters
+    ----------
+    submission
+        The units.
+    truth
+        Their owners and sources.
+    attacker
+        The provider who attacks, if any.
+    attack
+        What it plays.
     """
 
     submission: Submission

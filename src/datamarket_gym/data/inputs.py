@@ -1,17 +1,131 @@
-"""Arrays and tables as callers have them: NumPy, lists, pandas, polars and Arrow, checked and named in errors."""
+"""Arrays, frames and labels as callers have them, checked; every error names the row and the remedy.
+
+A unit without a label has the empty one, so labels are always there, and one class is found among units that have none.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import is_missing, label_column
 from datamarket_gym.errors import InputTypeError, SubmissionError, describe
-from datamarket_gym.execution.arrays import LARGEST, Features
+from datamarket_gym.execution.arrays import LARGEST, Features, Values
 
 Text = NDArray[np.str_]
+R = TypeVar("R")
+
+NO_LABEL = ""
+"""The label of a unit that has none."""
+
+
+def unlabelled(count: int) -> Text:
+    """Return empty labels."""
+    return np.full(count, NO_LABEL, dtype="<U1")
+
+
+def without_labels(rows: R) -> R:
+    """Empty the labels of a dataclass with a column ``label``."""
+    return replace(rows, label=unlabelled(len(rows.label)))  # type: ignore[type-var, attr-defined]
+
+
+def is_labelled(label: NDArray[Any]) -> bool:
+    """Tell if any label is not empty; no labels at all count as labels."""
+    return not (label.dtype.kind in "US" and len(label) and bool((label.astype(str) == NO_LABEL).all()))
+
+
+def are_numbers(label: NDArray[Any]) -> bool:
+    """Tell if labels are measured, not named: numbers in floating point. Integers may name classes."""
+    return label.dtype.kind == "f"
+
+
+def is_missing(value: Any) -> bool:
+    """Tell if a cell holds nothing: None, NaN, or pandas.NA, whose comparison has no truth value."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
+def missing_cells(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the cells of an array that hold nothing."""
+    if array.dtype.kind == "O":
+        return np.array([is_missing(value) for value in array.tolist()], dtype=bool)
+    return np.asarray(array != array)  # NaN and NaT
+
+
+def label_column(values: Any, count: int) -> NDArray[Any]:
+    """Return one label for each unit, empty ones where ``values`` is None; refuse labels of only some units."""
+    if values is None:
+        return unlabelled(count)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise SubmissionError(f"column 'label' has shape {array.shape}; give one label per unit")
+    if array.dtype.kind == "S":
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError as error:
+            raise SubmissionError(
+                f"column 'label' holds bytes that are no UTF-8 text ({error.object!r}); write labels as text or numbers"
+            ) from error
+    missing = missing_cells(array)
+    if isinstance(values, np.ma.MaskedArray):  # whose array holds something under the mask, too
+        missing |= np.ma.getmaskarray(values)
+    if array.dtype.kind in "UO" and not missing.all():
+        missing |= array.astype(str) == NO_LABEL
+    if missing.all() and len(missing):
+        return unlabelled(len(array))
+    if missing.any():
+        raise SubmissionError(
+            f"column 'label' is empty in row {missing.argmax()}; label the unit or remove it, or leave all labels out"
+        )
+    if array.dtype.kind == "f":
+        return array + 0.0  # -0.0 and 0.0 are the same label
+    return array.astype(np.str_) if array.dtype == object else array
+
+
+def as_numbers(label: NDArray[Any], whose: str = "column 'label'") -> Values:
+    """Return labels as numbers, also where they are written as text; name the first that is no finite number."""
+    if label.dtype.kind in "mMc":
+        raise SubmissionError(
+            f"{whose} holds {label.dtype}, no numbers; write what is to be predicted as numbers"
+        )
+    if text := first_text(label):
+        raise SubmissionError(
+            f"{whose}, {text.replace(' is ', ', is ', 1)}, which is no number; write numbers, or choose a utility "
+            "for classes such as knn"
+        )
+    numbers = label.astype(np.float64)
+    good = np.abs(numbers) <= LARGEST
+    if not good.all():
+        row = int((~good).argmax())
+        raise SubmissionError(
+            f"{whose}, row {row}, is {_shorten(label[row])}; write a finite number of at most {LARGEST:g} in size"
+        )
+    return numbers
+
+
+def first_text(label: NDArray[Any]) -> str:
+    """Return the first label that is no number, with its row; the empty text where all are numbers."""
+    if label.dtype.kind in "biuf":
+        return ""
+    row = next((i for i, value in enumerate(label.tolist()) if not _is_number(value)), None)
+    return "" if row is None else f"row {row} is {_shorten(label[row])}"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return "_" not in str(value)  # 1_000 is a number to Python alone
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value.item())
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def is_frame(values: object) -> bool:
@@ -98,21 +212,20 @@ def _unmasked(name: str, values: Any) -> NDArray[Any]:
 
 def label_array(name: str, values: Any, rows: int, of: str) -> NDArray[Any]:
     """Return one label per row, empty ones where ``values`` is None; ``of`` names the rows in errors."""
-    if values is not None and (isinstance(values, str | bytes | dict) or hasattr(values, "__fspath__")):
+    if values is None:
+        return unlabelled(rows)
+    if isinstance(values, str | bytes | dict) or hasattr(values, "__fspath__"):
         raise InputTypeError(name, values, f"one label per row of {of}")
-    array = values if values is None else _unmasked(name, values)
-    if array is not None and array.ndim != 1:
-        remedy = (
-            f"pass {name}.ravel()"
-            if array.ndim == 2 and array.shape[1] == 1
-            else "pass one label per row"
-        )
+    array = _unmasked(name, values)
+    if array.ndim != 1:
+        is_column = array.ndim == 2 and array.shape[1] == 1
+        remedy = f"pass {name}.ravel()" if is_column else "pass one label per row"
         raise SubmissionError(f"{name} is {describe(array)}, and labels have one dimension; {remedy}")
-    if array is not None and len(array) != rows:
+    if len(array) != rows:
         raise SubmissionError(
             f"{name} has {len(array)} labels but {of} has {rows} rows; give one label per row"
         )
-    if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int((~np.isfinite(array)).argmax())
         raise SubmissionError(f"{name}, row {row}, is {array[row]}; drop the row or fill in its label")
     return label_column(array, rows)
@@ -129,16 +242,12 @@ def name_array(name: str, values: Any, rows: int, of: str) -> Text:
         raise SubmissionError(
             f"{name} is {describe(array)} but {of} has {rows} rows; give one name per row"
         )
-    if array.dtype.kind not in "US":
-        missing = np.array([is_missing(value) for value in array.tolist()], dtype=bool)
-        if missing.any():
-            raise SubmissionError(
-                f"{name}, row {missing.argmax()}, is missing; name the owner of every unit"
-            )
     text = array.astype(np.str_)
-    blank = np.flatnonzero(np.char.strip(text) == "")
-    if len(blank):
-        raise SubmissionError(f"{name}, row {blank[0]}, is blank; name the owner of every unit")
+    for fault, bad in (("missing", missing_cells(array)), ("blank", np.char.strip(text) == "")):
+        if bad.any():
+            raise SubmissionError(
+                f"{name}, row {bad.argmax()}, is {fault}; name the owner of every unit"
+            )
     return text
 
 
@@ -172,32 +281,30 @@ def _finite(name: str, array: NDArray[Any], columns: list[str] | None = None) ->
         array = _numbers(name, array)
     if array.dtype.kind not in "biuf":
         raise SubmissionError(f"{name} holds {array.dtype}, no numbers; encode it as numbers first")
-    found = np.ascontiguousarray(array, dtype=np.float64)
-    good = np.abs(found) <= LARGEST
+    numbers = np.ascontiguousarray(array, dtype=np.float64)
+    good = np.abs(numbers) <= LARGEST
     if not good.all():
         row, column = (int(at) for at in np.argwhere(~good)[0])
         remedy = (
             f"divide the column so that no number is above {LARGEST:g} in size"
-            if np.isfinite(found[row, column])
+            if np.isfinite(numbers[row, column])
             else "drop the row or fill in a finite number (for example with sklearn.impute.SimpleImputer)"
         )
         which = column if columns is None else repr(columns[column])
-        raise SubmissionError(f"{name}, row {row}, column {which}, is {found[row, column]}; {remedy}")
-    return found
+        raise SubmissionError(f"{name}, row {row}, column {which}, is {numbers[row, column]}; {remedy}")
+    return numbers
 
 
 def _numbers(name: str, array: NDArray[Any]) -> Features:
     """Convert an object array to numbers, or name the first entry that is none."""
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        for (row, column), value in np.ndenumerate(array):
-            try:
-                float(value)
-            except (TypeError, ValueError, OverflowError):
-                what = f"{name}, row {row}, column {column}, is {repr(value)[:60]}"
-                raise SubmissionError(f"{what}; encode it as a number or drop the column") from None
-        raise
+    out = np.empty(array.shape)
+    for (row, column), value in np.ndenumerate(array):
+        try:
+            out[row, column] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            what = f"{name}, row {row}, column {column}, is {repr(value)[:60]}"
+            raise SubmissionError(f"{what}; encode it as a number or drop the column") from None
+    return out
 
 
 def default_ids(rows: int) -> Text:

@@ -1,4 +1,8 @@
-"""Submission: the columnar table of submitted units, and all that a mechanism may see."""
+"""Submission: the columnar table of submitted units, all that a mechanism may see; from tables and back.
+
+Features (and embeddings) are a list column, or several numeric columns named ``features_0``, ``features_1`` and so on,
+which is the only way CSV can hold them.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,33 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from types import NoneType
+from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from datamarket_gym.data.columns import is_number
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.inputs import default_ids, feature_array, label_array, name_array
-from datamarket_gym.data.labels import is_labelled, is_missing, label_column
+from datamarket_gym.data.inputs import (
+    Text,
+    default_ids,
+    feature_array,
+    is_frame,
+    is_labelled,
+    is_missing,
+    label_array,
+    label_column,
+    missing_cells,
+    name_array,
+    unlabelled,
+)
+from datamarket_gym.data.readers.databases import as_files
+from datamarket_gym.data.readers.tables import Table, ending, file_and_member, to_arrow
 from datamarket_gym.display import Screen, Shown, counted
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.errors import InputTypeError, SubmissionError, require_instance
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -26,23 +47,42 @@ from datamarket_gym.execution.arrays import (
     joined_rows,
     taken,
 )
+from datamarket_gym.execution.files import replacing, require_two_files
 from datamarket_gym.result_table import Tabular
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-Text = NDArray[np.str_]
+REQUIRED = ("id", "identity", "features")
+OPTIONAL = ("label", "embedding", "source", "batch", "time", "licence")
+MATRICES = ("features", "embedding")
+_LABELS = ("y", "target", "class", "classes", "labels")
+_ROW, _CHOSEN = "row number of the frame", "features of the frame"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Submission(Shown, Tabular):
-    """Units in columns; row i is one unit, submitted under ``identity[i]``.
+    """Hold submitted units in columns, one row per unit.
 
-    ``features`` and ``label`` are the payload that a learner trains on; units need no labels, and have empty
-    ones then (`units.labels`). ``embedding`` is what
-    similarity evidence compares; without one it compares the features. ``time`` is when the unit
-    was submitted, in seconds (dates are converted); without it all units count as simultaneous.
+    Parameters
+    ----------
+    id
+        Unique names of the units.
+    identity
+        Who submitted each.
+    features
+        What a learner trains on, with the label.
+    label
+        Classes or numbers; empty where units have none.
+    embedding
+        What similarity evidence compares; the features if left out.
+    source
+        The unit that each says it derives from.
+    batch
+        The batch in which each was submitted.
+    time
+        When each was submitted, in seconds (dates are converted); all at once if left out.
+    licence
+        The licence of each.
+    metadata
+        Further columns by name.
     """
 
     id: Text
@@ -148,9 +188,45 @@ class Submission(Shown, Tabular):
         >>> Submission.from_frame(table, owner="seller").identities.tolist()
         ['a', 'b']
         """
-        from datamarket_gym.data.io import from_frame
-
-        return from_frame(frame, owner, label, features, id, time)
+        if not is_frame(frame):
+            wanted = "a pandas, polars or Arrow table (from_arrays takes arrays, read_submission files)"
+            raise InputTypeError("frame", frame, wanted)
+        data = to_arrow(frame)
+        table = Table.of(data)
+        roles = {"identity": table.require("identity", owner)}
+        for role, name in (("label", label), ("id", id), ("time", time)):
+            if name is not None:
+                roles[role] = table.require(role, name)
+            elif role in table.names and role != owner:
+                roles[role] = role
+        if features is None and not table.matrix_columns("features"):
+            numeric = [f.name for f in data.schema if is_number(f.type) or f.type == pa.bool_()]
+            features = [name for name in numeric if name not in roles.values()]
+            odd = next((f for f in features if label is None and f.lower() in _LABELS), None)
+            if odd is not None:
+                raise SubmissionError(
+                    f"column {odd!r} would be a feature, and looks like labels; pass label={odd!r}, or name the "
+                    "features"
+                )
+            if not features:
+                raise SubmissionError(
+                    f"{table.where} has no column of numbers to learn from; name them by features=[...]"
+                )
+        if features is not None:
+            if isinstance(features, str) or not features:
+                raise InputTypeError("features", features, "a list of the names of columns")
+            if twice := [name for name in features if name in roles.values()]:
+                raise SubmissionError(
+                    f"column {twice[0]!r} is named twice, as a feature and as something else"
+                )
+            chosen = data.select([table.require("features", name) for name in features])
+            data = data.drop_columns(list(features)).append_column(
+                _CHOSEN, _lists(feature_array("frame", chosen))
+            )
+            roles["features"] = _CHOSEN
+        if "id" not in roles:
+            data, roles["id"] = data.append_column(_ROW, pa.array(default_ids(data.num_rows))), _ROW
+        return from_table(data, roles)
 
     def __len__(self) -> int:
         return len(self.id)
@@ -231,8 +307,6 @@ class Submission(Shown, Tabular):
 
     def to_arrow(self) -> pa.Table:
         """One row per unit; features and embeddings are list columns."""
-        from datamarket_gym.data.io import to_table
-
         return to_table(self)
 
     def take(
@@ -336,10 +410,8 @@ def _text(name: str, values: Any) -> Text:
     array = np.asarray(values)
     if array.ndim != 1:
         raise SubmissionError(f"column {name!r} has shape {array.shape}; give one name per unit")
-    if array.dtype.kind not in "US":  # among text nothing is missing
-        missing = np.array([is_missing(value) for value in array.tolist()], dtype=bool)
-        if missing.any():
-            raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
+    if (missing := missing_cells(array)).any():
+        raise SubmissionError(f"column {name!r} is empty in row {missing.argmax()}; fill it in")
     return array.astype(np.str_, copy=False)
 
 
@@ -360,3 +432,192 @@ def _time(values: Any) -> Values:
             f"column 'time' is empty in row {(~np.isfinite(array)).argmax()}; fill it in"
         )
     return array
+
+
+def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) -> Submission:
+    """Read a submission from a file or a query of a database.
+
+    Parameters
+    ----------
+    path : str or Path
+        A table in any format of docs/tables.md; ``file.xlsx#Sheet`` and ``duckdb:file#SELECT ...`` name a part.
+    columns : mapping, optional
+        Names of columns by role where they are not the usual ones: ``{"identity": "seller"}``.
+
+    Returns
+    -------
+    Submission
+        The units; further columns become metadata.
+
+    Raises
+    ------
+    SubmissionError
+        If the file, a column or a row cannot be used; it names the row and the remedy.
+    """
+    require_instance(
+        "path", path, (str, Path), "the path of a table (Submission.from_arrays takes arrays)"
+    )
+    with as_files({"submission": path}) as found:
+        return _submission(Table.open(found["submission"]), columns)
+
+
+def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
+    """Read features and labels of validation rows, of a file or a table; they need no ids, identities or labels."""
+    table = Table.open(Path(path)) if isinstance(path, str | Path) else Table.of(path)
+    features, label = table.require_matrix("features", "features"), table.label_column()
+    single, dense = table.read(other=[label] if label else [], matrices={"features": features})
+    rows = dense["features"]
+    filled = label is not None and single[label].is_filled()
+    return rows, single[str(label)].values() if filled else unlabelled(len(rows))
+
+
+def require_two_tables(submissions: Path, held: Path, whose: str = "validation") -> None:
+    """Refuse one table as submissions and as validation (or reference) rows; two sheets of one file are two."""
+    files = [file_and_member(str(path)) for path in (submissions, held)]
+    if all(ending(file) == ".xlsx" and file.is_file() for file, _ in files):
+        from datamarket_gym.data.readers.excel import sheet_of
+
+        one, other = (sheet_of(file, sheet) for file, sheet in files)
+        if one != other:
+            return
+    require_two_files(files[0][0], files[1][0], whose)
+
+
+def write_submission(submission: Submission, path: str | Path) -> None:
+    """Write a submission in the format of the path's ending; nothing half-written is left behind.
+
+    Parameters
+    ----------
+    submission : Submission
+        The units.
+    path : str or Path
+        Ends in .parquet, .arrow, .feather or .csv.
+
+    Raises
+    ------
+    SubmissionError
+        If the ending is another.
+    """
+    write_table(to_table(submission, spread=ending(Path(path)) == ".csv"), Path(path))
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table; nothing half-written is ever there."""
+    from pyarrow import csv, feather, parquet
+
+    with replacing(path) as part:
+        match ending(path):
+            case ".parquet":
+                parquet.write_table(table, part)
+            case ".arrow" | ".feather":
+                feather.write_feather(table, part)
+            case ".csv":
+                csv.write_csv(table, part)
+            case _:
+                raise SubmissionError(
+                    f"cannot write {path.suffix!r}; use .parquet, .arrow, .feather or .csv"
+                )
+
+
+def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submission:
+    """Make a submission of anything pyarrow makes a table of (dict, pandas, polars, Arrow).
+
+    Parameters
+    ----------
+    data : dict, frame or pyarrow.Table
+        One row per unit.
+    columns : mapping, optional
+        Names of columns by role, as for `read_submission`.
+
+    Returns
+    -------
+    Submission
+        The units; further columns become metadata.
+
+    Raises
+    ------
+    SubmissionError
+        If a column is missing or holds what cannot be used.
+    """
+    return _submission(Table.of(data), columns)
+
+
+def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
+    theirs = _names_by_role(columns)
+    roles: dict[str, str] = {}
+    matrices: dict[str, list[str]] = {}
+    named = theirs.pop("label", None)
+    if (label := table.label_column(named)) is not None:
+        roles["label"] = label
+    for role in (*REQUIRED, *OPTIONAL):
+        if role == "label":
+            continue
+        needed = role in REQUIRED or role in theirs
+        name = theirs.pop(role, role)
+        if role in MATRICES:
+            found = table.require_matrix(role, name) if needed else table.matrix_columns(name)
+            if found:
+                matrices[role] = found
+        elif needed or name in table.names:
+            roles[role] = table.require(role, name)
+    used = {*roles.values(), *(name for names in matrices.values() for name in names)}
+    rest = [name for name in table.names if name not in used]
+    text = {role: name for role, name in roles.items() if role not in ("label", "time")}
+    other = [name for role, name in roles.items() if role not in text]
+    single, dense = table.read(list(text.values()), [*other, *rest], matrices)
+    taken: dict[str, Any] = dict(dense)
+    taken.update({role: single[name].named() for role, name in text.items()})
+    if "time" in roles:
+        taken["time"] = single[roles["time"]].times()
+    if "label" in roles and (named or single[roles["label"]].is_filled()):
+        taken["label"] = single[roles["label"]].values()
+    metadata = {name: single[name].objects() for name in rest}
+    return Submission(**taken, metadata=metadata)
+
+
+def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Copy the names of columns by role; refuse what is none."""
+    wanted = 'a dict of names by role, such as {"identity": "seller"}'
+    require_instance("columns", columns, (Mapping, NoneType), wanted)
+    found = dict(columns or {})
+    for role, name in found.items():
+        if role not in REQUIRED + OPTIONAL:
+            raise SubmissionError(
+                f"unknown column role {role!r}; roles are {', '.join(REQUIRED + OPTIONAL)}, and columns= is {wanted}"
+            )
+        require_instance(f"columns[{role!r}]", name, str, "the name of one column")
+    return found
+
+
+def to_table(submission: Submission, spread: bool = False) -> pa.Table:
+    """Make an Arrow table of a submission.
+
+    Parameters
+    ----------
+    submission : Submission
+        The units.
+    spread : bool
+        Write matrices as numbered columns, as CSV needs them, and not as lists.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per unit.
+    """
+    out: dict[str, Any] = {}
+    for name in (*REQUIRED, *OPTIONAL):
+        column = getattr(submission, name)
+        if column is None or (name == "label" and not submission.labelled):
+            continue
+        if name not in MATRICES:
+            out[name] = pa.array(column)
+        elif spread:
+            out.update({f"{name}_{j}": pa.array(column[:, j]) for j in range(column.shape[1])})
+        else:
+            out[name] = _lists(column)
+    out.update({name: pa.array(column.tolist()) for name, column in submission.metadata.items()})
+    return pa.table(out)
+
+
+def _lists(rows: Features) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(rows).ravel()), rows.shape[1])

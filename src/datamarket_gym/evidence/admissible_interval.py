@@ -1,29 +1,13 @@
-"""What merges at every threshold at once: the maximum spanning forest of all similarities between rows.
+"""The admissible interval: may components be made by a cosine threshold on these embeddings, and by which?
 
-Two rows are in one component of ``cosine@theta`` exactly if ties of the forest of at least theta join them
-(`evidence.forest`), so whoever has the forest can move theta without asking again.
+theta_min is the larger of two floors: the pairwise floor (90th percentile of the cosine of honest units of one class)
+and the chaining floor (smallest theta from which on the simulated mixed-component fraction of honest providers stays
+below a cutoff). theta_max is the 10th percentile of the cosine of a unit with its variants under a stated attack. It is
+the paper's check before deployment, empirical and for connected components; lineage has its own (`evidence.threshold`).
 
-Not all pairs are worked out. From the highest level down, pairs are asked for between components alone: a pair within
-a component is weaker than the ties that made it, closes a cycle, and is in no forest. Levels are quantiles of the
-similarity of rows with their nearest other row; where few rows are left alone, little is left to ask.
-
-The bounds on a cosine threshold: chaining, how alike honest same-class units are, and copies are.
-
-Chaining: at which threshold do honest providers grow together into one component? For one partition
-of the pool only the highest similarity between each two providers matters: its maximum spanning
-forest gives the components at every threshold at once, so no graph is built per theta. The mixed-
-component fraction (MCF) at theta is the share of components that hold several providers.
-
-Admissibility: may components be made by a cosine threshold on these embeddings, and by which?
-
-theta_min is the larger of two floors: the pairwise floor (90th percentile of the cosine of honest
-units of one class) and the chaining floor (smallest theta from which on the simulated
-mixed-component fraction of honest providers stays below a cutoff). theta_max is the 10th percentile
-of the cosine of a unit with its variants under a stated attack. An empirically calibrated check made
-before deployment, not a theorem; it concerns copies and variants, and says nothing about pure splits.
-It is the paper's check, for connected components: lineage does not chain, and has a rule of its own (`choice`).
-
-The picture of an admissibility check: the chaining curve, the two floors and the ceiling.
+The mixed-component fraction (MCF) at theta is the share of components that hold several providers. Of one partition of
+the pool only the highest similarity between each two providers matters: its spanning tree gives the components at every
+threshold at once.
 """
 
 from __future__ import annotations
@@ -31,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,15 +25,15 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DistinctRows, keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.labels import are_numbers, unlabelled
+from datamarket_gym.data.inputs import are_numbers, unlabelled
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError, require_count, require_extra, require_in
-from datamarket_gym.evidence.graph import Edges, components, star
+from datamarket_gym.evidence.graph import Edges, star
 from datamarket_gym.evidence.layers.content import COSINE, require_directions
 from datamarket_gym.evidence.leakage import cosines
-from datamarket_gym.evidence.spanning_forest import Pairs, similar_pairs
-from datamarket_gym.execution.arrays import Codes, Features, Values
+from datamarket_gym.evidence.spanning_forest import Pairs, spanning
+from datamarket_gym.execution.arrays import Codes, Features, Values, products
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.market.attacks.base import ATTACKS, Attack
 from datamarket_gym.market.datasets import Embeddings
@@ -58,50 +42,32 @@ from datamarket_gym.market.tasks.partitions import PARTITIONS
 from datamarket_gym.plots import plot_thresholds
 from datamarket_gym.registry import written
 
-LOWEST = float(np.nextafter(-1.0, 0.0))
-"""The lowest threshold that cosine evidence takes."""
-_QUANTILES = (0.9, 0.7, 0.5, 0.3, 0.1, 0.01, 0.0)
+_BLOCK = 4096
+_IMAGES = (".png", ".svg", ".pdf")
+STEP = 0.02
+"""Grid on which floors are reported, as in the paper."""
+USEFUL_MARGIN = 0.02
+"""An interval narrower than this leaves no room for error in either bound."""
+
+UnitVectors = NDArray[np.float32]
 
 
-def forest_of(vectors: Features, nearest: Values, progress: Progress = SILENT) -> Edges:
-    """The forest of all rows by cosine evidence, the strongest tie first; identical rows are tied at 1.
+def forest_of(vectors: Features) -> Edges:
+    """Find the maximum spanning forest of all cosines of a few thousand rows, the strongest edge first.
 
-    ``nearest`` are similarities of the rows with their nearest other row, or of some of them: they decide how
-    long it takes and no tie.
+    Two rows are in one component of ``cosine@theta`` exactly if edges of the forest of at least theta join them.
+    Identical rows match at 1.
     """
     rows = DistinctRows(vectors)
     require_directions(rows)
-    found, node = Pairs.joined([]), np.arange(len(rows))
-    levels = [*_levels(nearest), LOWEST]
-    for done, theta in enumerate(levels):
-        progress.count(done, len(levels))
-        more = similar_pairs(rows, theta, node)
-        found = Pairs.joined([found, more]).forest()
-        node = _joined(found, len(rows))
-        if not node.any():
-            break
-    place = rows.distinct
+    unit, place = rows[:], rows.distinct
+    left, right = np.triu_indices(len(unit), 1)
+    chosen = spanning(left, right, (unit @ unit.T)[left, right])
+    left, right = left[chosen], right[chosen]
+    cosine = np.minimum(products(unit[left], unit[right]), 1.0)
+    forest = Pairs(left, right, cosine, len(cosine)).forest()
     same = star(rows.first, COSINE)
-    return Edges.of(
-        np.concatenate([same.left, place[found.left]]),
-        np.concatenate([same.right, place[found.right]]),
-        COSINE,
-        np.concatenate([same.score, found.cosine]),
-    )
-
-
-def _levels(nearest: Values) -> list[float]:
-    falling = np.unique(np.quantile(nearest, _QUANTILES))[::-1].tolist() if len(nearest) else []
-    return [theta for theta in falling if LOWEST < theta <= 1.0]
-
-
-def _joined(found: Pairs, n: int) -> Codes:
-    return components(np.arange(n), Edges.of(found.left, found.right, COSINE))
-
-
-_BLOCK = 4096
-
-UnitVectors = NDArray[np.float32]
+    return Edges.concat([same, Edges.of(place[forest.left], place[forest.right], COSINE, forest.cosine)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,62 +78,34 @@ class Merges:
     mixed: Values
 
     def at(self, theta: Values) -> Values:
-        """The MCF at thresholds: pairs at or above theta are tied."""
-        tied = np.searchsorted(-self.similarity, -np.asarray(theta), side="right")
-        return np.concatenate([[0.0], self.mixed])[tied]
+        """Return the MCF at thresholds: pairs at or above theta match."""
+        merged = np.searchsorted(-self.similarity, -np.asarray(theta), side="right")
+        return np.concatenate([[0.0], self.mixed])[merged]
 
 
 def merges(highest: NDArray[np.floating]) -> Merges:
-    """The merges of a symmetric matrix of highest similarities between providers (Kruskal)."""
+    """Merge the components of a symmetric matrix of highest similarities between providers."""
+    from scipy.cluster.hierarchy import linkage
+
     n = len(highest)
-    left, right = np.triu_indices(n, 1)
-    order = np.argsort(-highest[left, right], kind="stable")
-    parent, size = list(range(n)), [1] * n
-    components, mixed = n, 0
-    similarity, fraction = [], []
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    for at in order.tolist():
-        a, b = root(int(left[at])), root(int(right[at]))
-        if a == b:
-            continue
-        mixed += 1 - (size[a] > 1) - (size[b] > 1)
-        parent[b] = a
-        size[a] += size[b]
-        components -= 1
-        similarity.append(float(highest[left[at], right[at]]))
-        fraction.append(mixed / components)
-        if components == 1:
-            break
-    return Merges(np.array(similarity), np.array(fraction))
+    tree = linkage(-highest[np.triu_indices(n, 1)].astype(np.float64), "single")
+    size = np.r_[np.ones(n), tree[:, 3]]
+    both = size[tree[:, :2].astype(np.int64)] > 1
+    mixed = np.cumsum(1 - both.sum(axis=1))
+    return Merges(-tree[:, 2], mixed / np.arange(n - 1, 0, -1))
 
 
 def highest_between(unit: UnitVectors, rows: Sequence[Codes]) -> NDArray[np.float32]:
-    """The highest similarity between each two providers' units, one block pair at a time."""
+    """Find the highest similarity between each two providers' units, some rows of each at a time."""
     n = len(rows)
-    order = np.concatenate(rows)
-    owner = np.repeat(np.arange(n), [len(part) for part in rows])
     out = np.full((n, n), -1.0, dtype=np.float32)
-    for a in range(0, len(order), _BLOCK):
-        first, owners_a = unit[order[a : a + _BLOCK]], owner[a : a + _BLOCK]
-        starts_a = _starts(owners_a)
-        for b in range(a, len(order), _BLOCK):
-            owners_b = owner[b : b + _BLOCK]
-            starts_b = _starts(owners_b)
-            similar = first @ unit[order[b : b + _BLOCK]].T
-            best = np.maximum.reduceat(np.maximum.reduceat(similar, starts_a, axis=0), starts_b, axis=1)
-            where = np.ix_(owners_a[starts_a], owners_b[starts_b])
-            out[where] = np.maximum(out[where], best)
+    for i, mine in enumerate(rows):
+        for at in range(0, len(mine), _BLOCK):
+            some = unit[mine[at : at + _BLOCK]]
+            for j in range(i, n):
+                for to in range(0, len(rows[j]), _BLOCK):
+                    out[i, j] = max(out[i, j], (some @ unit[rows[j][to : to + _BLOCK]].T).max())
     return np.maximum(out, out.T)
-
-
-def _starts(owner: Codes) -> Codes:
-    return np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
 
 
 PAIRS = 200_000
@@ -196,11 +134,7 @@ def variant_similarities(
     pool: Embeddings, attack: Attack, rows: Codes, seed: int, encoder: str = "",
     content: dict[str, NDArray[np.object_]] | None = None,
 ) -> Values:  # fmt: skip
-    """Cosines of units with the variants that an attack makes of them.
-
-    The attack is played by a provider who owns the given rows of the pool; every unit it adds is
-    compared with the unit it derives from.
-    """
+    """Compute the cosines of units of a pool with the variants that an attack by their owner makes of them."""
     label = unlabelled(len(rows)) if pool.label is None else pool.label[rows]
     ids = np.array([f"unit_{row}" for row in rows])
     owner = np.full(len(rows), "provider_0")
@@ -218,29 +152,16 @@ def variant_similarities(
             f"{written(attack)} makes no variants of units; name an attack that copies them, "
             "such as near_duplicate_2x_sybils"
         )
-    position = {unit: row for row, unit in enumerate(ids.tolist())}
-    source = [position[unit] for unit in attacked.truth.source[made].tolist()]
+    source = [ids.tolist().index(unit) for unit in attacked.truth.source[made].tolist()]
     return cosines(sample.features[source], attacked.submission.features[made])
-
-
-FORMATS = (".png", ".svg", ".pdf")
-"""Image files that a plot is written to."""
-
-STEP = 0.02
-"""Grid on which floors are reported, as in the paper."""
-
-USEFUL_MARGIN = 0.02
-"""An interval narrower than this leaves no room for error in either bound."""
-
-_NONE: Values = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
 class Admissibility(Shown):
-    """Bounds on a cosine threshold, and how they were found.
+    """Bounds on a cosine threshold, and how they were measured.
 
-    ``alike`` and ``copies`` are the similarities of which the pairwise floor and the ceiling are quantiles: honest
-    units of one class, and units with their variants. They are for whoever draws them, and no part of the record.
+    ``alike`` and ``copies`` are the similarities of which the pairwise floor and the ceiling are quantiles (honest
+    units of one class, and units with their variants): for plots, and no part of the record.
     """
 
     units: int
@@ -258,8 +179,8 @@ class Admissibility(Shown):
     lonely_classes: int
     curve_theta: Values
     curve: Values
-    alike: Values = field(default_factory=_NONE.copy, repr=False)
-    copies: Values = field(default_factory=_NONE.copy, repr=False)
+    alike: Values = field(default_factory=lambda: np.empty(0), repr=False)
+    copies: Values = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
     def chaining_floor(self) -> float:
@@ -291,25 +212,24 @@ class Admissibility(Shown):
     def theta(self) -> float | None:
         """The threshold to use: a third of the way up the interval, to two decimals.
 
-        Nearer to the floor, because what slips through above is paid to a cheat, while what is
-        tied just above the floor is rare.
+        Nearer to the floor, because what is missed above it is paid to an attacker.
         """
         return round(self.interval[0] + self.margin / 3, 2) if self.usable else None
 
     @property
     def verdict(self) -> str:
-        """Use, or do not use and what to do instead, in one sentence, where identities play."""
+        """Say whether to use cosine evidence among identities, and what to do instead."""
         low, high = self.interval
         if self.usable:
             return (
                 f"use cosine evidence with theta in [{low:.2f}, {high:.2f}], for example {self.theta}: "
                 f"honest providers stay apart above {low:.2f} ({self.binding} floor) and nine of ten "
-                f"variants ({self.variants}) are tied below {high:.2f}"
+                f"variants ({self.variants}) match below {high:.2f}"
             )
         why = "is empty" if self.margin <= 0 else f"is only {self.margin:.3f} wide"
         if self.binding == "chaining":
             instead = (
-                "let units play instead of identities (granularity 'unit'), where chains tie no providers, "
+                "match units instead of identities (granularity 'unit'), where chains join no providers, "
                 "or use source or linkage evidence"
             )
         else:
@@ -322,7 +242,7 @@ class Admissibility(Shown):
     def screen(self) -> Screen:
         """The verdict, and what it rests on."""
         low, high = self.interval
-        found = {
+        bounds = {
             "pairwise floor": self.pairwise_floor,
             "chaining floor": self.chaining_floor,
             "ceiling": self.near_duplicate_p10,
@@ -331,7 +251,7 @@ class Admissibility(Shown):
             "partition": self.partition,
             "units": self.units,
         }
-        return Screen.of_fields(f"Admissibility: {self.verdict}", found)
+        return Screen.of_fields(f"Admissibility: {self.verdict}", bounds)
 
     def plot(self) -> Any:
         """Plot by threshold how many honest clusters are mixed, and how many pairs and variants match.
@@ -361,14 +281,14 @@ class Admissibility(Shown):
 
     def save_plot(self, path: Path) -> None:
         """Write the plot to an image file; needs matplotlib."""
-        if path.suffix not in FORMATS:
-            raise DataMarketError(f"cannot draw {path.suffix!r}; use {', '.join(FORMATS)}")
+        if path.suffix not in _IMAGES:
+            raise DataMarketError(f"cannot draw {path.suffix!r}; use {', '.join(_IMAGES)}")
         require_extra("matplotlib", "figures")
         self.plot().savefig(path, dpi=150)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, with the time and a hash of everything but the time."""
-        values = asdict(replace(self, alike=_NONE, copies=_NONE))
+        values = asdict(self)
         del values["alike"], values["copies"]
         values["curve_theta"] = [round(float(t), 6) for t in self.curve_theta]
         values["curve"] = [round(float(m), 6) for m in self.curve]
@@ -422,12 +342,35 @@ def predict_theta(
     content: dict[str, NDArray[np.object_]] | None = None,
     progress: Progress = SILENT,
 ) -> Admissibility:
-    """The admissible interval of cosine thresholds for a pool of embeddings.
+    """Measure the admissible interval of cosine thresholds for a pool of embeddings.
 
-    ``partition`` says how honest providers come by their units: a registered partition, or
-    ``identities``, which takes the embeddings' own. ``variants`` is the attack whose copies must be
-    tied; one that changes content also needs the pool's ``content`` and the ``encoder``'s name.
-    ``progress`` counts the simulated markets.
+    Parameters
+    ----------
+    embeddings : Embeddings or array-like of shape (n, d)
+        The pool.
+    label : array-like of shape (n,), optional
+        Its labels, where the embeddings bring none.
+    partition : str
+        How honest providers come by their units: a registered partition, or ``identities``, the embeddings' own.
+    n_providers, per_provider, trials : int
+        Providers, units of each, and simulated markets.
+    variants : str
+        The attack whose copies must match.
+    sample : int
+        Units of which variants are made, at most.
+    cutoff : float
+        The mixed-component fraction that honest providers must stay below.
+    seed : int
+        Seed of samples, partitions and variants.
+    encoder, content
+        For attacks that change content: the encoder's name, and the raw content of the pool.
+    progress : Progress
+        Counts the simulated markets.
+
+    Returns
+    -------
+    Admissibility
+        The interval, the floors and the ceiling.
     """
     require_in("cutoff", cutoff, 0.0, 1.0, open_low=True)
     for name, count in (("trials", trials), ("sample", sample), ("per_provider", per_provider)):
@@ -438,7 +381,7 @@ def predict_theta(
     code, skipped = _classes(pool)
     own = partition == IDENTITIES
     if own:
-        simulated, trials = [_own_identities(unit, pool)], 1
+        simulated, trials = [merges(highest_between(unit, _identity_rows(pool)))], 1
     else:
         progress.stage("simulating honest markets", "markets")
         simulated = []
@@ -462,7 +405,7 @@ def predict_theta(
         cutoff=cutoff,
         near_duplicate_p10=float(np.quantile(copies, 0.10)),
         partition=partition,
-        n_providers=len(set(_identities(pool))) if own else n_providers,
+        n_providers=len(_identity_rows(pool)) if own else n_providers,
         per_provider=None if own else per_provider,
         trials=trials,
         variants=written(attack),
@@ -498,10 +441,9 @@ def _directions(vectors: Features) -> tuple[UnitVectors, float]:
 
 
 def _classes(pool: Embeddings) -> tuple[Codes, int]:
-    """Class codes (one class where there are no labels, or numbers); -1 for units that are alone in their class.
+    """Class codes, -1 for units that are alone in their class, and the number of those classes.
 
-    A unit that is alone has no same-class pair and cannot be dealt by class: it is left out, and
-    its class counted.
+    Where there are no labels, or numbers, all units are of one class.
     """
     label = pool.label
     if label is None or are_numbers(label):
@@ -526,19 +468,14 @@ def _deal(code: Codes, partition: str, n: int, per_provider: int, seed: int, tri
     return [usable[rows] for rows in dealt]
 
 
-def _identities(pool: Embeddings) -> list[str]:
+def _identity_rows(pool: Embeddings) -> list[Codes]:
     if pool.identity is None:
         raise DataMarketError(
             "partition 'identities' needs a column 'identity'; give a table of units, or another model"
         )
-    return [str(name) for name in pool.identity.tolist()]
-
-
-def _own_identities(unit: UnitVectors, pool: Embeddings) -> Merges:
-    names, owner = np.unique(_identities(pool), return_inverse=True)
-    if len(names) < 2:
+    owner = np.unique(pool.identity.astype(str), return_inverse=True)[1]
+    if not owner.any():
         raise DataMarketError(
             "there is a single identity, so nothing can be mixed up; give at least two"
         )
-    rows: Sequence[Codes] = [np.flatnonzero(owner == i) for i in range(len(names))]
-    return merges(highest_between(unit, rows))
+    return [np.flatnonzero(owner == i) for i in range(int(owner.max()) + 1)]

@@ -105,7 +105,17 @@ def tie_break_key(key: bytes, tie_breaker: str) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Edges(Shown):
-    """Pairs of units (row numbers) with the reason why they match and its score."""
+    """Pairs of units (row numbers) with the reason why they match and its score.
+
+    Parameters
+    ----------
+    left, right
+        The two units of each pair.
+    score
+        Its score.
+    reason
+        Why they match.
+    """
 
     left: Codes
     right: Codes
@@ -195,12 +205,31 @@ class AcquiredMatches(Shown):
 
 @dataclass(frozen=True, eq=False)
 class View(Shown):
-    """What a layer sees: the submission and, per unit, the node (unit, batch or identity) it is in.
+    """Hold what an evidence layer may see.
 
     Two units of one node belong together already, so edges inside a node may be left out. The oracle is
     handed over only to layers that declare ``needs_oracle``. Where the first ``n_acquired`` units are of earlier
     periods, only matches between one of them and one of the others are asked for. ``nearest`` is what is known
     of nearest earlier units from another market; it saves work and changes nothing.
+
+    Parameters
+    ----------
+    submission
+        The units.
+    granularity
+        ``unit``, ``batch`` or ``identity``.
+    node
+        The node that each unit is in; edges inside a node may be left out.
+    seed
+        Seed of what is drawn.
+    oracle
+        The ground truth, for layers that declare ``needs_oracle``.
+    tie_breaker
+        The text under which units of equal time are ordered.
+    n_acquired
+        How many units, the first, are of earlier periods; only their matches with the others count then.
+    nearest
+        Nearest earlier units as known from another market, which saves work.
     """
 
     submission: Submission
@@ -274,11 +303,24 @@ GRANULARITIES = ("unit", "batch", "identity")
 
 @dataclass(frozen=True, eq=False)
 class Clusters(Shown):
-    """The cluster of each unit (0..K-1), the edges that made them, and the submission they divide.
+    """Divide the units of a submission into clusters 0..K-1.
 
     ``tie_breaker`` is the text under which units of equal time were ordered (`seniority_ranks`). Neither it, which may
     be made of secret rows that are used again, nor the submission is part of the record on disk: clusters read from a
     file have none.
+
+    Parameters
+    ----------
+    label
+        The cluster of each unit.
+    edges
+        The edges that made them.
+    granularity
+        ``unit``, ``batch`` or ``identity``.
+    submission
+        The units that are divided.
+    tie_breaker
+        The text under which units of equal time were ordered (`seniority_ranks`).
     """
 
     label: Codes

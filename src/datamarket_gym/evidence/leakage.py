@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DECIMALS, feature_keys, keyed_generator, unit_keys
-from datamarket_gym.data.labels import are_numbers, unlabelled
+from datamarket_gym.data.inputs import are_numbers, unlabelled
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Shown, counted, listed
 from datamarket_gym.errors import SubmissionError

@@ -215,10 +215,10 @@ class Plan:
 
     @staticmethod
     def of(wanted: int, among: int, width: int, cores: int) -> Plan:
-        """For so many rows among so many of a width: with few, what turning them costs is not won back."""
+        """Plan a search for so many rows among so many; of few, rotating all others would take longer."""
         levels = levels_of(width)
         height = min(1024, max(64, -(-wanted // (2 * cores))))
-        if not levels or wanted * among < 1 << 24:
+        if not levels or wanted < width or wanted * among < 1 << 24:
             return Plan(height, 2048, 1, -(-wanted // height), ())
         return Plan(
             height, 1024, max(1, min(256, among // 1024)), max(1, min(16, wanted // 8192)), levels

@@ -1,42 +1,23 @@
-"""Of the pairs that rounded products leave in question, which is the nearest: decided by one float64 product each.
+"""The nearest earlier row of each row by cosine, exactly, without looking at every pair.
 
-For each row of a band its answer is at least ``floor``: the threshold, or what a pair that was seen has at least. A
-pair whose product, with all that it can be off, stays below that is out; the others are looked at exactly. Nothing
-that decides depends on the order in which pairs come.
+Products in low precision, with a bound on their rounding error, leave a few pairs in question; each of these is decided
+by one float64 product (`Nearest`), so that no answer depends on blocks, plans, devices or the order of pairs. Rows of
+one direction are compared once, and of equally near rows the first counts. What is nearest to a row among the rows
+before it stays so, whatever comes after (docs/lineage.md), so an earlier answer is reused (`NearestRows`).
 
-The nearest earlier rows by a device that multiplies all pairs faster than it could leave any out.
+On a processor (`Search`) the rows before a band lie in partitions (`Cells`), which are taken from near to far, a share
+of the rows at a time; each row's nearest so far raises what other pairs must reach. A few pairs say how many numbers of
+each row it pays to look at. Where many pairs stay in question, all numbers are looked at, in float32 and then float64:
+rows that all resemble one another cost one product of each and no more.
 
-Products of float16 propose, and where they leave too much in question products of float64; what is left is decided
-as on any machine (`decided`), so that answers have the same bits. NumPy runs the same lines, in tests.
-
-What a product of float16 is off: each number is rounded by at most 2^-11 of itself (and by 2^-25 where it is tiny), the
-sum in float32 by at most 2^-23 of itself per term, and the product and what it is held against by 2^-11 each when they
-are put into float16. Of directions that is at most 2^-10 + 2^-11 + 2^-11 and (d + 8) 2^-22 for all that is smaller.
-
-The nearest earlier row of each row of a band, without looking at all of every pair.
-
-The rows before a band lie in cells (`cells`). Cells are taken from near to far, a ring of them at a time. Of a ring a
-few pairs say how many numbers of each row it pays to look at: with few, products are cheap and more pairs stay in
-question. Where that would be many, all numbers are looked at: rows that all resemble one another cost one product of
-float32 and one of float64 each, and no more. Each row's nearest so far raises what a pair must reach.
-
-The nearest old row of each new row, by cosine, exactly: the old are many, and are read once, a block at a time.
-
-As in `searched`: candidates come from float32 products, of the first numbers of turned rows where these rule out most
-pairs, each is decided by one float64 product, and of old rows of one direction the first alone counts.
-
-The nearest earlier row of each row, by cosine, exactly; and what of an earlier answer is still true.
-
-Candidates come from float32 products, one block pair at a time; each is then decided by one float64 dot product, so
-that the answer depends neither on blocks nor on what comes later. Rows of one direction are compared once.
-
-What is nearest to a row among the rows before it stays so, whatever comes after (docs/lineage.md): of a market that has
-grown only pairs with a new row are compared. `NearestRows` is what an earlier answer leaves behind.
+On a graphics card (`Device`) products of float16 of all pairs propose, and products of float64 where they leave too
+much. Each number is rounded by at most 2^-11 of itself (and by 2^-25 where it is tiny), the sum in float32 by at most
+2^-23 of itself per term, and the product and its bound by 2^-11 each: of directions that is at most 2^-10 + 2^-11 +
+2^-11, and (d + 8) 2^-22 for all that is smaller. NumPy runs the same lines in tests.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,27 +28,22 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DistinctRows
 from datamarket_gym.evidence.similarity_bounds import (
-    Axes,
     Cells,
     Plan,
     RotatedRows,
     evenly,
-    levels_of,
-    sample_places,
     shares_left,
 )
 from datamarket_gym.execution.arrays import (
-    Candidates,
     Codes,
     Features,
     Keys,
+    LowPrecisionRows,
     Rows,
     Short,
     Values,
-    directions,
     products,
     slack_of,
-    still_near,
 )
 from datamarket_gym.execution.parallel import available_cores, compute, one_thread, over_blocks
 
@@ -86,7 +62,7 @@ class Nearest:
     def __init__(self, rows: DistinctRows, band: Codes, least: float) -> None:
         self.rows, self.band, self.least = rows, band, least
         self.unit: Features = rows[band]
-        self.floor = np.full(len(band), least)
+        self.bound = np.full(len(band), least)
         self._near: Codes = np.full(len(band), -1)
         self._score: Values = np.full(len(band), -np.inf)
         self._pending: list[tuple[Codes, Codes, Values]] = []
@@ -94,8 +70,8 @@ class Nearest:
 
     def offer(self, row: Codes, column: Codes, about: Values, off: float) -> None:
         """Pairs of rows of the band and earlier rows; their products are off by at most so much."""
-        np.maximum.at(self.floor, row, np.minimum(about, 1.0) - off)
-        kept = about + off >= self.floor[row]
+        np.maximum.at(self.bound, row, np.minimum(about, 1.0) - off)
+        kept = about + off >= self.bound[row]
         self._pending.append((row[kept], column[kept], (about + off)[kept]))
         self._held += int(kept.sum())
         if self._held > _HELD:
@@ -115,7 +91,7 @@ class Nearest:
         for at in range(0, len(order), _PAIRS):
             part = order[at : at + _PAIRS]
             won = (self._score[row[part]] == 1.0) & (self._near[row[part]] < column[part])
-            part = part[(most[part] >= self.floor[row[part]]) & ~won]
+            part = part[(most[part] >= self.bound[row[part]]) & ~won]
             seen, which = np.unique(column[part], return_inverse=True)  # each is made a direction once
             theirs = self.rows[seen][which]
             exact = products(self.unit[row[part]], theirs)
@@ -131,7 +107,7 @@ class Nearest:
         better = (exact > self._score[row]) | tie
         row, column, exact = row[better], column[better], exact[better]
         self._near[row], self._score[row] = column, exact
-        self.floor[row] = np.maximum(self.floor[row], exact)
+        self.bound[row] = np.maximum(self.bound[row], exact)
 
 
 _HELD_ON_DEVICE = 1 << 23  # pairs in question that are held before they are decided
@@ -182,44 +158,23 @@ class Device:
         return Device(torch, "cuda")
 
     def array(self, values: NDArray[Any]) -> Any:
-        """An array of ours there."""
+        """Copy an array to the device."""
         return self.xp.asarray(values, device=self.where)
 
     def back(self, values: Any) -> NDArray[Any]:
-        """An array from there."""
+        """Copy an array from the device."""
         return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
 
     def rows(self, rows: DistinctRows, places: Codes) -> Any:
-        """Directions of some rows in float16."""
+        """Copy the directions of some rows to the device, in float16."""
         out = self.xp.empty((len(places), rows.width), dtype=self.xp.float16, device=self.where)
-        spans = [places[at : at + _READ] for at in range(0, len(places), _READ)]
-        at = 0
-        for part in over_blocks(_Halves(rows), spans, len(places)):
+        starts = range(0, len(places), _READ)
+        parts = over_blocks(
+            lambda at: rows[places[at : at + _READ]].astype(np.float16), starts, len(places)
+        )
+        for at, part in zip(starts, parts, strict=True):
             out[at : at + len(part)] = self.array(part)
-            at += len(part)
         return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Halves:
-    rows: DistinctRows
-
-    def __call__(self, places: Codes) -> NDArray[np.float16]:
-        return self.rows[places].astype(np.float16)
-
-
-@dataclass(frozen=True, eq=False)
-class _Decide:
-    """The nearest of the pairs that are in question in a band, and their cosine."""
-
-    rows: DistinctRows
-    least: float
-
-    def __call__(self, asked: tuple[Codes, list[Pairs]]) -> tuple[Codes, Values]:
-        best = Nearest(self.rows, asked[0], self.least)
-        for pairs in asked[1]:
-            best.offer(*pairs)
-        return best.answer()
 
 
 def nearest_by(
@@ -241,19 +196,25 @@ def nearest_by(
             asked[-1][1].append(pairs)
             held += len(pairs[0])
             if held > _HELD_ON_DEVICE:
-                _keep(rows, least, asked, near, score)
+                _decide(rows, least, asked, near, score)
                 asked, held = [], 0
-    _keep(rows, least, asked, near, score)
+    _decide(rows, least, asked, near, score)
     return near, score
 
 
-def _keep(
+def _decide(
     rows: DistinctRows, least: float, asked: list[tuple[Codes, list[Pairs]]], near: Codes, score: Values
 ) -> None:
-    """Decide what is in question and keep what is nearer than before; of equals the first."""
-    cells = rows.width * sum(len(pairs[0]) for _, held in asked for pairs in held)
-    decided = over_blocks(_Decide(rows, least), asked, cells)
-    for (band, _), (found, cosine) in zip(asked, decided, strict=True):
+    """Decide the pairs in question of each band, and write what is nearer than before; of equals the first."""
+
+    def nearest(request: tuple[Codes, list[Pairs]]) -> tuple[Codes, Values]:
+        best = Nearest(rows, request[0], least)
+        for pairs in request[1]:
+            best.offer(*pairs)
+        return best.answer()
+
+    size = rows.width * sum(len(pairs[0]) for _, parts in asked for pairs in parts)
+    for (band, _), (found, cosine) in zip(asked, over_blocks(nearest, asked, size), strict=True):
         first = (cosine == score[band]) & (found < near[band])
         nearer = (found >= 0) & ((cosine > score[band]) | first)
         near[band[nearer]], score[band[nearer]] = found[nearer], cosine[nearer]
@@ -362,7 +323,7 @@ class _Band:
         if not self.plan.levels:
             return [_Part(np.arange(len(self.places)), 0, self.mine.rows)]
         other = evenly(columns, _ASKED[1])
-        thirds = np.array_split(np.argsort(self.best.floor, kind="stable"), _PARTS)
+        thirds = np.array_split(np.argsort(self.best.bound, kind="stable"), _PARTS)
         costs = np.stack([self._costs(evenly(rows, _ASKED[0]), other) for rows in thirds])
         if costs.mean(axis=0).min() * _APART < costs.min(axis=1).mean():
             thirds, costs = [np.arange(len(self.places))], costs.mean(axis=0)[None]
@@ -376,7 +337,7 @@ class _Band:
         return parts
 
     def _costs(self, some: Codes, other: Codes) -> Values:
-        bound = (self.best.floor[some] - self.off).astype(np.float32)
+        bound = (self.best.bound[some] - self.off).astype(np.float32)
         mine, theirs = (each.at(rows) for each, rows in ((self.mine, some), (self.cells.turned, other)))
         return level_costs(self.plan.levels, mine, theirs, bound)
 
@@ -384,7 +345,7 @@ class _Band:
         """Offer what the first numbers leave in question; False where that is too much."""
         m = self.plan.levels[part.level]
         most = self._product(part.prefix, self.cells.turned.prefix(part.level, m, block))
-        bound = (self.best.floor[part.rows] - self.off).astype(np.float32)
+        bound = (self.best.bound[part.rows] - self.off).astype(np.float32)
         hit = self._reached(most, bound)
         self.work[0] += most.size * (m + 1)
         if len(hit) > MANY * most.size:
@@ -431,7 +392,7 @@ class _Band:
         """Pairs with an earlier row whose product reaches what it must, once the best of these counts."""
         if place.max() >= self.places[some].min():
             similar[place >= self.places[some][:, None]] = -np.inf
-        self.best.floor[some], row, column, about = reaching(np, similar, self.best.floor[some], off)
+        self.best.bound[some], row, column, about = reaching(np, similar, self.best.bound[some], off)
         return some[row], column, about.astype(np.float64)
 
     def _product(self, ours: Short, theirs: Short) -> Short:
@@ -458,162 +419,8 @@ class _Part:
     prefix: Short
 
 
-_PART = 512  # old rows at a time: few enough to stay near the processor
-_BLOCK = 2048  # new rows that they are held against
-_PAIRS_ACQUIRED = 1 << 14  # candidates decided at a time
-_ASIDE_ACQUIRED = 1024  # pairs looked at one by one at a time
-_SAMPLE_ACQUIRED = 512  # old and new rows that say how many numbers to look at first
-_WORTH = 1 << 14  # old rows from which on that is worth finding out
-
-
-def nearest_acquired(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, Values]:
-    """For each new row the nearest old one, or -1 below ``least``, and their cosine."""
-    height = max(_PART, -(-len(old) // available_cores()))
-    spans = [(at, min(at + height, len(old))) for at in range(0, len(old), height)]
-    parent, cosine = np.full(len(new), -1), np.full(len(new), -np.inf)
-    parts = over_blocks(_Search.of(old, new, least), spans, len(old) * len(new))
-    for near, score in parts:  # of equals the first
-        nearer = score > cosine
-        parent, cosine = np.where(nearer, near, parent), np.where(nearer, score, cosine)
-    return parent, np.where(cosine == np.inf, 1.0, cosine)
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """The nearest of some old rows, and their cosine; infinity where both have one direction.
-
-    Of the new rows directions in float32 (``ours``) and what is looked at first of them (``prefix``: the first ``m``
-    numbers along the axes, or all) are made once for everybody; ``best`` is what each must reach at first.
-    """
-
-    old: Rows
-    new: Rows
-    least: float
-    axes: Axes
-    m: int
-    ours: Short
-    prefix: Short
-    best: Short
-
-    @staticmethod
-    def of(old: Rows, new: Rows, least: float) -> _Search:
-        """For all of the new rows, which are read a block at a time."""
-        (n, width), (axes, m) = new.shape, _level(old, new, least)
-        ours: Short = np.empty((n, width), dtype=np.float32)
-        prefix: Short = np.empty((n, m + 1), dtype=np.float32) if m else ours
-        best: Short = np.full(n, np.float32(least) - slack_of(width), dtype=np.float32)
-        for at in range(0, n, _BLOCK):
-            part = directions(new[at : at + _BLOCK])
-            ours[at : at + _BLOCK] = part
-            if m:
-                prefix[at : at + _BLOCK] = axes.prefix(part, m)
-            best[at : at + _BLOCK][~part.any(axis=1)] = np.inf  # zeros are like nothing
-        return _Search(old, new, least, axes, m, ours, prefix, best)
-
-    def __call__(self, span: tuple[int, int]) -> tuple[Codes, Values]:
-        (start, stop), best = span, self.best.copy()
-        slack = slack_of(self.ours.shape[1])
-        first: dict[bytes, int] = {}  # row of a direction, of those that were candidates
-        kept: Candidates = []
-        for at in range(start, stop, _PART):
-            part = directions(self.old[at : min(at + _PART, stop)])
-            pointed = np.flatnonzero(part.any(axis=1))
-            if not len(pointed):
-                continue
-            part = part if len(pointed) == len(part) else part[pointed]
-            theirs = part.astype(np.float32)
-            looked = self.axes.prefix(part, self.m) if self.m else theirs
-            for b in range(0, len(best), _BLOCK):
-                rows = slice(b, b + _BLOCK)
-                row, column, about = _candidates(
-                    self.ours[rows], theirs, self.prefix[rows], looked, best[rows], slack
-                )
-                fresh = _first_of_kind(part, pointed + at, column, first)
-                kept.append((row[fresh] + b, pointed[column[fresh]] + at, about[fresh]))
-        return _decided(self.old, self.new, kept, best, self.least)
-
-
-def _level(old: Rows, new: Rows, least: float) -> tuple[Axes, int]:
-    """Axes, and how many numbers along them it pays to look at before all; 0 where it does not."""
-    width = new.shape[1]
-    levels = levels_of(width)
-    if not levels or len(new) < width or len(old) < _WORTH:
-        return Axes(None, ()), 0
-    theirs, ours = (
-        directions(rows[sample_places(np.arange(len(rows)), _SAMPLE_ACQUIRED, None)])
-        for rows in (old, new)
-    )
-    axes = Axes.of(np.concatenate([theirs, ours]), levels)
-    bound = np.full(len(ours), np.float32(least) - slack_of(width), dtype=np.float32)
-    at = int(level_costs(levels, axes.turn(ours), axes.turn(theirs), bound).argmin())
-    return axes, (*levels, 0)[at]
-
-
-def _candidates(
-    ours: Short, theirs: Short, prefix: Short, looked: Short, best: Short, slack: np.float32
-) -> tuple[Codes, Codes, Short]:
-    """Pairs that may be the nearest, and their products; raises what each row must reach.
-
-    Where the first numbers (``prefix``, ``looked``) leave few pairs, all numbers are looked at of these alone.
-    """
-    if prefix.shape[1] < ours.shape[1]:
-        row, column = np.nonzero(prefix @ looked.T >= best[:, None])
-        if len(row) <= MANY * len(ours) * len(theirs):
-            about = np.concatenate(
-                [np.empty(0, dtype=np.float32)]
-                + [
-                    np.einsum(
-                        "ij,ij->i",
-                        ours[row[at : at + _ASIDE_ACQUIRED]],
-                        theirs[column[at : at + _ASIDE_ACQUIRED]],
-                    )
-                    for at in range(0, len(row), _ASIDE_ACQUIRED)
-                ]
-            )
-            np.maximum.at(best, row, about - slack)
-            near = about >= best[row]
-            return row[near], column[near], about[near]
-    similar = ours @ theirs.T
-    highest = similar.max(axis=1)
-    some = np.flatnonzero(highest >= best)
-    np.maximum(best, highest - slack, out=best)
-    row, column = np.nonzero(similar[some] >= best[some, None])
-    return some[row], column, similar[some[row], column]
-
-
-def _first_of_kind(
-    part: Features, place: Codes, column: Codes, first: dict[bytes, int]
-) -> NDArray[np.bool_]:
-    """Which candidates are the first row of their direction: there may be as many copies as there are rows."""
-    fresh = np.zeros(len(part), dtype=bool)
-    for c in np.unique(column).tolist():
-        key = hashlib.sha256((part[c] + 0.0).tobytes()).digest()
-        fresh[c] = first.setdefault(key, int(place[c])) == place[c]
-    return fresh[column]
-
-
-def _decided(old: Rows, new: Rows, kept: Candidates, best: Short, least: float) -> tuple[Codes, Values]:
-    """The nearest among the candidates."""
-    near, score = np.full(len(new), -1), np.full(len(new), -np.inf)
-    if not kept:
-        return near, score
-    row, column = still_near(kept, best)
-    exact = np.empty(len(row))
-    for at in range(0, len(row), _PAIRS_ACQUIRED):
-        part = slice(at, at + _PAIRS_ACQUIRED)
-        ours, theirs = directions(new[row[part]]), directions(old[column[part]])
-        product = products(ours, theirs)
-        product = np.where(product >= least, np.minimum(product, 1.0), -np.inf)
-        exact[part] = np.where((ours == theirs).all(axis=1), np.inf, product)
-    order = np.lexsort((column, -exact, row))
-    order = order[exact[order] > -np.inf]
-    chosen = order[np.unique(row[order], return_index=True)[1]]
-    near[row[chosen]], score[row[chosen]] = column[chosen], exact[chosen]
-    return near, score
-
-
-Mask = NDArray[np.bool_]
 _AT_ONCE = 1 << 18  # pairs that are multiplied whole: to leave some out would take longer
+_OLD = 1 << 18  # acquired rows that are searched at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -638,16 +445,45 @@ class NearestRows:
 def nearest_earlier(
     vectors: Rows, least: float = -1.0, known: NearestRows | None = None
 ) -> tuple[Codes, Values]:
-    """For each row the nearest of the rows before it and their cosine; -1 where none reaches ``least``.
+    """Find the nearest earlier row of each row by cosine, and the cosine.
 
-    Of rows equally near it is the first. ``known`` is an earlier answer, about these rows or others; the answer is the
-    same with it as without.
+    Parameters
+    ----------
+    vectors : array-like of shape (n, d)
+        The rows, in order.
+    least : float
+        The lowest cosine that counts.
+    known : NearestRows, optional
+        An earlier answer about these rows or others; it saves work and changes nothing.
+
+    Returns
+    -------
+    parent : numpy.ndarray
+        Place of the nearest earlier row, the first of equally near ones; -1 where none reaches ``least``.
+    cosine : numpy.ndarray
+        Their cosine; minus infinity where there is none.
     """
     rows = DistinctRows(vectors)
-    parent, cosine = _of_distinct(rows, *_found(rows, least, _still_true(known, rows, least)))
+    parent, cosine = _of_distinct(rows, *_search_new(rows, least, _still_true(known, rows, least)))
     copies = np.flatnonzero(rows.first < np.arange(len(vectors)))
     parent[copies], cosine[copies] = rows.first[copies], 1.0
     return parent, cosine
+
+
+def nearest_acquired(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, Values]:
+    """Find for each new row the nearest old one, or -1 below ``least``, and their cosine."""
+    n = len(old)
+    rows = DistinctRows(LowPrecisionRows([old, new]))
+    ends = np.searchsorted(rows.distinct, n)
+    wanted = np.arange(ends, len(rows))
+    near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
+    for at in range(0, ends, _OLD):  # old rows are many: partitions hold a copy of them
+        found, cosine = _nearest(rows, wanted, np.arange(at, min(at + _OLD, ends)), least)
+        near, score = np.where(cosine > score, found, near), np.maximum(score, cosine)
+    parent, cosine = _of_distinct(rows, near, score)
+    first = rows.first[n:]
+    copies = first < n
+    return np.where(copies, first, parent[first]), np.where(copies, 1.0, cosine[first])
 
 
 def _of_distinct(rows: DistinctRows, near: Codes, score: Values) -> tuple[Codes, Values]:
@@ -665,7 +501,7 @@ def nearest_rows(vectors: Rows, least: float, known: NearestRows | None = None) 
     with ThreadPoolExecutor(1) as aside:
         if compute().device == "cuda":  # the processor has time to hash rows while it waits for products
             aside.submit(getattr, rows, "digests")
-        near, score = _found(rows, least, again)
+        near, score = _search_new(rows, least, again)
     return NearestRows(rows.digests, near, score, least, 0 if again is None else int(again.kept.sum()))
 
 
@@ -673,7 +509,7 @@ def nearest_rows(vectors: Rows, least: float, known: NearestRows | None = None) 
 class _StillTrue:
     """Which of the different rows have an answer that compares them with all earlier rows of ``kept``, and it."""
 
-    kept: Mask
+    kept: NDArray[np.bool_]
     near: Codes
     score: Values
 
@@ -702,7 +538,7 @@ def _still_true(known: NearestRows | None, rows: DistinctRows, least: float) -> 
     return _StillTrue(kept, np.where(kept, near, -1), np.where(kept & enough, known.cosine[at], -np.inf))
 
 
-def _found(rows: DistinctRows, least: float, again: _StillTrue | None) -> tuple[Codes, Values]:
+def _search_new(rows: DistinctRows, least: float, again: _StillTrue | None) -> tuple[Codes, Values]:
     """The nearest earlier of the different rows, and their cosine."""
     everything = np.arange(len(rows))
     if again is None:
@@ -745,7 +581,7 @@ def _of_all(rows: DistinctRows, wanted: Codes, among: Codes, least: float) -> tu
     best, off = Nearest(rows, wanted, least), off_in_double(rows.width)
     similar = best.unit @ (best.unit if wanted is among else rows[among]).T
     similar[among >= wanted[:, None]] = -np.inf
-    best.floor, row, column, about = reaching(np, similar, best.floor, off)
+    best.bound, row, column, about = reaching(np, similar, best.bound, off)
     best.offer(row, among[column], about, off)
     return best.answer()
 

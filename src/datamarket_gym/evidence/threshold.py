@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.acquired import AcquiredData, require_same_columns
 from datamarket_gym.data.content_keys import keyed_generator, unit_keys
-from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, counted
 from datamarket_gym.errors import DataMarketError, SubmissionError

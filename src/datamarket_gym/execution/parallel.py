@@ -123,10 +123,22 @@ _MOST = 1e6  # GiB, more than any machine has; bytes stay whole numbers of 64 bi
 
 @dataclass(frozen=True)
 class Compute(Described):
-    """A device, memory for blocks and buffers (beside the inputs, in GiB), a scheduler's address, and who is told.
+    """Say what computes: a device, memory, processes or a cluster, and who is told of progress.
 
-    ``threads`` share out blocks in this process; 0: one for each core. Blocks of fewer than ``spread`` pairs in all
-    stay in this process where there is a cluster: they are done before they would have travelled.
+    Parameters
+    ----------
+    device
+        ``auto``, ``cpu`` or a device of torch.
+    memory
+        GiB for blocks and buffers, beside the inputs.
+    cluster
+        The address of a scheduler.
+    progress
+        Where progress is reported.
+    threads
+        Threads that share out blocks in this process; 0: one for each core.
+    spread
+        Work of fewer pairs stays in this process where there is a cluster.
     """
 
     device: str = "cpu"
@@ -180,7 +192,17 @@ def compute() -> Compute:
 
 @contextmanager
 def computing(by: Compute) -> Iterator[None]:
-    """While it is entered, work is done by this; a cluster is connected to, and left at the end."""
+    """Compute by something within a ``with`` block; a cluster is connected to, and left at the end.
+
+    Parameters
+    ----------
+    by
+        What computes.
+
+    Yields
+    ------
+    None
+    """
     with ExitStack() as stack:
         if by.cluster and by.cluster != compute().cluster:
             from datamarket_gym.execution.dask_cluster import connected

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from datamarket_gym import __version__
 from datamarket_gym.benchmark.baselines.environments import installed, python_of
 from datamarket_gym.benchmark.baselines.program import Baseline
-from datamarket_gym.data.io import write_table
+from datamarket_gym.data.submission import write_table
 from datamarket_gym.errors import (
     CollapsedMarketWarning,
     DataMarketError,
@@ -93,6 +93,26 @@ def run_experiment(
     `datamarket_gym.execution.parallel` names. Peers that are not installed are left out, with a warning: the
     run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
     warning per mechanism says so, whoever computed the cells; the manifest keeps it.
+
+    Parameters
+    ----------
+    spec
+        The experiment.
+    out
+        The folder.
+    jobs
+        Processes that compute cells, or workers of the cluster.
+    device
+        ``cpu``, ``cuda`` or ``auto``.
+    memo
+        A file in which fits are cached and shared with other runs.
+    progress
+        Where progress is reported.
+
+    Returns
+    -------
+    list[Row]
+        The rows of the summary table.
     """
     asked, (spec, absent) = spec, present(spec)
     require_told_apart(spec)

@@ -156,11 +156,42 @@ def require_attacks(called: Mapping[str, str], attacks: Sequence[str]) -> None:
 
 
 class ExperimentSpec(Document):
-    """One experiment. ``kind`` names the function that computes a cell (one task, one seed).
+    """Specify an experiment: markets, attacks and mechanisms, and how results are shown.
 
-    ``about``, ``suite``, ``pooled`` (axes over which means are also taken), ``ranges``, ``tables`` and ``figures`` say
-    how results are shown; they do not decide them. ``called`` gives attacks, as ``attacks`` writes them, the names that
-    tables print. ``device`` "cuda" marks an experiment that a suite leaves out on a CPU.
+    Parameters
+    ----------
+    name
+        Its name, and that of its folder.
+    title
+        Its title.
+    about
+        What it shows.
+    suite
+        The suite that it belongs to.
+    device
+        ``cuda`` where a suite leaves it out on a CPU.
+    pooled
+        Axes over which means are also taken.
+    ranges
+        Ranges of results that are expected.
+    tables, figures
+        How results are shown.
+    kind
+        The function that computes a cell (one task, one seed).
+    seeds
+        How many seeds.
+    first_seed
+        The first of them.
+    tasks, utilities, attacks, mechanisms
+        What is combined.
+    provider
+        Who attacks.
+    called
+        Names of attacks in tables.
+    only
+        Combinations to which it is limited.
+    options
+        Options of the kind.
     """
 
     name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
@@ -203,12 +234,31 @@ class ExperimentSpec(Document):
 
 
 def parse_spec(text: str, origin: str) -> ExperimentSpec:
-    """A spec from TOML text; errors name the key."""
+    """Parse a specification from TOML; errors name the key.
+
+    Parameters
+    ----------
+    text
+        The text.
+    origin
+        What errors call it.
+
+    Returns
+    -------
+    ExperimentSpec
+        The specification.
+    """
     return from_toml(ExperimentSpec, text, origin)
 
 
 def builtin_specs() -> dict[str, ExperimentSpec]:
-    """The experiments that come with the package, read once."""
+    """Return the experiments that come with the package, read once.
+
+    Returns
+    -------
+    dict[str, ExperimentSpec]
+        The specifications by name.
+    """
     return dict(_packaged())
 
 

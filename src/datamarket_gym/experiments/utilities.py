@@ -39,7 +39,7 @@ from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.experiments.cells import utility_for
 from datamarket_gym.experiments.spec import ExperimentSpec, UtilityEntry
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities import ImportedScores, ScoreTable

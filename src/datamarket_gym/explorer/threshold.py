@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from datamarket_gym.data.content_keys import keyed_generator
-from datamarket_gym.data.labels import are_numbers, is_labelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.data.readers.arrays import ENDINGS
-from datamarket_gym.data.readers.files import ending
-from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.readers.tables import Table, ending
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.admissible_interval import (
     IDENTITIES,
@@ -47,14 +46,12 @@ from datamarket_gym.explorer.payout.runs import openable_inputs
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks.synthetic import Synthetic
 from datamarket_gym.payout.checks.review_page import UnitContent, render_content, unit_images
-from datamarket_gym.payout.images import image_bytes, image_tree
-from datamarket_gym.payout.imported_scores import scores_file
-from datamarket_gym.payout.inputs import Inputs, read_inputs, utility_oracle, validation_order
+from datamarket_gym.payout.input_files import image_bytes, image_tree, scores_file
+from datamarket_gym.payout.inputs import Inputs, read_inputs
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.settings import Columns, PayoutSpec, payout_spec
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
 from datamarket_gym.registry import Document, components, describe
 
@@ -301,7 +298,7 @@ def _run(origin: Origin) -> RowPool:
 
 
 def _units(inputs: Inputs, spec: PayoutSpec, places: Places) -> RowPool:
-    utility, submission = utility_oracle(inputs, spec), inputs.submission
+    utility, submission = inputs.utility_oracle(spec), inputs.submission
     some = np.sort(keyed_generator("rows of a run").permutation(len(submission))[:_UNITS])
     names = [inputs.ids[i] for i in some.tolist()]
     texts = submission.metadata.get("text")
@@ -330,12 +327,12 @@ def _operator_rows(inputs: Inputs, spec: PayoutSpec, places: Places, *, part: Pa
     assert part != "submissions"
     if part == "validation":
         inputs = replace(inputs, reference=None)
-    honest = honest_vectors(inputs.submission, utility_oracle(inputs, spec))
+    honest = honest_vectors(inputs.submission, inputs.utility_oracle(spec))
     if honest is None:
         raise DataMarketError(
             f"the units of this run have embeddings, and its {part} rows have none; give them those that units have"
         )
-    order = validation_order(inputs, spec)
+    order = inputs.validation_order(spec)
     texts: Sequence[str | None] | None = inputs.validation_text
     if inputs.reference is not None:
         order, texts = np.arange(len(honest.vectors)), inputs.reference.text
@@ -374,9 +371,9 @@ def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[
     everything = pool.rows.vectors
     places, owner, owners = _chosen(pool, market)
     vectors = everything[places]
-    progress.stage("comparing rows", "steps")
+    progress.stage("comparing rows")
     nearest = nearest_others(directions(vectors))
-    forest = forest_of(vectors, nearest, progress)
+    forest = forest_of(vectors)
     label, classes = _classes(pool, places)
     return {
         "title": pool.title,

@@ -4,7 +4,7 @@ From a game to scores: semivalues as laws of coalition sizes, exact and sampling
 """
 
 from datamarket_gym.games import closed_form
-from datamarket_gym.games.estimate import Auto, estimate, normalized
+from datamarket_gym.games.estimate import Auto, estimate
 from datamarket_gym.games.exact import Exact, full_table, semivalues_from_table
 from datamarket_gym.games.game import CoalitionCache, Game
 from datamarket_gym.games.permutation import Permutation
@@ -39,6 +39,5 @@ __all__ = [
     "closed_form",
     "estimate",
     "full_table",
-    "normalized",
     "semivalues_from_table",
 ]

@@ -35,7 +35,18 @@ def coalitions_numbered(start: int, stop: int, n_players: int) -> CoalitionMatri
 
 
 def full_table(game: Game) -> Values:
-    """v of all 2^K coalitions; the empty one is 0 and is not asked for."""
+    """Compute v of all 2^K coalitions; the empty one is 0 and is not asked for.
+
+    Parameters
+    ----------
+    game
+        The game.
+
+    Returns
+    -------
+    Values
+        The values in the order of the coalitions' binary codes.
+    """
     n_players = game.n_players
     if n_players > MAX_PLAYERS:
         raise TooManyPlayersError(
@@ -59,7 +70,20 @@ def full_table(game: Game) -> Values:
 
 
 def semivalues_from_table(table: Values, semivalues: Sequence[Semivalue]) -> Values:
-    """Scores (n_semivalues, K) from the values of all 2^K coalitions."""
+    """Compute semivalues from the values of all 2^K coalitions.
+
+    Parameters
+    ----------
+    table
+        The values (see `full_table`).
+    semivalues
+        The semivalues.
+
+    Returns
+    -------
+    Values
+        Scores of shape (n_semivalues, K).
+    """
     n_players = len(table).bit_length() - 1
     if n_players < 1 or len(table) != 1 << n_players:
         raise ParameterError("table", f"{len(table)} values", "pass the 2^K values of K players")

@@ -38,10 +38,15 @@ _CHUNK = 1 << 22  # cells of the coalition matrix fingerprinted at a time
 
 
 class CoalitionCache(Shown):
-    """Values by fingerprint of the set, in sorted arrays, so that whole batches are looked up at once.
+    """Cache values by fingerprint of the set, in sorted arrays, so that whole batches are looked up at once.
 
     Fingerprints are 128 bits from secret or random numbers: a submitter who cannot see them cannot
     construct two training sets that collide.
+
+    Parameters
+    ----------
+    max_entries
+        How many values are kept at the most.
     """
 
     def __init__(self, max_entries: int = 1 << 23) -> None:
@@ -80,6 +85,19 @@ class Game(Shown, ABC):
     Subclasses implement `_evaluate` for distinct, non-empty coalitions. ``keys`` are the players'
     content keys (see `datamarket_gym.data.content_keys`); a game without content keeps None and its players
     are told apart by position. ``empty_value`` is U(empty), subtracted from every value.
+
+    Parameters
+    ----------
+    n_players
+        K.
+    keys
+        The players' content keys; players without are told apart by position.
+    prints
+        Fingerprints of the players, under which a cache keeps values.
+    memo
+        A cache of values that several games share.
+    empty_value
+        U(empty), subtracted from every value.
     """
 
     def __init__(

@@ -43,6 +43,15 @@ class Permutation(Estimator):
     there is no bound, and no guarantee is claimed (see `eta_of`).
     ``checkpoint``: a file that keeps the running sums after each batch. A run that finds its own
     file goes on from there and returns the same bits as an uninterrupted one.
+
+    Parameters
+    ----------
+    antithetic
+        Whether each order is also played backwards.
+    truncation
+        How near to v(all) an order is cut short.
+    checkpoint
+        A file that keeps the running sums after each batch, from which a run resumes.
     """
 
     title = "random orders"

@@ -49,18 +49,38 @@ SEMIVALUES: Kind[Semivalue] = Kind("semivalue", Semivalue)
 
 @dataclass(frozen=True)
 class Estimate(Shown):
-    """Scores of all players, with standard errors (zero where exact) and what they cost."""
+    """Scores of all players, with standard errors (zero where exact) and what they cost.
 
-    values: Values  # (K,)
-    standard_errors: Values  # (K,)
-    evaluations: int  # coalitions the game was asked for
-    method: str  # the estimator that was really used, for example "exact" or "permutation"
-    samples: int | None = None  # i.i.d. samples a score is the mean of; 0: exact; None: no such mean
-    reach: float = 1.0  # a sample is at most this many times a marginal contribution
+    Parameters
+    ----------
+    values
+        Shape (K,).
+    standard_errors
+        Shape (K,); zero where exact.
+    evaluations
+        Coalitions the game was asked for.
+    method
+        The estimator that was used, for example "exact" or "permutation".
+    samples
+        The i.i.d. samples that a score is the mean of; 0: exact; None: no such mean.
+    reach
+        A sample is at most this many times a marginal contribution.
+    bias
+        By how much truncation may bias a score in a monotone game.
+    proven
+        Whether no score is moved by more than ``bias`` in any game, not in expectation alone.
+    """
+
+    values: Values
+    standard_errors: Values
+    evaluations: int
+    method: str
+    samples: int | None = None
+    reach: float = 1.0
     bias: float = 0.0
     """How far truncation may move a score in expectation *if no player can lower the value*. Standard
     errors do not see it, and in any other game a bias above zero here means one without a bound."""
-    proven: bool = False  # no score is moved by more than ``bias`` in any game, not in expectation alone
+    proven: bool = False
 
     @property
     def exact(self) -> bool:
@@ -156,7 +176,13 @@ class Banzhaf(Semivalue):
 @register("semivalue", "beta")
 @dataclass(frozen=True)
 class Beta(Semivalue):
-    """Weight coalition sizes by a beta-binomial law: a large alpha favours small coalitions."""
+    """Weight coalition sizes by a beta-binomial law: a large alpha favours small coalitions.
+
+    Parameters
+    ----------
+    alpha, beta
+        The parameters of the law.
+    """
 
     title = "Beta Shapley"
 

@@ -34,11 +34,9 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.io import write_table
 from datamarket_gym.data.readers.arrays import ENDINGS, ArrayFile
-from datamarket_gym.data.readers.files import ending, file_and_member
-from datamarket_gym.data.readers.tables import Table
-from datamarket_gym.data.submission import matrix
+from datamarket_gym.data.readers.tables import Table, ending, file_and_member
+from datamarket_gym.data.submission import matrix, write_table
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, SubmissionError, UnknownNameError, require_extra
 from datamarket_gym.execution.arrays import Codes, Features

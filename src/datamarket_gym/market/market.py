@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.inputs import feature_array, label_array, name_array, require_same_columns
-from datamarket_gym.data.labels import is_labelled
+from datamarket_gym.data.inputs import (
+    feature_array,
+    is_labelled,
+    label_array,
+    name_array,
+    require_same_columns,
+)
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, Shown, counted
 from datamarket_gym.errors import (
@@ -77,12 +82,27 @@ class MarketState(Shown):
 
 
 class ProviderMarket(Shown):
-    """Providers who own rows of a dataset, a learner, and a utility.
+    """Hold providers who own rows of a dataset, a learner, and a utility.
 
-    ``provider_partition`` lists, per provider, the dataset rows it owns; ``utility`` is
-    `Utility` (what accuracy is counted from), ``learner`` a registered learner. ``times`` says what the
-    clock knows, of honest and of attackers' units: ``given`` tells who came first, ``equal`` is one and the
-    same for all, and ``none`` leaves units undated.
+    Parameters
+    ----------
+    dataset
+        The rows.
+    provider_partition
+        The dataset rows that each provider owns.
+    learner
+        A registered learner.
+    utility
+        What accuracy is counted from, ``none`` or ``chance`` (see `Utility`).
+    seed
+        Seed of what is drawn.
+    times
+        What the clock knows of honest and attackers' units: who came first (``given``), one time for all (``equal``),
+        or nothing (``none``).
+    names
+        Names of the providers.
+    own_utility
+        A utility that is not registered, in place of the learner.
     """
 
     def __init__(

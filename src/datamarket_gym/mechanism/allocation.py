@@ -1,36 +1,47 @@
-"""Stage 4, share: which identity gets which share of a cluster's score, and what that comes to.
+"""Stage 4, allocate: which identity gets which share of a cluster's score, and the payments that makes.
 
 Amounts lie on a grid on which sums are exact; whole amounts are divided by largest remainders.
 """
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.ground_truth import GroundTruth
-from datamarket_gym.data.submission import Submission
-from datamarket_gym.display import Shown
-from datamarket_gym.errors import OracleRequiredError, SubmissionError
-from datamarket_gym.evidence.graph import Clusters
+from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.display import Described, Screen, Shown, counted
+from datamarket_gym.errors import InputTypeError, OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.evidence.graph import AcquiredMatches, Clusters
+from datamarket_gym.evidence.leakage import Leaks
+from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.mechanism.quotient_game import Scores
+from datamarket_gym.mechanism.quotient_game import ClusterValues, Scores
 from datamarket_gym.mechanism.representatives import CanonicalUnits
+from datamarket_gym.plots import plot_intervals
 from datamarket_gym.registry import Component, Kind, OneOf, register
+from datamarket_gym.result_table import ResultTable, Tabular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BITS = 48  # of the 53 a float has; the rest is headroom for the products below
 _LEAST = 2.0**-1074  # the step between the smallest floats: scores near zero lie on it already
 
 
 def apportion(whole: NDArray[np.int64], group: Codes, share: Values) -> NDArray[np.int64]:
-    """Divide ``whole[g]`` by the shares of group g into whole parts that sum to it exactly.
+    """Divide ``whole[g]`` by the shares of group g into whole parts that sum to it, by largest remainders.
 
-    Everyone gets the floor of their part; what is left goes, one each, to the largest remainders,
-    in the order given where remainders are equal.
+    Equal remainders are served in the order of the shares.
     """
     exact = share * whole[group]
     parts = np.floor(exact).astype(np.int64)
@@ -43,12 +54,30 @@ def apportion(whole: NDArray[np.int64], group: Codes, share: Values) -> NDArray[
     return parts
 
 
-def exact_amounts(scores: Values, group: Codes, share: Values) -> Values:
-    """Each group's score divided by the shares, on a grid on which every sum is exact.
+def largest_remainder(amount: int, exact: Sequence[Fraction], order: Sequence[int]) -> list[int]:
+    """Whole parts that sum to the amount, each the floor of its exact part or one more."""
+    parts = [e.numerator // e.denominator for e in exact]
+    left = amount - sum(parts)
+    for i in sorted(order, key=lambda i: parts[i] - exact[i])[
+        :left
+    ]:  # stable: equal remainders keep the order
+        parts[i] += 1
+    return parts
 
-    With T a power of two above sum |score|, multiples of T / 2^48 add without rounding, in any
-    order. So a cluster's parts add up to its score whoever they went to, and a provider's total does
-    not depend on the number of names it was collected under. A score moves by at most T / 2^49.
+
+def by_content(keys: Sequence[bytes], names: Sequence[str]) -> list[int]:
+    """The order in which equal remainders are served: by content key, then by a random draw keyed by all content."""
+    everything = hashlib.sha256(b"".join(sorted(keys))).digest()
+    draw = [hashlib.sha256(everything + name.encode()).digest() for name in names]
+    return sorted(range(len(keys)), key=lambda i: (keys[i], draw[i]))
+
+
+def exact_amounts(scores: Values, group: Codes, share: Values) -> Values:
+    """Divide each group's score by the shares, on a grid on which every sum is exact.
+
+    With T a power of two above sum |score|, multiples of T / 2^48 add without rounding in any order: a cluster's parts
+    add up to its score, and a provider's total does not depend on the number of names it was collected under. A score
+    moves by at most T / 2^49.
     """
     grid = grid_of(scores)
     whole = np.round(scores / grid).astype(np.int64)
@@ -67,9 +96,17 @@ def grid_of(scores: Values) -> float:
 class Shares(Shown):
     """Share ``share[i]`` of cluster ``cluster[i]`` for identity number ``identity[i]``.
 
-    Every cluster's shares are positive and sum to one. A pair may occur several times: rules that
-    count units give one entry per unit, in order of content, so that rounding falls on units and
-    not on names.
+    Every cluster's shares are positive and sum to one. Rules that count units give one entry per unit, in order of
+    content, so that rounding falls on units and not on names.
+
+    Parameters
+    ----------
+    cluster
+        The cluster of each share.
+    identity
+        The identity number.
+    share
+        The share.
     """
 
     cluster: Codes
@@ -79,18 +116,26 @@ class Shares(Shown):
 
 @dataclass(frozen=True, eq=False)
 class Amounts(Shares):
-    """Shares in order of content (of clusters, then of units), and what each comes to.
-
-    Sums of amounts are exact (see `exact_amounts`): a total does not depend on how many identities it
-    was collected under.
-    """
+    """Shares in order of content (of clusters, then of units), and what each comes to (`exact_amounts`)."""
 
     amount: Values
 
 
 @dataclass(frozen=True, eq=False)
 class Provenance(Shown):
-    """What an allocator may look at; the truth is there only for rules that declare it."""
+    """Hold what an allocation rule may see.
+
+    Parameters
+    ----------
+    submission
+        The units.
+    clusters
+        Their clusters.
+    canonical
+        The rows that stand for them.
+    truth
+        The ground truth, for rules that declare it.
+    """
 
     submission: Submission
     clusters: Clusters
@@ -121,6 +166,24 @@ def allocate(
     """Divide every cluster's score among identities by an allocation.
 
     The truth is shown only to a rule that declares an oracle.
+
+    Parameters
+    ----------
+    clusters
+        The clusters.
+    canonical
+        The rows that stand for them.
+    scores
+        Their scores.
+    allocation
+        The rule, or its written form.
+    truth
+        The ground truth, shown only to a rule that declares it.
+
+    Returns
+    -------
+    Amounts
+        The amount of each identity in each cluster.
     """
     submission = clusters.submission
     if submission is None:
@@ -244,3 +307,375 @@ def _claims_by_content(provenance: Provenance) -> Codes:
 def _normalised(cluster: Codes, identity: Codes, count: Values) -> Shares:
     total = np.bincount(cluster, weights=count)
     return Shares(cluster, identity, count / total[cluster])
+
+
+CENTS = 100
+_MOST = 10**13  # above this amounts in cents are not exact in floating point
+
+
+@dataclass(frozen=True)
+class Pot:
+    """An amount of money in whole cents that is divided by value."""
+
+    cents: int
+
+    @classmethod
+    def of(cls, amount: Any) -> Pot:
+        """Read an amount, or raise an error that says what is wrong with it."""
+        number = int | float | Decimal | np.integer | np.floating
+        if isinstance(amount, bool) or not isinstance(amount, number):
+            raise InputTypeError("amount", amount, "a number above zero, the money to divide")
+        exact = Decimal(str(amount))
+        if not exact.is_finite() or not 0 < exact < _MOST // CENTS:
+            raise ParameterError(
+                "amount", amount, f"choose a number above zero, below {_MOST // CENTS:,}"
+            )
+        cents = exact * CENTS
+        if cents != cents.to_integral_value():
+            raise ParameterError("amount", amount, "give at most two decimals")
+        return cls(int(cents))
+
+    @property
+    def shown(self) -> str:
+        """The amount with two decimals."""
+        return f"{self.cents / CENTS:,.2f}"
+
+
+class PaidTotals(Shown, Tabular):
+    """Record what each identity was paid, by whatever mechanism."""
+
+    identities: Text
+    seconds: float
+
+    @property
+    @abstractmethod
+    def totals(self) -> Values:
+        """Amount per identity, in the order of `identities`."""
+
+    @property
+    @abstractmethod
+    def grand_value(self) -> float:
+        """v(all): what all that was submitted is worth."""
+
+    @property
+    def evaluations(self) -> float:
+        """The coalitions that the mechanism asked for; NaN where it does not say."""
+        return float("nan")
+
+    def as_dict(self) -> dict[str, float]:
+        """Amount by identity."""
+        return dict(zip(self.identities.tolist(), self.totals.tolist(), strict=True))
+
+    def total(self, names: list[str]) -> float:
+        """What several identities get together."""
+        return float(self.totals[np.isin(self.identities, names)].sum())
+
+    def columns(self) -> dict[str, Values]:
+        """Return what is known of each identity besides its name; ``share`` is of all that was paid."""
+        paid = self.totals.sum()
+        share = self.totals / paid if paid else np.full(len(self.totals), np.nan)
+        return {"amount": self.totals, "share": share}
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per identity: its name, its amount and its share of all that was paid."""
+        import pyarrow as pa
+
+        return pa.table({"identity": pa.array(self.identities), **self.columns()})
+
+    def screen(self) -> Screen:
+        """The identities that were paid most."""
+        columns = self.columns()
+        order = np.argsort(-self.totals, kind="stable").tolist()
+        rows = (
+            (self.identities[i], *(f"{column[i]:{_FORMATS[name]}}" for name, column in columns.items()))
+            for i in order
+        )
+        return Screen.of(
+            self.title, ("identity", *(n.replace("_", " ") for n in columns)), rows, len(order)
+        )
+
+    @property
+    def title(self) -> str:
+        """Who was paid what in one line."""
+        names = counted(len(self.identities), "identity", "identities")
+        return f"Payments of {self.totals.sum():.4g} to {names}"
+
+
+_FORMATS = {"amount": ".4f", "share": ".1%", "standard_error": ".4f"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Payments(PaidTotals):
+    """The records of the four stages on one submission, and the amounts per identity they come to.
+
+    Units that are validation rows (`leaks`, by their places in the whole submission) or were acquired in earlier
+    periods (`acquired`) were excluded before the stages: all records are of the units that play, and an identity
+    without any gets 0.
+
+    Parameters
+    ----------
+    identities
+        The submitted identities.
+    clustering, canonical, scores, shares
+        The records of the four stages.
+    seconds
+        How long they took.
+    threshold
+        How the threshold was resolved, where the mechanism left it open.
+    leaks
+        Units excluded as validation rows.
+    acquired
+        Units excluded as acquired before.
+    submitted
+        All that was submitted, with what was excluded.
+    pot
+        The money to divide by value, where there is any.
+    """
+
+    identities: Text
+    clustering: Clusters
+    canonical: CanonicalUnits
+    scores: Scores
+    shares: Amounts
+    seconds: float = 0.0
+    threshold: Threshold | None = None
+    leaks: Leaks = field(default_factory=Leaks.none)
+    acquired: AcquiredMatches = field(default_factory=AcquiredMatches.none)
+    submitted: Submission | None = None
+    pot: Pot | None = None
+
+    @classmethod
+    def of(
+        cls, clusters: Clusters, canonical: CanonicalUnits, scores: Scores, amounts: Amounts
+    ) -> Payments:
+        """Gather the records of the stages; every identity with a unit in the clusters is paid."""
+        assert clusters.submission is not None  # else nothing is allocated
+        return cls(clusters.submission.identities, clusters, canonical, scores, amounts)
+
+    def extended_to(self, identities: Text) -> Payments:
+        """Return the payments among more identities (sorted), who get nothing."""
+        if len(identities) == len(self.identities):
+            return self
+        place = np.searchsorted(identities, self.identities)
+        shares = replace(self.shares, identity=place[self.shares.identity])
+        return replace(self, identities=identities, shares=shares)
+
+    @property
+    def amount(self) -> Values:
+        """``amount[i]`` of cluster ``shares.cluster[i]`` for identity ``shares.identity[i]``."""
+        return self.shares.amount
+
+    @property
+    def grand_value(self) -> float:
+        """v(all): what all clusters together are worth."""
+        return self.scores.grand_value
+
+    @property
+    def evaluations(self) -> float:
+        """The coalitions that scoring asked for."""
+        return self.scores.evaluations
+
+    @property
+    def raw_total(self) -> float | None:
+        """What the scores summed to before they were normalised; None where they were not."""
+        return self.scores.raw_total
+
+    @cached_property
+    def totals(self) -> Values:
+        """Amount per identity, in the order of `identities`."""
+        totals = np.zeros(len(self.identities))
+        np.add.at(totals, self.shares.identity, self.amount)
+        return totals
+
+    @cached_property
+    def cents(self) -> NDArray[np.int64]:
+        """What each identity is paid of the pot, in cents; all zero where there is none."""
+        if self.pot is None:
+            return np.zeros(len(self.identities), dtype=np.int64)
+        from datamarket_gym.mechanism.payment_tables import identity_cents
+
+        return identity_cents(self, self.pot)
+
+    @cached_property
+    def standard_errors(self) -> Values:
+        """Standard error per identity, clusters taken as independent estimates.
+
+        Infinite where scores were truncated: standard errors say nothing of their bias.
+        """
+        n = len(self.identities)
+        if self.scores.bias:
+            return np.full(n, np.inf)
+        pairs, where = np.unique(self.shares.cluster * n + self.shares.identity, return_inverse=True)
+        share = np.bincount(where, weights=self.shares.share)
+        variance = (share * self.scores.standard_errors[pairs // n]) ** 2
+        return np.sqrt(np.bincount(pairs % n, weights=variance, minlength=n))
+
+    def columns(self) -> dict[str, Values]:
+        """Amount, share of all that was paid, and standard error where scores were sampled."""
+        found = super().columns()
+        return found if self.scores.exact else {**found, "standard_error": self.standard_errors}
+
+    def as_dict(self) -> dict[str, float]:
+        """Amount by identity: money where `pay` divided some, else value."""
+        from datamarket_gym.mechanism.payment_tables import identity_amounts
+
+        return dict(zip(self.identities.tolist(), identity_amounts(self).tolist(), strict=True))
+
+    def by_identity(self) -> ResultTable:
+        """Return what each identity is paid.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``identity``, ``units``, ``amount``, ``share``; ``value`` where money is divided, and
+            ``standard_error`` where values were sampled.
+        """
+        from datamarket_gym.mechanism.payment_tables import identity_table
+
+        return identity_table(self)
+
+    def by_unit(self) -> ResultTable:
+        """Return what each submitted unit is paid; the units of an identity sum to its amount.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was excluded), ``amount``, and ``reason``
+            where it is paid nothing: what it matches, for example.
+        """
+        from datamarket_gym.mechanism.payment_tables import unit_table
+
+        return unit_table(self)
+
+    def clusters(self) -> ResultTable:
+        """Return the clusters: those of several matched units first, then those worth most.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``cluster``, ``units``, ``identities``, ``representative`` (the id of a unit that stands for it),
+            ``owner``, ``value``, ``standard_error`` and ``matched_by``.
+        """
+        from datamarket_gym.mechanism.payment_tables import cluster_table
+
+        return cluster_table(self)
+
+    def explain(self, identity: str) -> ResultTable:
+        """Return the units of one identity, best paid first, under a sentence that sums them up.
+
+        Parameters
+        ----------
+        identity : str
+            The name under which the units were submitted.
+
+        Returns
+        -------
+        ResultTable
+            Columns ``unit``, ``amount``, ``cluster`` and ``reason``.
+
+        Raises
+        ------
+        UnknownNameError
+            If nobody of that name submitted anything.
+        """
+        from datamarket_gym.mechanism.payment_tables import explanation
+
+        return explanation(self, identity)
+
+    def plot(self) -> Any:
+        """Plot what each identity is paid, the most first, with 95 % intervals where values were sampled.
+
+        Returns
+        -------
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib where it is installed, else of plotly.
+
+        Raises
+        ------
+        ImportError
+            If neither is installed.
+        """
+        table = self.by_identity()
+        errors = table["standard_error"] if "standard_error" in table.columns else None
+        unit = "value" if self.pot is None else "amount"
+        return plot_intervals(
+            table["identity"].tolist(),
+            table["amount"],
+            errors,
+            title="Payment of each identity",
+            xlabel=unit,
+        )
+
+    def screen(self) -> Screen:
+        """The identities that were paid most; money, where some was divided."""
+        if self.pot is None:
+            return super().screen()
+        table = self.by_identity().take(np.argsort(-self.by_identity()["amount"], kind="stable"))
+        rows = (
+            (who, f"{amount:,.2f}", f"{share:.1%}")
+            for who, amount, share in zip(
+                *(table[c] for c in ("identity", "amount", "share")), strict=True
+            )
+        )
+        return Screen.of(self.title, ("identity", "amount", "share"), rows, len(self.identities))
+
+    @property
+    def title(self) -> str:
+        """Who was paid what in one line, and over how many clusters."""
+        units = counted(len(self.clustering.label), "unit")
+        clusters = counted(self.clustering.n_clusters, "cluster")
+        value = f"v(all) = {self.grand_value:.4g}"
+        excluded = f"; {counted(len(self.leaks), 'unit')} excluded as leaked" if len(self.leaks) else ""
+        if len(self.acquired):
+            excluded += f"; {counted(len(self.acquired), 'unit')} acquired before"
+        paid = super().title
+        if self.pot is not None:
+            paid = f"Payments of {self.pot.shown} to {paid.partition(' to ')[2]}"
+        return f"{paid}; {value}; {units} in {clusters}, scored by {self.scores.method}{excluded}"
+
+
+@dataclass(frozen=True)
+class Allocator(Described):
+    """Allocate as the paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``.
+
+    ``oracle`` is the ground truth, for policies that ask it (latent_share); no other is shown it.
+
+    Parameters
+    ----------
+    oracle
+        The ground truth, for policies that need it (latent_share); no other is shown it.
+    """
+
+    oracle: GroundTruth | None = None
+
+    def allocate(
+        self, cluster_values: ClusterValues, provenance_policy: str | Allocation = "equal_submitted"
+    ) -> Payments:
+        """Divide each cluster's score among the identities in it, by an allocation rule."""
+        values = cluster_values
+        amounts = allocate(
+            values.clusters, values.canonical, values.scores, provenance_policy, self.oracle
+        )
+        return Payments.of(values.clusters, values.canonical, values.scores, amounts)
+
+
+def floored(payments: Payments, *, rescale: bool = False) -> Payments:
+    """Raise negative cluster scores to zero before they are divided, so that nobody owes anything.
+
+    What is then paid exceeds the value created; ``rescale`` scales all payments down to it.
+    """
+    raw, shares = payments.scores.values, payments.shares
+    values = np.maximum(raw, 0.0)
+    if rescale and values.sum() > 0:
+        values = values * (raw.sum() / values.sum())
+    amount = exact_amounts(values, shares.cluster, shares.share)
+    return replace(
+        payments,
+        scores=replace(payments.scores, values=values),
+        shares=replace(shares, amount=amount),
+    )
+
+
+def hidden_harm(payments: Payments) -> float:
+    """Return the part of v(all) that `floored` hides: minus the sum of negative scores."""
+    return float(-np.minimum(payments.scores.values, 0.0).sum() / payments.grand_value)

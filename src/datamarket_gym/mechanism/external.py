@@ -1,8 +1,7 @@
 """A mechanism of one's own that is not our pipeline: any object with ``pay(submission, utility)``.
 
-It answers with an amount for each identity, or with `PaidTotals` (such as our `Payments`). `OwnMechanism`
-is the one place where such answers are checked and made `PaidTotals`; what measures mechanisms (metrics,
-experiments, the red team) goes through it and treats all alike.
+It answers with an amount for each identity, or with `PaidTotals` (such as our `Payments`). `OwnMechanism` checks such
+answers; metrics, experiments and the red team go through it and treat all mechanisms alike.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any, Protocol, runtime_checkable
@@ -23,7 +22,7 @@ from datamarket_gym.display import Described
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import Clusters, Edges
 from datamarket_gym.execution.arrays import Values
-from datamarket_gym.mechanism.payments import PaidTotals
+from datamarket_gym.mechanism.allocation import PaidTotals
 from datamarket_gym.mechanism.quotient_game import QuotientGame
 from datamarket_gym.mechanism.representatives import IdentityRepresentative
 from datamarket_gym.registry import written_fields
@@ -32,7 +31,7 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 
 @runtime_checkable
 class Payer(Protocol):
-    """Plug point ``mechanism``: anything that pays a submission.
+    """Pay a submission: the plug point ``mechanism``.
 
     A third parameter named ``oracle``, where ``pay`` has one, is handed the ground truth in experiments.
     """
@@ -111,7 +110,7 @@ class OwnMechanism(Described):
 
     @property
     def id(self) -> str:
-        """The same: what a stranger's object does is in no spec."""
+        """What identifies it: its name alone, as it has no spec."""
         return self.name
 
     @property
@@ -125,18 +124,13 @@ class OwnMechanism(Described):
         return "oracle" in inspect.signature(self.payer.pay).parameters
 
     def called(self, name: str) -> OwnMechanism:
-        """The same mechanism under another name."""
+        """Copy the mechanism under another name."""
         return replace(self, name=name)
 
     def seeded(self, seed: int) -> OwnMechanism:
-        """The mechanism with another seed, where it is a dataclass that has one."""
-        payer = self.payer
-        if (
-            is_dataclass(payer)
-            and not isinstance(payer, type)
-            and "seed" in {f.name for f in fields(payer)}
-        ):
-            return replace(self, payer=replace(payer, seed=seed))
+        """Copy the mechanism with another seed, where it is a dataclass that has one."""
+        if hasattr(type(self.payer), "__dataclass_fields__") and hasattr(self.payer, "seed"):
+            return replace(self, payer=replace(self.payer, seed=seed))
         return self
 
     def pay(
@@ -145,42 +139,37 @@ class OwnMechanism(Described):
         """Pay a submission; the oracle is shown only to a mechanism that takes one."""
         started = time.perf_counter()
         shown = {"oracle": oracle} if self.asks_oracle else {}
-        found = self.payer.pay(submission, utility, **shown)
-        return self._checked(found, submission, utility, time.perf_counter() - started)
-
-    def _checked(
-        self, found: Any, submission: Submission, utility: UtilityOracle, seconds: float
-    ) -> OwnPayments:
-        names = submission.identities.tolist()
-        if not isinstance(found, PaidTotals | Mapping):
+        answer = self.payer.pay(submission, utility, **shown)
+        seconds = time.perf_counter() - started
+        # Of payments, too, only amounts count: their clusters may be of other units than these.
+        amounts = answer.as_dict() if isinstance(answer, PaidTotals) else answer
+        if not isinstance(amounts, Mapping):
             raise DataMarketError(
-                f"mechanism {self.name} paid with a {type(found).__name__}; return a mapping from identity to "
+                f"mechanism {self.name} paid with a {type(answer).__name__}; return a mapping from identity to "
                 "amount, or Payments"
             )
-        amounts: Mapping[Any, Any] = found.as_dict() if isinstance(found, PaidTotals) else found
+        names = submission.identities.tolist()
+        self._require_amounts(amounts, names)
+        amount = np.array([float(amounts[n]) for n in names])
+        evaluations = answer.evaluations if isinstance(answer, PaidTotals) else float("nan")
+        return OwnPayments(submission, amount, utility, seconds, evaluations)
+
+    def _require_amounts(self, amounts: Mapping[Any, Any], names: list[str]) -> None:
         for name in names:
             if name not in amounts:
                 raise DataMarketError(
                     f"mechanism {self.name} has no amount for identity {name!r}; pay it 0.0 if it gets nothing"
                 )
             amount = amounts[name]
-            if (
-                isinstance(amount, bool | np.bool_)
-                or not isinstance(amount, Real)
-                or not np.isfinite(float(amount))
-            ):
+            number = isinstance(amount, Real) and not isinstance(amount, bool | np.bool_)
+            if not number or not np.isfinite(float(amount)):
                 raise DataMarketError(
                     f"mechanism {self.name} pays identity {name!r} {amount!r}; pay a finite number"
                 )
-        if len(amounts) > len(names):
-            odd = next(name for name in amounts if name not in set(names))
+        if odd := [name for name in amounts if name not in set(names)]:
             raise DataMarketError(
-                f"mechanism {self.name} pays {odd!r}, who submitted nothing; pay identities of the submission only"
+                f"mechanism {self.name} pays {odd[0]!r}, who submitted nothing; pay identities of the submission only"
             )
-        # Payments, too, count by their amounts alone: their clusters may be of other units than these.
-        amount = np.array([float(amounts[n]) for n in names])
-        evaluations = found.evaluations if isinstance(found, PaidTotals) else float("nan")
-        return OwnPayments(submission, amount, utility, seconds, evaluations)
 
 
 def _written(payer: Any) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.data.inputs import is_frame
-from datamarket_gym.data.io import from_table, read_submission, read_validation
-from datamarket_gym.data.submission import Submission
+from datamarket_gym.data.submission import Submission, from_table, read_submission, read_validation
 from datamarket_gym.display import counted
 from datamarket_gym.errors import (
     InputTypeError,
@@ -20,15 +19,13 @@ from datamarket_gym.errors import (
     warn_user,
 )
 from datamarket_gym.execution.progress import show_progress
+from datamarket_gym.mechanism.allocation import Payments, Pot
 from datamarket_gym.mechanism.external import Payer
-from datamarket_gym.mechanism.payment_tables import Pot
-from datamarket_gym.mechanism.payments import Payments
-from datamarket_gym.mechanism.pipeline import Mechanism
-from datamarket_gym.mechanism.pipeline import get_mechanism as mechanism_named
+from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.utilities.custom import as_utility
 from datamarket_gym.utilities.oracle import RECOMMENDED, UtilityOracle
 
-_LITTLE = 0.01
+_LITTLE = 0.01  # of what clusters are worth: less negative value is not warned of
 
 
 def pay(
@@ -88,48 +85,35 @@ def pay(
     {'ann': 50.0, 'bob': 50.0}
     """
     pot = Pot.of(amount)
-    chosen = _mechanism(mechanism)
+    if isinstance(mechanism, str):
+        mechanism = get_mechanism(mechanism)
+    elif isinstance(mechanism, Payer) and not isinstance(mechanism, Mechanism):
+        raise ParameterError(
+            "mechanism", type(mechanism).__name__, "call its own pay(): it is not made of evidence and a semivalue"
+        )  # fmt: skip
+    require_instance(
+        "mechanism", mechanism, Mechanism, "a name such as 'recommended', or get_mechanism(...)"
+    )
     submission = _submission(units, columns)
     oracle = _oracle(validation, utility)
     if seed is not None:
-        chosen = chosen.seeded(require_whole("seed", seed, at_least=0))
+        mechanism = mechanism.seeded(require_whole("seed", seed, at_least=0))
     with show_progress(progress):
-        paid = replace(chosen.pay(submission, oracle), pot=pot)
+        paid = replace(mechanism.pay(submission, oracle), pot=pot)
     paid.as_dict()  # an error now where nobody can be paid
-    _warn_of_negative_values(paid, chosen.name)
-    return paid
-
-
-def _warn_of_negative_values(paid: Payments, name: str) -> None:
-    """Who submits what lowers the value is not charged for it here: say so where that is more than a little."""
     values = paid.scores.values
     below, above = -values[values < 0].sum(), values[values > 0].sum()
     if below > _LITTLE * above:
         warn_user(
             NegativeValueWarning(
-                name,
+                mechanism.name,
                 f"{counted(int((values < 0).sum()), 'cluster')} of {len(values):,} are worth less than nothing "
                 f"({below / above:.0%} of what the others are worth) and count as zero, so nobody is charged for "
                 "harmful units; pay by coverage, where no value is negative, or in payout runs, which carry negative "
                 "balances forward (datamarket pay)",
             )
         )
-
-
-def _mechanism(given: Any) -> Mechanism:
-    if isinstance(given, str):
-        return mechanism_named(given)
-    if isinstance(given, Payer) and not isinstance(given, Mechanism):
-        raise ParameterError(
-            "mechanism",
-            type(given).__name__,
-            "it is not made of evidence and a semivalue; call its own pay()",
-        )
-    require_instance(
-        "mechanism", given, Mechanism, "a name such as 'recommended', or get_mechanism(...)"
-    )
-    found: Mechanism = given
-    return found
+    return paid
 
 
 def _submission(units: Any, columns: Mapping[str, str] | None) -> Submission:

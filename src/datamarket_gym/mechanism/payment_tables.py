@@ -1,16 +1,10 @@
-"""Whole cents by largest remainder, exactly: the one rule by which `pay` and payout runs round.
-
-Tables of payments: by identity, by unit, by cluster, and the explanation of one identity's payment.
-"""
+"""Tables of payments: by identity, by unit, by cluster, and the explanation of one identity's payment."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,77 +12,31 @@ from numpy.typing import NDArray
 from datamarket_gym.data.content_keys import combined_keys
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import counted
-from datamarket_gym.errors import DataMarketError, InputTypeError, ParameterError, require_known
+from datamarket_gym.errors import DataMarketError, require_instance, require_known
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.mechanism.allocation import apportion, grid_of
+from datamarket_gym.mechanism.allocation import (
+    CENTS,
+    Payments,
+    Pot,
+    apportion,
+    by_content,
+    floored,
+    grid_of,
+    largest_remainder,
+)
 from datamarket_gym.result_table import ResultTable
-
-if TYPE_CHECKING:
-    from datamarket_gym.mechanism.payments import Payments
-
-
-def largest_remainder(amount: int, exact: Sequence[Fraction], order: Sequence[int]) -> list[int]:
-    """Whole parts that sum to the amount, each the floor of its exact part or one more."""
-    parts = [e.numerator // e.denominator for e in exact]
-    left = amount - sum(parts)
-    ranked = sorted(order, key=lambda i: parts[i] - exact[i])  # stable: equal remainders keep the order
-    for i in ranked[:left]:
-        parts[i] += 1
-    return parts
-
-
-def by_content(keys: Sequence[bytes], names: Sequence[str]) -> list[int]:
-    """The order in which equal remainders are served: by content key, equal ones by a draw keyed by all content."""
-    everything = hashlib.sha256(b"".join(sorted(keys))).digest()
-    lots = [hashlib.sha256(everything + name.encode()).digest() for name in names]
-    return sorted(range(len(keys)), key=lambda i: (keys[i], lots[i]))
-
-
-_CENTS = 100
-_MOST = 10**13  # above this amounts in cents are not exact in floating point
-
-
-@dataclass(frozen=True)
-class Pot:
-    """An amount of money in whole cents that is divided by value."""
-
-    cents: int
-
-    @classmethod
-    def of(cls, amount: Any) -> Pot:
-        """The pot of an amount, or an error that says what is wrong with it."""
-        number = int | float | Decimal | np.integer | np.floating
-        if isinstance(amount, bool) or not isinstance(amount, number):
-            raise InputTypeError("amount", amount, "a number above zero, the money to divide")
-        exact = Decimal(str(amount))
-        if not exact.is_finite() or not 0 < exact < _MOST // _CENTS:
-            raise ParameterError(
-                "amount", amount, f"choose a number above zero, below {_MOST // _CENTS:,}"
-            )
-        cents = exact * _CENTS
-        if cents != cents.to_integral_value():
-            raise ParameterError("amount", amount, "give at most two decimals")
-        return cls(int(cents))
-
-    @property
-    def shown(self) -> str:
-        """The amount with two decimals."""
-        return f"{self.cents / _CENTS:,.2f}"
 
 
 def identity_amounts(payments: Payments) -> Values:
     """What each identity is paid: of a pot in money, to the cent, else its value."""
-    return payments.totals if payments.pot is None else payments.cents / _CENTS
+    return payments.totals if payments.pot is None else payments.cents / CENTS
 
 
 def identity_cents(payments: Payments, pot: Pot) -> NDArray[np.int64]:
-    """A pot divided in proportion to value, negative scores of clusters counted as zero.
+    """Divide a pot in proportion to value by largest remainders, negative scores of clusters counted as zero.
 
-    What rounding leaves goes, a cent each, to the largest remainders, by content where these are equal. Values are
-    whole numbers of steps of their grid, so shares are exact fractions.
+    Values are whole numbers of steps of their grid, so shares are exact fractions.
     """
-    from datamarket_gym.mechanism.payments import floored
-
     used, names = floored(payments), payments.identities
     step = grid_of(used.scores.values)
     weight = np.zeros(len(names), dtype=np.int64)
@@ -109,7 +57,7 @@ def identity_cents(payments: Payments, pot: Pot) -> NDArray[np.int64]:
 
 
 def identity_table(payments: Payments) -> ResultTable:
-    """One row per identity, in alphabetical order."""
+    """Return one row per identity, in alphabetical order."""
     amount = identity_amounts(payments)
     paid = amount.sum()
     submitted = _submitted(payments)
@@ -144,8 +92,8 @@ class UnitAmounts:
 def unit_amounts(payments: Payments) -> UnitAmounts:
     """Divide the amounts of payments among units.
 
-    What a name gets of a cluster goes to its units that stand for the cluster, by their claims. Where none of its units
-    does, to all of its units in the cluster alike. A name's amounts sum to its total, up to rounding.
+    What an identity gets of a cluster goes to its units that stand for the cluster, by their claims; where none of its
+    units does, to all of its units in the cluster alike.
     """
     submission = _playing(payments)
     n = len(payments.identities)
@@ -177,36 +125,30 @@ class UnitPlaces:
 
 
 def unit_places(payments: Payments) -> UnitPlaces:
-    """Every submitted unit with its cluster and amount; amounts of an identity's units sum to its own."""
-    whole = _submitted(payments)
-    playing = np.setdiff1d(
-        np.arange(len(whole)), np.concatenate([payments.leaks.unit, payments.acquired.unit])
-    )
-    cluster = np.full(len(whole), -1, dtype=np.int64)
-    cluster[playing] = payments.clustering.label
-    amount = np.zeros(len(whole))
-    found = unit_amounts(payments)
-    amount[playing[found.row]] = found.amount
+    """Find every submitted unit's cluster and amount; amounts of an identity's units sum to its own."""
+    whole, label = _submitted(payments), payments.clustering.label
+    n, leaks, acquired = len(whole), payments.leaks, payments.acquired.unit
+    playing = np.setdiff1d(np.arange(n), np.concatenate([leaks.unit, acquired]))
+    cluster, amount = np.full(n, -1, dtype=np.int64), np.zeros(n)
+    cluster[playing] = label
+    units = unit_amounts(payments)
+    amount[playing[units.row]] = units.amount
     if payments.pot is not None:
         amount = _unit_cents(payments, whole, amount)
-    reason = np.full(len(whole), "", dtype=object)
-    representative = _representatives(payments)
-    claimed = np.zeros(len(payments.clustering.label), dtype=bool)
-    claimed[payments.canonical.claim_unit] = True
-    for row in np.flatnonzero(~claimed).tolist():
-        first = representative[payments.clustering.label[row]]
-        reason[playing[row]] = (
-            f"matches unit {whole.id[playing[first]]} of {whole.identity[playing[first]]}"
-        )
-    for unit, row in zip(payments.leaks.unit.tolist(), payments.leaks.row.tolist(), strict=True):
+    reason = np.full(n, "", dtype=object)
+    first = playing[_representatives(payments)]
+    for row in np.setdiff1d(np.arange(len(label)), payments.canonical.claim_unit).tolist():
+        unit = first[label[row]]
+        reason[playing[row]] = f"matches unit {whole.id[unit]} of {whole.identity[unit]}"
+    for unit, row in zip(leaks.unit.tolist(), leaks.row.tolist(), strict=True):
         reason[unit] = f"equals validation row {row}, or nearly"
-    reason[payments.acquired.unit] = "matches a unit acquired before"
+    reason[acquired] = "matches a unit acquired before"
     reason[(reason == "") & (amount <= 0)] = "adds no value"
     return UnitPlaces(whole, cluster, amount, reason)
 
 
 def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values:
-    """Each identity's money divided among its units by what they are worth, to the cent."""
+    """Divide each identity's money among its units by what they are worth, to the cent."""
     name = np.searchsorted(payments.identities, whole.identity)
     positive = np.maximum(amount, 0.0)
     total = np.bincount(name, weights=positive, minlength=len(payments.identities))
@@ -217,12 +159,12 @@ def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values
     )
     order = np.argsort(whole.keys, kind="stable")
     out = np.empty(len(whole))
-    out[order] = apportion(payments.cents, name[order], share[order]) / _CENTS
+    out[order] = apportion(payments.cents, name[order], share[order]) / CENTS
     return out
 
 
 def unit_table(payments: Payments) -> ResultTable:
-    """One row per submitted unit, in the order of submission."""
+    """Return one row per submitted unit, in the order of submission."""
     places = unit_places(payments)
     whole = places.submission
     columns = {
@@ -233,7 +175,7 @@ def unit_table(payments: Payments) -> ResultTable:
 
 
 def cluster_table(payments: Payments) -> ResultTable:
-    """One row per cluster: those of several units first, then those worth most."""
+    """Return one row per cluster: those of several units first, then those worth most."""
     clusters, scores = payments.clustering, payments.scores
     submission = _playing(payments)
     label, count = clusters.label, clusters.n_clusters
@@ -257,34 +199,34 @@ def cluster_table(payments: Payments) -> ResultTable:
     return ResultTable(payments.title, columns).take(order)
 
 
+_REASONS = (
+    ("match units of others or earlier ones", "matches unit"), ("equal validation rows", "equals"),
+    ("were acquired before", "matches a unit"), ("add no value", "adds no"),
+)  # fmt: skip
+
+
 def explanation(payments: Payments, identity: str) -> ResultTable:
-    """The units of one identity, best paid first, under a sentence that sums them up."""
-    if not isinstance(identity, str):
-        raise InputTypeError("identity", identity, "the name of an identity")
+    """Return the units of one identity, best paid first, under a sentence that sums them up."""
+    require_instance("identity", identity, str, "the name of an identity")
     require_known("identity", [identity], payments.identities.tolist())
     places = unit_places(payments)
     mine = np.flatnonzero(places.submission.identity == identity)
     mine = mine[np.argsort(-places.amount[mine], kind="stable")]
-    amount = float(identity_amounts(payments)[payments.identities == identity][0])
-    total = float(identity_amounts(payments).sum())
+    amounts = identity_amounts(payments)
+    amount, total = float(amounts[payments.identities == identity][0]), float(amounts.sum())
     paid = int((places.amount[mine] > 0).sum())
-    shown = f"{amount:,.4g}" if payments.pot is None else f"{amount:,.2f}"
-    of = "" if payments.pot is None else f" of {payments.pot.shown}"
+    shown = f"{amount:,.4g}" if payments.pot is None else f"{amount:,.2f} of {payments.pot.shown}"
     share = f" ({amount / total:.1%})" if total else ""
-    reasons = places.reason[mine]
-    told = []
-    for what, start in (
-        ("match units of others or earlier ones", "matches unit"), ("equal validation rows", "equals"),
-        ("were acquired before", "matches a unit"), ("add no value", "adds no"),
-    ):  # fmt: skip
-        count = sum(str(reason).startswith(start) for reason in reasons)
-        told += [f"{count:,} {what}"] if count else []
-    title = f"{identity} is paid {shown}{of}{share}: {paid:,} of {counted(len(mine), 'unit')} are paid"
+    reasons = places.reason[mine].astype(np.str_)
+    title = f"{identity} is paid {shown}{share}: {paid:,} of {counted(len(mine), 'unit')} are paid"
+    for what, start in _REASONS:
+        if count := int(np.char.startswith(reasons, start).sum()):
+            title += f"; {count:,} {what}"
     columns = {
         "unit": places.submission.id[mine], "amount": places.amount[mine], "cluster": places.cluster[mine],
-        "reason": reasons.astype(np.str_),
+        "reason": reasons,
     }  # fmt: skip
-    return ResultTable("; ".join([title, *told]), columns, money=_money(payments))
+    return ResultTable(title, columns, money=_money(payments))
 
 
 def _money(payments: Payments) -> tuple[str, ...]:

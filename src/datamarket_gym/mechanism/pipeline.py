@@ -5,14 +5,10 @@
 Two hooks let them take part: `Pipeline.override_acquired` and `Pipeline.override_matches` have a say after matching,
 and `Pipeline.run_stage` keeps the record of a stage or reads it again.
 
-Units that are validation rows, or nearly (`evidence.leakage`), and units that were acquired before are excluded first.
-They earn nothing and have no say: neither the threshold nor the evidence nor the scores of others see them, so
-everybody else is paid as if those units had not been submitted. Whoever submitted them is still listed among those who
-are paid, with 0 for these units.
-
-A unit that evidence matches with an acquired one, by itself and not through other new units, belongs to the acquired
-one's owner and earns nothing now. The others play given the acquired data P, v(S) = U(P + S) - U(P), with the matches
-that they have among themselves.
+Units that are validation rows, or nearly (`evidence.leakage`), and units that were acquired before are excluded first:
+everybody else is paid as if they had not been submitted, and whoever submitted them gets 0 for them. A unit that
+evidence matches with an acquired one, by itself and not through other new units, belongs to the acquired one's owner.
+The others play given the acquired data P, v(S) = U(P + S) - U(P), with the matches among themselves.
 
 Theorem (acquired units have no say). Given the evidence, submitting units that were acquired before changes neither
 what plays nor its matches and scores: whether u was acquired depends on u and on old units alone, and such units are
@@ -68,9 +64,8 @@ from datamarket_gym.evidence.threshold import (
 )
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.games.semivalues import Estimator, Semivalue
-from datamarket_gym.mechanism.allocation import Allocation, Amounts, allocate
+from datamarket_gym.mechanism.allocation import Allocation, Amounts, Payments, allocate
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
-from datamarket_gym.mechanism.payments import Payments
 from datamarket_gym.mechanism.quotient_game import Scores, score_clusters
 from datamarket_gym.mechanism.representatives import (
     CanonicalUnits,
@@ -106,14 +101,36 @@ _COMPONENTS = ("evidence", "representative", "semivalue", "estimator", "allocati
 
 
 class Mechanism(Described, BaseModel):
-    """A frozen spec that pays a submission; to and from JSON without loss.
+    """Pay a submission by evidence, a representative, a semivalue and an allocation; to and from JSON without loss.
 
-    Components are objects; texts (``cosine@0.99``) and mappings are parsed once, when the mechanism is made.
-    ``samples`` is the number of permutations (the budget is samples x players evaluations). ``normalize`` rescales raw
-    scores to the grand-coalition value, a separate step with guarantees of its own. Units of equal time are ordered at
-    random under the seed and ``beacon``, a text known only after submissions close; where it is blank, under the
-    validation rows, which submitters do not know. ``leak_check`` says what becomes of units that are validation rows,
-    or nearly: they are excluded (``drop``), refused (``error``) or paid (``off``, as in the paper).
+    Parameters
+    ----------
+    name
+        What the mechanism is called.
+    evidence
+        Which units match. Components are objects, or text (``cosine@0.99``) that is parsed once.
+    granularity
+        Whose matches join: those of units, batches or identities.
+    representative
+        Which rows stand for a cluster.
+    semivalue
+        How coalitions of clusters are weighted.
+    estimator
+        How the semivalue is computed.
+    samples
+        Permutations; the budget is samples x players evaluations.
+    allocation
+        How a cluster's score is divided.
+    normalize
+        Whether raw scores are rescaled to the grand-coalition value, a separate step with guarantees of its own.
+    leak_check
+        What becomes of units that are validation rows, or nearly: excluded (``drop``), refused (``error``) or paid
+        (``off``, as in the paper).
+    seed
+        Seed of what is drawn.
+    beacon
+        A text known only after submissions close, under which units of equal time are ordered; if blank, the
+        validation rows are.
     """
 
     model_config = ConfigDict(
@@ -331,20 +348,14 @@ class Pipeline:
         """
         mechanism = self.mechanism
         canonical = self.represent(clusters, prefix)
-
-        def score() -> Scores:
-            return score_clusters(
-                canonical,
-                self.utility,
-                mechanism.semivalue,
-                mechanism.estimator,
-                samples=mechanism.samples,
-                seed=mechanism.seed,
-                normalize=mechanism.normalize,
-                groups=groups,
-            )
-
-        scores = self.run_stage(f"{prefix}scores", Scores, score)
+        scores = self.run_stage(
+            f"{prefix}scores",
+            Scores,
+            lambda: score_clusters(
+                canonical, self.utility, mechanism.semivalue, mechanism.estimator, samples=mechanism.samples,
+                seed=mechanism.seed, normalize=mechanism.normalize, groups=groups,
+            ),
+        )  # fmt: skip
         amounts = self.run_stage(
             f"{prefix}amounts",
             Amounts,
@@ -408,9 +419,7 @@ def require_playable(
     leak_check: LeakCheck, leaks: Leaks, units: int, shown: Callable[[str], str] = str
 ) -> None:
     """Refuse leaks where they are errors, and a submission that is nothing but leaks."""
-    if not len(leaks):
-        return
-    if leak_check == "error":
+    if len(leaks) and leak_check == "error":
         raise LeakError(
             f"{leaks.message(shown)}. {REMEDY}; with the leak check 'drop' they are excluded"
         )
@@ -458,7 +467,21 @@ def resolve_threshold(
 ) -> tuple[Mechanism, Threshold | None]:
     """Resolve what a mechanism leaves open: its threshold, and the beacon of random tie-breaking.
 
-    Returns the record of the threshold as well, or None where the evidence names its own.
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    submission
+        The units.
+    utility
+        What they are worth.
+    measure
+        What measures the threshold.
+
+    Returns
+    -------
+    tuple[Mechanism, Threshold | None]
+        The mechanism, and how its threshold was chosen; None where the evidence names its own.
     """
     if not mechanism.beacon:
         mechanism = mechanism.model_copy(update={"beacon": utility.secret})
@@ -477,11 +500,28 @@ def match_units(
     utility: UtilityOracle | None = None,
     nearest: NearestRows | None = None,
 ) -> Clusters:
-    """Match the units of a submission by a mechanism's evidence, and return the clusters of matched units.
+    """Match the units of a submission by a mechanism's evidence.
 
     With the utility that is paid for, evidence compares units as it does (`with_compared_vectors`); without one,
-    their embeddings or features as they are. ``nearest`` is what `nearest_units` said of this submission, or of
-    another: it saves work and changes nothing.
+    their embeddings or features. ``nearest`` is a result of `nearest_units`; it saves work and changes nothing.
+
+    Parameters
+    ----------
+    mechanism
+        Whose evidence is used.
+    submission
+        The units.
+    truth
+        The ground truth, for evidence that needs it.
+    utility
+        What units are worth: evidence compares them as it does.
+    nearest
+        A result of `nearest_units`, which saves work.
+
+    Returns
+    -------
+    Clusters
+        The clusters of matched units.
     """
     compared = submission if utility is None else with_compared_vectors(submission, utility)[0]
     clusters = EvidenceGraph.build(
@@ -502,9 +542,9 @@ def nearest_units(
     utility: UtilityOracle,
     known: NearestRows | None = None,
 ) -> NearestRows:
-    """Find the nearest earlier unit of each unit, as far as the mechanism's evidence asks for it, to be kept.
+    """Find the nearest earlier unit of each unit, as far as the mechanism's evidence asks for it.
 
-    ``known`` is what was kept of another submission: of units that are in both, in the same order, it is taken over.
+    ``known`` is the result for another submission, which is reused for units that are in both, in the same order.
     """
     if not isinstance(mechanism.evidence, Lineage):
         return NearestRows.none()
@@ -518,11 +558,10 @@ def nearest_units(
 def find_acquired_units(
     mechanism: Mechanism, submission: Submission, utility: UtilityOracle
 ) -> AcquiredMatches:
-    """Find the units that the mechanism's evidence matches with previously acquired ones, each by its strongest match.
+    """Find the units that the mechanism's evidence matches with acquired ones, each by its strongest match.
 
-    What evidence compares is as in `match_units`. Unit by unit, whatever plays: that one unit of an identity was
-    acquired says nothing of its others. Evidence that matches people (``linkage``) or everything (``pool``) says
-    nothing of what was acquired: who sold in June sells other units in July.
+    Matches are unit by unit, whatever the granularity. Evidence that matches people (``linkage``) or everything
+    (``pool``) says nothing of what was acquired.
     """
     acquired, layer = utility.prior, mechanism.evidence
     if acquired is None or not layer.same_content:
@@ -552,9 +591,8 @@ def find_acquired_units(
 def acquired_from(payments: Payments) -> AcquiredData:
     """Return what a paid submission is to later periods: its units under their clusters' owners.
 
-    Units that were acquired before are no part of it: they were, before. Units that were excluded as validation rows
-    are, under whoever submitted them, to be recognised: a copy of one that is changed until it is no such row any more
-    is worth the most.
+    Units that were acquired before are no part of it. Units that were excluded as validation rows are, under whoever
+    submitted them, so that changed copies of them are recognised.
 
     Parameters
     ----------
@@ -634,9 +672,7 @@ def _preset_of(stem: str) -> dict[str, Any]:
     registered = lookup("mechanism", stem)
     if isinstance(registered, type | Payer):
         raise ParameterError(
-            "mechanism",
-            stem,
-            f"it is no spec of this pipeline; make it with create('mechanism', {stem!r})",
+            "mechanism", stem, f"make it with create('mechanism', {stem!r}): it has a pay() of its own"
         )
     preset = registered()
     if not isinstance(preset, Mapping):
@@ -648,7 +684,20 @@ def _preset_of(stem: str) -> dict[str, Any]:
 
 
 def as_mechanism(payer: Payer, name: str = "") -> Mechanism | OwnMechanism:
-    """Give a payer a name, and answers that are `PaidTotals`: ours stays as it is, a user's own is checked."""
+    """Return a `Mechanism` as it is, and another payer as an `OwnMechanism` whose payments are checked.
+
+    Parameters
+    ----------
+    payer
+        A mechanism, or an object with ``pay``.
+    name
+        What it is called.
+
+    Returns
+    -------
+    Mechanism | OwnMechanism
+        The mechanism.
+    """
     return payer if isinstance(payer, Mechanism | OwnMechanism) else OwnMechanism.of(payer, name)
 
 
@@ -704,11 +753,9 @@ _preset("banzhaf", "Banzhaf", _IDENTITIES, semivalue="banzhaf")
 _preset("beta_shapley", "Beta Shapley", _IDENTITIES, semivalue="beta")
 _preset("loo", "leave-one-out", _IDENTITIES, semivalue="loo")
 _preset(
-    "uniform",
-    "equal shares",
-    "Every submitted identity gets an equal share of the value of all data.",
+    "uniform", "equal shares", "Every submitted identity gets an equal share of the value of all data.",
     evidence="pool",
-)
+)  # fmt: skip
 _preset(
     "per_example", "by number of units", "Submitted identities share the value of all data by their numbers of units.",
     evidence="pool", allocation="count_raw",
@@ -717,12 +764,8 @@ _preset("quotient_shapley", "quotient Shapley", _CLUSTERS, evidence="")
 _preset("quotient_banzhaf", "quotient Banzhaf", _CLUSTERS, evidence="", semivalue="banzhaf")
 _preset("quotient_beta_shapley", "quotient Beta Shapley", _CLUSTERS, evidence="", semivalue="beta")
 _preset(
-    "recommended",
-    "recommended mechanism",
+    "recommended", "recommended mechanism",
     "Each unit descends from its nearest earlier unit, if similar enough; the earliest represents and owns its tree.",
-    evidence="lineage@auto",
-    granularity="unit",
-    representative="capped",
-    allocation="count_canonical",
+    evidence="lineage@auto", granularity="unit", representative="capped", allocation="count_canonical",
     leak_check="drop",
-)
+)  # fmt: skip

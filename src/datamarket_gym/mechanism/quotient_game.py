@@ -16,7 +16,8 @@ from datamarket_gym.data.content_keys import combined_key, combined_keys
 from datamarket_gym.display import Described, Shown
 from datamarket_gym.evidence.graph import Clusters
 from datamarket_gym.execution.arrays import Codes, Keys, Values
-from datamarket_gym.games import estimate, normalized
+from datamarket_gym.games import estimate
+from datamarket_gym.games.estimate import normalized
 from datamarket_gym.games.semivalues import SEMIVALUES, Estimate, Estimator, Semivalue
 from datamarket_gym.mechanism.representatives import CanonicalUnits, Representative, represent_clusters
 from datamarket_gym.utilities.oracle import UtilityGame, UtilityOracle
@@ -65,8 +66,29 @@ def score_clusters(
 ) -> Scores:
     """Score the clusters by a semivalue of their game.
 
-    ``groups`` numbers groups of validation rows on which scores are asked for as well. ``normalize`` rescales the
-    scores to v(all), a separate step with guarantees of its own.
+    Parameters
+    ----------
+    canonical
+        The rows that stand for the clusters.
+    utility
+        What rows are worth.
+    semivalue
+        How coalitions are weighted.
+    estimator
+        How the semivalue is computed.
+    samples
+        Permutations.
+    seed
+        Seed of what is drawn.
+    normalize
+        Whether scores are rescaled to v(all), a separate step with guarantees of its own.
+    groups
+        Numbers groups of validation rows for which scores are computed as well.
+
+    Returns
+    -------
+    Scores
+        The scores.
     """
     game = QuotientGame(canonical, utility)
     by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
@@ -98,10 +120,18 @@ def score_clusters(
 
 @dataclass(frozen=True)
 class Valuator(Described):
-    """The paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
+    """Score clusters as the paper's ``Valuator.fit(clusters, utility_oracle, semivalue, budget) -> cluster_values``.
 
-    The representative R_theta of a cluster (the paper's default collapses exact duplicates), the estimator, its seed,
-    and whether scores are rescaled to v(all) are set here.
+    Parameters
+    ----------
+    representative
+        The representative operator R_theta (the paper's default collapses exact duplicates).
+    estimator
+        How the semivalue is computed.
+    seed
+        Seed of what is drawn.
+    normalize
+        Whether scores are rescaled to v(all).
     """
 
     representative: str | Representative = "collapse"
@@ -129,7 +159,15 @@ class Valuator(Described):
 
 
 class QuotientGame(UtilityGame):
-    """The data-value game on clusters; ``player[c]`` is the player number of cluster c."""
+    """Play the data-value game on clusters; ``player[c]`` is the player number of cluster c.
+
+    Parameters
+    ----------
+    canonical
+        The rows that stand for the clusters.
+    oracle
+        What training rows are worth.
+    """
 
     def __init__(self, canonical: CanonicalUnits, oracle: UtilityOracle) -> None:
         super().__init__(

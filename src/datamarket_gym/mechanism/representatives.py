@@ -28,10 +28,22 @@ _ROWS = 8192  # features that are read at a time
 
 @dataclass(frozen=True, eq=False)
 class CanonicalUnits(Shown):
-    """Rows to train on (payload, content key, weight, cluster) and submitted units' claims on them.
+    """Hold rows to train on, and submitted units' claims on them.
 
-    ``unit[i]`` is the submitted unit that row i repeats, or -1 where the row was made (a centroid).
-    Claim c gives the submitted unit ``claim_unit[c]`` a share of the row ``claim_row[c]``.
+    Parameters
+    ----------
+    features, label, keys
+        Each row's payload and content key.
+    weight
+        Its weight; None: one each.
+    cluster
+        Its cluster.
+    unit
+        The submitted unit that it repeats; -1 where the row was made (a centroid).
+    claim_row, claim_unit, claim_share
+        Claims: the row, the unit, and its share of the row.
+    n_clusters
+        K.
     """
 
     features: Features
@@ -76,7 +88,20 @@ REPRESENTATIVES: Kind[Representative] = Kind("representative", Representative)
 def represent_clusters(
     clusters: Clusters, representative: str | Representative = "collapse"
 ) -> CanonicalUnits:
-    """Choose the rows that stand for the clusters of a submission."""
+    """Choose the rows that stand for the clusters of a submission.
+
+    Parameters
+    ----------
+    clusters
+        The clusters.
+    representative
+        The representative operator, or its written form.
+
+    Returns
+    -------
+    CanonicalUnits
+        The rows to train on.
+    """
     if clusters.submission is None:
         raise SubmissionError(
             "these clusters do not say which submission they divide, so there are no rows to train "
@@ -86,7 +111,22 @@ def represent_clusters(
 
 
 def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:
-    """Units sorted by group and by who was first, and each one's place within its group."""
+    """Sort units by group and by who was first.
+
+    Parameters
+    ----------
+    submission
+        The units.
+    clusters
+        Their clusters.
+    group
+        The group of each unit.
+
+    Returns
+    -------
+    tuple[Codes, Codes]
+        The units in order, and each one's place within its group.
+    """
     order = np.lexsort((seniority_ranks(submission, clusters.tie_breaker), group))
     ordered = group[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
@@ -95,7 +135,22 @@ def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple
 
 
 def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> CanonicalUnits:
-    """Canonical units that repeat submitted units ``rows``; their twins in time and content share."""
+    """Represent clusters by some of their units; twins in time and content share.
+
+    Parameters
+    ----------
+    submission
+        The units.
+    clusters
+        Their clusters.
+    rows
+        The units that are kept.
+
+    Returns
+    -------
+    CanonicalUnits
+        The rows to train on.
+    """
     rows = np.sort(rows)
     twins = _pairs(clusters.label, seniority_ranks(submission, clusters.tie_breaker))
     chosen = twins[rows]
@@ -129,9 +184,19 @@ def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any
 def canonical_training_set(
     canonical: CanonicalUnits,
 ) -> tuple[Features, NDArray[Any], Values]:
-    """What a buyer should train the final model on: features, labels and weights.
+    """Return what a buyer should train the final model on.
 
     These are the rows of the grand coalition, so payment and deployment see the same data.
+
+    Parameters
+    ----------
+    canonical
+        The rows that stand for the clusters.
+
+    Returns
+    -------
+    tuple[Features, NDArray[Any], Values]
+        Features, labels and weights.
     """
     weight = np.ones(len(canonical.label)) if canonical.weight is None else canonical.weight
     return canonical.features, canonical.label, weight

@@ -10,7 +10,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.data.inputs import feature_array, label_array, require_same_columns
 from datamarket_gym.data.submission import Submission
@@ -102,7 +101,10 @@ def value(
     validation = feature_array("X_val", X_val)
     held_label = label_array("y_val", y_val, len(validation), "X_val")
     learner = as_utility(utility, scoring)
-    semivalue = _semivalue(method)
+    try:
+        semivalue = SEMIVALUES.create(method)
+    except UnknownNameError:
+        raise UnknownNameError("method", str(method), components("semivalue")) from None
     samples = 256 if samples is None else require_whole("samples", samples, at_least=2)
     seed = require_whole("seed", seed, at_least=0)
     if features.shape[1] != validation.shape[1]:
@@ -117,13 +119,6 @@ def value(
     found = Valuation(submission, oracle, semivalue, samples, seed, owner is not None, progress)
     found.estimate("owner" if found.has_owners else "unit")
     return found
-
-
-def _semivalue(method: Any) -> Semivalue:
-    try:
-        return SEMIVALUES.create(method)
-    except UnknownNameError:
-        raise UnknownNameError("method", str(method), components("semivalue")) from None
 
 
 def _empty_value(empty: Any, learner: UtilityFunction, scoring: Any) -> str | float:
@@ -148,10 +143,27 @@ def _empty_value(empty: Any, learner: UtilityFunction, scoring: Any) -> str | fl
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Valuation(Shown):
-    """The value of training data: of each unit (row), or of each owner.
+    """Value training data: each unit (row), or each owner.
 
     Owners and units are players of two different games, each valued when it is first asked for: what an owner is worth
     is not the sum of what its units are worth alone.
+
+    Parameters
+    ----------
+    submission
+        The units and their owners.
+    oracle
+        What training rows are worth.
+    semivalue
+        How coalitions are weighted.
+    samples
+        Permutations.
+    seed
+        Seed of what is drawn.
+    has_owners
+        Whether owners were named.
+    progress
+        Whether progress is shown, or who is told of it.
 
     Attributes
     ----------
@@ -180,10 +192,7 @@ class Valuation(Shown):
         if level not in self._estimates:
             with show_progress(self.progress):
                 self._estimates[level] = estimate(
-                    self._game(level),
-                    self.semivalue,
-                    samples=self.samples,
-                    seed=self.seed,
+                    self._game(level), self.semivalue, samples=self.samples, seed=self.seed
                 )
         return self._estimates[level]
 
@@ -238,12 +247,11 @@ class Valuation(Shown):
         names = self.submission.identities
         if not np.char.isdecimal(names).all():
             return table
-        return _reordered(table, np.lexsort((names, np.char.str_len(names))))  # "10" behind "9"
+        return table.take(np.lexsort((names, np.char.str_len(names))))  # "10" behind "9"
 
     def _table(self, columns: dict[str, Any], found: Estimate, who: str) -> ResultTable:
         order = np.argsort(-found.values, kind="stable")
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(1, len(order) + 1)
+        rank = np.argsort(order, kind="stable") + 1
         columns |= {"value": found.values, "standard_error": found.standard_errors, "rank": rank}
         return ResultTable(self._title(found, counted(len(order), who)), columns)
 
@@ -261,7 +269,7 @@ class Valuation(Shown):
 
     def screen(self) -> Screen:
         """The best and the number of the rest."""
-        return _reordered(self._main, np.argsort(self._main["rank"])).screen()
+        return self._main.take(np.argsort(self._main["rank"])).screen()
 
     def summary(self) -> ResultTable:
         """Return one row: v(all), the sum of values, the largest and the smallest, and what it cost.
@@ -305,7 +313,3 @@ class Valuation(Shown):
             title=f"{type(self.semivalue).__name__} value of each {who}",
             xlabel=f"value ({utility_title(self.oracle.learner)})",
         )  # fmt: skip
-
-
-def _reordered(table: ResultTable, order: NDArray[np.intp]) -> ResultTable:
-    return table.take(order)

@@ -4,42 +4,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from datamarket_gym.payout.ledger.balances import Accounts as Accounts
-    from datamarket_gym.payout.ledger.balances import Batch as Batch
-    from datamarket_gym.payout.ledger.entries import LedgerEntry as LedgerEntry
     from datamarket_gym.payout.ledger.entries import LedgerError as LedgerError
-    from datamarket_gym.payout.ledger.entries import RunRecord as RunRecord
-    from datamarket_gym.payout.ledger.integrity import ledger_at as ledger_at
-    from datamarket_gym.payout.ledger.statements import AccountStatement as AccountStatement
     from datamarket_gym.payout.ledger.statements import account_statement as account_statement
     from datamarket_gym.payout.ledger.statements import statement_csv as statement_csv
     from datamarket_gym.payout.ledger.statements import statement_html as statement_html
-    from datamarket_gym.payout.ledger.store import Ledger as Ledger
     from datamarket_gym.payout.ledger.store import open_ledger as open_ledger
     from datamarket_gym.payout.manifest import Check as Check
     from datamarket_gym.payout.money import Currency as Currency
     from datamarket_gym.payout.run import pay as pay
     from datamarket_gym.payout.settings import PayoutSpec as PayoutSpec
-    from datamarket_gym.payout.stages import Places as Places
-    from datamarket_gym.payout.statements.record import Explanation as Explanation
+    from datamarket_gym.payout.stored_inputs import Places as Places
     from datamarket_gym.payout.verify import verify_ledger as verify_ledger
 
 
 _EXPORTS = {
-    "AccountStatement": "ledger.statements",
-    "Accounts": "ledger.balances",
-    "Batch": "ledger.balances",
-    "Ledger": "ledger.store",
-    "LedgerEntry": "ledger.entries",
     "LedgerError": "ledger.entries",
     "Check": "manifest",
     "Currency": "money",
-    "Explanation": "statements.record",
     "PayoutSpec": "settings",
-    "Places": "stages",
-    "RunRecord": "ledger.entries",
+    "Places": "stored_inputs",
     "account_statement": "ledger.statements",
-    "ledger_at": "ledger.integrity",
     "open_ledger": "ledger.store",
     "pay": "run",
     "statement_csv": "ledger.statements",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.statements.tables import RunTables
+from datamarket_gym.payout.statements.record import RunTables
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,10 @@ Names in them are visible ones (`names.visible`), and nothing in them is markup:
 What a run pays for, in words: how much of the validation rows units cover, or accuracy over chance.
 
 explain: why did this payee get this? Read from what the run left in its folder, without the inputs.
+
+What the validation rows of a run say, for the operator: first words of a text, the name of an image, or an id.
+
+They are read from the operator's own file, as it was when the run was made; no file of a run holds them.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from datamarket_gym.display import counted, listed
-from datamarket_gym.errors import DataMarketError, require_known
+from datamarket_gym.errors import DataMarketError, RunError, require_known
+from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called, visible
 from datamarket_gym.payout.statements.record import (
@@ -31,9 +36,10 @@ from datamarket_gym.payout.statements.record import (
     Explanation,
     NeedsCovered,
     OwnMatch,
+    RunTables,
+    TableRow,
     explain_payee,
 )
-from datamarket_gym.payout.statements.tables import RunTables, TableRow
 from datamarket_gym.payout.validation_coverage import Needs
 
 SECRET = "They are secret: keep this to yourself."
@@ -109,14 +115,10 @@ class RunNeeds:
     @classmethod
     def read(cls, run: Path, validation: Path | None, remedy: str) -> RunNeeds:
         """Those of a finished run; ``remedy`` is what to do where it has none. See `need_words`."""
-        from datamarket_gym.payout.validation_messages import (
-            need_messages as need_words,  # it brings the whole pipeline
-        )
-
         tables = RunTables.read(run)
         if tables.needs is None:
             raise not_known(remedy)
-        return cls(tables, tables.needs, need_words(run, validation))
+        return cls(tables, tables.needs, need_messages(run, validation))
 
     def rows(self) -> list[dict[str, Any]]:
         """Every validation row: how well it is covered, by how many, and whose unit comes nearest."""
@@ -333,3 +335,50 @@ def explain(
 def require_payee(tables: RunTables, name: str) -> None:
     """Refuse a name that the run does not know, with those that it could have been meant to be."""
     require_known("payee", [name], tables.number)
+
+
+_LONGEST = 60
+
+
+def need_messages(folder: Path, validation: Path | None = None) -> list[str]:
+    """What each validation row of a run is, in a few words; blank where it has numbers alone.
+
+    ``validation``: where the rows are now, if they were moved. Refused where they are not those of the run.
+    """
+    # These bring the whole pipeline, which `explain` alone does not need.
+    from datamarket_gym.data.readers.tables import Table
+    from datamarket_gym.payout.input_files import image_bytes, image_tree, images_hash
+    from datamarket_gym.payout.inputs import file_hash
+    from datamarket_gym.payout.stored_inputs import places_of
+
+    path, manifest = places_of(folder, validation=validation).validation, read_manifest(folder)
+    if not path.exists():
+        raise RunError(
+            f"{str(path)!r}, where the validation rows of the run were, is not there; say where they are: --validation"
+        )
+    tree = image_tree(path, identities=False) if path.is_dir() else None
+    found = (
+        file_hash(path)
+        if tree is None
+        else images_hash(path, tree.names, image_bytes(path, tree.names), tree.skipped)
+    )
+    if found["sha256"] != manifest["inputs"]["validation"]["sha256"]:
+        raise RunError(
+            f"{str(path)!r} holds other validation rows than those of the run (the hashes differ); say where these "
+            "are: --validation"
+        )
+    if tree is not None:
+        return [visible(name, _LONGEST) for name in tree.names]
+    columns, table = spec_of(manifest).columns, Table.open(path)
+    for name in (columns.text, columns.image, columns.id, "id"):
+        if name is not None and name in table.names:
+            return [_few(text or "") for text in table.read([name])[0][name].optional()]
+    some = next(iter(table.names))
+    return [""] * len(table.read([], [some])[0][some].data)
+
+
+def _few(text: str) -> str:
+    """The first words of a text."""
+    words = " ".join(text[: 8 * _LONGEST].split())
+    shown = words if len(words) <= _LONGEST else words[:_LONGEST].rpartition(" ")[0] + " …"
+    return visible(shown, 2 * _LONGEST)

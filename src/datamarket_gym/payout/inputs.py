@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import Column, Faults
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.io import require_two_tables
-from datamarket_gym.data.labels import is_labelled, unlabelled, without_labels
+from datamarket_gym.data.inputs import is_labelled, unlabelled, without_labels
 from datamarket_gym.data.readers.arrays import ArrayFile
 from datamarket_gym.data.readers.excel import sheet_of
-from datamarket_gym.data.readers.files import ending, file_and_member
-from datamarket_gym.data.readers.tables import Table, rows_read
-from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.data.readers.tables import Table, ending, file_and_member, rows_read
+from datamarket_gym.data.submission import Submission, Text, require_two_tables
 from datamarket_gym.display import listed
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import AcquiredMatches
@@ -33,22 +31,27 @@ from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, ta
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.encoders import ContentError, stored
 from datamarket_gym.market.encoders.store import StoredEncoder
-from datamarket_gym.payout.acquired_units import (
+from datamarket_gym.payout.acquired_data import (
     AcquiredUnits,
     MatchedAcquiredUnits,
     UnitKind,
     kind_of_labels,
 )
-from datamarket_gym.payout.images import (
+from datamarket_gym.payout.input_files import (
+    BadRow,
+    Scored,
     Skipped,
+    add_bad_rows,
     image_bytes,
     image_tree,
     images_hash,
     names_hash,
+    note_columns,
     note_images,
+    read_scored,
+    split_rows,
     unnamed,
 )
-from datamarket_gym.payout.imported_scores import Scored, read_scored
 from datamarket_gym.payout.intake.log import content_kind
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
@@ -57,8 +60,7 @@ from datamarket_gym.payout.money import (
     validation_groups,
 )
 from datamarket_gym.payout.names import require_writable, unwritable
-from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.quarantine import BadRow, add_bad_rows, note_columns, split_rows
+from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.settings import Columns, PayoutSpec
 from datamarket_gym.registry import name_of, source_elsewhere
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
@@ -143,6 +145,25 @@ class Inputs:
         return ValidationContent(
             self.validation_features, self.validation_embedding, self.validation_text
         )
+
+    def validation_order(self, spec: PayoutSpec) -> Codes:
+        """Return the rows of the validation file in the order in which the utility has them."""
+        features, label = self.validation_features, self.validation_label
+        group = validation_groups(features, label, spec.seed)
+        return np.lexsort((unit_keys(features, label), group))
+
+    def utility_oracle(self, spec: PayoutSpec) -> UtilityOracle:
+        """Build the utility on the validation rows, in order of their groups and content; given what was bought."""
+        order, embedding = self.validation_order(spec), self.validation_embedding
+        utility = UtilityOracle(
+            self.validation_features[order],
+            self.validation_label[order],
+            spec.utility,
+            learner=self.learner,
+            embedding=None if embedding is None else embedding[order],
+            reference=self.reference,
+        )
+        return utility if self.prior is None else utility.given(self.prior.art)
 
     def named(self, leaks: Leaks) -> Leaks:
         """Leaked units, which later periods must know, under the names of units and identities."""
@@ -739,29 +760,6 @@ def file_hash(path: Path) -> dict[str, str | int]:
     except OSError as error:
         raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
     return content | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
-
-
-def validation_order(inputs: Inputs, spec: PayoutSpec) -> Codes:
-    """Return the rows of the validation file in the order in which the utility has them."""
-    features, label = inputs.validation_features, inputs.validation_label
-    group = validation_groups(features, label, spec.seed)
-    return np.lexsort((unit_keys(features, label), group))
-
-
-def utility_oracle(inputs: Inputs, spec: PayoutSpec) -> UtilityOracle:
-    """Build the utility on the validation rows, in order of their groups and content; given what was bought."""
-    features, label = inputs.validation_features, inputs.validation_label
-    order = validation_order(inputs, spec)
-    embedding = inputs.validation_embedding
-    utility = UtilityOracle(
-        features[order],
-        label[order],
-        spec.utility,
-        learner=inputs.learner,
-        embedding=None if embedding is None else embedding[order],
-        reference=inputs.reference,
-    )
-    return utility if inputs.prior is None else utility.given(inputs.prior.art)
 
 
 def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:

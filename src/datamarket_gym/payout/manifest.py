@@ -16,8 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,13 +27,12 @@ from datamarket_gym import __version__
 from datamarket_gym.display import Screen
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.execution.arrays import Features, in_blocks
-from datamarket_gym.execution.files import read_json, sha256, write_json
+from datamarket_gym.execution.files import read_json, sha256
 from datamarket_gym.registry import fault
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.checks.earlier_draft import SettledDraft
-    from datamarket_gym.payout.overrides import Override
-    from datamarket_gym.payout.results import Results
+    from datamarket_gym.payout.operator_evidence import Override
     from datamarket_gym.payout.settings import PayoutSpec
 
 
@@ -190,83 +188,6 @@ def _unsaid(spec: PayoutSpec) -> dict[str, Any]:
     later = {} if spec.files.scores else {"files": {"scores"}}
     later |= {} if spec.columns.metadata else {"columns": {"metadata"}}
     return dict.fromkeys(unsaid, True) | later
-
-
-def write_manifest(
-    results: Results,
-    run: str,
-    opening: dict[str, int],
-    standing: list[Override],
-    settles: SettledDraft | None,
-    folder: Path,
-) -> None:
-    """Write the manifest of a finished run; ``opening`` and ``standing`` are what the ledger brought."""
-    pass  # MERGED
-    from datamarket_gym.payout.acquisition_prices import priced_given
-    from datamarket_gym.payout.money import (
-        LEVEL,
-    )
-
-    spec, division, received = results.spec, results.division, results.inputs.received
-    clusters, earlier = results.payments.clustering, results.inputs.prior
-    prior = [] if earlier is None else [each.plain for each in earlier.runs]
-    write_json(
-        folder / NAME,
-        {
-            "format": FORMAT,
-            "run": run,
-            "spec": spec.model_dump(mode="json"),
-            "inputs": results.inputs.files,
-            "mechanism": results.named_mechanism.model_dump(mode="json"),
-            "utility": _utility(results),
-            "paid_for": {
-                "plain": results.worth.plain,
-                "score": results.worth.score,
-                "divided": results.worth.divided,
-            },
-            "labelled": results.inputs.labelled,
-            "interval": {"level": LEVEL, "groups": len(results.payments.scores.by_group)},
-            "evidence": {"used": str(results.mechanism.evidence), "why": results.threshold.why},
-            "overrides": [o.model_dump(mode="json") for o in results.overrides],
-            "opening_balances": opening,
-            "standing_overrides": [o.model_dump(mode="json") for o in standing],
-            "settles": None if settles is None else settles.model_dump(mode="json"),
-            **({} if received is None else {"intake": asdict(received.upto)}),
-            "versions": {
-                "datamarket-gym": __version__,
-                **{name: version(name) for name in ("numpy", "scipy", "pyarrow", "plotly", "jinja2")},
-            },
-            "seed": spec.seed,
-            "amount": spec.minor,
-            "currency": spec.currency,
-            "paid": sum(division.paid),
-            "balances": sum(division.balance),
-            "identities": len(results.names),
-            "units": len(results.inputs.ids) + len(results.inputs.aside),
-            **(
-                {"prior": prior, "known": len(results.known), "given": priced_given(results)}
-                if prior
-                else {}
-            ),
-            "contents": Contents.of(results.inputs.submission.features).plain,
-            "removed": sum(results.inputs.removed.values()),
-            "leaked": len(results.leaks),
-            "quarantined": len(results.inputs.bad),
-            "clusters": clusters.n_clusters,
-            "ties": len(clusters.edges),
-            "scores": results.payments.scores.method,
-            "outputs": {
-                name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
-                for name in outputs_of(prior)
-            },
-        },
-    )
-
-
-def _utility(results: Results) -> dict[str, Any]:
-    """The learner, what it is counted from, and what coverage settled on."""
-    settled = results.settled
-    return asdict(results.spec.utility) | ({} if settled is None else asdict(settled))
 
 
 def submitted_hash(manifest: dict[str, Any]) -> str:

@@ -37,8 +37,7 @@ from datamarket_gym.data.content_keys import keyed_generator, unit_keys
 from datamarket_gym.display import Described
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.arrays import Codes, Features, Values
-from datamarket_gym.mechanism.allocation import Shares
-from datamarket_gym.mechanism.payment_tables import by_content, largest_remainder
+from datamarket_gym.mechanism.allocation import Shares, by_content, largest_remainder
 from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout.names import visible
 
@@ -52,7 +51,13 @@ _MOST = 10**15  # minor units; beyond it an amount is surely a mistake
 
 @dataclass(frozen=True)
 class Currency(Described):
-    """An ISO 4217 code and the number of digits of its minor unit."""
+    """Name a currency by its ISO 4217 code.
+
+    Parameters
+    ----------
+    code
+        The code.
+    """
 
     code: str
 

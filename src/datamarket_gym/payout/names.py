@@ -99,6 +99,11 @@ def run_called(period: str, run: str) -> str:
     return visible(period) or f"run {run[:16]}"
 
 
+def drawn_under(beacon: str | None) -> str:
+    """Return what random tie-breaking is drawn under, in words."""
+    return f"the beacon “{visible(beacon)}”" if beacon else "a digest of the validation rows"
+
+
 def _as_seen(c: str) -> str:
     hidden = unicodedata.category(c) in ("Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp") or cannot_be_seen(c)
     return f"⟨U+{ord(c):04X}⟩" if hidden else c

@@ -1,16 +1,50 @@
-"""What the operator knows beyond the content: ties between units, and which identities are one payee."""
+"""Overrides: splits and joins that an operator signs off, listed in the report and the ledger.
+
+A TOML file::
+
+    [[split]]                      # these units are not copies: untie them from all others
+    units = ["u17", "u18"]
+    reason = "two photographs of one building, rights checked"
+    by = "R. Okafor"
+    date = 2026-05-31
+
+    [[join]]                       # these are the same person
+    identities = ["anna", "anna.m"]
+    reason = "same bank account, confirmed by phone"
+    by = "R. Okafor"
+    date = 2026-05-31
+
+``units`` unties or ties units (evidence), ``identities`` unties or ties payees (linkage). A split
+cuts every tie between the listed ones and all others, and between the listed ones themselves. Of ties by descent it
+cuts those by which a listed unit descends from another, and not those of units that descend from it: its copies stay
+its copies, or whoever copied it would be paid for being caught.
+
+What the operator knows beyond the content: ties between units, and which identities are one payee.
+"""
 
 from __future__ import annotations
 
+import datetime
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.evidence.graph import Edges, components
+from datamarket_gym.evidence.graph import Edges, components, star
 from datamarket_gym.evidence.layers.linkage import (
     Pair,
     agreeing,
@@ -19,10 +53,155 @@ from datamarket_gym.evidence.layers.linkage import (
     splink_pairs,
 )
 from datamarket_gym.execution.arrays import Codes
-from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.overrides import Override, overridden
-from datamarket_gym.payout.settings import PayoutSpec
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.inputs import Inputs
+    from datamarket_gym.payout.settings import PayoutSpec
+
+
+DESCENT = ("exact_hash", "lineage", "trusted source", "same metadata")
+"""The reasons of `evidence.lineage`, whose ties have a direction."""
+
+
+class Override(BaseModel):
+    """One split or join, who signed it off, when and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    action: Literal["split", "join"]
+    units: list[str] = []
+    identities: list[str] = []
+    reason: str = Field(min_length=1)
+    by: str = Field(min_length=1)
+    date: datetime.date
+    dispute: int | None = None  # by whose outcome it stands in every run, until it is revoked
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Override:
+        if bool(self.units) == bool(self.identities):
+            raise ValueError("name either units or identities")
+        if self.action == "join" and len(set(self.units or self.identities)) < 2:
+            raise ValueError("a join needs two different names")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Runs are known by a hash of their overrides: those of a file are written as before there were disputes."""
+        data: dict[str, Any] = plain(self)
+        return data if self.dispute is not None else {k: v for k, v in data.items() if k != "dispute"}
+
+    def without(self, units: frozenset[str]) -> Override:
+        """The override without units that play no part."""
+        return self.model_copy(update={"units": [name for name in self.units if name not in units]})
+
+
+def read_overrides(path: Path | None) -> list[Override]:
+    """The overrides of a file, in its order."""
+    if path is None:
+        return []
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataMarketError(f"{str(path)!r} is not a readable TOML file: {error}") from error
+    unknown = set(data) - {"split", "join"}
+    if unknown:
+        raise DataMarketError(
+            f"{str(path)!r} holds [[{sorted(unknown)[0]}]]; write [[split]] or [[join]]"
+        )
+    out = []
+    for action in ("split", "join"):
+        entries = data.get(action, [])
+        for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
+            if isinstance(entry, dict) and "dispute" in entry:
+                raise DataMarketError(
+                    f"{str(path)!r}, {action} {number}: dispute: what disputes decide stands in the "
+                    f"ledger; leave it out"
+                )
+            try:
+                out.append(Override.model_validate({"action": action, **entry}))
+            except (ValidationError, TypeError) as error:
+                raise DataMarketError(
+                    f"{str(path)!r}, {action} {number}: {_first(error)}; "
+                    "give units or identities, a reason, by whom, and the date"
+                ) from error
+    return out
+
+
+def overridden(
+    edges: Edges, overrides: Sequence[Override], ids: Sequence[str], kind: str, rank: Codes | None = None
+) -> Edges:
+    """Edges after the overrides of a kind (``units`` or ``identities``): first splits, then joins.
+
+    ``rank`` is the seniority of units: of two that are tied by descent the later descends from the earlier.
+    """
+    place = {name: i for i, name in enumerate(ids)}
+    for each in (o for o in overrides if o.action == "split"):
+        apart = _places(getattr(each, kind), place, kind)
+        descent = np.isin(edges.reason, DESCENT if rank is not None else ())
+        other = _without(edges.where(~descent), apart, len(ids))
+        edges = edges.where(descent)
+        if rank is not None and len(edges):
+            edges = _undescended(edges, apart, rank, ids, standing=each.dispute is not None)
+        edges = Edges.concat([edges, other])
+    joined = [edges]
+    for each in (o for o in overrides if o.action == "join"):
+        tied = _places(getattr(each, kind), place, kind)
+        if len(tied):
+            joined.append(Edges.of(np.repeat(tied[:1], len(tied) - 1), tied[1:], "override"))
+    return Edges.concat(joined)
+
+
+def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str], standing: bool) -> Edges:
+    """Ties by descent without those of the listed units to what they descend from; twins descend from each other.
+
+    A split that unties nothing is a slip of whoever wrote it for this run; one that stands for all runs meets some
+    in which what its unit was taken for a copy of is not there.
+    """
+    later, earlier = rank[edges.left] >= rank[edges.right], rank[edges.left] <= rank[edges.right]
+    cut = (later & np.isin(edges.left, apart)) | (earlier & np.isin(edges.right, apart))
+    untied = np.isin(apart, np.concatenate([edges.left[cut], edges.right[cut]]))
+    for unit in apart[~untied].tolist():
+        below = np.concatenate([edges.right[edges.left == unit], edges.left[edges.right == unit]])
+        if len(below) and not standing:
+            raise DataMarketError(
+                f"an override splits {ids[unit]!r}, which descends from no other unit, so nothing would be untied; "
+                f"name what descends from it instead, such as {ids[below[0]]!r}"
+            )
+    return edges.where(~cut)
+
+
+def _without(edges: Edges, apart: Codes, n: int) -> Edges:
+    """Edges that do not touch some nodes.
+
+    Certain ties come as stars around one of the group, so the others are tied anew if it leaves.
+    """
+    cut = np.isin(edges.left, apart) | np.isin(edges.right, apart)
+    kept = [edges.where(~cut)]
+    for reason in np.unique(edges.reason[cut & (edges.score >= 1.0)]):
+        same = edges.where((edges.reason == reason) & (edges.score >= 1.0))
+        group = components(np.arange(n), same)
+        left = np.setdiff1d(np.flatnonzero(np.isin(group, group[apart])), apart)
+        tied = star(group[left], str(reason))
+        kept.append(Edges(left[tied.left], left[tied.right], tied.score, tied.reason))
+    return Edges.concat(kept)
+
+
+def _places(names: Sequence[str], place: dict[str, int], kind: str) -> Codes:
+    unknown = [name for name in names if name not in place]
+    if unknown:
+        raise DataMarketError(
+            f"an override names {unknown[0]!r}, which is not among the {kind}; correct the file"
+        )
+    return np.array([place[name] for name in dict.fromkeys(names)], dtype=np.int64)
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return "it is not a table"
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'entry'}: {first['msg']}"
+
 
 _SHOWN = 5
 

@@ -1,36 +1,93 @@
-"""The payout run: validate, evidence, clusters, scores, money, files, the ledger; killed, it resumes.
+"""The stages of a run up to the cents: those of the pipeline, overrides after matching, then money.
+
+The records of the stages are kept in the run's folder, where they say later how a payment came about; a
+run that is taken up again does not do those stages twice.
+
+The payout run: validate, evidence, clusters, scores, money, files, the ledger; killed, it resumes.
 
 The stages leave their records in ``RUN/records``; everything else is a quick function of them and of the
 inputs. A killed run (`datamarket_gym.execution.runs`) loses the stage it was in; the next one with the same
 inputs takes up what is there and ends with the same bytes. Inputs and settings are part of the run's
 id: a folder that holds another run is refused, and an approved one is never written to.
+
+A payday as it is asked for: tables, settings and a folder in, the run and what is to be said of it out.
+
+Whoever asks, a command line or a page, asks by this, and shows the same payments and the same sentences.
+
+A payday for a look: the run as it would be, in a folder and a ledger of its own; the market's ledger is not touched.
+
+What a run takes from the market's ledger (balances, decisions of disputes) it takes from a copy, so that the payments
+are those that it would come to.
+
+A payout run written down: as a command line, and as a TOML file of its settings. Either gives the same run again.
 """
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import time
 import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
-from datamarket_gym.errors import DataMarketError, FutureTimesWarning, LeftOutWarning
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.errors import (
+    DataMarketError,
+    FutureTimesWarning,
+    LeftOutWarning,
+    MarketWarning,
+    ParameterError,
+)
+from datamarket_gym.evidence.graph import (
+    AcquiredMatches,
+    Clusters,
+    Edges,
+    clusters_by,
+    collect_market_warnings,
+    seniority_ranks,
+)
+from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
-from datamarket_gym.execution.files import claimed, sha256
+from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.execution.files import claimed, json_text, read_json, sha256
 from datamarket_gym.execution.parallel import compute, computing, one_thread
 from datamarket_gym.execution.progress import SILENT, Progress, Within
-from datamarket_gym.execution.runs import open_run, read_record
-from datamarket_gym.payout.acquired_units import ROLE as PRIOR
-from datamarket_gym.payout.acquired_units import accepted
-from datamarket_gym.payout.acquisition_prices import write_acquired
+from datamarket_gym.execution.runs import Format, Run, open_run, read_record, record_format
+from datamarket_gym.mechanism.pipeline import (
+    Mechanism,
+    Pipeline,
+    find_leaked_units,
+    match_units,
+    nearest_units,
+    require_playable,
+)
+from datamarket_gym.mechanism.representatives import CanonicalUnits, represent_clusters
+from datamarket_gym.payout.acquired_data import ROLE as PRIOR
+from datamarket_gym.payout.acquired_data import (
+    AcquiredRun,
+    AcquiredUnits,
+    accepted,
+    acquired_messages,
+    overridden_known,
+    write_acquired,
+)
 from datamarket_gym.payout.audit import run_red_team
 from datamarket_gym.payout.checks.earlier_draft import SettledDraft
+from datamarket_gym.payout.input_files import scores_file
+from datamarket_gym.payout.inputs import Inputs, read_inputs
+from datamarket_gym.payout.intake.times import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
+from datamarket_gym.payout.ledger.disputes import select_overrides
 from datamarket_gym.payout.ledger.entries import Line, describe_state
-from datamarket_gym.payout.ledger.integrity import default_ledger, same_ledger
+from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, run_of, same_ledger
 from datamarket_gym.payout.ledger.runs import (
     Draft,
     LedgerInputs,
@@ -38,28 +95,307 @@ from datamarket_gym.payout.ledger.runs import (
     ledger_inputs_of,
     read_ledger_inputs,
 )
-from datamarket_gym.payout.ledger.store import Ledger, has_ledger, open_ledger, read_receipt
+from datamarket_gym.payout.ledger.store import (
+    Ledger,
+    LedgerChecksum,
+    has_ledger,
+    is_address,
+    open_ledger,
+    read_receipt,
+)
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEAREST,
     read_manifest,
     require_as_written,
+    run_id,
     submitted_hash,
-    write_manifest,
 )
-from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.outputs import write_tables
+from datamarket_gym.payout.money import (
+    Currency,
+    half_width,
+    moved_at_most,
+    standard_errors,
+    validation_groups,
+)
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.operator_evidence import (
+    Override,
+    operator_matches,
+    overridden,
+    payees,
+    read_overrides,
+)
 from datamarket_gym.payout.report.record import write_report
-from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import PayoutJob, Places, compute_results
-from datamarket_gym.payout.stored_inputs import keep, require_grown, stored_log_tip
-from datamarket_gym.payout.submission_times import later_than, require_sound, time_warnings
+from datamarket_gym.payout.results import (
+    DrawnThreshold,
+    Results,
+    choose_evidence,
+    has_balances,
+    in_cents,
+    raw_scores,
+    write_manifest,
+    write_tables,
+)
+from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, flat_settings
+from datamarket_gym.payout.stored_inputs import Places, fetched, keep, require_grown, stored_log_tip
 from datamarket_gym.payout.validation_coverage import write_needs
-from datamarket_gym.payout.warning_rules import warnings_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
-from datamarket_gym.payout.warnings import read_warnings, write_warnings
+from datamarket_gym.payout.warnings import (
+    UnresolvedWarning,
+    later_than,
+    read_warnings,
+    require_sound,
+    time_warnings,
+    warnings_of,
+    write_warnings,
+)
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.custom import FunctionUtility
+from datamarket_gym.utilities.oracle import UtilityOracle
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class PayoutJob:
+    """All that decides a run, read and checked; ``run`` is its id."""
+
+    spec: PayoutSpec
+    inputs: Inputs
+    overrides: list[Override]
+    taken: LedgerInputs
+    edge_table: Path | None
+    run: str
+    settles: SettledDraft | None = None
+    left_out: tuple[
+        str, ...
+    ] = ()  # what disputes decided of units and identities that are not in the run
+
+    @classmethod
+    def read(
+        cls,
+        places: Places,
+        spec: PayoutSpec,
+        settles: SettledDraft | None = None,
+        taken: LedgerInputs | None = None,
+    ) -> PayoutJob:
+        """Read the inputs; without the units that checks of the run that this one settles found.
+
+        ``taken`` is what the ledger brings: balances, and overrides by which disputes were resolved.
+        """
+        taken = taken or LedgerInputs()
+        own = read_overrides(places.overrides)
+        edge_table = places.edges
+        if edge_table is None and spec.linkage.edges is not None:
+            edge_table = Path(spec.linkage.edges)
+        scores = scores_file(spec, places.scores)
+        more = {"edges": edge_table, "overrides": places.overrides, "scores": scores}
+        inputs = read_inputs(
+            places.submissions,
+            places.validation,
+            spec,
+            {k: v for k, v in more.items() if v is not None},
+            places.reference,
+            None if places.intake is None else IntakeLog.open(places.intake, places.upto),
+            scores,
+        )
+        if settles is not None:
+            inputs = inputs.without_units({found.unit for found in settles.found})
+        earlier = tuple(AcquiredRun.read(folder) for folder in places.prior)
+        if earlier:
+            inputs = inputs.given(AcquiredUnits.read(earlier, inputs.kind), spec)
+        standing, left_out = select_overrides(
+            taken.overrides, inputs.units_named(taken.overrides), inputs.identities
+        )
+        overrides, taken = [*own, *standing], replace(taken, overrides=standing)
+        run = run_id(
+            spec, inputs.files, overrides, taken.opening, settles, prior=[p.plain for p in earlier]
+        )
+        payday = cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
+        return payday.with_names(places.queries)
+
+    def with_names(self, names: dict[str, str]) -> PayoutJob:
+        """Name the files anew: a file is what it holds, whatever it is called now."""
+        files = {
+            role: {**file, "name": names.get(role, file["name"])}
+            for role, file in self.inputs.files.items()
+        }
+        return replace(self, inputs=replace(self.inputs, files=files))
+
+    @property
+    def unpaid(self) -> frozenset[str]:
+        """Identities that are paid nothing in this run."""
+        return frozenset() if self.settles is None else self.settles.unpaid
+
+    @cached_property
+    def utility(self) -> UtilityOracle:
+        """What units are paid for, built once for the run."""
+        return self.inputs.utility_oracle(self.spec)
+
+    @cached_property
+    def leaks(self) -> Leaks:
+        """The units that are validation rows, or nearly; an error where there must be none."""
+        inputs, check = self.inputs, self.spec.leak_check
+        leaks = find_leaked_units(check, inputs.submission, self.utility, inputs.held)
+        require_playable(check, inputs.named(leaks), len(inputs.ids), visible)
+        return leaks
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """The outputs of a run that was made before: each is checked against its manifest, and none is made."""
+
+    folder: Path
+    outputs: dict[str, Any]
+    progress: Progress = SILENT
+
+    def output(self, name: str, form: Format[R], compute: Callable[[], R]) -> R:
+        """An output of the run; refused where it is missing or changed."""
+        return form.read(require_as_written(self.folder, self.outputs, name))
+
+
+def _write_threshold(path: Path, threshold: DrawnThreshold) -> None:
+    path.write_text(json_text(threshold.model_dump(mode="json")), encoding="utf-8")
+
+
+_THRESHOLD = Format(
+    ".json", _write_threshold, lambda path: DrawnThreshold.model_validate(read_json(path))
+)
+
+
+@dataclass(eq=False, kw_only=True)
+class PayoutPipeline(Pipeline):
+    """The stages in a run's folder: computed and kept there, or read from it."""
+
+    payday: PayoutJob
+    run: Run | FinishedRun
+    reuse: NearestRows | None = None  # kept by another run; the results are the same without
+    asked: dict[str, Values] = field(
+        default_factory=dict
+    )  # as `measure_threshold` keeps it, if made now
+    overrides: list[Override] = field(init=False)  # of units of this run
+
+    def __post_init__(self) -> None:
+        self.overrides = self.payday.overrides
+
+    def run_stage(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
+        """Read the record of a stage; where it is not there yet, compute and keep it."""
+        return self.run.output(f"records/{name}.npz", record_format(kind), compute)
+
+    def find_leaks(self, submission: Submission) -> Leaks:
+        """Find the units that are validation rows."""
+        return self.payday.leaks
+
+    def measure_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
+        """Choose the threshold, or read which was chosen."""
+        progress = self.run.progress
+        progress.stage("checking which similarity threshold may be used")
+        threshold = self.run.output(
+            "threshold.json",
+            _THRESHOLD,
+            lambda: choose_evidence(submission, utility, self.payday.spec, self.asked),
+        )
+        progress.stage(f"looking for copies ({threshold.evidence})")
+        return threshold
+
+    def match_units(self, mechanism: Mechanism, submission: Submission) -> Clusters:
+        """Match units by their nearest earlier ones, which are kept for another run."""
+
+        def find_nearest() -> NearestRows:
+            nearest = nearest_units(mechanism, submission, self.utility, self.reuse)
+            if nearest.reused:
+                self.run.progress.stage(
+                    f"looking for copies: of {nearest.reused:,} of {len(nearest.digest):,} different units the nearest "
+                    "earlier one was known"
+                )
+            return nearest
+
+        nearest = self.run_stage("nearest", NearestRows, find_nearest)
+        return match_units(mechanism, submission, utility=self.utility, nearest=nearest)
+
+    def override_acquired(self, known: AcquiredMatches, rows: Codes) -> AcquiredMatches:
+        """Apply the overrides that name units of earlier runs; the others are about units of this run."""
+        prior = self.payday.inputs.prior
+        assert prior is not None
+        ids, absent = self._names(rows)
+        overrides = [each.without(absent) for each in self.overrides]
+        known, self.overrides = overridden_known(known, overrides, prior, ids)
+        return known
+
+    def override_matches(self, clusters: Clusters, rows: Codes) -> Clusters:
+        """Add the matches that the operator knows, and apply the overrides."""
+        day, submission = self.payday, clusters.submission
+        assert submission is not None
+        ids, absent = self._names(rows)
+        known = operator_matches(ids, absent, day.spec, day.edge_table)
+        if not len(known) and not self.overrides:
+            return clusters
+        overrides = [each.without(absent) for each in self.overrides]
+        rank = seniority_ranks(submission, clusters.tie_breaker)
+        edges = Edges.concat([clusters.edges, known]).once()
+        edges = overridden(edges, overrides, ids, "units", rank)
+        return clusters_by(submission, edges, clusters.granularity, clusters.tie_breaker)
+
+    def represent(self, clusters: Clusters, prefix: str) -> CanonicalUnits:
+        """Keep which rows stand for the clusters, and take what they hold from the submission."""
+        submission = clusters.submission
+        assert submission is not None
+        chosen = self.run_stage(
+            f"{prefix}represented",
+            CanonicalUnits,
+            lambda: represent_clusters(clusters, self.mechanism.representative).stored(),
+        )
+        return chosen.restored(submission)
+
+    def count_progress(self, clusters: Clusters) -> None:
+        """Let a utility of the operator's own, which may take long, say how far it is."""
+        learner, progress, mechanism = self.utility.learner, self.run.progress, self.mechanism
+        if isinstance(learner, FunctionUtility):
+            most = mechanism.estimator.budget(mechanism.samples, clusters.n_clusters)
+            self.utility = copy(self.utility)
+            self.utility.learner = replace(learner, progress=lambda done: progress.count(done, most))
+
+    def _names(self, rows: Codes) -> tuple[list[str], frozenset[str]]:
+        """The ids of the units that play, and of those that were submitted and do not."""
+        inputs = self.payday.inputs
+        if len(rows) == len(inputs.ids):
+            return inputs.ids, inputs.absent
+        ids = [inputs.ids[row] for row in rows.tolist()]
+        return ids, inputs.absent | (frozenset(inputs.ids) - frozenset(ids))
+
+
+def compute_results(
+    payday: PayoutJob, run: Run | FinishedRun, reuse: NearestRows | None = None
+) -> Results:
+    """Compute everything up to the cents, or read what of it the run's folder keeps."""
+    inputs, spec, utility, progress = payday.inputs, payday.spec, payday.utility, run.progress
+    mechanism = spec.mechanism("lineage@auto")
+    pipeline = PayoutPipeline(mechanism, utility, payday=payday, run=run, reuse=reuse)
+    progress.stage("looking for leaked validation rows")
+    matching = pipeline.match(inputs.submission)
+    assert isinstance(matching.threshold, DrawnThreshold)
+    clusters, playing = matching.clusters, inputs.playing(matching.rows)
+    owners = payees(playing, spec, payday.edge_table, payday.overrides)
+    progress.stage(f"scoring {clusters.n_clusters:,} clusters")
+    groups = validation_groups(utility.features, utility.label, mechanism.seed)
+    pipeline.count_progress(clusters)
+    paid = pipeline.value(clusters, groups=groups).extended_to(inputs.everyone)
+    progress.stage("scoring once more without evidence")
+    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.tie_breaker)
+    pipeline.count_progress(apart)
+    plain = pipeline.value(apart, "without_evidence_").extended_to(inputs.everyone)
+    cents, without = (
+        in_cents(each, playing, spec, owners.group, payday.taken.opening, payday.unpaid)
+        for each in (paid, plain)
+    )
+    return Results(
+        spec, playing, utility, matching.threshold, matching.mechanism, payday.overrides, paid, owners, cents.names,
+        cents.division, raw_scores(paid), standard_errors(cents.payer, paid.scores),
+        half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid,
+        inputs.named(matching.leaks), inputs.named_known(matching.acquired), pipeline.asked,
+    )  # fmt: skip
 
 
 def pay(
@@ -71,10 +407,29 @@ def pay(
     ledger: str | None = None,
     reuse: Path | None = None,
 ) -> dict[str, Any]:
-    """Run, or resume, a payout into a folder, and enter it into the ledger; returns its manifest.
+    """Run, or resume, a payout into a folder, and enter it into the ledger.
 
-    ``settles``: what checks of a draft found. ``ledger``: where the ledger is; beside the folder if left out.
-    ``reuse``: the folder of a run of most of these units, whose comparisons need not be made again.
+    Parameters
+    ----------
+    places
+        Where the files of the run are.
+    spec
+        Its settings.
+    out
+        The folder.
+    progress
+        Where progress is reported.
+    settles
+        What checks of a draft found.
+    ledger
+        Where the ledger is; beside the folder if left out.
+    reuse
+        The folder of a run of most of these units, whose comparisons need not be made again.
+
+    Returns
+    -------
+    dict[str, Any]
+        The manifest of the run.
     """
     progress = progress or SILENT
     where = _where(out, ledger)
@@ -238,3 +593,171 @@ def _enter(
         prior=[each["run"] for each in manifest.get(PRIOR, ())],
     )
     enter_draft(ledger, out, draft)
+
+
+@dataclass(frozen=True)
+class PayRequest:
+    """All that a payday is given; tables are files, or queries of databases (`units.readers.databases`)."""
+
+    submissions: str
+    validation: str
+    out: Path
+    spec: PayoutSpec
+    overrides: Path | None = None
+    reference: str | None = None
+    ledger: str | None = None
+    prior: tuple[Path, ...] = ()
+    intake: str | None = None
+    reuse: Path | None = None
+
+    def into(self, out: Path, ledger: str | None) -> PayRequest:
+        """The same payday elsewhere."""
+        return replace(self, out=out, ledger=ledger)
+
+
+@dataclass(frozen=True)
+class PaidRequest:
+    """A payday that was run: its request, its manifest, and what was told on the way."""
+
+    request: PayRequest
+    manifest: dict[str, Any]
+    told: tuple[MarketWarning, ...]
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """Those of the ledger that the run is in; an address with a password is kept nowhere, so it is asked again."""
+        ledger = self.request.ledger
+        return (ledger_of(self.request.out) if ledger is None else open_ledger(ledger)).accounts()
+
+    @property
+    def warnings(self) -> list[UnresolvedWarning]:
+        """What has to be looked at before it is approved."""
+        return read_warnings(self.request.out)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of amounts that are worth showing."""
+        lines = run_of(self.request.out, self.accounts).lines
+        carried = (
+            ["balance"] if has_balances(self.request.spec, [line.balance for line in lines]) else []
+        )
+        return ["payment", "low", "high", "without_evidence", *carried]
+
+    def payments(self, most: int) -> list[dict[str, Any]]:
+        """The first payments, the largest first."""
+        import pyarrow.parquet as pq
+
+        rows: list[dict[str, Any]] = (
+            pq.read_table(self.request.out / "payments.parquet").slice(0, most).to_pylist()
+        )
+        return rows
+
+    @property
+    def title(self) -> str:
+        """How much among how many."""
+        spec = self.request.spec
+        return f"{spec.currency} {spec.money.text(spec.minor)} among {self.manifest['identities']:,} identities"
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the run rests on: the evidence, what was paid for, what was bought before."""
+        evidence, reuse = self.manifest["evidence"], self.request.reuse
+        said = [
+            f"Evidence: {evidence['used']}. {evidence['why']}.",
+            f"Paid for {self.manifest['paid_for']['divided']}.",
+            acquired_messages(self.manifest, self.accounts),
+        ]
+        if reuse is not None:
+            said.append(
+                f"Of units that {reuse} has as well, the nearest earlier ones were taken from there where they stand; "
+                "the results are the same without."
+            )
+        return [each for each in said if each]
+
+    @property
+    def played(self) -> str:
+        """How many units played, and what they come to."""
+        units = self.manifest["units"] - self.manifest["leaked"] - self.manifest.get("known", 0)
+        return f"{units:,} units make {self.manifest['clusters']:,} clusters."
+
+
+def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
+    """Run a payday, or take up one that was stopped."""
+    spec = request.spec
+    with (
+        collect_market_warnings() as told,
+        fetched(
+            request.submissions, request.validation, request.reference, request.overrides, spec, request.prior,
+            request.intake,
+        ) as places,
+    ):  # fmt: skip
+        manifest = pay(places, spec, request.out, progress, ledger=request.ledger, reuse=request.reuse)
+    return PaidRequest(request, manifest, tuple(told))
+
+
+def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
+    """The request as a rehearsal in a folder, ``folder/run`` with ``folder/ledger.sqlite``; one begun before goes on.
+
+    Of a ledger on a server no copy is made: its balances are not in a rehearsal.
+    """
+    out = folder / "run"
+    mine = Path(default_ledger(out))
+    market = request.ledger or default_ledger(request.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not mine.exists() and not is_address(market) and has_ledger(market):
+        _copy(Path(market).resolve(), mine)
+    return request.into(out, str(mine))
+
+
+def _copy(ledger: Path, to: Path) -> None:
+    """Copy a ledger with its checksum, while nobody writes in it; the ledger comes last, and says both are there."""
+    with open_ledger(ledger).locked(looking=True) as checksum:
+        if checksum is not None:
+            checksum.require()
+            shutil.copyfile(checksum.path, LedgerChecksum(to).path)
+        part = to.with_name(f"{to.name}.part")
+        shutil.copyfile(ledger, part)
+        part.replace(to)
+
+
+CONFIG = "payday.toml"
+
+
+def as_command(request: PayRequest, config: str | None = None) -> str:
+    """The command line of a payout run, for a shell; where a ``config`` is named, that file has the settings."""
+    given = {
+        "validation": request.validation,
+        "out": request.out,
+        "reference": request.reference,
+        "overrides": request.overrides,
+        "prior": list(request.prior),
+        "reuse": request.reuse,
+        "ledger": request.ledger,
+        "intake": request.intake,
+    }
+    settings = flat_settings(request.spec)
+    for name in () if config is not None else settings.keys() - SETTINGS.keys():
+        raise ParameterError(
+            name, settings[name], "no option says it; put it into a TOML file (--config)"
+        )
+    words = ["datamarket", "pay", request.submissions]
+    for name, value in given.items():
+        words += _option(f"--{name}", value)
+    if config is not None:
+        words += ["--config", config]
+    for name, value in {} if config is not None else settings.items():
+        flag = SETTINGS[name].off if value is False else SETTINGS[name].flag
+        words += _option(flag, value)
+    return shlex.join(words)
+
+
+def _option(flag: str, value: Any) -> list[str]:
+    """Return an option as words of a command line; none if it has no value."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [word for each in value for word in _option(flag, each)]
+    if isinstance(value, bool):
+        return [flag]
+    text = str(value)
+    return [f"{flag}={text}"] if text.startswith("-") else [flag, text]

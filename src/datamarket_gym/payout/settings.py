@@ -19,7 +19,7 @@ from typing import Any, Literal, get_origin
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from datamarket_gym.analysis.theorems.deterrence import Checks
-from datamarket_gym.data.times import looks_like
+from datamarket_gym.data.columns import time_hint
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
@@ -167,6 +167,17 @@ class PayoutSpec(Document):
     """The settings of a payout run.
 
     Every setting, its default and its help are listed by ``datamarket pay --help``.
+
+    Parameters
+    ----------
+    seed
+        Seed of what is drawn.
+    columns
+        Names of the columns by role.
+    files
+        Further files by role.
+    linkage
+        Which columns splink compares to link accounts.
     """
 
     amount: str = _money("Amount to divide, such as 10000.00.", ...)
@@ -344,7 +355,7 @@ def _seconds(name: str, text: str, days: int) -> float:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError as error:
         remedy = "write a date (2026-05-31), a date with a time (2026-05-31T18:00), or seconds"
-        raise ParameterError(name, text, looks_like(text) or remedy) from error
+        raise ParameterError(name, text, time_hint(text) or remedy) from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
     is_date = len(text) <= len("2026-05-31")
     return aware.timestamp() + (86_400 * days if is_date else 0)

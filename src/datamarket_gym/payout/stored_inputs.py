@@ -9,17 +9,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from datamarket_gym.data.readers.databases import ENDING, as_files, is_query, queries_of
+from datamarket_gym.display import Shown
 from datamarket_gym.errors import RunError
 from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
-from datamarket_gym.payout.acquired_units import ROLE as PRIOR
-from datamarket_gym.payout.acquired_units import as_said
+from datamarket_gym.payout.acquired_data import ROLE as PRIOR
+from datamarket_gym.payout.acquired_data import as_said
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import LogTip
+from datamarket_gym.payout.intake.times import LogTip, absolute_address
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerError, RunRecord
 from datamarket_gym.payout.ledger.integrity import run_of
@@ -27,9 +28,54 @@ from datamarket_gym.payout.ledger.store import Tip, has_ledger, holds_tip, is_re
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import Places
 
 FOLDER = "inputs"
+
+
+@dataclass(frozen=True)
+class Places(Shown):
+    """Say where the files of a run are.
+
+    Parameters
+    ----------
+    submissions, validation
+        The submitted units, and the validation rows.
+    overrides
+        Splits and joins that the operator signed off.
+    reference
+        Reference rows.
+    settles
+        The run that this one settles.
+    edges, scores
+        Matches and scores by other tools, where they are not what the spec says.
+    prior
+        Folders of earlier runs, the oldest first.
+    queries
+        Queries whose answers some of the files are, by role.
+    intake
+        The log that times are from, a file or an address.
+    upto
+        How far the log counts; all of it, for a run that is new.
+    """
+
+    submissions: Path
+    validation: Path
+    overrides: Path | None = None
+    reference: Path | None = None
+    settles: Path | None = None
+    edges: Path | None = None  # where it is not what the spec says
+    scores: Path | None = None  # likewise
+    prior: tuple[Path, ...] = ()
+    queries: dict[str, str] = field(default_factory=dict)
+    intake: str | None = None
+    upto: LogTip | None = None
+
+    def as_dict(self) -> dict[str, str]:
+        """Absolute paths by role, or queries, for the ledger."""
+        named = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
+        named |= {f"{PRIOR} {i}": folder for i, folder in enumerate(self.prior, 1)}
+        found = {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
+        return found if self.intake is None else found | {INTAKE: absolute_address(self.intake)}
 
 
 @contextmanager

@@ -13,24 +13,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import Field
 
 from datamarket_gym.data.readers.tables import Table
-from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.admissible_interval import (
     Admissibility,
-    UnitVectors,
     predict_theta,
-    same_class_similarities,
 )
-from datamarket_gym.evidence.leakage import LabelledVectors, copy_cosines
+from datamarket_gym.evidence.leakage import LabelledVectors
 from datamarket_gym.evidence.threshold import (
     Threshold,
     choose_threshold,
-    honest_vectors,
-    measure_threshold,
 )
-from datamarket_gym.execution.arrays import Values
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import Embeddings, load_corpus, load_embeddings
@@ -39,50 +32,7 @@ from datamarket_gym.market.tasks.datasets import DomainTask
 from datamarket_gym.payout.inputs import read_validation_table
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import LEARNERS
-from datamarket_gym.utilities.oracle import RECOMMENDED, UtilityOracle
-
-_BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
-
-
-class DrawnThreshold(Threshold):
-    """The threshold with the similarities that the report draws; empty where nothing was measured."""
-
-    bins: list[float] = Field(default_factory=list)
-    honest: list[float] = Field(default_factory=list)  # shares of pairs (of one class) per bin of cosine
-    copies: list[float] = Field(default_factory=list)  # shares of noisy copies with their originals
-
-
-def choose_evidence(
-    submission: Submission,
-    utility: UtilityOracle,
-    spec: PayoutSpec,
-    asked: dict[str, Values] | None = None,
-) -> DrawnThreshold:
-    """Choose a threshold that the false-match cost and the density correction admit.
-
-    ``asked`` is as `measure_threshold` keeps it.
-    """
-    threshold = measure_threshold(submission, utility, spec.theta, asked)
-    drawn = DrawnThreshold.model_validate(threshold.model_dump())
-    honest = honest_vectors(submission, utility)
-    if honest is None or threshold.cost is None:
-        return drawn
-    return drawn.model_copy(update=_pictures(honest.pool(), spec.seed))
-
-
-def _pictures(pool: LabelledVectors, seed: int) -> dict[str, list[float]]:
-    norms = np.linalg.norm(pool.vectors, axis=1, keepdims=True)
-    unit: UnitVectors = (pool.vectors / norms).astype(np.float32)
-    code = np.unique(pool.classes, return_inverse=True)[1].astype(np.int64)
-    paired = np.bincount(code)[code] > 1
-    honest = same_class_similarities(unit[paired], np.unique(code[paired], return_inverse=True)[1], seed)
-    copies = copy_cosines(pool.vectors, seed, most=2000)
-    return {"bins": _BINS.tolist(), "honest": _shares(honest), "copies": _shares(copies)}
-
-
-def _shares(similarities: Values) -> list[float]:
-    counts = np.histogram(np.clip(similarities, _BINS[0], _BINS[-1]), bins=_BINS)[0]
-    return [round(float(share), 6) for share in counts / counts.sum()]
+from datamarket_gym.utilities.oracle import RECOMMENDED
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Needs:
     """
 
     covered: Values  # of each row: how near the nearest unit comes to it, from 0 (as strangers do) to 1 (the same)
-    covered_well: np.ndarray  # whether that is half-way or more (`learners.covered_rows.WELL`)
+    covered_well: np.ndarray  # whether that is half-way or more (`utilities.coverage.WELL`)
     before: Values  # how near what was bought before comes
     units: Codes  # clusters that come nearer than that
     well: Codes  # clusters that do, and cover it well
@@ -88,9 +88,7 @@ def write_needs(results: Results, folder: Path) -> None:
 
 def needs_of(results: Results) -> Needs:
     """Which clusters of a run cover which validation rows; none where coverage is not what is paid for."""
-    from datamarket_gym.payout.inputs import validation_order
-    from datamarket_gym.utilities.coverage import CoverageScorer
-    from datamarket_gym.utilities.coverage_report import WELL, covered_rows
+    from datamarket_gym.utilities.coverage import WELL, CoverageScorer, covered_rows
 
     inputs, canonical, scores = results.inputs, results.payments.canonical, results.payments.scores
     scorer = results.utility.scorer(
@@ -104,7 +102,7 @@ def needs_of(results: Results) -> Needs:
         return Needs.none()
     shares, by_name = results.payments.shares, np.empty(len(results.names), dtype=np.int64)
     by_name[sorted(range(len(by_name)), key=results.names.__getitem__)] = np.arange(len(by_name))
-    found = covered_rows(
+    report = covered_rows(
         scorer,
         results.mechanism.semivalue,
         MOST,
@@ -112,22 +110,22 @@ def needs_of(results: Results) -> Needs:
         by_name[shares.identity],
         len(results.names),
     )
-    order = validation_order(inputs, results.spec)
+    order = inputs.validation_order(results.spec)
     place = np.argsort(order)
     return Needs(
-        **{name: getattr(found, name)[place] for name in ("covered", "well", "nearest")},
-        covered_well=found.covered[place] >= WELL,
-        before=found.floor[place],
-        units=found.players[place],
-        value=found.value,
-        rows=found.counts.rows,
-        rows_well=found.counts.well,
-        rows_nearest=found.counts.nearest,
-        row=np.where(found.row < 0, -1, order[found.row]),
-        degree=found.degree,
-        part=found.part,
-        place=found.place,
-        of_identity=found.groups.rows,
-        of_identity_well=found.groups.well,
-        of_identity_nearest=found.groups.nearest,
+        **{name: getattr(report, name)[place] for name in ("covered", "well", "nearest")},
+        covered_well=report.covered[place] >= WELL,
+        before=report.baseline[place],
+        units=report.players[place],
+        value=report.value,
+        rows=report.counts[0],
+        rows_well=report.counts[1],
+        rows_nearest=report.counts[2],
+        row=np.where(report.row < 0, -1, order[report.row]),
+        degree=report.degree,
+        part=report.part,
+        place=report.place,
+        of_identity=report.groups[0],
+        of_identity_well=report.groups[1],
+        of_identity_nearest=report.groups[2],
     )

@@ -28,7 +28,7 @@ import numpy as np
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import SILENT, Progress
-from datamarket_gym.payout.acquired_units import ROLE as PRIOR
+from datamarket_gym.payout.acquired_data import ROLE as PRIOR
 from datamarket_gym.payout.checks.agreement import verify_checks
 from datamarket_gym.payout.intake.times import ROLE as INTAKE
 from datamarket_gym.payout.intake.times import IntakeLog
@@ -58,12 +58,11 @@ from datamarket_gym.payout.manifest import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
-from datamarket_gym.payout.overrides import Override
-from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import check_state, read_draft
-from datamarket_gym.payout.run import work_out
-from datamarket_gym.payout.stages import PayoutJob, Places
-from datamarket_gym.payout.stored_inputs import kept_checks, log_tip, places_of
+from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.report.pages import NAME as REPORT
+from datamarket_gym.payout.report.pages import check_state, read_draft
+from datamarket_gym.payout.run import PayoutJob, work_out
+from datamarket_gym.payout.stored_inputs import Places, kept_checks, log_tip, places_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
@@ -71,7 +70,20 @@ _NEAR = 1e-9
 
 
 def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]:
-    """All checks of a ledger, and of the files of its runs, where they still lie where they were made."""
+    """Check a ledger, and the files of its runs where they still lie where they were made.
+
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    checkpoint
+        A checkpoint that the ledger must contain.
+
+    Returns
+    -------
+    list[Check]
+        The checks, and whether each passed.
+    """
     checks = ledger.examined()
     if not all(check.good for check in checks):
         return checks

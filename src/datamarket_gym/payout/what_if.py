@@ -18,8 +18,8 @@ from datamarket_gym.mechanism.pipeline import Pipeline
 from datamarket_gym.payout.ledger.runs import ledger_inputs_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.results import Results, in_cents
-from datamarket_gym.payout.stages import FinishedRun, PayoutJob, Places, compute_results
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.run import FinishedRun, PayoutJob, compute_results
+from datamarket_gym.payout.stored_inputs import Places, places_of
 
 
 def without_its_evidence(

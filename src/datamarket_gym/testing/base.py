@@ -142,23 +142,68 @@ class HasTotals(Protocol):
 
 
 def budget_gap(payments: HasTotals) -> float:
-    """The sum of payments less v(all): above zero more is paid out than was created."""
+    """Compute the sum of payments less v(all).
+
+    Parameters
+    ----------
+    payments
+        The payments.
+
+    Returns
+    -------
+    float
+        Above zero where more is paid out than was created.
+    """
     return float(payments.totals.sum()) - payments.grand_value
 
 
 def budget_balanced(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
-    """Whether payments sum to v(all), within the tolerance."""
+    """Tell if payments sum to v(all).
+
+    Parameters
+    ----------
+    payments
+        The payments.
+    tolerance
+        By how much they may differ.
+
+    Returns
+    -------
+    bool
+        Whether they do.
+    """
     return abs(budget_gap(payments)) <= tolerance * max(1.0, abs(payments.grand_value))
 
 
 def individually_rational(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
-    """Whether nobody is paid less than nothing, within the tolerance."""
+    """Tell if nobody is paid less than nothing.
+
+    Parameters
+    ----------
+    payments
+        The payments.
+    tolerance
+        By how much payments may be below zero.
+
+    Returns
+    -------
+    bool
+        Whether nobody is.
+    """
     lowest = float(np.min(payments.totals, initial=0.0))
     return lowest >= -tolerance * max(1.0, abs(payments.grand_value))
 
 
 def validate_budget_balance(mechanism: Payer, tolerance: float = TOLERANCE) -> None:
-    """On a small market, honest, copied and poisoned, the payments sum to v(all)."""
+    """Validate that on a small market, honest, copied and poisoned, the payments sum to v(all).
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism to validate.
+    tolerance
+        By how much they may differ.
+    """
     for attack, paid in _trials(mechanism):
         promise(
             budget_balanced(paid, tolerance),
@@ -168,7 +213,15 @@ def validate_budget_balance(mechanism: Payer, tolerance: float = TOLERANCE) -> N
 
 
 def validate_individual_rationality(mechanism: Payer, tolerance: float = TOLERANCE) -> None:
-    """On a small market, honest, copied and poisoned, nobody is paid below zero."""
+    """Validate that on a small market, honest, copied and poisoned, nobody is paid below zero.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism to validate.
+    tolerance
+        By how much payments may be below zero.
+    """
     for attack, paid in _trials(mechanism):
         promise(
             individually_rational(paid, tolerance),

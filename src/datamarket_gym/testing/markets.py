@@ -23,7 +23,14 @@ from datamarket_gym.testing.base import (
 
 
 def validate_encoder(encoder: Encoder) -> None:
-    """One finite vector per item, whatever its neighbours in the batch; bad content is named."""
+    """Validate that each item gets one finite vector, whatever its neighbours in the batch, and that bad content is
+    named.
+
+    Parameters
+    ----------
+    encoder
+        The encoder, or its written form.
+    """
     check_written("encoder", encoder)
     promise(encoder.kind in KINDS, f"kind {encoder.kind!r} is none of {KINDS}")
     items = samples(encoder.kind, small_market().dataset.features[:6]).tolist()
@@ -45,9 +52,14 @@ def validate_encoder(encoder: Encoder) -> None:
 
 
 def validate_attack(attack: Attack) -> None:
-    """Any provider can attack, in the same way each time; others' units stay as they were; the truth covers every unit.
+    """Validate that any provider can attack, alike each time, and that others' units stay as they were.
 
     So it is in a market without labels, or the attack says why it cannot be played there.
+
+    Parameters
+    ----------
+    attack
+        The attack, or its written form.
     """
     check_written("attack", attack)
     _check_played(attack, fresh_market(attack.needs_content).state)
@@ -107,7 +119,13 @@ def _others_untouched(attacked: SubmittedProfile, honest: SubmittedProfile) -> N
 
 
 def validate_partition(partition: Partition) -> None:
-    """Everyone gets as many rows as asked, and no row is dealt twice."""
+    """Validate that everyone gets as many rows as asked, and no row is dealt twice.
+
+    Parameters
+    ----------
+    partition
+        The partition, or its written form.
+    """
     check_written("partition", partition)
     label = np.repeat(np.arange(4), 100)
     dealt = partition.deal(label, 5, 12, np.random.default_rng(0))
@@ -118,7 +136,13 @@ def validate_partition(partition: Partition) -> None:
 
 
 def validate_task(task: Task) -> None:
-    """The same seed gives the same draw, and another seed another."""
+    """Validate that a seed always gives the same draw, and another seed another.
+
+    Parameters
+    ----------
+    task
+        The task, or its written form.
+    """
     check_written("task", task)
     first, again, other = task.draw(0), task.draw(0), task.draw(1)
     promise((first.dataset.features == again.dataset.features).all(), "seed 0 gave two draws")

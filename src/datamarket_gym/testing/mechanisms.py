@@ -37,7 +37,13 @@ def _shuffled(submission: Submission) -> tuple[Submission, Codes]:
 
 
 def validate_evidence(layer: EvidenceLayer) -> None:
-    """Edges are between units of the submission; clusters do not depend on row order or names."""
+    """Validate that edges are between units of the submission, and clusters depend neither on row order nor on names.
+
+    Parameters
+    ----------
+    layer
+        The evidence layer, or its written form.
+    """
     check_written("evidence", layer)
     profile = _attacked(layer.needs_content)
     truth = profile.truth if layer.needs_oracle else None
@@ -70,7 +76,13 @@ def validate_evidence(layer: EvidenceLayer) -> None:
 
 
 def validate_representative(representative: Representative) -> None:
-    """Every cluster keeps a row, claims on each row add up to one, and row order does not matter."""
+    """Validate that every cluster keeps a row, claims on each row add up to one, and row order does not matter.
+
+    Parameters
+    ----------
+    representative
+        The representative operator, or its written form.
+    """
     check_written("representative", representative)
     submission = _attacked().submission
     clusters = EvidenceGraph.build(submission, "cosine@0.95")
@@ -94,7 +106,13 @@ def validate_representative(representative: Representative) -> None:
 
 
 def validate_allocation(allocation: Allocation) -> None:
-    """Shares are positive and add up to one in every cluster, whatever the identities are called."""
+    """Validate that shares are positive and add up to one in every cluster, whatever the identities are called.
+
+    Parameters
+    ----------
+    allocation
+        The allocation rule, or its written form.
+    """
     check_written("allocation", allocation)
     profile = _attacked()
     shares = _shares(allocation, profile.submission, profile.truth)
@@ -132,10 +150,15 @@ def _shares(
 
 
 def validate_mechanism(mechanism: Payer) -> None:
-    """The spec survives JSON, nothing of a cluster's score is lost, and names do not matter.
+    """Validate that the spec survives JSON, nothing of a cluster's score is lost, and names do not matter.
 
     Of a mechanism that is not of our pipeline: it pays every identity a finite amount, the same for the
     same units in any order and under any names, and leaves the submission as it was.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism, or its written form.
     """
     if not isinstance(mechanism, Mechanism):
         _check_own(as_mechanism(mechanism))

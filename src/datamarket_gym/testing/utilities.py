@@ -27,7 +27,13 @@ from datamarket_gym.utilities.similarity import Similarity
 
 
 def validate_game(game: Game) -> None:
-    """v(empty) = 0, answers do not depend on the batch, and the counters count."""
+    """Validate that v(empty) = 0, answers do not depend on the batch, and evaluations are counted.
+
+    Parameters
+    ----------
+    game
+        The game, or its written form.
+    """
     rng = np.random.default_rng(0)
     coalitions = rng.random((40, game.n_players)) < 0.5
     coalitions[0] = False
@@ -54,10 +60,16 @@ def example_rows(target: Target = "class") -> tuple[TrainingRows, ValidationRows
 
 
 def validate_utility(learner: UtilityFunction) -> None:
-    """Utilities are finite, lie in [0, 1] if they are accuracies, and depend neither on the batch nor on the order.
+    """Validate that utilities are finite, in [0, 1] if they are accuracies, and depend neither on the batch nor on the
+    order.
 
     Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
     coalitions are worth what they are together with those.
+
+    Parameters
+    ----------
+    learner
+        The utility, or its written form.
     """
     rows, validation = example_rows(learner.target)
     features, label, player = rows.features, rows.label, rows.player
@@ -124,7 +136,14 @@ def _check_formula(learner: UtilityFunction, scorer: Scorer, table: Values, empt
 
 
 def validate_similarity(similarity: Similarity) -> None:
-    """One direction a row, of length one or zero, that depends on its own row and the validation rows alone."""
+    """Validate that each row has one direction, of length one or zero, that depends on its own row and the validation
+    rows alone.
+
+    Parameters
+    ----------
+    similarity
+        The similarity, or its written form.
+    """
     check_written("similarity", similarity)
     rng = np.random.default_rng(0)
     for spread in (np.ones(5), np.array([1.0, 1e3, 1.0, 0.1, 1.0])):  # as of an encoder, as of a table
@@ -157,7 +176,13 @@ def validate_similarity(similarity: Similarity) -> None:
 
 
 def validate_semivalue(semivalue: Semivalue) -> None:
-    """The law of sizes is a probability law for any number of players."""
+    """Validate that the weights of coalition sizes are a probability law for any number of players.
+
+    Parameters
+    ----------
+    semivalue
+        The semivalue, or its written form.
+    """
     check_written("semivalue", semivalue)
     for n_players in (1, 2, 3, 10, 400):
         law = semivalue.size_law(n_players)
@@ -167,7 +192,13 @@ def validate_semivalue(semivalue: Semivalue) -> None:
 
 
 def validate_estimator(estimator: Estimator) -> None:
-    """Estimates come with standard errors, near the truth, and within the budget."""
+    """Validate that estimates come with standard errors, near the truth, and within the budget.
+
+    Parameters
+    ----------
+    estimator
+        The estimator, or its written form.
+    """
     check_written("estimator", estimator)
     supported = [semivalue for semivalue in (Shapley(), Banzhaf()) if _supports(estimator, semivalue)]
     promise(supported, "the estimator supports neither Shapley nor Banzhaf")

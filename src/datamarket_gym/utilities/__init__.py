@@ -1,21 +1,19 @@
 """Learners: coalition to utility, whole batches of coalitions at a time."""
 
-from datamarket_gym.utilities import coverage, knn, knn_regression, logistic, ridge
+from datamarket_gym.utilities import coverage, knn, logistic, ridge
 from datamarket_gym.utilities import coverage as coverage_truncated
 from datamarket_gym.utilities import imported_scores as scores
+from datamarket_gym.utilities import knn as knn_regression
 from datamarket_gym.utilities import knn as knn_truncated
 from datamarket_gym.utilities import ridge as ridge_regression
 from datamarket_gym.utilities import sklearn as sklearn_fallback
 from datamarket_gym.utilities.base import Scorer, TrainingRows, UtilityFunction, ValidationRows
-from datamarket_gym.utilities.custom import FunctionUtility, UtilityRows, utility
+from datamarket_gym.utilities.custom import UtilityRows, utility
 from datamarket_gym.utilities.imported_scores import ImportedScores, ScoreTable
-from datamarket_gym.utilities.score_files import ReadScores, read_scores
 from datamarket_gym.utilities.similarity import Similarity
 
 __all__ = [
-    "FunctionUtility",
     "ImportedScores",
-    "ReadScores",
     "ScoreTable",
     "Scorer",
     "Similarity",
@@ -29,7 +27,6 @@ __all__ = [
     "knn_regression",
     "knn_truncated",
     "logistic",
-    "read_scores",
     "ridge",
     "ridge_regression",
     "scores",

@@ -1,8 +1,7 @@
-"""The loops of `coverage` and `coverage_report`, compiled by numba; imported only where they are worth it.
+"""The loops of `coverage`, compiled by numba; imported only where they are worth it.
 
-Players are sorted by two passes over 11 bits each of where their g lies between the floor and the largest, which puts
-nearly all in order, and then by insertion on g itself. Who has made many lie closer together than that finds them
-merged instead.
+Players are sorted by two passes over 11 bits each of where their g lies between the baseline and the largest, which
+puts nearly all in order, and then by insertion on g itself; where many lie closer together than that, by merging.
 """
 
 from __future__ import annotations
@@ -17,39 +16,39 @@ from datamarket_gym.utilities.accelerators import compile_cached
 _BITS = 11
 _BINS = 1 << _BITS
 _TOP = float((1 << 2 * _BITS) - 1)
-_MOVES = 8  # by insertion, for each player, before it is given up
+_MOVES = 8  # by insertion, for each player, before merge sort takes over
 _NARROW = 1e-200  # a range of g that cannot be divided into bins
 
 
-def rank(similarity: Values, c: float, floor: float) -> tuple[Codes, Values]:
-    """Return the players above c and the floor, and their g, from the least on."""
+def rank(similarity: Values, c: float, baseline: float) -> tuple[Codes, Values]:
+    """Return the players above c and the baseline, and their g, from the least on."""
     n = len(similarity)
     place, g = np.empty(n, dtype=np.int32), np.empty(n)
-    found = _one(similarity, c, floor, place, g)
+    found = _one(similarity, c, baseline, place, g)
     return place[:found].astype(np.int64), g[:found]
 
 
 @numba.njit(nogil=True)
-def _in_order(s, c, floor, place, g, other_place, other_g, count):  # type: ignore[no-untyped-def]
-    """Write places and g of those above c and the floor, from the least on, and return how many they are."""
+def _in_order(s, c, baseline, place, g, other_place, other_g, count):  # type: ignore[no-untyped-def]
+    """Write places and g of those above c and the baseline, from the least on, and return how many they are."""
     span = 1.0 - c
     m = 0
     for k in range(len(s)):  # without branches: every second one would be guessed wrongly
         x = (s[k] - c) / span
         x = min(x, 1.0)
         g[m], place[m] = x, k
-        m += (s[k] > c) & (x > floor)
+        m += (s[k] > c) & (x > baseline)
     if m < 2:
         return m
-    high = floor
+    high = baseline
     for i in range(m):
         high = max(high, g[i])
     moves = 0
-    if high - floor > _NARROW:
-        scale = _TOP / (high - floor)
+    if high - baseline > _NARROW:
+        scale = _TOP / (high - baseline)
         count[:] = 0
         for i in range(m):
-            bins = np.int64((g[i] - floor) * scale)
+            bins = np.int64((g[i] - baseline) * scale)
             count[0, bins & (_BINS - 1)] += 1
             count[1, bins >> _BITS] += 1
         low_at = high_at = 0
@@ -58,11 +57,11 @@ def _in_order(s, c, floor, place, g, other_place, other_g, count):  # type: igno
             count[0, b], count[1, b] = low_at, high_at
             low_at, high_at = low_at + here, high_at + there
         for i in range(m):
-            bins = np.int64((g[i] - floor) * scale) & (_BINS - 1)
+            bins = np.int64((g[i] - baseline) * scale) & (_BINS - 1)
             other_g[count[0, bins]], other_place[count[0, bins]] = g[i], place[i]
             count[0, bins] += 1
         for i in range(m):
-            bins = np.int64((other_g[i] - floor) * scale) >> _BITS
+            bins = np.int64((other_g[i] - baseline) * scale) >> _BITS
             g[count[1, bins]], place[count[1, bins]] = other_g[i], other_place[i]
             count[1, bins] += 1
         for i in range(1, m):
@@ -76,7 +75,7 @@ def _in_order(s, c, floor, place, g, other_place, other_g, count):  # type: igno
                 moves += i - j
                 if moves > _MOVES * m:
                     break
-    if high - floor <= _NARROW or moves > _MOVES * m:
+    if high - baseline <= _NARROW or moves > _MOVES * m:
         # Stable, and so were the steps before: equal ones stay in their order.
         order = np.argsort(g[:m], kind="mergesort")
         for i in range(m):
@@ -86,15 +85,15 @@ def _in_order(s, c, floor, place, g, other_place, other_g, count):  # type: igno
 
 
 @compile_cached(__file__, nogil=True)
-def _one(s: Values, c: float, floor: float, place: NDArray[np.int32], g: Values) -> int:
+def _one(s: Values, c: float, baseline: float, place: NDArray[np.int32], g: Values) -> int:
     other_place, other_g = np.empty_like(place), np.empty_like(g)
     count = np.empty((2, _BINS), dtype=np.int32)
-    return _in_order(s, c, floor, place, g, other_place, other_g, count)
+    return _in_order(s, c, baseline, place, g, other_place, other_g, count)
 
 
 @compile_cached(__file__, nogil=True)
 def add(
-    similarity: Features, c: float, floor: Values, decisive: Values, slot: Codes, sums: Features
+    similarity: Features, c: float, baseline: Values, decisive: Values, slot: Codes, sums: Features
 ) -> None:
     """Add what each validation row brings the players to its line of ``sums``."""
     n = similarity.shape[1]
@@ -102,8 +101,8 @@ def add(
     g, other_g = np.empty(n), np.empty(n)
     count = np.empty((2, _BINS), dtype=np.int32)
     for row in range(len(similarity)):
-        m = _in_order(similarity[row], c, floor[row], place, g, other_place, other_g, count)
-        before, value = floor[row], 0.0
+        m = _in_order(similarity[row], c, baseline[row], place, g, other_place, other_g, count)
+        before, value = baseline[row], 0.0
         line = sums[slot[row]]
         for i in range(m):
             value += (g[i] - before) * decisive[m - 1 - i]

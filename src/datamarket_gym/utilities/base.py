@@ -77,14 +77,34 @@ class CodedLabels(Shown):
 
 @dataclass(frozen=True)
 class TrainingRows(CodedLabels):
-    """The rows all players bring: row i belongs to player ``player[i]`` and has weight ``weight[i]``."""
+    """The rows all players bring: row i belongs to player ``player[i]`` and has weight ``weight[i]``.
+
+    Parameters
+    ----------
+    features
+        Shape (n, d).
+    label
+        Shape (n,), class codes 0..n_classes-1.
+    player
+        Shape (n,), 0..n_players-1.
+    n_players
+        How many players there are.
+    n_classes
+        How many classes.
+    weight
+        Shape (n,), positive; None means one each.
+    highest
+        The highest similarity of each row to a validation row, where it is known.
+    classes
+        Shape (n_classes,), rising: the label that each code stands for.
+    """
 
     features: Features  # (n, d)
     label: Codes  # (n,), class codes 0..n_classes-1
-    player: Codes  # (n,), 0..n_players-1
+    player: Codes
     n_players: int
     n_classes: int
-    weight: Values | None = None  # (n,), positive; None means one each
+    weight: Values | None = None
     highest: Values | None = (
         None  # of a background: what `Learner.highest` said of it; the rows may then be some of it
     )
@@ -98,7 +118,17 @@ class TrainingRows(CodedLabels):
 
 @dataclass(frozen=True)
 class ValidationRows(CodedLabels):
-    """The fixed validation split on which utility is measured; label codes as in `TrainingRows`."""
+    """The fixed validation split on which utility is measured; label codes as in `TrainingRows`.
+
+    Parameters
+    ----------
+    features
+        Shape (n_val, d).
+    label
+        Shape (n_val,); a class that no training row has keeps a code of its own.
+    classes
+        As in `TrainingRows`.
+    """
 
     features: Features  # (n_val, d)
     label: Codes  # (n_val,); a class that no training row has keeps a code of its own

@@ -73,16 +73,17 @@ from datamarket_gym.utilities.similarity import SIMILARITIES, compared_by
 
 T = TypeVar("T")
 
+WELL = 0.5
+"""The g from which on a row is covered well: half-way between the baseline similarity and equality."""
+
 _SAMPLE = 2000  # validation rows between which similarities are measured
 _UNITS = 1024  # made directions and multiplied at a time
 _CELLS = 1 << 25  # similarities that a thread holds: 256 MiB
 _SORTED_CELLS = 1 << 20  # similarities that NumPy sorts at a time
 _DEVICE_CELLS = 1 << 27  # similarities that a GPU holds at a time: 1 GiB, and five more such matrices
 _TILE = 256  # validation rows at a time, where units are few enough
-_TASKS, _TASK_CELLS = (
-    8,
-    1 << 22,
-)  # blocks of one label at most, and pairs that a block is worth making for
+_TASKS = 8  # blocks of one label at most
+_TASK_CELLS = 1 << 22  # pairs that a block is worth making for
 _COMPILED_FROM = 1 << 23  # pairs; loading compiled loops takes as long as sorting so many without
 
 
@@ -384,7 +385,7 @@ class RowValues:
         return covered
 
     def rank(self, similarity: Values, baseline: float) -> tuple[Codes, Values]:
-        """Return the players of one row above c and the baseline, and their g, from the least on; stable."""
+        """Return the players of one row above c and the baseline, and their g, from the least on."""
         if self.compiled:
             from datamarket_gym.utilities import _coverage_numba
 
@@ -392,7 +393,7 @@ class RowValues:
         above = np.flatnonzero(similarity > self.c)
         g = self.degrees(similarity[above])
         above, g = above[g > baseline], g[g > baseline]
-        order = np.argsort(g, kind="stable")
+        order = np.argsort(g)
         return above[order], g[order]
 
     def one_row(self, g: Values, baseline: float) -> Values:
@@ -600,3 +601,100 @@ def acquired_already(rows: TrainingRows, background: TrainingRows, labels: bool)
         here = np.flatnonzero(rows.label == code)
         out[here] = among(in_order(rows.features, here), background.features, background.label == code)
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class CoveredRows:
+    """Which validation rows each player covers, how well, and what part of its value comes from each.
+
+    Row z brings player j part = (1/n) sum over i >= j of (g_i - g_{i+1}) h_i; the parts of a player sum to its value.
+    ``row``, ``degree``, ``part`` and ``place`` are (players, most), the largest part first, of equal ones those of the
+    first rows; a row of -1 is none. ``counts`` and ``groups`` are (3, players) and (3, groups of players): how many
+    rows they cover at all, cover well, and cover as well as anybody does.
+    """
+
+    covered: Values  # of each validation row: the largest g, at least the baseline
+    baseline: Values
+    players: Codes  # how many cover it beyond the baseline
+    well: Codes  # how many cover it well
+    nearest: Codes  # the first player of the largest g; -1 where nobody covers it
+    value: Values  # of each player: the sum of its parts
+    counts: Codes
+    groups: Codes
+    row: Codes
+    degree: Values  # g
+    part: Values
+    place: Codes  # 1 where no player is nearer to the row
+
+    @classmethod
+    def none(cls, baseline: Values, n: int, most: int, n_groups: int) -> CoveredRows:
+        """Start with validation rows that nobody covers, and n players without parts."""
+        none, empty = np.zeros(len(baseline), dtype=np.int64), np.zeros((n, most))
+        return cls(
+            baseline.copy(), baseline, none, none.copy(), none - 1, np.zeros(n),
+            np.zeros((3, n), dtype=np.int64), np.zeros((3, n_groups), dtype=np.int64),
+            np.full((n, most), -1), empty, empty.copy(), np.zeros((n, most), dtype=np.int64),
+        )  # fmt: skip
+
+    def join(self, block: CoveredRows, rows: Codes, who: Codes) -> None:
+        """Take in the report of some validation rows and players, who come later than those seen."""
+        for name in ("covered", "players", "well"):
+            getattr(self, name)[rows] = getattr(block, name)
+        self.nearest[rows] = np.where(block.nearest < 0, -1, who[block.nearest])
+        self.value[who] += block.value
+        self.counts[:, who] += block.counts
+        self.groups[:] += block.groups
+        parts = ("row", "degree", "part", "place")
+        both = {n: np.concatenate([getattr(self, n)[who], getattr(block, n)], axis=1) for n in parts}
+        order = np.lexsort((both["row"], -both["part"]), axis=1)[:, : self.part.shape[1]]
+        for name in parts:
+            getattr(self, name)[who] = np.take_along_axis(both[name], order, axis=1)
+
+
+def covered_rows(
+    scorer: CoverageScorer, semivalue: Semivalue, most: int, player: Codes, group: Codes, n_groups: int
+) -> CoveredRows:
+    """Report the parts of all players, of which ``most`` each are kept; ``player[i]`` is of ``group[i]``."""
+    n, baseline = scorer.n_players, scorer.baseline
+    values = scorer.row_values(decisive_probabilities(semivalue.size_law(n)))
+
+    def of_block(part: LabelGroup, start: int, stop: int) -> CoveredRows:
+        here = np.full(n, -1)  # of each player its place in the block
+        here[part.player] = np.arange(len(part.player))
+        member = np.flatnonzero(here[player] >= 0)
+        member = member[np.argsort(group[member], kind="stable")]
+        members, (present, first_of) = here[player[member]], np.unique(group[member], return_index=True)
+        report = CoveredRows.none(baseline[part.row[start:stop]], len(part.player), most, n_groups)
+        least, rank = np.zeros(len(part.player)), np.zeros(len(part.player), dtype=np.int32)
+        for rows, similar in part.tiles(start, stop):
+            for i, row in enumerate(similar, rows.start - start):
+                who, g = values.rank(row, float(report.baseline[i]))
+                if not len(who):
+                    continue
+                paid = values.one_row(g, float(report.baseline[i]))
+                report.value[who] += paid
+                levels = np.searchsorted(g, [0.0, WELL, g[-1]])  # ranks beyond which rows count
+                report.covered[i], report.nearest[i] = g[-1], who[levels[2] :].min()
+                report.players[i], report.well[i] = len(g), len(g) - levels[1]
+                rank[:] = 0  # of who does not cover the row
+                rank[who] = np.arange(1, len(who) + 1)
+                report.counts[:] += rank > levels[:, None]
+                if len(present):
+                    highest = np.maximum.reduceat(rank[members], first_of)
+                    report.groups[:, present] += highest > levels[:, None]
+                # Keep the parts that are larger than the least kept so far: few, after the first rows.
+                at = np.flatnonzero(paid > least[who])
+                players = who[at]
+                slot = report.part[players].argmin(axis=1)
+                report.row[players, slot], report.part[players, slot] = part.row[start + i], paid[at]
+                report.degree[players, slot] = g[at]
+                report.place[players, slot] = len(g) - np.searchsorted(g, g[at], side="right") + 1
+                least[players] = report.part[players].min(axis=1)
+        return report
+
+    report = CoveredRows.none(baseline, n, most, n_groups)
+    for part, rows, block in scorer.answers(of_block):
+        report.join(block, part.row[rows], part.player)
+    for sums in (report.value, report.part):
+        sums /= len(baseline)
+    return report

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import is_labelled
+from datamarket_gym.data.inputs import is_labelled
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import (
     DataMarketError,
@@ -62,11 +62,21 @@ _CELLS = 1 << 22  # of the matrix of coalitions that a batched function is given
 
 @dataclass(frozen=True, eq=False)
 class UtilityRows(Shown):
-    """Rows as a function sees them: labels as submitted (None where they do not count), and weights."""
+    """Rows as a function sees them: labels as submitted (None where they do not count), and weights.
 
-    features: Features  # (n, d)
-    label: NDArray[Any] | None  # (n,); float64 where the function's target is "number"
-    weight: Values  # (n,), positive; a row of weight w stands for w copies of it
+    Parameters
+    ----------
+    features
+        Shape (n, d).
+    label
+        Shape (n,); float64 where the function's target is "number".
+    weight
+        Shape (n,), positive; a row of weight w stands for w copies of it.
+    """
+
+    features: Features
+    label: NDArray[Any] | None
+    weight: Values
 
     def __len__(self) -> int:
         return len(self.features)
@@ -105,12 +115,24 @@ class FunctionUtility(ComparedAsTables, UtilityFunction):
 def utility(
     name: str, *, target: Target = "class", batched: bool = False, over_chance: bool = False
 ) -> Callable[[Callable[..., Any]], type[FunctionUtility]]:
-    """Decorator: makes a function known as the learner ``name``. What it returns is that learner's class.
+    """Register a function as a learner, as a decorator; the function itself is the class's attribute ``function``.
 
-    ``f(train, validation) -> float`` or, ``batched``, ``f(train, coalitions, validation) -> float[B]`` with
-    ``coalitions`` a boolean matrix (B, rows of train); ``train`` and ``validation`` are `UtilityRows`. ``target`` is
-    what the function needs of labels: "class", "number" or "none". No rows are worth 0, or ``over_chance`` 1 / classes,
-    for functions that return an accuracy. The function itself is the class's attribute ``function``.
+    Parameters
+    ----------
+    name
+        The learner's name.
+    target
+        What the function needs of labels: ``class``, ``number`` or ``none``.
+    batched
+        Whether it is ``f(train, coalitions, validation) -> float[B]`` with a boolean matrix (B, rows of train), and
+        not ``f(train, validation) -> float``; rows are `UtilityRows`.
+    over_chance
+        Whether no rows are worth 1 / classes, for functions that return an accuracy, and not 0.
+
+    Returns
+    -------
+    Callable[[Callable[..., Any]], type[FunctionUtility]]
+        The decorator, which returns the learner's class.
     """
     if not isinstance(name, str):
         raise ParameterError(

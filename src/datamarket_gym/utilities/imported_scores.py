@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.labels import is_labelled, unlabelled
+from datamarket_gym.data.inputs import is_labelled, unlabelled
 from datamarket_gym.data.submission import matrix as as_matrix
 from datamarket_gym.display import Described
 from datamarket_gym.errors import ParameterError, SubmissionError
@@ -75,6 +75,17 @@ class ScoreTable(Described):
     ``scores`` is a matrix of one row for each unit and one column for each validation row, dense or of
     `scipy.sparse`; ``label`` is None where labels do not count. ``uneven`` counts the groups of units of equal content
     that were given different scores, and ``spread`` is the largest difference, on one validation row.
+
+    Parameters
+    ----------
+    features
+        The units.
+    label
+        Their labels; None where they do not count.
+    scores
+        A matrix of one row for each unit and one column for each validation row, dense or of `scipy.sparse`.
+    validation_features
+        The validation rows.
     """
 
     def __init__(
@@ -316,7 +327,13 @@ def _digest(units: Keys, rows: Keys, matrix: csr_array) -> str:
 @register("learner", "scores")
 @dataclass(frozen=True)
 class ImportedScores(ComparedAsTables, UtilityFunction):
-    """Scores of units on validation rows that another tool has computed, added up."""
+    """Scores of units on validation rows that another tool has computed, added up.
+
+    Parameters
+    ----------
+    table
+        The scores.
+    """
 
     title = "imported scores"
 

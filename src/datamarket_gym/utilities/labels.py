@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import are_numbers, as_numbers, first_text, is_labelled, unlabelled
+from datamarket_gym.data.inputs import are_numbers, as_numbers, first_text, is_labelled, unlabelled
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.registry import components, display_name

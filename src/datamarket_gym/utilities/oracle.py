@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.content_keys import combined_key, combined_keys, unit_keys
-from datamarket_gym.data.inputs import feature_array, label_array
-from datamarket_gym.data.labels import is_labelled, label_column
+from datamarket_gym.data.inputs import feature_array, is_labelled, label_array, label_column
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Described, Shown, counted
 from datamarket_gym.errors import ParameterError, SubmissionError, require_choice, require_instance
@@ -149,6 +148,13 @@ class Utility(Described):
 
     ``empty="none"``: no data, no model, no accuracy, U(empty) = 0 (the paper). ``empty="chance"``:
     U(empty) = 1 / classes, so that labelled noise earns nothing; the default wherever money is divided by accuracy.
+
+    Parameters
+    ----------
+    learner
+        A registered learner.
+    empty
+        What accuracy is counted from: ``none`` (0, as in the paper) or ``chance`` (1 / classes).
     """
 
     learner: str = "logistic"
@@ -172,9 +178,17 @@ class Utility(Described):
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRows(Shown):
-    """Honest units that similarity thresholds are measured on in the stead of the validation rows.
+    """Hold honest units that similarity thresholds are measured on in place of the validation rows; nobody is paid for
+    them.
 
-    No utility needs them, and nobody is paid for them. ``embedding`` and ``text`` are as submissions have them.
+    Parameters
+    ----------
+    features
+        What a learner would train on.
+    label
+        Their labels.
+    embedding, text
+        As submissions have them.
     """
 
     features: Features
@@ -191,14 +205,25 @@ class ReferenceRows(Shown):
 
 
 class UtilityOracle(Described):
-    """Values training rows for any clustering of one or many profiles, remembering every fit.
+    """Value training rows for any clustering of one or many profiles, and cache every fit by the multiset of training
+    rows.
 
-    The memo is keyed by the multiset of training rows, so all mechanisms on one profile (and the
-    untouched coalitions of attacked profiles) share their fits. With ``memo`` it is kept in a file
-    and shared with other processes. ``embedding`` are the validation rows' own, for submissions that bring
-    embeddings beside their features: no utility needs them, the check of a similarity threshold does. It is made on
-    ``reference`` rows instead, where they are given. `given` is the same utility with the training rows P of ``prior``
-    art always there: v(S) = U(P + S) - U(P). Validation rows need labels only where the learner does.
+    Parameters
+    ----------
+    validation_features
+        Features of the validation rows.
+    validation_label
+        Their labels, where the learner needs them.
+    utility
+        What is measured: a `Utility`, its name, or an estimator.
+    learner
+        A learner that is not registered.
+    memo
+        A file in which values are cached and shared with other processes.
+    embedding
+        Embeddings of the validation rows, on which similarity thresholds are checked where units bring embeddings.
+    reference
+        Honest units on which thresholds are checked in place of the validation rows.
     """
 
     prior: AcquiredData | None = None

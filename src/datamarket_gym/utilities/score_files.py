@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.columns import Column
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.data.readers.arrays import ENDINGS, ArrayFile
-from datamarket_gym.data.readers.files import ending, file_and_member
-from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.readers.tables import Table, ending, file_and_member
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features

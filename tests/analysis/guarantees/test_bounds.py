@@ -5,12 +5,12 @@ import pytest
 
 from datamarket_gym.analysis.theorems import (
     empirical_bernstein,
-    eta_of,
     hoeffding,
     probabilistic_miss,
     sample_size,
     sample_size_mean_absolute,
 )
+from datamarket_gym.analysis.theorems.bounds import eta_of
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.games import (
     Banzhaf,

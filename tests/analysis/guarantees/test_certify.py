@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from datamarket_gym.analysis.theorems import Certificate, Paid, certify, quotient_stability
+from datamarket_gym.analysis.theorems import Certificate, Paid, certify
+from datamarket_gym.analysis.theorems.stability import quotient_stability
 from datamarket_gym.errors import (
     CollapsedMarketWarning,
     DataMarketError,

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.analysis.theorems import fairness_bound, game_distance
+from datamarket_gym.analysis.theorems import fairness_bound
+from datamarket_gym.analysis.theorems.fairness import game_distance
 from datamarket_gym.games import semivalues_from_table
 from datamarket_gym.games.game import Game
 from datamarket_gym.market.market import ProviderMarket

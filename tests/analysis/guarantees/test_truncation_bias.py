@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.analysis.theorems import Certificate, Paid, certify, eta_of
+from datamarket_gym.analysis.theorems import Certificate, Paid, certify
+from datamarket_gym.analysis.theorems.bounds import eta_of
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.games import Permutation, Shapley, semivalues_from_table
 from datamarket_gym.games.game import Game

@@ -13,11 +13,12 @@ import pytest
 
 from comparing import assert_near
 from datamarket_gym.analysis.metrics import pot_shares, provider_totals
-from datamarket_gym.analysis.redteam import attack_grid, audit, market_state, read_validation
+from datamarket_gym.analysis.redteam import attack_grid, audit, market_state
 from datamarket_gym.analysis.redteam import audit as audit_function
 from datamarket_gym.analysis.redteam.attack_grid import moved_embeddings
 from datamarket_gym.analysis.redteam.findings import STOP_LOSS, AuditReport
 from datamarket_gym.data import Submission
+from datamarket_gym.data.submission import read_validation
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
@@ -260,7 +261,7 @@ def test_validation_files_are_checked(tmp_path):
 def files(market, folder):
     import pyarrow as pa
 
-    from datamarket_gym.data.io import write_submission, write_table
+    from datamarket_gym.data.submission import write_submission, write_table
 
     write_submission(market.honest.submission, folder / "sub.parquet")
     features, label = own_rows(market)

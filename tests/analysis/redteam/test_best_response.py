@@ -8,8 +8,8 @@ import pytest
 
 from comparing import require_same_rows
 from datamarket_gym.analysis.metrics import harm_of
-from datamarket_gym.analysis.redteam import AttackCosts, Effort, Space, Target, best_response
-from datamarket_gym.analysis.redteam.best_response import DIMENSIONS, FAMILIES, SPACE, starts
+from datamarket_gym.analysis.redteam import AttackCosts, Space, Target, best_response
+from datamarket_gym.analysis.redteam.best_response import DIMENSIONS, FAMILIES, SPACE, Effort, starts
 from datamarket_gym.errors import DataMarketError, ParameterError, UnknownNameError
 from datamarket_gym.experiments import builtin_specs, run_experiment
 from datamarket_gym.market.market import ProviderMarket

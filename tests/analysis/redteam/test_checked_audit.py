@@ -11,7 +11,7 @@ import pytest
 from datamarket_gym.analysis.redteam import AuditReport, audit
 from datamarket_gym.analysis.spot_checks import expected
 from datamarket_gym.analysis.theorems import Checks
-from datamarket_gym.data.io import write_submission, write_table
+from datamarket_gym.data.submission import write_submission, write_table
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import ProviderMarket

@@ -17,10 +17,11 @@ from datamarket_gym.analysis.redteam.best_response import (
     Target,
     best_response,
 )
-from datamarket_gym.analysis.theorems import Checks, Paid, certify, fairness_bound, quotient_stability
+from datamarket_gym.analysis.theorems import Checks, Paid, certify, fairness_bound
+from datamarket_gym.analysis.theorems.stability import quotient_stability
 from datamarket_gym.cli.app import app
 from datamarket_gym.cli.audit import markdown
-from datamarket_gym.data.io import write_table
+from datamarket_gym.data.submission import write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TASK = "without_labels@synthetic(n_providers=4, per_provider=12, validation=120)"

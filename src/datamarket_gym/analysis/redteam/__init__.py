@@ -3,45 +3,25 @@
 from importlib import import_module
 from typing import Any
 
-from datamarket_gym.analysis.redteam.attack_grid import attack_grid, honest_profile, market_state
+from datamarket_gym.analysis.redteam.attack_grid import attack_grid, market_state
 from datamarket_gym.analysis.redteam.audit import audit
-from datamarket_gym.analysis.redteam.best_response import (
-    AttackCosts,
-    Effort,
-    Response,
-    Space,
-    Target,
-    best_response,
-)
-from datamarket_gym.analysis.redteam.findings import AuditReport, Finding, Loss, Trial
-from datamarket_gym.analysis.redteam.multi_attacker import Path, Stage, best_response_dynamics
-from datamarket_gym.analysis.redteam.remedies import Remedy
-from datamarket_gym.analysis.spot_checks import CheckedAttack
-from datamarket_gym.data.io import read_validation
+from datamarket_gym.analysis.redteam.best_response import AttackCosts, Space, Target, best_response
+from datamarket_gym.analysis.redteam.findings import AuditReport
+from datamarket_gym.analysis.redteam.multi_attacker import Stage, best_response_dynamics
 
 __all__ = [
     "AttackCosts",
     "AttackEnv",
     "AuditReport",
-    "CheckedAttack",
-    "Effort",
-    "Finding",
-    "Loss",
     "ParallelMarketEnv",
-    "Path",
-    "Remedy",
-    "Response",
     "Space",
     "Stage",
     "Target",
-    "Trial",
     "attack_grid",
     "audit",
     "best_response",
     "best_response_dynamics",
-    "honest_profile",
     "market_state",
-    "read_validation",
 ]
 
 

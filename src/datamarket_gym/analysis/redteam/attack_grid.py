@@ -44,9 +44,25 @@ def market_state(
     seed: int = 0,
     logged: bool = False,
 ) -> MarketState:
-    """What attackers of this submission can act on, a sample of the validation rows included.
+    """Make the state of a market that attackers act on, with a sample of the validation rows.
 
-    ``logged``: its times are those of the operator's intake log.
+    Parameters
+    ----------
+    submission
+        The units, taken as honest: each identity owns what it submitted.
+    validation_features
+        Features of the validation rows.
+    validation_label
+        Their labels.
+    seed
+        Seed of the sample and of the attacks.
+    logged
+        Whether times are those of the operator's intake log.
+
+    Returns
+    -------
+    MarketState
+        The state.
     """
     n = len(validation_label)
     leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
@@ -89,9 +105,20 @@ NOISE = (0.02, 0.1, 0.25, 0.5, 1.0)
 
 
 def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
-    """Every attack to try, written out; ``only`` keeps those that match comma-separated patterns.
+    """List every attack to try, with its parameters scaled to the market.
 
-    A pattern is matched with the name (``squat``) and with the attack as it is written (``squat*knows=leak*``).
+    Parameters
+    ----------
+    state
+        The market.
+    only
+        Comma-separated patterns, matched with an attack's name (``squat``) or its written form
+        (``squat*knows=leak*``).
+
+    Returns
+    -------
+    list[str]
+        The attacks as they are written.
     """
     scale = spread(state)
     found: dict[str, None] = {}

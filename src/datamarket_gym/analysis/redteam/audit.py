@@ -46,11 +46,11 @@ from datamarket_gym.analysis.theorems.paid_profile import Paid, PaidProfile, pai
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.errors import DataMarketError, require_count, require_in
-from datamarket_gym.evidence import Threshold
 from datamarket_gym.evidence.chaining import FEW, chain_messages, find_chains
 from datamarket_gym.evidence.graph import describe_missing_times, find_collapse, suppress_market_warnings
 from datamarket_gym.evidence.lineage import Lineage
 from datamarket_gym.evidence.spanning_forest import MOST_PAIRS
+from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.files import write_json, write_text
 from datamarket_gym.execution.parallel import executor_of_steps
 from datamarket_gym.execution.progress import SILENT, Progress
@@ -212,11 +212,39 @@ def audit(
     checks: Checks | None = None,
     knowledge: float = 1.0,
 ) -> AuditReport:
-    """Run the attack library (or ``only`` some of it) for each provider, or a sample of ``providers``.
+    """Run the attack library against a mechanism, provider by provider.
 
-    Gains are expected ones given the ``checks`` of each payee, if there are any; attackers see their own units and the
-    share ``knowledge`` of everybody else's. With ``out`` the report is kept there as ``audit.json``, and an interrupted
-    audit resumes. Of a market that is a sample ``threshold`` says which similarity thresholds the whole of it admits.
+    Parameters
+    ----------
+    market
+        The market.
+    mechanism
+        The mechanism that is attacked.
+    utility
+        What data are worth.
+    providers
+        How many providers attack, drawn at random; all if left out.
+    only
+        Comma-separated patterns of the attacks to try; all if left out.
+    stop_at
+        The gain up to which an attack counts as stopped.
+    out
+        A folder that keeps the report as ``audit.json``, and from which an interrupted audit resumes.
+    jobs
+        Worker processes.
+    progress
+        Where progress is reported.
+    threshold
+        Which similarity thresholds the whole market admits, where this one is a sample of it.
+    checks
+        Spot checks of each payee; gains are expected ones then.
+    knowledge
+        The share of the other providers' units that attackers see.
+
+    Returns
+    -------
+    AuditReport
+        All trials, and the worst of each attack explained.
     """
     state = market.state if isinstance(market, ProviderMarket) else market
     context = _context(

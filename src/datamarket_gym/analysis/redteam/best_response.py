@@ -62,7 +62,15 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 
 @dataclass(frozen=True)
 class AttackCosts(Described):
-    """Cost per further identity and per unit of perturbation, as shares of the honest payment."""
+    """State what an attack costs the attacker, as shares of its honest payment.
+
+    Parameters
+    ----------
+    identity
+        Cost of each further identity.
+    perturbation
+        Cost per unit of perturbation.
+    """
 
     identity: float = 0.0
     perturbation: float = 0.0
@@ -218,7 +226,13 @@ def starts() -> list[tuple[str, dict[str, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Space(Described):
-    """The attacks on one market, by family and dials."""
+    """The attacks on one market, by family and dials.
+
+    Parameters
+    ----------
+    scale
+        The typical standard deviation of a feature, in which noise is counted.
+    """
 
     scale: float
 
@@ -336,10 +350,22 @@ class _Unchecked:
 
 @dataclass(eq=False)
 class Target(Shown):
-    """One provider of one market facing one mechanism; remembers what each attack did.
+    """Price attacks of one provider of a market on a mechanism, and remember every outcome.
 
-    The provider expects these ``checks``, if any, and sees the share ``knowledge`` of everybody else's units.
-    ``impossible`` holds the attacks that were asked for and cannot be carried out, with the reason.
+    Parameters
+    ----------
+    state
+        The market.
+    mechanism
+        The mechanism that is attacked.
+    utility
+        What data are worth.
+    provider
+        Who attacks, by name or number.
+    checks
+        The spot checks that the provider expects, if any.
+    knowledge
+        The share of everybody else's units that the provider sees.
     """
 
     state: MarketState
@@ -496,7 +522,26 @@ def best_response(
     seed: int = 0,
     optimiser: str = "auto",
 ) -> Found:
-    """The attack with the largest net gain that was found; honesty (net gain 1) if none does better."""
+    """Search for the attack with the largest net gain.
+
+    Parameters
+    ----------
+    target
+        The attacker; a party among several is one, too.
+    costs
+        What attacks cost; nothing if left out.
+    trials
+        How many attacks are tried.
+    seed
+        Seed of the search.
+    optimiser
+        ``optuna``, ``scipy``, or ``auto``: Optuna where it is installed.
+
+    Returns
+    -------
+    Found
+        The best attack that was found; being honest (net gain 1) if none is better.
+    """
     require_count("trials", trials)
     require_choice("optimiser", optimiser, ("auto", "optuna", "scipy"))
     if optimiser == "auto":

@@ -219,13 +219,34 @@ def worst_first(trials: list[Trial]) -> list[Group]:
 
 
 class AuditReport(Document, Tabular):
-    """An audit: the mechanism (or the name of one of somebody's own), all trials, and findings, worst gain first.
+    """Report what an audit tried and found, worst gain first; attacks that assume something broken come last.
 
-    Attacks that work only if something else is broken too, such as the clock, come behind those that need nothing.
-
-    ``evidence`` is what the mechanism's policy settled on for the honest market, and ``why``; ``warnings`` are
-    those of the honest market. ``checks`` are those that payees expect, if any, and ``knowledge`` is the share of
-    the others' units that attackers see. ``logged``: its times are those of the operator's intake log.
+    Parameters
+    ----------
+    mechanism
+        The mechanism, or the name of one that is not made of evidence and a semivalue.
+    evidence
+        The evidence that the mechanism resolved for the honest market.
+    why
+        Why its threshold was chosen; None where it was fixed.
+    warnings
+        Warnings about the honest market.
+    utility
+        The utility, in words.
+    stop_at
+        The gain up to which an attack counts as stopped.
+    checks
+        The spot checks that payees expect, if any.
+    knowledge
+        The share of the other providers' units that attackers see.
+    logged
+        Whether times are those of the operator's intake log.
+    providers
+        The providers who attacked.
+    trials
+        Every attack by every provider.
+    findings
+        The worst trial of each attack, explained.
     """
 
     mechanism: Mechanism | str

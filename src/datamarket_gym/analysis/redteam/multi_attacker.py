@@ -58,8 +58,8 @@ from datamarket_gym.market.attacks.multi_attacker import (
     members_of,
 )
 from datamarket_gym.market.market import MarketState
+from datamarket_gym.mechanism.allocation import PaidTotals, Payments
 from datamarket_gym.mechanism.external import OwnMechanism, Payer, worth
-from datamarket_gym.mechanism.payments import PaidTotals, Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -154,10 +154,22 @@ class Standings:
 
 @dataclass(eq=False)
 class Stage(Shown):
-    """A market, a mechanism, and the parties that may cheat in it: providers and coalitions, which must not overlap.
+    """Pay a market in which several parties may attack at once, and remember every outcome.
 
-    Remembers what every way to play paid; ``impossible`` holds those that cannot be paid, with the reason. Each party
-    sees the share ``knowledge`` of everybody else's units.
+    Parameters
+    ----------
+    state
+        The market.
+    mechanism
+        The mechanism that is attacked.
+    utility
+        What data are worth.
+    parties
+        Who may attack: providers, or coalitions of them, none in two.
+    checks
+        The spot checks of each payee, if any.
+    knowledge
+        The share of everybody else's units that each party sees.
     """
 
     state: MarketState
@@ -448,9 +460,27 @@ def best_response_dynamics(
     order: str = "round_robin",
     start: Profile | None = None,
 ) -> Path:
-    """The path from ``start``, or from where everybody plays the first of its menu.
+    """Let players move to their best responses until nobody gains.
 
-    In ``round_robin`` players move one after another, in ``simultaneous`` order all of them at once in each round.
+    Parameters
+    ----------
+    payoffs
+        What each player gets at a profile; None where it cannot be played.
+    menus
+        What each player may play.
+    epsilon
+        A player moves only for more than this.
+    rounds
+        How many rounds are played at the most.
+    order
+        ``round_robin`` (one after another) or ``simultaneous`` (all at once in each round).
+    start
+        The first profile; the first item of each menu if left out.
+
+    Returns
+    -------
+    Path
+        The profiles gone through, and how the path ended.
     """
     require_in("epsilon", epsilon, 0.0, float("inf"))
     require_count("rounds", rounds)

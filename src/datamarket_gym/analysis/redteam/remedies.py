@@ -12,9 +12,8 @@ from datamarket_gym.analysis.spot_checks import checked_attack
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.errors import DataMarketError, NothingNewError
-from datamarket_gym.evidence import Threshold
-from datamarket_gym.evidence.threshold import measure_threshold
-from datamarket_gym.mechanism.payments import PaidTotals, Payments
+from datamarket_gym.evidence.threshold import Threshold, measure_threshold
+from datamarket_gym.mechanism.allocation import PaidTotals, Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, resolve_threshold
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.oracle import UtilityOracle

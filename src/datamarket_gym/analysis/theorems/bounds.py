@@ -40,7 +40,24 @@ class Eta(Shown):
 
 
 def hoeffding(width: float, samples: int, comparisons: int, delta: float) -> float:
-    """eta for means of ``samples`` draws of range ``width``, uniformly over ``comparisons`` scores."""
+    """Compute eta for means of i.i.d. samples, uniformly over several scores.
+
+    Parameters
+    ----------
+    width
+        The range of a sample.
+    samples
+        Samples of each mean.
+    comparisons
+        How many scores the bound covers at once.
+    delta
+        The probability with which it may fail.
+
+    Returns
+    -------
+    float
+        The error bar.
+    """
     _check(width, samples, comparisons, delta)
     return width * math.sqrt(math.log(2 * comparisons / delta) / (2 * samples))
 
@@ -48,7 +65,26 @@ def hoeffding(width: float, samples: int, comparisons: int, delta: float) -> flo
 def empirical_bernstein(
     standard_error: float, width: float, samples: int, comparisons: int, delta: float
 ) -> float:
-    """eta for a mean with this standard error (sample deviation over root R); needs two samples."""
+    """Compute eta for a mean with this standard error (sample deviation over root R).
+
+    Parameters
+    ----------
+    standard_error
+        The largest standard error of a score.
+    width
+        The range of a sample.
+    samples
+        R, at least two.
+    comparisons
+        How many scores the bound covers at once.
+    delta
+        The probability with which it may fail.
+
+    Returns
+    -------
+    float
+        The error bar.
+    """
     _check(width, samples, comparisons, delta)
     require_count("samples", samples, at_least=2)
     log = math.log(4 * comparisons / delta)
@@ -56,14 +92,44 @@ def empirical_bernstein(
 
 
 def sample_size(eta: float, width: float, comparisons: int, delta: float) -> int:
-    """Samples per score after which Hoeffding's eta is at most the target."""
+    """Compute the samples per score after which Hoeffding's eta is at most a target.
+
+    Parameters
+    ----------
+    eta
+        The target.
+    width
+        The range of a sample.
+    comparisons
+        How many scores the bound covers at once.
+    delta
+        The probability with which it may fail.
+
+    Returns
+    -------
+    int
+        The number of samples.
+    """
     require_in("eta", eta, 0.0, math.inf, open_low=True)
     _check(width, 1, comparisons, delta)
     return math.ceil(width**2 * math.log(2 * comparisons / delta) / (2 * eta**2))
 
 
 def sample_size_mean_absolute(eta: float, width: float) -> int:
-    """Samples per score after which the mean absolute error is at most eta, whatever the scores."""
+    """Compute the samples per score after which the mean absolute error is at most eta, whatever the scores.
+
+    Parameters
+    ----------
+    eta
+        The target.
+    width
+        The range of a sample.
+
+    Returns
+    -------
+    int
+        The number of samples.
+    """
     require_in("eta", eta, 0.0, math.inf, open_low=True)
     require_in("width", width, 0.0, math.inf)
     return max(1, math.ceil((width / (2 * eta)) ** 2))  # a deviation is at most half the range
@@ -128,12 +194,42 @@ def eta_of(
 
 
 def theorem_bound(leakage_total: float, n_clusters: int, eta: float) -> float:
-    """B = A + L + D + 2 K' eta, K' the number of manipulated clusters."""
+    """Compute the bound of Theorem 3, B = A + L + D + 2 K' eta.
+
+    Parameters
+    ----------
+    leakage_total
+        A + L + D.
+    n_clusters
+        K', the number of manipulated clusters.
+    eta
+        The error bar of every score.
+
+    Returns
+    -------
+    float
+        The bound.
+    """
     return leakage_total + 2 * n_clusters * eta
 
 
 def probabilistic_miss(delta: float, units: int, marginal: float) -> float:
-    """E[L] <= delta r B: each of r variants escapes with probability at most delta (Corollary)."""
+    """Bound the expected escaped mass, E[L] <= delta r B (Corollary).
+
+    Parameters
+    ----------
+    delta
+        The probability with which a variant escapes the evidence.
+    units
+        r, the number of variants.
+    marginal
+        B, the largest score of a variant.
+
+    Returns
+    -------
+    float
+        The bound.
+    """
     require_in("delta", delta, 0.0, 1.0)
     require_count("units", units, at_least=0)
     require_in("marginal", marginal, 0.0, math.inf)

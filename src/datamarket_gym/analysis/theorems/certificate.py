@@ -74,10 +74,41 @@ class Terms(Document):
 
 
 class Certificate(Document):
-    """A manipulation, what it gained, and what the theorems guarantee about it.
+    """Certify what the theorems guarantee about one manipulation, and what it gained.
 
-    ``claim``: "exact" (Theorem 2: the gain is zero), "certain" (Theorem 3 with exact scores),
-    "probable" (Theorem 3 with probability 1 - delta), "expected" (of the expected gain), or "none".
+    Parameters
+    ----------
+    provider
+        Who attacked.
+    attack
+        The attack, as it is written.
+    identities
+        The names under which the provider submitted.
+    mechanism
+        The mechanism, or the name of one that is not made of evidence and a semivalue.
+    honest_payment
+        What the provider is paid when honest.
+    attacked_payment
+        What it is paid when attacking, over all its names.
+    grand_value
+        The value of all honest data.
+    claim
+        ``exact`` (Theorem 2: no gain), ``certain`` (Theorem 3, exact scores), ``probable`` (with probability 1 -
+        delta), ``expected`` (of the expected gain), or ``none``.
+    terms
+        The terms of Theorem 3; None where it does not apply.
+    eta_method
+        How the error bars were computed.
+    delta
+        The probability with which they may fail.
+    rounding
+        How far amounts may be off through the grid on which money is divided.
+    conditions
+        The conditions of the theorems, and whether they held.
+    evidence
+        What open evidence was resolved to, honest and manipulated.
+    deterrence
+        What spot checks leave to this manipulation, where payees are checked.
     """
 
     provider: str
@@ -91,9 +122,9 @@ class Certificate(Document):
     terms: Terms | None
     eta_method: str
     delta: float
-    rounding: float  # how far amounts may be off through the grid on which money is divided
+    rounding: float
     conditions: list[Condition]
-    evidence: tuple[str, str] | None = None  # what open evidence was settled on, honest and manipulated
+    evidence: tuple[str, str] | None = None
     deterrence: Deterrence | None = (
         None  # what checks leave to this manipulation, where payees are checked
     )
@@ -306,13 +337,33 @@ def certify(
     monotone: bool = False,
     deterrence: Deterrence | None = None,
 ) -> Certificate:
-    """What the theorems guarantee about the attack in ``attacked``, given the honest run.
+    """Check the theorems' conditions on an honest and a manipulated run, and certify what they guarantee.
 
-    ``eta`` chooses the error bars of sampled scores (see `eta_of`). Where the manipulation was picked
-    as the worst of several, say of how many by ``comparisons``: delta is divided among them. Say
-    ``monotone`` only where no unit can lower the value: it narrows error bars, and it is what a bound
-    for truncated scores rests on; without it these support no claim. ``deterrence`` is what checks leave to the
-    attack, where payees are checked (`judge.checked`); it is filed with the rest.
+    Parameters
+    ----------
+    honest
+        The honest run.
+    attacked
+        The manipulated run; its profile names the attacker.
+    mechanism
+        The mechanism that paid both.
+    eta
+        The error bars of sampled scores: ``auto``, ``hoeffding``, ``bernstein`` or ``mean_absolute``.
+    delta
+        The probability with which the error bars may fail.
+    comparisons
+        Of how many manipulations this one was picked as the worst; delta is divided among them.
+    value_range
+        The range of utilities, V.
+    monotone
+        Whether no unit can lower the value. It narrows error bars, and bounds those of truncated scores.
+    deterrence
+        What spot checks leave to the attack, to be filed with the rest.
+
+    Returns
+    -------
+    Certificate
+        The claim, its terms, and the conditions that held.
     """
     provider = attacked.profile.attacker
     if provider is None:

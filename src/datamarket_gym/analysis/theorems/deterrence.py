@@ -33,8 +33,8 @@ from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.display import Described, Shown, counted
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count, require_in
 from datamarket_gym.execution.arrays import Values
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.mechanism.payments import Payments
 from datamarket_gym.registry import Document
 
 _LEAST = 1e-6  # units that are a smaller part of a payment are taken for ones of this size
@@ -44,7 +44,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Checks(Described):
-    """m checks of each payee (0: none), of power q: the probability that a check of a false unit finds it out."""
+    """Check units of each payee, drawn in proportion to what they earn.
+
+    Parameters
+    ----------
+    per_payee
+        m, the number of checks of each payee; 0: none.
+    power
+        q, the probability that a check of a false unit detects it.
+    """
 
     per_payee: int = 3
     power: float = 0.8
@@ -59,7 +67,7 @@ class Checks(Described):
 
 
 def deterrence_gap(checks: Checks, kappa: float = 1.0, *, largest_unit: float = 0.0) -> float:
-    """The largest of (1 - q y / kappa)^m - (1 - y) over y in [0, 1]: gain in expectation, as a part of T.
+    """Compute the largest of (1 - q y / kappa)^m - (1 - y) over y in [0, 1]: expected gain as a part of the payment T.
 
     A convex function of y, which is largest at an end: 0 at y = 0, (1 - q / kappa)^m at y = 1.
 
@@ -68,6 +76,20 @@ def deterrence_gap(checks: Checks, kappa: float = 1.0, *, largest_unit: float = 
     with probability E[(1 - mass of those that would be)^m]. That is convex in their masses, hence largest where they
     lie on as few units as w allows, and it is convex in the number n of those: with K of n found out, the gap is the
     largest of 0, E[(1 - K w)^m] - (1 - kappa n w) at the largest whole n, and what the rest up to y = 1 makes of it.
+
+    Parameters
+    ----------
+    checks
+        m and q.
+    kappa
+        P / T, the sum of a payee's positive amounts over its payment.
+    largest_unit
+        The largest unit's share of P where a unit that is drawn twice is examined once; 0: every draw is a check.
+
+    Returns
+    -------
+    float
+        The gap.
     """
     require_in("kappa", kappa, 1.0, math.inf)
     require_in("largest_unit", largest_unit, 0.0, 1.0)
@@ -98,10 +120,23 @@ def _gap(m: float, q: float, kappa: float, w: float) -> float:
 def checks_needed(
     power: float, kappa: float = 1.0, gain: float = 0.0, *, largest_unit: float = 0.0
 ) -> int:
-    """The least number of checks of each payee that leaves at most this gain, as a part of T.
+    """Compute the least number of checks of each payee that leaves at most some gain.
 
-    Where a check may miss (q < kappa) no number of them leaves nothing, and where units are examined once
-    (``largest_unit``, see `deterrence_gap`) none leaves less than one look at each does: allow more.
+    Parameters
+    ----------
+    power
+        q, the probability that a check of a false unit detects it.
+    kappa
+        P / T, the sum of a payee's positive amounts over its payment.
+    gain
+        The gain that may be left, as a part of the payment. Where a check may miss (q < kappa) it cannot be 0.
+    largest_unit
+        The largest unit's share of P where units are examined once (see `deterrence_gap`).
+
+    Returns
+    -------
+    int
+        The number of checks.
     """
     require_in("power", power, 0.0, 1.0, open_low=True)
     require_in("kappa", kappa, 1.0, math.inf)
@@ -124,15 +159,40 @@ def checks_needed(
 
 
 def false_alarm_probability(checks: Checks, rate: float) -> float:
-    """1 - (1 - f)^m: the probability that an honest payee fails, f the rate at which a check of a genuine unit does."""
+    """Compute the probability 1 - (1 - f)^m that an honest payee fails.
+
+    Parameters
+    ----------
+    checks
+        m, the checks of each payee.
+    rate
+        f, the rate at which a check finds a genuine unit false.
+
+    Returns
+    -------
+    float
+        The probability.
+    """
     require_in("rate", rate, 0.0, 1.0)
     return float(1.0 - (1.0 - rate) ** checks.per_payee)
 
 
 def expected_false_alarm_cost(checks: Checks, rate: float, payments: ArrayLike) -> float:
-    """What honest payees lose in expectation: the probability to fail times what they are paid, summed over payees.
+    """Compute what honest payees lose in expectation, summed over payees.
 
-    ``payments`` has one payment a payee; who is owed nothing has nothing to lose.
+    Parameters
+    ----------
+    checks
+        The checks of each payee.
+    rate
+        The rate at which a check finds a genuine unit false.
+    payments
+        One payment for each payee.
+
+    Returns
+    -------
+    float
+        The expected loss.
     """
     paid = np.maximum(np.asarray(payments, dtype=np.float64), 0.0)
     return false_alarm_probability(checks, rate) * float(paid.sum())
@@ -265,12 +325,34 @@ def deterrence(
     money: str = UTILITY,
     gain: float = GAIN,
 ) -> Deterrence:
-    """What checks of every payee leave to be gained in a run.
+    """Certify what checks of every payee leave to be gained in a run.
 
-    ``payees`` says which identities are paid, checked and forfeit as one. ``externality`` is unknown unless given
-    (`Externality.by` says what is proved), and then nothing is claimed. A unit that is drawn twice is ``examined``
-    once, or anew. Who earns less than ``least`` is carried.
-    ``scale`` is what one unit of the amounts is worth in ``money``.
+    Parameters
+    ----------
+    payments
+        The payments, or what units earn.
+    checks
+        The checks of each payee.
+    payees
+        Which identities are paid, checked and forfeit as one.
+    externality
+        What is known of the externality (`Externality.by` says what is proved); unknown if left out, and then nothing
+        is claimed.
+    examined
+        How a unit that is drawn twice is examined: ``once`` or ``anew``.
+    least
+        Payees who earn less are carried forward.
+    scale
+        What one unit of the amounts is worth in ``money``.
+    money
+        What amounts are counted in.
+    gain
+        The part of the largest payment that may be left where manipulation counts as deterred.
+
+    Returns
+    -------
+    Deterrence
+        The claim and its terms.
     """
     require_in("least", least, 0.0, math.inf)
     require_in("scale", scale, 0.0, math.inf, open_low=True)

@@ -62,7 +62,26 @@ def fairness_bound(
     exact_players: int = EXACT_PLAYERS,
     samples: int = 1024,
 ) -> Fairness:
-    """Delta of a mechanism's clusters and representatives on an honest profile."""
+    """Compute Delta of a mechanism's clusters and representatives on an honest profile.
+
+    Parameters
+    ----------
+    profile
+        The honest profile.
+    mechanism
+        The mechanism.
+    utility
+        What data are worth.
+    exact_players
+        Up to this many clusters all coalitions are evaluated.
+    samples
+        Coalitions that are sampled above.
+
+    Returns
+    -------
+    Fairness
+        Delta, or a lower bound of it.
+    """
     clusters = Pipeline(mechanism, utility, profile.truth).match(profile.submission).clusters
     quotient = represent_clusters(clusters, mechanism.representative)
     merged = represent_clusters(clusters, "identity")

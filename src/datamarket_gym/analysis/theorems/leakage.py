@@ -45,16 +45,27 @@ class NoMatchingError(DataMarketError):
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Shown):
-    """One provider's clusters, honest and manipulated: scores, shares, and where the attacker is.
+    """Compare one provider's clusters, honest (K) and manipulated (K').
 
-    ``containing`` marks manipulated clusters with a unit of the attacker's identities.
+    Parameters
+    ----------
+    honest_scores
+        Scores of the honest clusters.
+    honest_share
+        The provider's share of each, a_h.
+    scores
+        Scores of the manipulated clusters.
+    share
+        The provider's share of each, s_k.
+    containing
+        Which manipulated clusters contain a unit of the attacker's identities.
     """
 
-    honest_scores: Values  # (K,)
-    honest_share: Values  # (K,), a_h
-    scores: Values  # (K',)
-    share: Values  # (K',), s_k
-    containing: NDArray[np.bool_]  # (K',)
+    honest_scores: Values
+    honest_share: Values
+    scores: Values
+    share: Values
+    containing: NDArray[np.bool_]
 
     @property
     def paying(self) -> Codes:
@@ -111,7 +122,20 @@ def best_matching(sides: Comparison) -> tuple[Codes, Codes]:
 
 
 def decompose(sides: Comparison, matching: tuple[Codes, Codes] | None = None) -> Leakage:
-    """A, L and D under a matching (the best one unless given); refuses one that is not admissible."""
+    """Decompose the leakage of a manipulation into A, L and D under a matching of clusters.
+
+    Parameters
+    ----------
+    sides
+        The provider's clusters, honest and manipulated.
+    matching
+        Manipulated clusters and their honest partners; the matching with the smallest sum if left out.
+
+    Returns
+    -------
+    Leakage
+        The three terms.
+    """
     matched, partner = best_matching(sides) if matching is None else _checked(sides, matching)
     rest = np.ones(len(sides.scores), dtype=bool)
     rest[matched] = False
@@ -177,10 +201,14 @@ def _add_descendants(
 
 
 class Externality(Document):
-    """By how much a manipulation raises what a payee's genuine units earn, in money, and how that is known.
+    """Bound by how much a manipulation raises what a payee's genuine units earn.
 
-    "proved": it is 0, by the theorems of coverage, for ties that the manipulation does not change. "measured": of one
-    manipulation, by paying with it and without. "assumed": on somebody's word. "unknown": nothing bounds it.
+    Parameters
+    ----------
+    known
+        ``proved`` (0, by the theorems of coverage), ``measured`` (of one manipulation), ``assumed``, or ``unknown``.
+    amount
+        The bound, in money; None where it is unknown.
     """
 
     known: Literal["proved", "measured", "assumed", "unknown"] = "unknown"

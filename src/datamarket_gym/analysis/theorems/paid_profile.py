@@ -12,9 +12,8 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, OracleRequiredError
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.mechanism.allocation import Shares, allocate
+from datamarket_gym.mechanism.allocation import PaidTotals, Payments, Shares, allocate
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.payments import PaidTotals, Payments
 from datamarket_gym.mechanism.pipeline import (
     Mechanism,
     Pipeline,
@@ -74,11 +73,22 @@ class Paid(PaidProfile):
     """A submitted profile with its ground truth, and its payments.
 
     The utility is needed where the mechanism leaves its threshold open: it is settled again, not believed.
+
+    Parameters
+    ----------
+    profile
+        What was submitted, with its ground truth.
+    payments
+        What was paid on it.
+    utility
+        Needed where the mechanism leaves its threshold open, which is resolved again.
+    whole
+        The units with those that were acquired before, where there are some.
     """
 
     payments: Payments
     utility: UtilityOracle | None = None
-    whole: Submission | None = None  # with the units that were bought before, where there are some
+    whole: Submission | None = None
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:

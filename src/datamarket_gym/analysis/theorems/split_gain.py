@@ -52,7 +52,22 @@ class SplitGain(Shown):
 
 
 def split_gain(semivalue: Semivalue, k: int, n: int = 2) -> SplitGain:
-    """The gain of splitting one of n unanimity players into k pseudonyms."""
+    """Compute the gain of splitting one of n unanimity players into k pseudonyms.
+
+    Parameters
+    ----------
+    semivalue
+        How coalitions are weighted.
+    k
+        The number of pseudonyms.
+    n
+        The number of players.
+
+    Returns
+    -------
+    SplitGain
+        What the player is paid, honest and split.
+    """
     require_count("k", k)
     require_count("n", n)
     honest = size_law(semivalue, n)[-1]
@@ -61,7 +76,20 @@ def split_gain(semivalue: Semivalue, k: int, n: int = 2) -> SplitGain:
 
 
 def shapley_split_gain(n: int, k: int) -> float:
-    """The multiplicative gain under Shapley, n k / (n + k - 1)."""
+    """Compute the multiplicative gain of a split under Shapley.
+
+    Parameters
+    ----------
+    n
+        The number of players of the unanimity game.
+    k
+        The number of pseudonyms.
+
+    Returns
+    -------
+    float
+        n k / (n + k - 1).
+    """
     require_count("n", n)
     require_count("k", k)
     return n * k / (n + k - 1)
@@ -70,7 +98,24 @@ def shapley_split_gain(n: int, k: int) -> float:
 def profitable_splits(
     semivalue: Semivalue, n: int = 2, *, k_max: int = 64, identity_cost: float = 0.0
 ) -> Codes:
-    """The k of 2..k_max with Gamma(k) > identity_cost (k - 1): where splitting pays."""
+    """List the numbers of pseudonyms for which splitting pays.
+
+    Parameters
+    ----------
+    semivalue
+        How coalitions are weighted.
+    n
+        The number of players of the unanimity game.
+    k_max
+        The largest number that is tried.
+    identity_cost
+        Cost of each further pseudonym.
+
+    Returns
+    -------
+    Codes
+        The k of 2..k_max with Gamma(k) > identity_cost (k - 1).
+    """
     require_count("k_max", k_max, at_least=2)
     gains = np.array([split_gain(semivalue, k, n).additive for k in range(2, k_max + 1)])
     found: Codes = 2 + np.flatnonzero(gains > identity_cost * np.arange(1, k_max))
@@ -100,14 +145,40 @@ def _name(semivalue: Semivalue) -> str:
 
 
 def marginal_benefit(n: int, k: int) -> float:
-    """What the (k+1)st pseudonym adds to the Shapley payment in the n-player unanimity game."""
+    """Compute what the (k+1)st pseudonym adds to the Shapley payment in the n-player unanimity game.
+
+    Parameters
+    ----------
+    n
+        The number of players.
+    k
+        The number of pseudonyms so far.
+
+    Returns
+    -------
+    float
+        (n - 1) / ((n + k - 1)(n + k)).
+    """
     require_count("n", n)
     require_count("k", k)
     return (n - 1) / ((n + k - 1) * (n + k))
 
 
 def stopping_k(n: int, identity_cost: float) -> int:
-    """Under Shapley, the k from which one more pseudonym is not worth its cost."""
+    """Compute the number of pseudonyms at which, under Shapley, one more is not worth its cost.
+
+    Parameters
+    ----------
+    n
+        The number of players of the unanimity game.
+    identity_cost
+        Cost of each further pseudonym.
+
+    Returns
+    -------
+    int
+        The number of pseudonyms.
+    """
     require_count("n", n)
     require_in("identity_cost", identity_cost, 0.0, math.inf, open_low=True)
     # x (x + 1) >= (n - 1) / c at x = n + k - 1; the root may be off by one in floating point
@@ -123,7 +194,24 @@ def stopping_k(n: int, identity_cost: float) -> int:
 def best_split(
     semivalue: Semivalue, n: int = 2, *, identity_cost: float = 0.0, k_max: int = 64
 ) -> tuple[int, float]:
-    """The k of 1..k_max with the largest Gamma(k) - identity_cost (k - 1), and that net gain."""
+    """Find the number of pseudonyms with the largest net gain.
+
+    Parameters
+    ----------
+    semivalue
+        How coalitions are weighted.
+    n
+        The number of players of the unanimity game.
+    identity_cost
+        Cost of each further pseudonym.
+    k_max
+        The largest number that is tried.
+
+    Returns
+    -------
+    tuple[int, float]
+        The k of 1..k_max with the largest Gamma(k) - identity_cost (k - 1), and that net gain.
+    """
     require_count("k_max", k_max)
     require_in("identity_cost", identity_cost, 0.0, math.inf)
     nets = [split_gain(semivalue, k, n).additive - identity_cost * (k - 1) for k in range(1, k_max + 1)]
@@ -132,7 +220,20 @@ def best_split(
 
 
 def net_gain_bound(bound: float | None, cost: float) -> float:
-    """B - c(d): an upper bound of the net gain, where the theorem gave a bound B at all."""
+    """Bound the net gain of a manipulation that costs something by B - c(d).
+
+    Parameters
+    ----------
+    bound
+        The theorem's bound B; None, where there is none, is refused.
+    cost
+        What the manipulation costs.
+
+    Returns
+    -------
+    float
+        The bound of the net gain.
+    """
     if bound is None:
         raise ParameterError(
             "bound", bound, "there is no bound to subtract a cost from: the theorem does not apply"

@@ -17,7 +17,7 @@ import numpy as np
 from datamarket_gym.analysis.theorems.paid_profile import Paid
 from datamarket_gym.display import Shown
 from datamarket_gym.execution.arrays import Codes, Keys, Values
-from datamarket_gym.mechanism import cluster_keys
+from datamarket_gym.mechanism.quotient_game import cluster_keys
 
 SHARE_TOLERANCE = 1e-12
 """Shares are ratios of small whole numbers: equal ones differ by rounding only."""

@@ -57,7 +57,15 @@ class ProgramPayments(OwnPayments):
 @register("mechanism", "program")
 @dataclass(frozen=True)
 class Program(Component):
-    """Whatever a program pays that is called with two folders, as docs/protocol.md says."""
+    """Pay by a program that is called with two folders, as docs/protocol.md says.
+
+    Parameters
+    ----------
+    command
+        The command.
+    timeout
+        Seconds that it may take.
+    """
 
     title = "external program"
 
@@ -188,7 +196,15 @@ LEARNS = {"shapley": _GAMES, "banzhaf": _GAMES, "knn5": _KNN}
 @register("mechanism", "peer")
 @dataclass(frozen=True)
 class Baseline(Component):
-    """A valuator of another library (``peer@pydvl-shapley``), from an environment of its own."""
+    """A valuator of another library (``peer@pydvl-shapley``), from an environment of its own.
+
+    Parameters
+    ----------
+    valuator
+        The library's name for it.
+    timeout
+        Seconds that it may take.
+    """
 
     title = "valuator of another library"
 

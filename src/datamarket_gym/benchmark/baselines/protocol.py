@@ -41,9 +41,23 @@ _AMOUNT_BYTES = 512  # of a line, beside the name
 
 
 def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -> dict[str, Any]:
-    """Write what a program may see of a market into a folder; returns what ``market.json`` says.
+    """Write what a program may see of a market into a folder.
 
     The seed in it is made of what was submitted and of nothing else, whatever the names and the order.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    submission
+        The units.
+    utility
+        What they are worth.
+
+    Returns
+    -------
+    dict[str, Any]
+        What ``market.json`` says.
     """
     if utility.prior is not None:
         raise DataMarketError(
@@ -73,7 +87,20 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
 
 
 def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
-    """The amounts in a folder's ``payments.csv``, by identity; an error names what is wrong and where."""
+    """Read the amounts in a folder's ``payments.csv``.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    submission
+        The units that were paid.
+
+    Returns
+    -------
+    dict[str, float]
+        The amount of each identity.
+    """
     names = submission.identities.tolist()
     room = 1024 + sum(2 * len(name.encode("utf-8", "replace")) + _AMOUNT_BYTES for name in names)
     rows = csv.reader(io.StringIO(_text(folder / PAYMENTS, room), newline=""), strict=True)

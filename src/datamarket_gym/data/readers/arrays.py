@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.readers.files import ending, require_file
+from datamarket_gym.data.readers.tables import ending, require_file
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import Features, beyond, is_low_precision, kept_narrow
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from datamarket_gym.data.readers.files import Kind, encoding_error, ending, open_text, readable
+from datamarket_gym.data.readers.tables import Kind, encoding_error, ending, open_text, readable
 from datamarket_gym.errors import SubmissionError
 
 _BLOCK = 1 << 22  # bytes at a time; a row may be as long

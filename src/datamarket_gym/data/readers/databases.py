@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from datamarket_gym.data.columns import is_list, is_number, is_text
-from datamarket_gym.data.readers.files import require_file
+from datamarket_gym.data.readers.tables import require_file
 from datamarket_gym.errors import SubmissionError, require_extra
 from datamarket_gym.execution.files import replacing
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from datamarket_gym.data.readers.files import Kind
+from datamarket_gym.data.readers.tables import Kind
 from datamarket_gym.errors import SubmissionError, require_extra
 
 _DIGITS = 15  # of a number that Excel keeps

@@ -1,40 +1,134 @@
 """The one reader of tables: submissions, validation rows, embeddings, texts, scores, pairs of identities.
 
-A table is gone through by batches, only the wanted columns are read, and of each matrix there is one copy,
-so a file need not fit into memory a second time beside the numbers that come out of it.
+A table is gone through by batches, only the wanted columns are read, and of each matrix there is one copy, so a file
+need not fit into memory a second time beside the numbers that come out of it.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from datamarket_gym.data.columns import Column, Faults, MatrixReader, untyped
-from datamarket_gym.data.readers.csv import CsvTable
-from datamarket_gym.data.readers.excel import ExcelSheet
-from datamarket_gym.data.readers.files import (
-    Kind,
-    Source,
-    ending,
-    file_and_member,
-    readable,
-    table_ending,
-)
-from datamarket_gym.data.readers.json_lines import JsonLines
 from datamarket_gym.errors import SubmissionError, require_instance
 from datamarket_gym.execution.arrays import Features
 from datamarket_gym.execution.parallel import compute
 
 _ROWS = 8192
 _MANY = 50_000  # rows that take long enough to be counted
+_LONG = re.compile(rb"[:,\[]\s*(-?\d{19,})\s*[,}\]]")  # whole numbers that a float cannot hold
+_LARGEST = 2**31 - 1  # bytes that pyarrow takes at once; within them its errors name the row
+Kind = Literal["text", "any"]
+"""``text`` is for names, which stay as they are written (007 is not 7); ``any`` is the type that all cells allow."""
+
+TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
+ENDINGS = (".parquet", ".arrow", ".feather", ".xlsx", *TEXT)
+_MAGIC = {
+    b"PAR1\x15": "Parquet; name it .parquet",
+    b"ARROW1": "Arrow; name it .arrow",
+    b"\x1f\x8b": "compressed by gzip; add .gz to its name",
+    b"PK\x03\x04": "a zip archive; unpack it, or name a spreadsheet .xlsx",
+    b"\x93NUMPY": "a NumPy array; give a table",
+    b"\xff\xfe": "UTF-16; save it as UTF-8",
+    b"\xfe\xff": "UTF-16; save it as UTF-8",
+}
+_ARRAY = "an array has no named columns; give a table, and the array beside it"
+_HINTS = {
+    ".json": "write one JSON object per line and name it .jsonl",
+    **dict.fromkeys((".xls", ".xlsm", ".xlsb", ".ods"), "save it as .xlsx"),
+    **dict.fromkeys((".npy", ".npz"), _ARRAY),
+}
+
+
+class Source(Protocol):
+    """A table that can be gone through, more than once, some columns at a time."""
+
+    where: str
+    """Its name in errors."""
+    names: tuple[str, ...]
+    typed: bool
+    """False where cells are text without a type, as in CSV."""
+    rows: int
+    """The number of rows; 0 where that cannot be told without going through it."""
+
+    def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
+        """Yield Arrow arrays of the wanted columns by name, batch by batch."""
+
+
+def ending(path: Path) -> str:
+    """Return the ending in lower case, ``.gz`` and what stands before it together: ``.csv.gz``."""
+    last = path.suffix.lower()
+    return Path(path.stem).suffix.lower() + last if last == ".gz" else last
+
+
+def file_and_member(written: str) -> tuple[Path, str]:
+    """Split ``file.npz#name`` or ``file.xlsx#Sheet``; the name is empty where there is none."""
+    name, mark, member = written.rpartition("#")
+    return (Path(name), member) if mark and not Path(written).exists() else (Path(written), "")
+
+
+def table_ending(path: Path) -> str:
+    """Return the ending of a file that can hold a table, without ``.gz``; refuse any other file by name."""
+    require_file(path)
+    whole = ending(path)
+    plain = whole.removesuffix(".gz")
+    if plain not in (TEXT if whole.endswith(".gz") else ENDINGS):
+        known = f"use {', '.join(ENDINGS)} (the last four also with .gz)"
+        raise SubmissionError(
+            f"{str(path)!r} has an unknown ending {whole!r}; {_HINTS.get(whole, known)}"
+        )
+    with readable(path), path.open("rb") as file:
+        start = file.read(8)
+    for magic, what in _MAGIC.items() if plain in TEXT else ():
+        if start.startswith(magic) and not (what.startswith("compressed") and plain != whole):
+            raise SubmissionError(f"{str(path)!r} is no {whole}: it is {what}")
+    return plain
+
+
+def require_file(path: Path) -> None:
+    """Refuse what is missing, a folder, or empty."""
+    if path.is_dir():
+        raise SubmissionError(f"{str(path)!r} is a folder; name a file in it")
+    if not path.is_file():
+        raise SubmissionError(f"there is no file {str(path)!r}; check the path")
+    if not path.stat().st_size:
+        raise SubmissionError(f"{str(path)!r} is empty; write the table again")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what readers raise on a broken file into an error that names it."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
+        first = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise SubmissionError(
+            f"{str(path)!r} cannot be read as {ending(path)}: {first}; write the file again"
+        ) from error
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """Open the bytes of a text file, unpacked where its name ends in .gz."""
+    return gzip.open(path) if ending(path).endswith(".gz") else path.open("rb")  # type: ignore[return-value]
+
+
+def encoding_error(where: str, place: str) -> SubmissionError:
+    """Make the error for text in another encoding: none is ever guessed."""
+    return SubmissionError(
+        f"{where}: {place} is not UTF-8; save the file as UTF-8 "
+        "(from Latin-1: iconv -f latin1 -t utf-8 OLD > NEW)"
+    )
 
 
 @dataclass(frozen=True)
@@ -48,14 +142,18 @@ class Table:
         """Look at a file's header; refuse by name what is no readable table. ``file.xlsx#Sheet`` is a sheet."""
         file, sheet = file_and_member(str(path))
         if ending(file) == ".xlsx":
+            from datamarket_gym.data.readers.excel import ExcelSheet
+
             table_ending(file)
             return cls(ExcelSheet(file, sheet))
-        readers: dict[str, Any] = {
-            ".parquet": _Parquet, ".arrow": _Arrow, ".feather": _Arrow, ".csv": CsvTable, ".tsv": CsvTable
-        }  # fmt: skip
         plain = table_ending(path)
         with readable(path):
-            return cls(readers.get(plain, JsonLines)(path))
+            if plain in (".csv", ".tsv"):
+                from datamarket_gym.data.readers.csv import CsvTable
+
+                return cls(CsvTable(path))
+            sources: dict[str, Any] = {".parquet": _Parquet, ".arrow": _Arrow, ".feather": _Arrow}
+            return cls(sources.get(plain, _JsonLines)(path))
 
     @classmethod
     def of(cls, data: Any) -> Table:
@@ -263,6 +361,59 @@ class _InMemory:
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
         for batch in self.table.select(list(wanted)).to_batches(max_chunksize=_ROWS):
             yield {name: batch.column(name) for name in wanted}
+
+
+class _JsonLines(_InMemory):
+    """One JSON object per line, with the types that pyarrow infers; a missing field is empty, dates stay text."""
+
+    def __init__(self, path: Path) -> None:
+        self.where = repr(str(path))
+        with readable(path), open_text(path) as file:
+            text = file.read().removeprefix(b"\xef\xbb\xbf").strip()
+        table = self._parse(text, {})
+        dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+        super().__init__(self._parse(text, dict.fromkeys(dates, pa.string())) if dates else table)
+
+    def _parse(self, text: bytes, types: Mapping[str, Any]) -> pa.Table:
+        from pyarrow import json
+
+        if not text:
+            return pa.table({})
+        if long := next((m for m in _LONG.finditer(text) if abs(int(m[1][:40])) >= 2**63), None):
+            raise SubmissionError(
+                f"{self.where}: row {_row_at(text, long.start())} holds {long[1][:40].decode()}, a number too large to "
+                "be told from its neighbours; write it as text"
+            )
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise encoding_error(self.where, f"row {_row_at(text, error.start)}") from error
+        try:
+            return json.read_json(
+                pa.BufferReader(text),
+                json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, _LARGEST)),
+                json.ParseOptions(explicit_schema=pa.schema(list(types.items()))),
+            )
+        except pa.ArrowInvalid as error:
+            raise self._explain(str(error)) from error
+
+    def _explain(self, message: str) -> SubmissionError:
+        """Say what pyarrow says, with the column, the row and the remedy."""
+        where = re.search(r"(?: in)? row (\d+)$", message)
+        row = f"row {where[1]}" if where else "a row"
+        text = message.removeprefix("JSON parse error: ").removesuffix(where[0] if where else "")
+        if changed := re.match(r"Column\(/(.+)\) changed from (\w+) to (\w+)", text):
+            name, before, after = changed.groups()
+            return SubmissionError(
+                f"{self.where}: column {name!r} changes from {before} to {after} in {row}; write all of it the same way"
+            )
+        return SubmissionError(
+            f"{self.where}: {row} cannot be read ({text}); write one JSON object per line"
+        )
+
+
+def _row_at(text: bytes, place: int) -> int:
+    return len(re.findall(rb"\n\s*\S", text[: place + 1]))
 
 
 def to_arrow(data: Any) -> pa.Table:

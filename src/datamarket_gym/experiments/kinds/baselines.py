@@ -28,8 +28,8 @@ from datamarket_gym.experiments.cells import (
 )
 from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.mechanism.allocation import PaidTotals
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.payments import PaidTotals
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import Document
 

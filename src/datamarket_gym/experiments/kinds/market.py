@@ -46,8 +46,8 @@ from datamarket_gym.experiments.spec import (
 )
 from datamarket_gym.experiments.thresholds import admissibility_of, with_predicted, write_predictions
 from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.mechanism.allocation import PaidTotals, Payments, floored, hidden_harm
 from datamarket_gym.mechanism.external import OwnMechanism
-from datamarket_gym.mechanism.payments import PaidTotals, Payments, floored, hidden_harm
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.representatives import Capped
 from datamarket_gym.registry import Document

@@ -43,7 +43,7 @@ from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.market.attacks.base import is_clocked
 from datamarket_gym.market.attacks.copies import turned
 from datamarket_gym.market.market import ACCOUNT, ProviderMarket
-from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, acquired_from
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable

@@ -42,7 +42,7 @@ from datamarket_gym.games.closed_form import RandomMonotoneGame, SplitGame, Unan
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalues import SEMIVALUES
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.quotient_game import QuotientGame
 from datamarket_gym.mechanism.representatives import IdentityRepresentative

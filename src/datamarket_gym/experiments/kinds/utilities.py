@@ -28,7 +28,7 @@ from datamarket_gym.analysis.metrics import Metrics, pot_shares
 from datamarket_gym.analysis.redteam.attack_grid import spread
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
-from datamarket_gym.data.labels import without_labels
+from datamarket_gym.data.inputs import without_labels
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import DataMarketError, SubmissionError, UnknownNameError
 from datamarket_gym.execution.arrays import Features, Values
@@ -47,7 +47,7 @@ from datamarket_gym.experiments.utilities import MarketUtility, ScoresEntry, uti
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
-from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable

@@ -36,7 +36,7 @@ from datamarket_gym.explorer.market.code import BASELINE, code_of
 from datamarket_gym.explorer.market.request import AttackChoice, MarketRequest, PricedMarket
 from datamarket_gym.explorer.workers import StoppedWork
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.mechanism.payments import Payments
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import describe
 

@@ -19,7 +19,7 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
-from datamarket_gym.data.readers.files import ENDINGS, ending, file_and_member
+from datamarket_gym.data.readers.tables import ENDINGS, ending, file_and_member
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import Progress
@@ -31,7 +31,7 @@ from datamarket_gym.payout.ledger.entries import APPROVED
 from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, run_of
 from datamarket_gym.payout.ledger.store import read_receipt
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.request import (
+from datamarket_gym.payout.run import (
     CONFIG,
     PaidRequest,
     PayRequest,

@@ -27,6 +27,7 @@ from datamarket_gym.payout.explain import (
     covered_lines,
     covered_row_lines,
     match_summary,
+    need_messages,
     not_known,
     other_messages,
     payment_messages,
@@ -34,7 +35,7 @@ from datamarket_gym.payout.explain import (
     submission_messages,
 )
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.report.glossary import explain_reason
+from datamarket_gym.payout.report.record import explain_reason
 from datamarket_gym.payout.statements.page import (
     StatementOptions,
     file_name,
@@ -42,7 +43,6 @@ from datamarket_gym.payout.statements.page import (
     statement_text,
 )
 from datamarket_gym.payout.statements.record import Explanation, explain_payee
-from datamarket_gym.payout.validation_messages import need_messages
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 
 _LONGEST, _SIDE = 1500, 280  # characters of a text, pixels of a picture

@@ -26,7 +26,7 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from datamarket_gym.data.readers.databases import is_query
-from datamarket_gym.data.readers.files import file_and_member
+from datamarket_gym.data.readers.tables import file_and_member
 from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError, require_choice
 from datamarket_gym.evidence.threshold import Threshold
@@ -35,7 +35,7 @@ from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.explorer.files import NamedPlaces, NotThere
 from datamarket_gym.explorer.jobs import Site
-from datamarket_gym.payout.acquisition_prices import acquired_messages
+from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
@@ -52,15 +52,13 @@ from datamarket_gym.payout.manifest import (
 )
 from datamarket_gym.payout.money import LEVEL, Currency, thousands
 from datamarket_gym.payout.report.charts import MOST_SHOWN, DrawnPayment, drawn_payments
-from datamarket_gym.payout.report.glossary import explain_reason
-from datamarket_gym.payout.report.record import evidence_message, period_message
-from datamarket_gym.payout.report.status import NAME as REPORT
-from datamarket_gym.payout.report.status import read_draft
+from datamarket_gym.payout.report.pages import NAME as REPORT
+from datamarket_gym.payout.report.pages import read_draft
+from datamarket_gym.payout.report.record import evidence_message, explain_reason, period_message
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.statements.tables import RunTables
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.statements.record import RunTables
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.registry import Document

@@ -21,26 +21,29 @@ from pydantic import Field
 from datamarket_gym.data.columns import Column, is_list, is_number, is_text, untyped
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.files import ending
-from datamarket_gym.data.readers.tables import Table
+from datamarket_gym.data.readers.tables import Table, ending
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.execution.parallel import compute, computing
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.payout.acquired_units import accepted
+from datamarket_gym.payout.acquired_data import accepted
+from datamarket_gym.payout.input_files import BadRow
 from datamarket_gym.payout.inputs import (
     Inputs,
     content_encoder,
     link_columns,
     matrix_roles,
     submitted_roles,
-    utility_oracle,
 )
-from datamarket_gym.payout.quarantine import BadRow
+from datamarket_gym.payout.run import PayoutJob
 from datamarket_gym.payout.settings import PayoutSpec, checked_spec, faults_of, nested
-from datamarket_gym.payout.stages import PayoutJob, Places
-from datamarket_gym.payout.submission_times import later_than, require_sound, time_warnings
-from datamarket_gym.payout.warning_rules import input_warnings
-from datamarket_gym.payout.warnings import UnresolvedWarning
+from datamarket_gym.payout.stored_inputs import Places
+from datamarket_gym.payout.warnings import (
+    UnresolvedWarning,
+    input_warnings,
+    later_than,
+    require_sound,
+    time_warnings,
+)
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable
 
@@ -389,7 +392,7 @@ def _read_inputs(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | N
         )
         # Units are compared with those of earlier runs by the encoder that is meant.
         inputs = PayoutJob.read(places, spec if order.prior else _quick(spec)).inputs
-        require_learnable(inputs.submission.label, utility_oracle(inputs, spec))
+        require_learnable(inputs.submission.label, inputs.utility_oracle(spec))
         if spec.strict:
             require_sound([*time_warnings(inputs, spec), *_future(inputs, spec)])
     except DataMarketError as error:

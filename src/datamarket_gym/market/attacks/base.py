@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.labels import are_numbers, is_labelled, unlabelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled, unlabelled
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, describe, require_in, require_instance
@@ -45,15 +45,32 @@ AddedUnits = Annotated[float, Range(0, open_low=True), "added units; as a multip
 
 @dataclass(frozen=True, eq=False)
 class Block(Shown):
-    """Units that the attacker submits under its pseudonym number ``pseudonym`` (0: its own name).
+    """Describe units that the attacker submits under one of its names.
 
-    ``rows`` are honest units (any provider's) from which the block derives, one per unit. Where
-    ``features`` or ``label`` are given they replace the originals'. Copies come after originals.
-    ``content`` replaces raw content; new features without it have none, so theirs is left blank.
-    ``embedding`` replaces what similarity compares, in markets that hold it apart from the features;
-    ``time`` is when the units came, where a copy does not simply come last, and ``forged`` is what the attacker
-    writes instead, which a market believes unless it logs what it receives; ``claims_origin`` writes
-    each unit's own id into its column ``source``; ``account`` is the payout account they name.
+    Parameters
+    ----------
+    pseudonym
+        The number of the name; 0: its own.
+    rows
+        Honest units, any provider's, from which the block derives, one per unit.
+    features, label, content
+        What replaces the originals'; new features without content have a blank one.
+    copy
+        Whether the units are copies, which come after their originals.
+    owner
+        Who owns generated content; None: the owner of the original.
+    derived
+        False where content has no source unit but itself.
+    embedding
+        What replaces the originals' in markets that hold embeddings apart from features.
+    time
+        When the units came, where a copy does not simply come last.
+    forged
+        The times that the attacker writes, which a market believes unless it logs what it receives.
+    claims_origin
+        Whether each unit names itself as its source.
+    account
+        The payout account that they name; None: the name's own.
     """
 
     pseudonym: int
@@ -63,17 +80,31 @@ class Block(Shown):
     content: Mapping[str, NDArray[Any]] | None = None
     copy: bool = False
     owner: str | None = None  # who owns generated content; None: the owner of the original
-    derived: bool = True  # False: the content has no source unit but itself
+    derived: bool = True
     embedding: Features | None = None
     time: Values | None = None
     forged: Values | None = None
     claims_origin: bool = False
-    account: str | None = None  # None: the name's own
+    account: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Own(Shown):
-    """The attacker's view: the honest submission, which rows are its own, and a generator."""
+    """Hold the attacker's view: the honest submission, which rows are its own, and a generator.
+
+    Parameters
+    ----------
+    name
+        The attacker.
+    honest
+        The honest submission.
+    owner
+        The owner of each unit.
+    rows
+        The attacker's own.
+    state
+        The market.
+    """
 
     name: str
     honest: Submission

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.market.attacks.base import (
     AddedUnits,

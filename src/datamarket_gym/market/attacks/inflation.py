@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.market.attacks.base import AddedUnits, Attack, Block, Own, squares
 from datamarket_gym.registry import OneOf, Range, register

@@ -29,9 +29,16 @@ from datamarket_gym.market.market import MarketState
 
 @dataclass(frozen=True)
 class MultiAttackerGame(Shown):
-    """Who cheats and how: one provider, or several as a coalition; each by name or number.
+    """Say who attacks and how: one provider, or several as a coalition.
 
-    ``knowledge`` is the share of every other provider's units that it sees.
+    Parameters
+    ----------
+    providers
+        The attackers, each by name or number.
+    attack
+        What they play together.
+    knowledge
+        The share of every other provider's units that they see.
     """
 
     providers: tuple[str | int, ...] | str | int
@@ -67,9 +74,19 @@ def as_owners(honest: SubmittedProfile, coalitions: Sequence[Sequence[str]]) -> 
 
 
 def attacked_by(cheats: Sequence[MultiAttackerGame], state: MarketState) -> SubmittedProfile:
-    """The profile of a market in which these cheat and everybody else is honest.
+    """Make the profile of a market in which some attack and everybody else is honest.
 
-    Its ``attacker`` is the cheat where there is one, and nobody where there are several.
+    Parameters
+    ----------
+    cheats
+        The attackers.
+    state
+        The market.
+
+    Returns
+    -------
+    SubmittedProfile
+        The profile; its ``attacker`` is named where there is one alone.
     """
     listed = sorted(
         ((cheat.members(state), cheat) for cheat in cheats),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import are_numbers, is_labelled
+from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.execution.arrays import Features, directions
 from datamarket_gym.market.attacks.base import Attack, Block, Noise, Own, Victim, groups, nearest
 from datamarket_gym.registry import OneOf, Range, register

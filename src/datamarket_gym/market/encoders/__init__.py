@@ -3,13 +3,11 @@
 from datamarket_gym.market.encoders import base as simple
 from datamarket_gym.market.encoders import minilm, resnet18
 from datamarket_gym.market.encoders.base import ContentError, Encoder
-from datamarket_gym.market.encoders.store import EmbeddingStore, StoredEncoder, stored
+from datamarket_gym.market.encoders.store import stored
 
 __all__ = [
     "ContentError",
-    "EmbeddingStore",
     "Encoder",
-    "StoredEncoder",
     "minilm",
     "resnet18",
     "simple",

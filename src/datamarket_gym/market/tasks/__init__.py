@@ -5,14 +5,13 @@ from datamarket_gym.market.tasks import datasets as domains
 from datamarket_gym.market.tasks import partitions
 from datamarket_gym.market.tasks import synthetic as regression
 from datamarket_gym.market.tasks.base import Dataset, Task, TaskDraw
-from datamarket_gym.market.tasks.synthetic import Synthetic, WithoutLabels
+from datamarket_gym.market.tasks.synthetic import Synthetic
 
 __all__ = [
     "Dataset",
     "Synthetic",
     "Task",
     "TaskDraw",
-    "WithoutLabels",
     "bundled",
     "domains",
     "partitions",

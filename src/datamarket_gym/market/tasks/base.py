@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import is_labelled, label_column, unlabelled, without_labels
+from datamarket_gym.data.inputs import is_labelled, label_column, unlabelled, without_labels
 from datamarket_gym.data.submission import matrix
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import SubmissionError
@@ -22,7 +22,15 @@ from datamarket_gym.registry import Component, Kind, Range
 
 @dataclass(frozen=True, eq=False)
 class TaskDraw(Shown):
-    """One draw of a task: the data, and the row numbers that each provider owns."""
+    """Draw a task once.
+
+    Parameters
+    ----------
+    dataset
+        The data.
+    provider_partition
+        The row numbers that each provider owns.
+    """
 
     dataset: Dataset
     provider_partition: list[NDArray[np.int64]]
@@ -53,6 +61,19 @@ class Dataset(Shown):
 
     ``content`` holds the raw content behind the features, where it is known: columns named after
     its kind ("text" or "image"), embedded by ``encoder``.
+
+    Parameters
+    ----------
+    name
+        What the dataset is called.
+    features, label
+        The training rows.
+    validation_features, validation_label
+        The validation rows.
+    content
+        The raw content behind the features by kind, where it is known.
+    encoder
+        What embedded it.
     """
 
     name: str

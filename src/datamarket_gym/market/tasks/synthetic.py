@@ -39,7 +39,29 @@ _POOL = 4  # rows drawn per row handed out, so that no class runs out under unev
 @register("task", "synthetic")
 @dataclass(frozen=True)
 class Synthetic(Task):
-    """Labelled mixture of Gaussians: providers with a dominant class each, logistic regression."""
+    """Labelled mixture of Gaussians: providers with a dominant class each, logistic regression.
+
+    Parameters
+    ----------
+    n_providers
+        Providers.
+    per_provider
+        Units of each.
+    classes
+        Classes.
+    features
+        Features of a unit.
+    informative
+        Features that depend on the class.
+    class_sep
+        How far classes are apart.
+    flip_y
+        Share of labels that are random.
+    validation
+        Validation rows.
+    partition
+        How units are divided among providers.
+    """
 
     title = "synthetic market"
 

@@ -36,7 +36,7 @@ from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, paid_paye
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
 from datamarket_gym.payout.names import csv_text
-from datamarket_gym.payout.stages import Places
+from datamarket_gym.payout.stored_inputs import Places
 
 FILE = "checks.csv"
 COLUMNS = ("number", "payee", "identity", "unit", "look", "amount", "share", "asked")

@@ -44,14 +44,13 @@ from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import open_image
 from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, Draw, DrawnChecks
-from datamarket_gym.payout.images import image_bytes
+from datamarket_gym.payout.input_files import image_bytes
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
+from datamarket_gym.payout.report.pages import Row, embed_json, read_template, render_page
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.stages import Places
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.what_if import finished_results
 
 FEW = 12  # numbers that are written out; more are drawn

@@ -4,16 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from datamarket_gym.payout.intake.log import Arrivals as Arrivals
     from datamarket_gym.payout.intake.log import enter_batch as enter_batch
     from datamarket_gym.payout.intake.log import read_arrivals as read_arrivals
     from datamarket_gym.payout.intake.log import unit_digests as unit_digests
-    from datamarket_gym.payout.intake.receipts import IntakeReceipt as IntakeReceipt
 
 
 _EXPORTS = {
-    "Arrivals": "log",
-    "IntakeReceipt": "receipts",
     "read_arrivals": "log",
     "enter_batch": "log",
     "unit_digests": "log",

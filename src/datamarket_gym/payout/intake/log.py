@@ -30,14 +30,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.labels import unlabelled
+from datamarket_gym.data.inputs import unlabelled
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.files import file_and_member
-from datamarket_gym.data.readers.tables import Table, rows_read
+from datamarket_gym.data.readers.tables import Table, file_and_member, rows_read
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import SubmissionError, UnknownNameError
 from datamarket_gym.execution.arrays import Features, LowPrecisionRows
-from datamarket_gym.payout.images import Skipped, image_bytes, image_tree
+from datamarket_gym.payout.input_files import Skipped, image_bytes, image_tree
 from datamarket_gym.payout.ledger.entries import ContentKind, LedgerEntry, LedgerError, ReceivedBatches
 from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.manifest import Check
@@ -63,7 +62,22 @@ def content_kind(columns: Columns) -> ContentKind:
 def unit_digests(
     what: ContentKind, label: NDArray[Any], payload: Sequence[str] | Sequence[bytes] | Features
 ) -> list[bytes]:
-    """The digest of each unit: one label and one text, file of an image, or row of features each."""
+    """Compute the digest of each unit.
+
+    Parameters
+    ----------
+    what
+        Whether the content is text, images or features.
+    label
+        The labels.
+    payload
+        One text, file of an image, or row of features for each unit.
+
+    Returns
+    -------
+    list[bytes]
+        The digests.
+    """
     if len(label) != len(payload):
         raise SubmissionError(f"{len(payload):,} units and {len(label):,} labels; give each unit one")
     tag = f"datamarket unit 1 {what}\n".encode()

@@ -29,7 +29,7 @@ from datamarket_gym.payout.ledger.transactions import decide, known_payees
 from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.operator_evidence import Override
 
 _LONGEST = 4000  # characters of a text
 

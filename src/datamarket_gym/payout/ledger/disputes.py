@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from datamarket_gym.display import counted, listed
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.warnings import UnresolvedWarning
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from datamarket_gym.payout.ledger.store import (
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.report.status import update_report
+from datamarket_gym.payout.report.pages import update_report
 
 _OLD = "ledger.sqlite"  # of runs made before there was a ledger
 

@@ -31,7 +31,7 @@ from datamarket_gym.payout.ledger.transactions import batch_of, confirm_on, orde
 from datamarket_gym.payout.manifest import read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.warnings import UnresolvedWarning, require_answered
 
 _MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: told; all but a few

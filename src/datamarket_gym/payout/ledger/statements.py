@@ -29,7 +29,7 @@ from datamarket_gym.payout.ledger.entries import APPROVED, RECEIVED, LedgerEntry
 from datamarket_gym.payout.ledger.transactions import require_payee
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
-from datamarket_gym.payout.report.html import Row, render_page
+from datamarket_gym.payout.report.pages import Row, render_page
 
 _SAID = ("detail", "title", "why", "reference", "beacon", "manifest", "outcomes")
 
@@ -230,7 +230,22 @@ def account_statement(
     since: datetime.date | None = None,
     until: datetime.date | None = None,
 ) -> AccountStatement:
-    """The statement of a payee over the days from ``since`` to ``until``, both included; of all days if left out."""
+    """Make the statement of a payee.
+
+    Parameters
+    ----------
+    accounts
+        The balances and transactions of the ledger.
+    payee
+        The payee.
+    since, until
+        The first and the last day; all days if left out.
+
+    Returns
+    -------
+    AccountStatement
+        The statement.
+    """
     if since is not None and until is not None and since > until:
         raise ParameterError("from", str(since), f"it is later than --to {until}; swap them")
     require_payee(accounts, payee)
@@ -468,7 +483,18 @@ class AccountPage:
 
 
 def statement_html(statement: AccountStatement) -> str:
-    """The statement as a page."""
+    """Write a statement as a page.
+
+    Parameters
+    ----------
+    statement
+        The statement.
+
+    Returns
+    -------
+    str
+        The page.
+    """
     return render_page("account.html.j2", "account.css", page=account_page(statement))
 
 
@@ -590,7 +616,18 @@ _AMOUNTS = COLUMNS[COLUMNS.index("amount") :]
 
 
 def statement_csv(statement: AccountStatement) -> str:
-    """The statement as CSV; what each row is stands in its first column."""
+    """Write a statement as CSV; its first column says what each row is.
+
+    Parameters
+    ----------
+    statement
+        The statement.
+
+    Returns
+    -------
+    str
+        The text.
+    """
     rows = [{**row, "payee": statement.payee} for row in _rows(statement)]
     return csv_text(COLUMNS, [[row.get(name, "") for name in COLUMNS] for row in rows], _AMOUNTS)
 

@@ -626,7 +626,20 @@ class Ledger(Shown):
 
 
 def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
-    """A ledger by its path or address (``postgresql://...``); made where it is not there yet and ``new`` says so."""
+    """Open a ledger.
+
+    Parameters
+    ----------
+    where
+        Its path or address (``postgresql://...``).
+    new
+        Whether it is made where it is not there yet.
+
+    Returns
+    -------
+    Ledger
+        The ledger.
+    """
     text = str(where)
     if is_address(text):
         ledger = _of_server(text)

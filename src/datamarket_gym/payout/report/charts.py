@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.analysis.redteam import AuditReport, Trial
+from datamarket_gym.analysis.redteam import AuditReport
+from datamarket_gym.analysis.redteam.attack_grid import family
+from datamarket_gym.analysis.redteam.findings import Trial
 from datamarket_gym.evidence.threshold import LIMIT
-from datamarket_gym.payout.money import (
-    LEVEL,
-    Currency,
-)
+from datamarket_gym.payout.money import LEVEL, Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.report.glossary import attack_title
-from datamarket_gym.payout.results import Results
-from datamarket_gym.payout.threshold import DrawnThreshold
+from datamarket_gym.payout.results import DrawnThreshold, Results
 from datamarket_gym.payout.validation_coverage import Needs
-from datamarket_gym.utilities.coverage_report import WELL
+from datamarket_gym.registry import components, describe
+from datamarket_gym.utilities.coverage import WELL
 
 MOST_SHOWN = 30
 """Payments in the chart; the page says so where there are more."""
@@ -210,6 +208,12 @@ def _attack(trial: Trial) -> str:
     """Name the attack of a bar; of one that forges times, also the clock."""
     clock = {"believed": ", believed", "logged": ", with a log"}.get(trial.clock, "")
     return f"{attack_title(trial.attack)}{clock}"
+
+
+def attack_title(written: str) -> str:
+    """Return what tables and charts call an attack."""
+    name = family(written)
+    return describe("attack", name).title if name in components("attack") else name
 
 
 def _density(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:

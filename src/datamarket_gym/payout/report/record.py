@@ -1,50 +1,65 @@
-"""The record that a report shows: plain values of a run, from which the template ``payout.html.j2`` makes sentences.
+"""The report of a run: the values that the template ``payout.html.j2`` makes sentences of, and its glossary.
 
-Validation rows go by their number: what is in them is secret, and stays in the operator's file.
+Validation rows are shown by their number: their content is secret, and stays in the operator's file. The terms that a
+page uses are links to their explanation at its end. Components explain themselves (`registry.describe`); all other
+terms are in ``templates/glossary.toml``.
 """
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup, escape
 
-from datamarket_gym.analysis.redteam import AuditReport, Finding
+from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
-from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Loss, Trial, assuming
-from datamarket_gym.data.labels import are_numbers
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
+from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.evidence import Threshold
-from datamarket_gym.evidence.threshold import ALLOWED, LIMIT
+from datamarket_gym.evidence.threshold import ALLOWED, LIMIT, Threshold
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.payout.acquisition_prices import price_messages, priced_given
+from datamarket_gym.payout.acquired_data import price_messages, priced_given
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import NEEDS
 from datamarket_gym.payout.money import LEVEL
-from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.outputs import clusters_to_show, leaked_units, payment_table
+from datamarket_gym.payout.names import drawn_under, visible
 from datamarket_gym.payout.report.charts import (
     MOST_SHOWN,
+    attack_title,
     needs_chart,
     payment_chart,
     red_team_chart,
     threshold_chart,
 )
-from datamarket_gym.payout.report.glossary import PageGlossary, attack_parameters, attack_title
-from datamarket_gym.payout.report.html import Row, embed_json, read_template, render_page
-from datamarket_gym.payout.required_checks import required_checks_message
-from datamarket_gym.payout.results import Results, has_balances
+from datamarket_gym.payout.report.pages import Row, embed_json, read_template, render_page
+from datamarket_gym.payout.results import (
+    Results,
+    clusters_to_show,
+    drawn_clusters,
+    has_balances,
+    leaked_units,
+    payment_table,
+)
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.payout.statements.record import drawn_clusters, drawn_under, source_counts
-from datamarket_gym.payout.submission_times import time_messages
 from datamarket_gym.payout.validation_coverage import Needs
-from datamarket_gym.payout.warning_rules import chains_of, named_unit
-from datamarket_gym.payout.warnings import UnresolvedWarning
+from datamarket_gym.payout.warnings import (
+    UnresolvedWarning,
+    chains_of,
+    named_unit,
+    required_checks_message,
+    time_messages,
+)
+from datamarket_gym.registry import components, describe, parameters_of
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
 
@@ -143,7 +158,7 @@ def report_record(
         "mechanism": results.mechanism,
         "method": results.payments.scores.method,
         "coverage": results.settled,
-        "sources": source_counts(results) if spec.columns.trusted_source else None,
+        "sources": _count_sources(results) if spec.columns.trusted_source else None,
         "charts": charts,
     }
 
@@ -252,6 +267,12 @@ def _chains(results: Results) -> list[Row]:
         }
         for chain in chains_of(results)[:_MOST_CHAINS]
     ]
+
+
+def _count_sources(results: Results) -> tuple[int, int]:
+    """Return how many units descend from the source that they name, of how many that name one."""
+    reasons = results.payments.clustering.edges.reason
+    return int((reasons == "trusted source").sum()), results.inputs.derived
 
 
 def _needs(needs: Needs, results: Results) -> Row | None:
@@ -385,3 +406,131 @@ def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
         "unmatched": loss.untied,
         "spared_by": loss.spared_by or [],
     }
+
+
+_KINDS = ("semivalue", "learner", "similarity", "mechanism", "evidence")
+_PATTERNS = {
+    "shapley": "shapley values?", "knn": r"k-NN|5-NN|knn(?:@\d+)?", "cosine": "cosine(?: similarity)?",
+    "recommended": r"recommended(?:/v\d+)?", "scores": "scores(?=: scores, summed)",
+    **{name: name for name in ("banzhaf", "beta", "loo", "coverage", "logistic", "ridge", "standardised")},
+}  # fmt: skip
+"""How sentences spell components whose names are plain words."""
+_PARAMETER = re.compile(r"(\w+)=")
+
+
+@dataclass(frozen=True)
+class GlossaryTerm:
+    """A term of the report's glossary and its explanation."""
+
+    key: str
+    title: str
+    text: str
+    pattern: str = ""  # how sentences spell it; empty: only the template links it
+    code: str = ""  # what files and commands call it
+
+    @property
+    def anchor(self) -> str:
+        """The place of the explanation on the page."""
+        return "g-" + re.sub(r"[^a-z0-9]+", "-", self.key.lower())
+
+
+def all_terms() -> dict[str, GlossaryTerm]:
+    """List every term that a page can use, by key."""
+    terms: dict[str, GlossaryTerm] = {}
+    for group, words in tomllib.loads(read_template("glossary.toml")).items():
+        for name, word in words.items():
+            key = name if group == "word" else f"{group}-{name}"
+            code = name if group in ("reason", "claim", "condition") and name != word["title"] else ""
+            pattern = name if group == "condition" and "_" in name else word.get("pattern", "")
+            terms[key] = GlossaryTerm(key, word["title"], word["text"], pattern, code)
+    for kind in ("attack", *_KINDS):
+        prefix = "attack" if kind == "attack" else "component"
+        for name in components(kind):
+            it, key = describe(kind, name), f"{prefix}-{name}"
+            text = it.summary or "Registered by the operator."
+            code = "" if name == it.title else name
+            terms.setdefault(key, GlossaryTerm(key, it.title, text, _pattern(name), code))
+    return terms
+
+
+def _pattern(name: str) -> str:
+    """Return how sentences spell a component; one plain word is taken for its name only with a parameter."""
+    if name in _PATTERNS:
+        return _PATTERNS[name]
+    parameter = r"(?:@[\w.]+)?" if "_" in name or name == "lineage" else r"@[\w.]+"
+    return re.escape(name) + parameter
+
+
+def attack_parameters(written: str) -> list[tuple[str, str]]:
+    """Return the parameters that a written attack sets, each with what it means."""
+    name = family(written)
+    known = parameters_of(components("attack")[name]) if name in components("attack") else ()
+    names = _PARAMETER.findall(written.partition("(")[2])
+    if "@" in written.partition("(")[0] and known:
+        names.append(known[0].name)
+    return [(p.name, "; ".join(filter(None, [p.title, p.help]))) for p in known if p.name in names]
+
+
+def explain_reason(code: str) -> tuple[str, str]:
+    """Return the title of a reason why two are matched, and what it means; an operator's own words as they are."""
+    terms, name = _cached_terms(), code.partition("@")[0]
+    for key in (f"reason-{code}", f"component-{name}"):
+        if key in terms:
+            return terms[key].title, terms[key].text
+    return code, ""
+
+
+@lru_cache
+def _cached_terms() -> dict[str, GlossaryTerm]:
+    return all_terms()
+
+
+class PageGlossary:
+    """The terms that one page uses, noted while its template is filled."""
+
+    def __init__(self) -> None:
+        self._terms, self._used = all_terms(), dict[str, GlossaryTerm]()
+        spelled = [term for term in self._terms.values() if term.pattern]
+        spelled.sort(key=lambda term: (-len(term.pattern), term.key))
+        self._keys = {f"t{i}": term.key for i, term in enumerate(spelled)}
+        patterns = "|".join(f"(?P<t{i}>{term.pattern})" for i, term in enumerate(spelled))
+        self._pattern = re.compile(rf"(?<![\w-])(?:{patterns})(?![\w-])", re.IGNORECASE)
+
+    def mark(self, text: str) -> Markup:
+        """Escape a text and link the first mention of each term in it."""
+        out, end, linked = Markup(""), 0, set[str]()
+        for match in self._pattern.finditer(text):
+            key = self._keys[str(match.lastgroup)]
+            if key not in linked:
+                linked.add(key)
+                out += escape(text[end : match.start()]) + self.term(key, match.group())
+                end = match.end()
+        return out + escape(text[end:])
+
+    def term(self, key: str, shown: str | None = None) -> Markup:
+        """Link a term, under its title or other words."""
+        term = self._used[key] = self._terms[key]
+        return Markup('<a class="term" href="#{}">{}</a>').format(term.anchor, shown or term.title)
+
+    def attack(self, written: str) -> Markup:
+        """Link an attack by its plain name."""
+        key = f"attack-{family(written)}"
+        return self.term(key) if key in self._terms else escape(attack_title(written))
+
+    def reason(self, text: str) -> Markup:
+        """Link why two are matched; a reason in the operator's own words stands as it is."""
+        for key in (f"reason-{text}", f"component-{text}"):
+            if key in self._terms:
+                return self.term(key)
+        if text.startswith("supplied by "):
+            return self.term("reason-supplied", visible(text))
+        return escape(visible(text))
+
+    def reasons(self, text: str) -> Markup:
+        """Link several reasons, separated by commas."""
+        return Markup(", ").join(self.reason(each) for each in text.split(", "))
+
+    @property
+    def entries(self) -> list[GlossaryTerm]:
+        """The terms that were used, by title."""
+        return sorted(self._used.values(), key=lambda term: (term.title.lower(), term.key))

@@ -31,9 +31,8 @@ from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecor
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
-from datamarket_gym.payout.report.html import render_page
-from datamarket_gym.payout.statements.record import EXAMPLES, Explanation, explain_payee
-from datamarket_gym.payout.statements.tables import RunTables
+from datamarket_gym.payout.report.pages import render_page
+from datamarket_gym.payout.statements.record import EXAMPLES, Explanation, RunTables, explain_payee
 
 INDEX = "index.csv"
 _COLUMNS = ("payee", "file", "amount", "currency")

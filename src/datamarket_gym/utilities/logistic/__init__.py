@@ -12,18 +12,9 @@ kernels (`coalition`, `kernels`, `kernel_proof`). The latter two climb from size
 
 from __future__ import annotations
 
-from datamarket_gym.utilities.logistic.classifier import (
-    Logistic,
-    LogisticScorer,
-    SolverReport,
-    StackedLogisticScorer,
-    TorchLogisticScorer,
-)
+from datamarket_gym.utilities.logistic.classifier import Logistic, LogisticScorer
 
 __all__ = [
     "Logistic",
     "LogisticScorer",
-    "SolverReport",
-    "StackedLogisticScorer",
-    "TorchLogisticScorer",
 ]

@@ -110,7 +110,23 @@ class SolverReport(Shown):
 
 
 class LogisticScorer(Scorer):
-    """Answers coalitions on the CPU; `report` counts what it took."""
+    """Answer coalitions on the CPU; `report` counts what it took.
+
+    Parameters
+    ----------
+    rows
+        The training rows.
+    validation
+        The validation rows.
+    C
+        The inverse of the regularisation strength.
+    jobs
+        Cores that are used; 0: all.
+    backend
+        The engine: ``compiled``, ``wide``, ``batched``, ``exact``, or ``auto``.
+    games
+        How many games like this one are to be played, by which the engine is chosen.
+    """
 
     def __init__(
         self,
@@ -271,7 +287,19 @@ def _empty(device: str) -> Any:
 @register("learner", "logistic")
 @dataclass(frozen=True)
 class Logistic(UtilityFunction):
-    """Classify by logistic regression, trained on every coalition until it converges."""
+    """Classify by logistic regression, trained on every coalition until it converges.
+
+    Parameters
+    ----------
+    C
+        The inverse of the regularisation strength.
+    device
+        ``cpu``, ``cuda`` or ``auto``.
+    jobs
+        Cores that are used; 0: all.
+    games
+        How many games like this one are to be played, by which the engine is chosen.
+    """
 
     title = "logistic regression"
 

@@ -1,28 +1,143 @@
-"""Images in folders: which are read, and which files are not, each with what to do about it.
+"""Quarantine: bad rows of the submissions, set aside and listed, so that one of them does not stop a payday.
+
+A row is bad if it has no identity, label, time or content, if its numbers are missing, not finite or not as many as
+those of most rows, if its image cannot be read, if it shares its id with another row (then all that share it are:
+which of them is meant, nobody can say), or if times are from an intake log that does not have it. Validation and
+reference rows are never set aside: they are the operator's own, and a bad one is an error. So is a file of which more
+than half is bad: it is then the file that is wrong, or a flag.
+
+Images in folders: which are read, and which files are not, each with what to do about it.
 
 Nobody who handed something in is passed over in silence: a photograph in a format that is not read, or one that lies in
 the wrong folder, is listed, and so is an image that no row of the table names.
+
+Scores from elsewhere in a payday: the file of ``--scores``, by the names of units and validation rows.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import Faults
-from datamarket_gym.data.labels import NO_LABEL, is_labelled
+from datamarket_gym.data.inputs import NO_LABEL, is_labelled
+from datamarket_gym.data.readers.tables import Table, file_and_member
 from datamarket_gym.display import listed
-from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.market.datasets import IMAGES
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import Encoder
+from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
+from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
+from datamarket_gym.utilities.imported_scores import ImportedScores, ScoreTable
+from datamarket_gym.utilities.score_files import Names, read_scores
+
+if TYPE_CHECKING:
+    from datamarket_gym.data.columns import Column, Faults
+    from datamarket_gym.payout.inputs import Rows, SubmittedRows
+
+
+FILE = "quarantine.csv"
+COLUMNS = ("row", "unit", "identity", "wrong")
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that was set aside: its number in the file (from 0, a header not counted), its names if it has any."""
+
+    row: int
+    unit: str
+    identity: str
+    wrong: str
+
+
+def note_columns(faults: Faults, roles: dict[str, Column]) -> None:
+    """Note rows without a name, a label, a time or content, with names that no file can hold, with shared ids."""
+    for role, column in roles.items():
+        if role == "time":
+            for row, wrong in column.bad_times().items():
+                faults.note([row], f"{column.name}: {wrong}")
+            continue
+        for row in column.missing().nonzero()[0].tolist():
+            faults.note([row], f"{column.name} is missing")
+        if role in ("id", "identity"):
+            names = column.optional()
+            for row, name in enumerate(names):
+                if name is not None and (bad := unwritable(name)):
+                    faults.note([row], f"{column.name} holds {bad}")
+            if role == "id":
+                _note_shared(faults, names)
+
+
+def _note_shared(faults: Faults, ids: Sequence[str | None]) -> None:
+    """Note all rows that share an id with another."""
+    count = Counter(name for name in ids if name is not None)
+    for row, name in enumerate(ids):
+        if name is not None and count[name] > 1:
+            faults.note([row], f"the id is that of {count[name]} rows")
+
+
+def split_rows(
+    faults: Faults, ids: Sequence[str | None], identities: Sequence[str | None], what: str
+) -> tuple[Codes, tuple[BadRow, ...]]:
+    """Return the rows to go on with, and those that are set aside; refuse where more than half are bad."""
+    bad = tuple(
+        BadRow(row, ids[row] or "", identities[row] or "", "; ".join(dict.fromkeys(wrong)))
+        for row, wrong in sorted(faults.rows.items())
+    )
+    _require_half(bad, len(ids), what)
+    return faults.good(len(ids)), bad
+
+
+def add_bad_rows(
+    bad: tuple[BadRow, ...],
+    wrong: dict[int, str],
+    rows: Codes,
+    ids: Sequence[str],
+    identities: Sequence[str],
+    what: str,
+) -> tuple[Codes, tuple[BadRow, ...]]:
+    """Set more of the remaining rows aside; return the places to go on with, and all rows that are set aside."""
+    more = [BadRow(int(rows[i]), ids[i], identities[i], why) for i, why in wrong.items()]
+    every = tuple(sorted([*bad, *more], key=lambda each: each.row))
+    _require_half(every, len(rows) + len(bad), what)
+    return np.array([i for i in range(len(rows)) if i not in wrong], dtype=np.int64), every
+
+
+def _require_half(bad: tuple[BadRow, ...], rows: int, what: str) -> None:
+    """Refuse a file of which more than half is bad."""
+    if 2 * len(bad) > rows:
+        raise SubmissionError(
+            f"{len(bad):,} of {rows:,} rows of {what} are bad, more than half, so none is set aside; look at the "
+            f"file and at the columns that are named. The first is row {bad[0].row}: {visible(bad[0].wrong, 200)}"
+        )
+
+
+def quarantine_csv(rows: Sequence[BadRow]) -> str:
+    """The list that lies in the run's folder."""
+    return csv_text(COLUMNS, [(r.row, r.unit, r.identity, r.wrong) for r in rows])
+
+
+def read_quarantine(path: Path) -> list[BadRow]:
+    """The list of a finished run."""
+    with path.open(encoding="utf-8", newline="") as file:
+        csv.field_size_limit(1 << 24)
+        return [
+            BadRow(int(row["row"]), *(from_csv(row[name]) for name in COLUMNS[1:]))
+            for row in csv.DictReader(file)
+        ]
+
 
 UNREAD = (
     ".heic", ".heif", ".hif", ".avif", ".jxl", ".jp2", ".j2k", ".jfif", ".jpe", ".svg", ".psd", ".pdf", ".raw", ".dng",
@@ -208,3 +323,88 @@ def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
     """Hash lines, and the names of files that were not read."""
     skips = (f"skipped {name}: {why}" for name, why in skipped)
     return hashlib.sha256("\n".join([*lines, *skips]).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The scores of a run, and the units that have none: these earn nothing."""
+
+    table: ScoreTable
+    unscored: tuple[str, ...]
+
+    @property
+    def learner(self) -> UtilityFunction:
+        """What the run is paid by."""
+        return ImportedScores(self.table)
+
+
+def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
+    """Where the scores are: as fetched, or as the settings say; refused where only one of utility and file is given."""
+    file = fetched if fetched is not None or spec.files.scores is None else Path(spec.files.scores)
+    asked = isinstance(LEARNERS.create(spec.learner), ImportedScores)
+    if asked and file is None:
+        raise ParameterError(
+            "utility",
+            spec.learner,
+            "it is paid by scores that another tool has computed: give their file with --scores (docs/scores.md)",
+        )
+    if file is not None and not asked:
+        raise ParameterError(
+            "scores",
+            str(file),
+            f"the run is paid by {spec.learner}: add --utility scores, or leave it out",
+        )
+    if file is not None and not file_and_member(str(file))[0].is_file():
+        raise ParameterError(
+            "scores",
+            str(file),
+            "there is no such file; check the path, or put the file back: a run is worked out again from its scores",
+        )
+    return file
+
+
+def read_scored(
+    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: SubmittedRows, held: Rows
+) -> Scored:
+    """Read the scores; rows that were set aside at the door may have some, which count for nothing.
+
+    ``rows`` and ``held`` are with the labels that count.
+    """
+    bad = {row.row: row.unit for row in rows.bad}
+    count = len(rows.ids) + len(bad)
+    kept = np.array([row for row in range(count) if row not in bad], dtype=np.int64)
+    units: Names = count
+    if submissions.is_dir() or _id_column(submissions, spec) is not None:
+        names = np.empty(count, dtype=object)
+        names[kept] = rows.ids
+        here = set(rows.ids)
+        for (
+            row,
+            unit,
+        ) in bad.items():  # several that share a name were set aside: it then means one of them
+            names[row] = "" if unit in here else unit
+            here.add(unit)
+        units = names.tolist()
+    found = read_scores(file, units, _held_names(validation, spec, len(held.features))).of(kept)
+    label = rows.label if is_labelled(rows.label) else None
+    unscored = found.unscored(rows.features, label)
+    return Scored(
+        found.table(rows.features, label, held.features),
+        tuple(rows.ids[i] for i in unscored),
+    )
+
+
+def _id_column(table: Path, spec: PayoutSpec) -> str | None:
+    name = spec.columns.id or "id"
+    return name if name in Table.open(table).names else None
+
+
+def _held_names(validation: Path, spec: PayoutSpec, count: int) -> Names:
+    """The ids of the validation rows, where their table has them; images of a folder go by their names."""
+    if validation.is_dir():
+        return list(image_tree(validation, identities=False).names)
+    column = _id_column(validation, spec)
+    if column is None:
+        return count
+    single, _ = Table.open(validation).read([column])
+    return single[column].named()

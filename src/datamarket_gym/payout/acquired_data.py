@@ -1,4 +1,23 @@
-"""Which earlier runs a run is priced given: ``pay --prior JUNE/ --prior MAY/``.
+"""What a run keeps for later periods (``RUN/records/bought.npz``): the units that it has bought, and whose they are.
+
+All units that played are in it, and whose each is: the earliest of its tree owns the tree, so that a copy of a copy is
+tied to the right owner later. The unit that stands for its tree is marked (``stands``): these are what a later period
+finds there already.
+
+Units that were set aside as validation rows are in it, too, each by itself, under whoever submitted it: they stand for
+nothing, but a changed copy of one would be worth more than any other unit, and must be known.
+
+Not bought, and so not in it: units that could not be used, that a check found to be false, that an earlier run had
+bought; and trees that nobody is paid for, because whoever owns them failed a check or was too small to be checked
+(these may be handed in again). A unit that is worth nothing is bought all the same.
+
+Numbers are kept in the shortest kind that holds them without loss. Names lie end to end as UTF-8, so that one long name
+does not make all of them as long.
+
+How near its units come to the validation rows is kept, too (``answers``): a later period with the same validation rows
+need not compare these with all units again.
+
+Which earlier runs a run is priced given: ``pay --prior JUNE/ --prior MAY/``.
 
 Each must be approved, as its ledger has it, and as it was left. They are taken from the oldest to the newest, in
 whatever order they are named. A run that was itself priced given others is named with these: else what was stolen
@@ -15,33 +34,206 @@ Overrides of what was bought before: a unit of an earlier run is named ``RUN:UNI
 A split that names a unit and the earlier one that it was taken for says that it is another. A split that names the unit
 alone unties it from units of its own run and from no earlier one: a decision about one period, which stands for all
 later ones, must not let the same unit be sold again. A join with an earlier unit says that it is that one.
+
+From a run's results to the file of what it has bought.
+
+What a period adds, at the price of what was bought before: a hint for how much money it should divide.
+
+Earlier runs divided so much for U(P), counted from U of no units, both on this run's validation rows; the new units add
+v(all). At the same price they are worth amount x v(all) / U(P). Where every period divides the same amount whatever it
+adds, units are dearer later, and whoever waits with them is paid more.
+
+What is said on screens of the earlier runs that a run is priced given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+import struct
+import zipfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from datamarket_gym.data.acquired import AcquiredData
-from datamarket_gym.data.labels import is_labelled, unlabelled
-from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.data.inputs import Text, is_labelled, unlabelled
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import AcquiredMatches
-from datamarket_gym.execution.arrays import Codes, Features, LowPrecisionRows, Values
+from datamarket_gym.evidence.threshold import highest_for_later
+from datamarket_gym.execution.arrays import (
+    Codes,
+    Features,
+    LowPrecisionRows,
+    Values,
+    distinct_pairs,
+    in_blocks,
+)
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.payout.acquisitions import AcquiredFile
+from datamarket_gym.execution.runs import write_record
+from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, describe_state
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called, visible
-from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.operator_evidence import Override
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.results import Results
+
+
+_LOCAL_HEAD, _NAME_AT = (
+    30,
+    26,
+)  # of a member of a zip file: its fixed part, and where lengths of names stand
+_KINDS = (np.float16, np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptNames:
+    """Names end to end, and where each ends."""
+
+    text: NDArray[np.uint8]
+    ends: Codes
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> KeptNames:
+        """Names in their order."""
+        parts = [name.encode() for name in names]
+        return cls(
+            np.frombuffer(b"".join(parts), dtype=np.uint8),
+            np.cumsum([len(part) for part in parts], dtype=np.int64),
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        text, start = self.text.tobytes(), 0
+        for end in self.ends.tolist():
+            yield text[start:end].decode()
+            start = end
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+@dataclass(frozen=True, eq=False)
+class RunUnits:
+    """Units of a run in rows.
+
+    ``people`` are the names that ``submitter`` and ``owner`` count. ``root`` is the row of the unit that stands for the
+    tree.
+    """
+
+    features: Features
+    embedding: Features | None
+    labels: NDArray[Any]  # the different ones
+    label: Codes  # which of them
+    unit: KeptNames
+    people: KeptNames
+    submitter: Codes
+    owner: Codes
+    root: Codes
+    stands: Codes  # rows
+    time: Values | None
+    columns: KeptNames  # that the features came from, where they are several
+    encoder: str  # that made the features of texts or images; blank where they were submitted
+    asked: KeptNames  # digests of what later periods may ask of the units (`PriorArt.highest`)
+    answers: Values  # one after the other
+    answered: Codes  # where each ends
+
+
+def shortest(matrix: Features) -> Features:
+    """The same numbers in the shortest kind that holds all of them without loss."""
+    for kind in _KINDS:
+        with np.errstate(over="ignore"):
+            if all(
+                block.dtype.itemsize <= np.dtype(kind).itemsize
+                or np.array_equal(block, block.astype(kind))
+                for _, block in in_blocks(matrix)
+            ):
+                return np.asarray(matrix, dtype=kind)
+    return np.asarray(matrix)
+
+
+class AcquiredFile:
+    """A file of bought units that is read member by member: what is large goes where it is wanted, without a copy."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a member, by its head alone; None where the file has none of this name."""
+        with self._opened() as file:
+            if f"{name}.npy" not in file.namelist():
+                return None
+            with file.open(f"{name}.npy") as member:
+                return _head(member)[0]
+
+    def array(self, name: str) -> NDArray[Any]:
+        """A small member."""
+        with self._opened() as file, file.open(f"{name}.npy") as member:
+            return np.lib.format.read_array(member, allow_pickle=False)
+
+    def names(self, name: str) -> KeptNames:
+        """Names that lie end to end."""
+        return KeptNames(self.array(f"{name}.text"), self.array(f"{name}.ends"))
+
+    def highest(self) -> dict[str, Values]:
+        """What is known of the units, by a digest of what was asked; nothing, of a run of an older version."""
+        if self.shape("answers") is None:
+            return {}
+        parts = np.split(self.array("answers"), self.array("answered"))[:-1]
+        return dict(zip(self.names("asked"), parts, strict=True))
+
+    def matrix(self, name: str) -> NDArray[Any]:
+        """A matrix where it lies in the file: what is read of it is read then."""
+        with self._opened() as file:
+            info = file.getinfo(f"{name}.npy")
+            if info.compress_type != zipfile.ZIP_STORED:
+                return self.array(name)
+            with file.open(info) as member:
+                shape, kind = _head(member)
+                head = member.tell()
+        with self.path.open("rb") as raw:
+            raw.seek(info.header_offset + _NAME_AT)
+            name_length, extra_length = struct.unpack("<HH", raw.read(4))
+        start = info.header_offset + _LOCAL_HEAD + name_length + extra_length + head
+        if start + kind.itemsize * math.prod(shape) > self.path.stat().st_size:
+            raise self._damaged(f"{name!r} ends early")
+        return (
+            np.memmap(self.path, kind, "r", start, shape) if math.prod(shape) else np.empty(shape, kind)
+        )
+
+    def _opened(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self.path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise self._damaged(str(error)) from error
+
+    def _damaged(self, why: str) -> DataMarketError:
+        return DataMarketError(
+            f"{str(self.path)!r} cannot be read as the units that a run has bought ({why}); restore it from a copy"
+        )
+
+
+def _head(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and kind of an array, by the head of its member."""
+    version = np.lib.format.read_magic(member)
+    read = (
+        np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, kind = read(member)
+    if fortran and len(shape) > 1:
+        raise ValueError("it is laid out by columns")
+    return shape, kind
+
 
 ROLE = "prior"
 _SHORT = 16  # characters of a run's id
@@ -502,3 +694,165 @@ def _require_free(
             f"an override splits {unit!r}, which was taken for a unit that was bought before; if it is another, name "
             f"both: units = [{unit!r}, {tied!r}]"
         )
+
+
+def write_acquired(results: Results, unpaid: Collection[str], folder: Path) -> None:
+    """Keep what a run has bought, for later periods; the ``unpaid`` have sold nothing."""
+    write_record(folder / BOUGHT, acquired_units(results, unpaid))
+
+
+def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
+    """The units of a run that somebody is paid for, then those that were set aside as validation rows."""
+    inputs, submission, label = (
+        results.inputs,
+        results.inputs.submission,
+        results.payments.clustering.label,
+    )
+    sold, whose, names = _owners(results, unpaid)
+    rows = np.flatnonzero(sold[label])
+    place = np.full(len(label), -1)
+    place[rows] = np.arange(len(rows))
+    stands = place[np.sort(results.payments.canonical.unit)]
+    ids = [inputs.ids[i] for i in rows]
+    submitters, owners = inputs.owner[rows], whose[label[rows]]
+    root = place[_roots(results)[label[rows]]]
+    leaks, kept = results.leaks, _taken(submission, rows)
+    if leaks.units is not None:
+        kept = Submission.concat([kept, leaks.units])
+        ids += leaks.id.tolist()
+        code = {name: i for i, name in enumerate(names)}
+        theirs = np.array([code[name] for name in leaks.identity.tolist()], dtype=np.int64)
+        submitters, owners = np.concatenate([submitters, theirs]), np.concatenate([owners, theirs])
+        root = np.concatenate([root, np.arange(len(rows), len(kept))])
+    people, number = _people(names, np.union1d(submitters, owners))
+    labels, which = np.unique(kept.label, return_inverse=True)
+    stands = stands[stands >= 0]
+    checked = results.spec.leak_check != "off"  # then those that are validation rows were set aside
+    highest = highest_for_later(
+        kept,
+        stands,
+        results.utility
+        if inputs.prior is None
+        else replace(inputs, prior=None).utility_oracle(results.spec),
+        len(rows) if checked else 0,
+        results.asked if checked and len(rows) == len(submission) else None,
+    )
+    return RunUnits(
+        features=shortest(kept.features),
+        embedding=None if kept.embedding is None else shortest(kept.embedding),
+        labels=labels,
+        label=which.astype(np.int64),
+        unit=KeptNames.of(ids),
+        people=KeptNames.of(people),
+        submitter=number[submitters],
+        owner=number[owners],
+        root=root,
+        stands=stands,
+        time=kept.time,
+        columns=KeptNames.of(inputs.columns if len(inputs.columns) > 1 else ()),
+        encoder=inputs.encoder,
+        asked=KeptNames.of(highest),
+        answers=np.concatenate([np.empty(0), *highest.values()]),
+        answered=np.cumsum([len(found) for found in highest.values()], dtype=np.int64),
+    )
+
+
+def _owners(results: Results, unpaid: Collection[str]) -> tuple[np.ndarray, Codes, list[str]]:
+    """Of each cluster whether somebody is paid for it and who owns it, by the place in a list of names.
+
+    Several names own it together only where they sent the same at the same time.
+    """
+    inputs, canonical = results.inputs, results.payments.canonical
+    names, n = list(inputs.identities), canonical.n_clusters
+    cluster, owner = distinct_pairs(
+        canonical.cluster[canonical.claim_row], inputs.owner[canonical.claim_unit]
+    )
+    is_paid = np.array([name not in unpaid for name in names])
+    sold = np.bincount(cluster, weights=is_paid[owner], minlength=n) > 0
+    whose, count = np.zeros(n, dtype=np.int64), np.bincount(cluster, minlength=n)
+    whose[cluster] = owner
+    together: dict[str, int] = {}
+    shared = np.flatnonzero(count[cluster] > 1)
+    for part in np.split(shared, np.flatnonzero(np.diff(cluster[shared])) + 1) if len(shared) else []:
+        name = " and ".join(sorted(names[code] for code in owner[part].tolist()))
+        whose[cluster[part[0]]] = together.setdefault(name, len(inputs.identities) + len(together))
+    return sold, whose, [*names, *together]
+
+
+def _people(names: list[str], used: Codes) -> tuple[list[str], Codes]:
+    """The names that are used, sorted, and for each of all names its place among them."""
+    people = sorted({names[code] for code in used.tolist()})
+    place = {name: i for i, name in enumerate(people)}
+    number = np.full(len(names), -1)
+    number[used] = [place[names[code]] for code in used.tolist()]
+    return people, number
+
+
+def _roots(results: Results) -> Codes:
+    """The unit that stands for each cluster."""
+    canonical = results.payments.canonical
+    root = np.full(canonical.n_clusters, -1)
+    root[canonical.cluster] = canonical.unit
+    return root
+
+
+def _taken(submission: Submission, rows: Codes) -> Submission:
+    """Some units; without a copy where that is all of them."""
+    return submission if len(rows) == len(submission) else submission.take(rows)
+
+
+def priced_given(results: Results) -> dict[str, Any]:
+    """What was there is worth, what is new adds, and in minor units what that is at the earlier price, or None.
+
+    There is none where earlier runs divided another currency, or where either is worth nothing.
+    """
+    prior, spec = results.inputs.prior, results.spec
+    if prior is None:
+        return {}
+    utility = results.utility
+    there = utility.empty_value - utility.nothing_value
+    adds = results.payments.scores.grand_value
+    same = {run.currency for run in prior.runs} == {spec.currency}
+    price = None
+    if same and there > 0 and adds > 0:
+        price = round(sum(run.amount for run in prior.runs) * adds / there)
+    return {"there": there, "adds": adds, "at_earlier_price": price}
+
+
+def price_messages(given: dict[str, Any], amount: int, currency: str) -> str:
+    """The same in a sentence; blank where there is no earlier price."""
+    price = given.get("at_earlier_price")
+    if price is None:
+        return ""
+    money = Currency(currency)
+    then, now = (f"{currency} {money.shown(each)}" for each in (price, amount))
+    return (
+        f"What is new adds {given['adds'] / given['there']:.1%} to the worth of what was bought; at the price of then "
+        f"that is {then}, and this run divides {now}. Where every period divides the same, whoever waits is paid more."
+    )
+
+
+_FEW = 5
+
+
+def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
+    """What a run is priced given; where it names nothing, what its ledger has bought and it does not look at."""
+    given = manifest.get(ROLE, ())
+    if given:
+        names = listed((run_called(each["period"], each["run"]) for each in given), _FEW)
+        known = counted(manifest["known"], "unit was", "units were")
+        said = (
+            f"Priced given what was bought before ({names}): {known} bought then and earn nothing now."
+        )
+        price = price_messages(manifest["given"], manifest["amount"], manifest["currency"])
+        return f"{said} {price}".strip()
+    bought = [
+        run for run in accounts.runs.values() if run.state in APPROVED and run.run != manifest["run"]
+    ]
+    if not bought:
+        return ""
+    names = listed((run_called(run.period, run.run) for run in bought), _FEW)
+    return (
+        f"Not priced given what the ledger has bought before ({names}): whoever submits that again is paid again. "
+        "See: pay --help, --prior."
+    )

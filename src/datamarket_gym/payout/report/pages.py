@@ -1,27 +1,102 @@
-"""The state of a run on its report, from the ledger: the one section that changes after the page was written.
+"""Self-contained HTML pages from templates, and the one section of a run's report that changes after it is written.
 
-The report is written with the draft, and the manifest has its hash; who approved it, and when, is known later. So the
-page has one section between two comments, which no escaped text can hold: `restate_report` puts another state there,
-or gives the page as it was drafted. A page may be behind the ledger (its folder is a copy, or the process was killed
-after an entry was made): what it says must have been so once.
+A page needs no network. Everything that is put in is escaped, and its content security policy allows only the page's
+own scripts, by their hashes: a name that reads like markup could not run either.
+
+The manifest has the hash of the report as drafted. Who approved the run is known later, and only the ledger decides
+it; `restate_report` writes it between two comments, which no escaped text can contain.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime
+import hashlib
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import replacing
 from datamarket_gym.payout.ledger.entries import STATES, LedgerEntry
 from datamarket_gym.payout.manifest import Check
-from datamarket_gym.payout.report.html import fill_template
+from datamarket_gym.payout.money import thousands
+from datamarket_gym.payout.names import visible
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Row = dict[str, Any]
 NAME = "report.html"
 BEGINS, ENDS = "<!-- state -->", "<!-- /state -->"
 _SHOWN = (*STATES, "approval")
+
+
+def render_page(template: str, style: str, scripts: Sequence[str] = (), **values: Any) -> str:
+    """Fill a template; only the given scripts can run in the page, by their hashes."""
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()) for script in scripts)
+    policy = " ".join(f"'sha256-{digest.decode()}'" for digest in hashes)
+    return fill_template(template, style=read_style(style), scripts=scripts, hashes=policy, **values)
+
+
+def fill_template(template: str, **values: Any) -> str:
+    """Fill a template, or a part of a page."""
+    return _environment().get_template(template).render(**values)
+
+
+@lru_cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("datamarket_gym.payout.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "visible": visible,
+        "comma": "{:,}".format,
+        "thousands": lambda amount: thousands(amount).replace("-", "\N{MINUS SIGN}"),
+        "moment": _format_moment,
+    }
+    environment.globals |= {"counted": counted, "listed": listed}
+    return environment
+
+
+def _format_moment(text: str) -> str:
+    """Write an ISO 8601 time as people read it; any other text as it is."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return visible(text, 200)
+    if moment.tzinfo is None:
+        return f"{moment:%Y-%m-%d %H:%M}"
+    return f"{moment.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"
+
+
+@lru_cache
+def read_template(name: str) -> str:
+    """Read a style sheet, a script or another text of the templates."""
+    return (files("datamarket_gym.payout.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def read_style(name: str) -> str:
+    """Read the style of a page: what all pages share, then its own sheet."""
+    return read_template("base.css") + read_template(name)
+
+
+def embed_json(data: Any) -> str:
+    """Write JSON that cannot end the element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 @dataclass(frozen=True)
@@ -33,13 +108,13 @@ class ReportState:
     approved: list[tuple[str, str]]  # by whom, when
     paid: tuple[str, str, str] | None = None  # by whom, when, reference
     superseded: str | None = None  # by which run
-    checks: str = ""  # what came of the spot checks
+    checks: str = ""  # the outcome of the spot checks
     checked_at: str = ""
     superseded_at: str = ""
 
 
 def report_state(history: Sequence[LedgerEntry]) -> ReportState | None:
-    """Return what the entries of a run come to; None for a draft, as the page is written with."""
+    """Return the state that the entries of a run lead to; None for a draft."""
     shown = [entry for entry in history if entry.kind in _SHOWN]
     if [entry.kind for entry in shown] == ["draft"]:
         return None
@@ -70,12 +145,12 @@ def restate_report(page: str, state: ReportState | None) -> str:
 
 
 def read_report(folder: Path) -> str:
-    """Read the report of a run, every byte of it."""
+    """Read the report of a run with its line ends as they are."""
     return (folder / NAME).read_bytes().decode("utf-8")
 
 
 def update_report(folder: Path, history: Sequence[LedgerEntry]) -> None:
-    """Write the state of a run into its report, where there is one that can hold it."""
+    """Write the state of a run into its report, where there is one that can show it."""
     if not (folder / NAME).is_file():
         return
     with suppress(DataMarketError, UnicodeDecodeError):  # `verify` says what is wrong with such a page
@@ -87,7 +162,7 @@ def update_report(folder: Path, history: Sequence[LedgerEntry]) -> None:
 
 
 def read_draft(folder: Path) -> bytes:
-    """Read a report without the state that was put on it later; all of it where there is no place for one."""
+    """Read a report as it was drafted; all of it where it has no section for the state."""
     try:
         return restate_report(read_report(folder), None).encode()
     except (DataMarketError, UnicodeDecodeError):
@@ -95,7 +170,10 @@ def read_draft(folder: Path) -> bytes:
 
 
 def check_state(folder: Path, history: Sequence[LedgerEntry]) -> Check:
-    """Check that the state on a report is the run's, or was so once."""
+    """Check that the state on a report is the run's, or an earlier one.
+
+    A page is behind the ledger where its folder is a copy, or the process was killed after an entry was made.
+    """
     page, what = read_report(folder), f"{NAME}, state"
     ends = [n for n, entry in enumerate(history, 1) if entry.kind in _SHOWN]
     matching = [n for n in ends if restate_report(page, report_state(history[:n])) == page]

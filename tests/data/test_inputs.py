@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.data.labels import as_numbers, is_labelled, label_column, unlabelled
+from datamarket_gym.data.inputs import as_numbers, is_labelled, label_column, unlabelled
 from datamarket_gym.errors import SubmissionError
 
 
