@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "payout"))
 import payout_files
 import pyarrow.parquet as pq
 
-from datamarket_gym.explorer.payout.new_run import ChosenFile, NewRun
+from datamarket_gym.explorer.payout.tables import Order, OrderedFile
 
 
 def spread(columns):
@@ -54,9 +54,9 @@ def as_parquet(path, columns):
 def order(submissions, validation, **settings):
     """An order of two tables, with dots in the names of settings written as double underscores."""
     files = [("submissions", submissions), ("validation", validation)]
-    return NewRun(
+    return Order(
         files=tuple(
-            ChosenFile(role=role, path=path, name=f"my {path.name}", stamp="") for role, path in files
+            OrderedFile(role=role, path=path, name=f"my {path.name}", stamp="") for role, path in files
         ),
         settings={name.replace("__", "."): value for name, value in settings.items()},
     )

@@ -12,8 +12,8 @@ from job_answers import followed
 
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import read_json
-from datamarket_gym.explorer.files import Outside
-from datamarket_gym.explorer.payout.runs import inputs_on_show, require_log_on_show
+from datamarket_gym.explorer.files import OutsideFolders
+from datamarket_gym.explorer.payout.runs import openable_inputs, require_openable_log
 from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import csv_safe, visible
@@ -56,8 +56,8 @@ class TestCodeInSettings:
 
     def test_nothing_is_called(self, tmp_path, client):
         asked = client()
-        body = {"asked": {"settings": {"amount": "1", "learner": CALLS.format(tmp_path / "stolen")}}}
-        for path, sent in (("settings", body), ("check", body["asked"]), ("dry-run", body)):
+        body = {"settings": {"settings": {"amount": "1", "learner": CALLS.format(tmp_path / "stolen")}}}
+        for path, sent in (("settings", body), ("check", body["settings"]), ("dry-run", body)):
             refused = asked.post(f"/api/payout/new/{path}", json=sent)
             assert refused.status_code == 422, path
             assert "names a module" in refused.json()["error"]
@@ -67,14 +67,14 @@ class TestCodeInSettings:
         "learner", ["coverage@0.9", "knn@3", "sklearn@DecisionTreeClassifier(max_depth=2)"]
     )
     def test_what_is_no_code_is_taken(self, client, learner):
-        body = {"asked": {"settings": {"amount": "1", "learner": learner}}}
+        body = {"settings": {"settings": {"amount": "1", "learner": learner}}}
         assert client().post("/api/payout/new/settings", json=body).json()["faults"] == {}
 
     @pytest.mark.parametrize(
         "name", ["seed", "linkage.probability", "files.images", "linkage.edges", "columns"]
     )
     def test_nor_is_anything_that_the_page_does_not_show(self, client, name):
-        body = {"asked": {"settings": {"amount": "1", name: "7"}}}
+        body = {"settings": {"settings": {"amount": "1", name: "7"}}}
         assert client().post("/api/payout/new/settings", json=body).status_code == 422
 
     @pytest.mark.parametrize("name", ["subprocess.getoutput(cmd='true')", "os.getcwd", "pathlib.Path"])
@@ -104,9 +104,9 @@ class TestServersThatAFolderNames:
     def test_nor_to_its_intake_log(self, june, client, server, tmp_path):
         places, record = client(june.parent).site.places, run_of(june)
         for log in (address(server), str(tmp_path / "elsewhere.sqlite")):
-            with pytest.raises(Outside):
-                require_log_on_show(places, replace(record, places={**record.places, "intake": log}))
-        require_log_on_show(
+            with pytest.raises(OutsideFolders):
+                require_openable_log(places, replace(record, places={**record.places, "intake": log}))
+        require_openable_log(
             places, replace(record, places={**record.places, "intake": str(ledger_of(june).path)})
         )
 
@@ -122,8 +122,8 @@ class TestFilesElsewhere:
         if "in#" in way:
             said["files"]["images"] = f"{june.parent}/in#/../../secret"
         rewritten(june / "manifest.json", spec=said)
-        with pytest.raises(Outside):
-            inputs_on_show(client(june.parent).site.places, june)
+        with pytest.raises(OutsideFolders):
+            openable_inputs(client(june.parent).site.places, june)
 
     @pytest.mark.parametrize("name", ["manifest.json", "payments.parquet", "records"])
     def test_files_of_a_run_that_are_links(self, june, client, tmp_path, name):
@@ -163,7 +163,7 @@ def test_another_run_than_the_one_that_was_shown_is_not_approved(june, client):
     state = followed(asked, asked.get(f"{CHECKS}/state?run=market/june")).json()
     body = {
         "run": "market/june", "shown": state["run"], "by": "boss", "token": asked.site.token.text,
-        "despite": [each["name"] for each in state["approval"]["warnings"]],
+        "accept": [each["name"] for each in state["approval"]["warnings"]],
     }  # fmt: skip
     away = june.with_name("away")
     june.rename(away)
@@ -171,8 +171,8 @@ def test_another_run_than_the_one_that_was_shown_is_not_approved(june, client):
     refused = followed(asked, asked.post(f"{CHECKS}/approve", json=body))
     assert refused.status_code == 422
     assert "another run" in refused.json()["error"]
-    for path, more in (("paid", {"reference": "7"}), ("export", {"asked": {}})):
-        sent = {key: value for key, value in body.items() if key != "despite"} | more
+    for path, more in (("paid", {"reference": "7"}), ("export", {"export": {}})):
+        sent = {key: value for key, value in body.items() if key != "accept"} | more
         assert (
             "another run" in followed(asked, asked.post(f"{CHECKS}/{path}", json=sent)).json()["error"]
         )

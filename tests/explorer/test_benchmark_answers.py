@@ -15,7 +15,7 @@ from datamarket_gym.experiments.results import held
 from datamarket_gym.experiments.spec import Layout
 from datamarket_gym.experiments.summary import RATIO, labels_of
 from datamarket_gym.experiments.tables import grids
-from datamarket_gym.explorer.benchmark import heat_map as heat_maps
+from datamarket_gym.explorer import benchmark as heat_maps
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_with_every_label_placed_no_row_is_left_out(asks):
         first = asked("heat", name, metric="gain")
         picked = json.dumps({each["key"]: "*down" for each in first["labels"]})
         heat = asked("heat", name, metric="gain", picked=picked)
-        assert len(cells(heat)) == sum(row["metric"] == "gain" for row in published_results()[name].rows), (
-            name
-        )
+        assert len(cells(heat)) == sum(
+            row["metric"] == "gain" for row in published_results()[name].rows
+        ), name
 
 
 def test_cells_say_what_the_tables_print(asks):
@@ -123,7 +123,7 @@ def test_rows_are_all_there_with_their_ratios(asks):
 
 def test_pictures_show_the_numbers_of_the_rows(asks):
     asked = asks(DOCS)
-    panel = asked("chart", "s4", picture="frontier")["panels"][0]
+    panel = asked("chart", "s4", picture="s4")["panels"][0]
     rows = [
         r
         for r in published_results()["s4"].rows
@@ -133,7 +133,7 @@ def test_pictures_show_the_numbers_of_the_rows(asks):
     assert panel["lines"][0]["x"] == [row["theta"] for row in swept]
     assert panel["lines"][0]["y"] == [row["value"] for row in swept]
     assert panel["lines"][0]["paper"] == [row["paper"] for row in swept]
-    grid = asked("chart", "ablation-noise", picture="noise")["panels"][0]
+    grid = asked("chart", "ablation-noise", picture="ablation-noise")["panels"][0]
     wanted = {(f"{r['p_fs']:g}", f"{r['p_fm']:g}"): r["value"] for r in published_results()["ablation-noise"].rows
               if r["metric"] == "gain" and r["errors"] == "even"}  # fmt: skip
     shown = {
@@ -247,5 +247,5 @@ def test_what_is_not_there_is_named(asks):
     assert "did you mean" in asked("heat", "s2", metric="gains", status=422)["error"]
     assert "known" in asked("experiment", "nothing-like-it", status=422)["error"]
     assert "JSON object" in asked("heat", "s2", metric="gain", picked="[1]", status=422)["error"]
-    assert "picture" in asked("chart", "s2", picture="frontier", status=422)["error"]
+    assert "figure" in asked("chart", "s2", picture="frontier", status=422)["error"]
     assert len(held(DOCS)) == len(published_results())

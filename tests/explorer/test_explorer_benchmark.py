@@ -48,7 +48,9 @@ def test_without_results_the_page_says_how_to_make_some(served, page):
 def test_the_heat_map_shows_every_number_of_the_table(at):
     page = at("?name=s2")
     rows = [
-        row for row in published_results()["s2"].rows if row["metric"] == "gain" and row["empty"] == "none"
+        row
+        for row in published_results()["s2"].rows
+        if row["metric"] == "gain" and row["empty"] == "none"
     ]
     rows = [row for row in rows if row["representative"] == "identity"]
     heads = page.locator(".heat-table tbody th").all_inner_texts()

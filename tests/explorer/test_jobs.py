@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import SILENT
-from datamarket_gym.explorer.jobs import Desk, Overtaken, WhoAsks, told
-from datamarket_gym.explorer.workers import FaultOfOurs, Setup, Worker
+from datamarket_gym.explorer.jobs import Client, JobQueue, Superseded
+from datamarket_gym.explorer.workers import ExplorerFault, Setup, Worker
 
 
 def noted(folder, text, seconds, progress):
@@ -62,20 +62,20 @@ def ended(progress):
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["here", "worker"])
 def desk(request):
-    made = Desk(request.param)
+    made = JobQueue(request.param)
     app = FastAPI()
 
     @app.get("/noted")
-    async def route(folder: str, text: str, seconds: float, who: WhoAsks, keep: bool = True):
-        return await made.ask(noted, folder, text, seconds, who=who, keep=keep)
+    async def route(folder: str, text: str, seconds: float, client: Client, cache: bool = True):
+        return await made.ask(noted, folder, text, seconds, client=client, cache=cache)
 
     @app.get("/long")
     async def long(folder: str, text: str, seconds: float):
         return await made.start(noted, folder, text, seconds)
 
     @app.get("/deaf")
-    async def asked_deaf(folder: str, who: WhoAsks):
-        return await made.ask(deaf, folder, who=who)
+    async def asked_deaf(folder: str, client: Client):
+        return await made.ask(deaf, folder, client=client)
 
     @app.get("/fails/{which}")
     async def fails(which: str):
@@ -94,11 +94,11 @@ def desk(request):
     async def job(name: str):
         found = made.job(name)
         await found.soon()
-        return told(found)
+        return found.response()
 
     @app.delete("/jobs/{name}")
     async def cancel(name: str):
-        return made.cancel(name).told()
+        return made.cancel(name).status()
 
     made.begin()
     with TestClient(app) as client:
@@ -128,7 +128,7 @@ def test_an_answer_is_computed_once_and_remembered(desk, tmp_path):
     assert (first.json()["process"] == os.getpid()) is (desk.workers == 0)
     assert ask(desk, tmp_path, "a").json() == first.json()
     assert (tmp_path / "a").read_text() == "x"
-    assert after(desk, ask(desk, tmp_path, "a", keep=False)).status_code == 200
+    assert after(desk, ask(desk, tmp_path, "a", cache=False)).status_code == 200
     assert (tmp_path / "a").read_text() == "xx"
 
 
@@ -159,7 +159,7 @@ def test_a_newer_question_drops_the_older(desk, tmp_path):
 def test_a_question_that_arrives_late_drops_nothing(desk, tmp_path):
     ask(desk, tmp_path, "before", seconds=1.0)
     newer = ask(desk, tmp_path, "newer", client="late", topic="slider", turn=2)
-    with pytest.raises(Overtaken):
+    with pytest.raises(Superseded):
         ask(desk, tmp_path, "older", client="late", topic="slider", turn=1)
     assert after(desk, newer).json()["text"] == "newer"
     assert not (tmp_path / "older").exists()
@@ -250,7 +250,7 @@ def test_a_worker_that_cannot_begin_says_so_and_begins_later(desk):
 
     spawn = multiprocessing.get_context("spawn")
     worker = Worker(Setup(), _context=Refusing())
-    with pytest.raises(FaultOfOurs, match="no process could be started"):
+    with pytest.raises(ExplorerFault, match="no process could be started"):
         worker.compute(refused, (), SILENT)
     worker.end(for_good=False)
     Refusing.refuses = False

@@ -6,7 +6,7 @@ import time
 from urllib.parse import quote
 
 import pytest
-from market_screen import Library, after, answered, asked, control, minus, moved, opened_market, unfold
+from market_screen import Library, after, asked, control, minus, moved, opened_market, unfold
 
 from datamarket_gym import get_mechanism
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.explorer.files import NamedPlaces, NotThere, Outside, Uploads
+from datamarket_gym.explorer.files import NamedPlaces, NotThere, OutsideFolders, Uploads
 from datamarket_gym.payout.ledger.store import open_ledger
 
 
@@ -59,7 +59,7 @@ def test_a_run_alone_shows_the_ledger_beside_it_and_no_other_file(market, tmp_pa
     assert ids(found.ledgers()) == ["ledger.sqlite"]
     assert found.markets() == []
     assert found.run("june") == market / "june"
-    with pytest.raises(Outside, match="name its folder on the command line"):
+    with pytest.raises(OutsideFolders, match="name its folder on the command line"):
         found.inside(market / "july" / "payments.parquet")
 
 
@@ -71,9 +71,9 @@ def test_two_folders_of_one_name_are_told_apart(market, tmp_path):
 
 def test_a_run_whose_ledger_lies_elsewhere_is_refused_until_that_is_named(market, tmp_path):
     payout_run(market / "odd", ledger="../../secret.csv")
-    with pytest.raises(Outside):
+    with pytest.raises(OutsideFolders):
         places(tmp_path, market).run("market/odd")
-    with pytest.raises(Outside):
+    with pytest.raises(OutsideFolders):
         places(tmp_path, payout_run(tmp_path / "b" / "far", "postgresql://u@h/db")).run("far")
     assert places(tmp_path, market, tmp_path / "secret.csv").run("market/odd") == market / "odd"
 
@@ -88,7 +88,7 @@ def test_nothing_outside_is_reached(market, tmp_path):
         market / "up" / "secret.csv",
         tmp_path / "secret.csv",
     ):
-        with pytest.raises(Outside):
+        with pytest.raises(OutsideFolders):
             found.inside(path)
     assert found.inside(market / "june" / "manifest.json") == market / "june" / "manifest.json"
     assert not any(place.id.startswith("market/up") for place in found.runs() + found.results())

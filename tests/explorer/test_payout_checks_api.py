@@ -41,7 +41,7 @@ def state(asked, run="market/june", by=""):
 
 def planned(asked, run="market/june", beacon="block 1"):
     wishes = {"announce": f"the hash of {beacon}"}
-    told(asked, asked.post(f"{API}/plan", json={"run": run, "by": "planner", "asked": wishes}))
+    told(asked, asked.post(f"{API}/plan", json={"run": run, "by": "planner", "plan": wishes}))
     told(asked, asked.post(f"{API}/draw", json={"run": run, "by": "drawer", "beacon": beacon}))
     return state(asked, run)
 
@@ -50,7 +50,7 @@ def answer(asked, found, false=(), run="market/june"):
     answers = [
         {
             "number": check["number"], "outcome": "false" if check["payee"] in false else "genuine",
-            "note": "seen", "by": looker(check['look'], check['before']),
+            "note": "seen", "by": looker(check["nth"], check["before"]),
         }
         for check in found["checks"]
     ]  # fmt: skip
@@ -80,7 +80,7 @@ def test_the_story_makes_the_entries_of_the_command_line(june, tmp_path, client)
     now = state(asked, "market/june-2")
     despite = [warning["name"] for warning in now["approval"]["warnings"]]
     shown = now["run"]
-    body = {"run": "market/june-2", "shown": shown, "by": "boss", "despite": despite, "token": token}
+    body = {"run": "market/june-2", "shown": shown, "by": "boss", "accept": despite, "token": token}
     assert told(asked, asked.post(f"{API}/approve", json=body))["words"] == "approved"
     accounts = accounts_of(tmp_path, [line.identity for line in run_of(june).lines])
     kept = asked.post(
@@ -89,11 +89,11 @@ def test_the_story_makes_the_entries_of_the_command_line(june, tmp_path, client)
         headers={"content-type": "application/octet-stream"},
     ).json()["id"]
     export = {"accounts": kept, "name": "Market", "account": "DE89370400440532013000"}
-    body = {"run": "market/june-2", "shown": shown, "by": "banker", "token": token, "asked": export}
+    body = {"run": "market/june-2", "shown": shown, "by": "banker", "token": token, "export": export}
     file = told(asked, asked.post(f"{API}/export", json=body))
     assert file == {**told(asked, asked.post(f"{API}/export", json=body)), "again": False}
     body = {**body, "reference": "transfer 7"}
-    body.pop("asked")
+    body.pop("export")
     assert told(asked, asked.post(f"{API}/paid", json=body))["words"] == "marked as paid"
     assert state(asked, "market/june-2")["state"] == "paid"
 
@@ -116,8 +116,8 @@ def test_looking_changes_nothing(june, client):
     for path, params in (
         (f"{API}/state", {"run": "market/june", "by": "me"}),
         (f"{API}/unit", {"run": "market/june", "number": 1}),
-        (f"{API}/statements", {"run": "market/june"}),
-        (f"{API}/statements", {"run": "market/june", "payee": payee}),
+        ("/api/payout/statements", {"run": "market/june"}),
+        ("/api/payout/statements", {"run": "market/june", "payee": payee}),
         ("/api/payout/ledger/overview", {"ledger": ledger}),
         ("/api/payout/ledger/payees", {"ledger": ledger}),
         ("/api/payout/ledger/entries", {"ledger": ledger}),
@@ -131,7 +131,7 @@ def test_looking_changes_nothing(june, client):
             f"{API}/{name}", params={"run": "market/june", "token": asked.site.token.text}
         )
         assert refused.status_code == 405, name
-    body = {"run": "market/june", "asked": {"checks": 5, "price": "2.50"}}
+    body = {"run": "market/june", "plan": {"checks": 5, "price": "2.50"}}
     found = told(asked, asked.post(f"{API}/preview", json=body))
     wanted = plan_rows(preview_plan(june, PlanRequest(checks=5, price="2.50")), "EUR")
     assert [tuple(row) for row in found["rows"]] == wanted
@@ -152,12 +152,12 @@ def test_approving_needs_the_token_typed_by_its_own_page(june, client, monkeypat
     monkeypatch.setattr(token_module, "_WAIT", 0.2)
     asked = client(june.parent)
     before, token = sha256(june.parent / "ledger.sqlite"), asked.site.token.text
-    body = {"run": "market/june", "shown": run_of(june).run, "by": "boss", "despite": []}
+    body = {"run": "market/june", "shown": run_of(june).run, "by": "boss", "accept": []}
     for path in ("approve", "paid", "export"):
-        more = {"paid": {"reference": "x"}, "export": {"asked": {}}}.get(path, {})
+        more = {"paid": {"reference": "x"}, "export": {"export": {}}}.get(path, {})
         sent = {**body, **more}
         if path != "approve":
-            sent.pop("despite")
+            sent.pop("accept")
         began = time.monotonic()
         wrong = asked.post(f"{API}/{path}", json={**sent, "token": "wrong"})
         assert time.monotonic() - began > 0.19  # whoever guesses waits
@@ -184,7 +184,7 @@ def test_two_browsers_lose_no_answer(june, client):
 
     def browser(checks):
         for check in checks:
-            by = looker(check["look"], check["before"])
+            by = looker(check["nth"], check["before"])
             given = {"number": check["number"], "outcome": "genuine", "by": by}
             body = {"run": "market/june", "by": by, "answers": [given]}
             got = followed(asked, asked.post(f"{API}/record", json=body))
@@ -205,7 +205,7 @@ def test_a_table_of_answers_is_recorded_whole_or_not_at_all(june, client):
     checks = planned(asked)["checks"]
 
     def recorded(outcome, correct=False, most=None):
-        rows = [f"{c['number']},{outcome},{looker(c['look'], c['before'])}" for c in checks[:most]]
+        rows = [f"{c['number']},{outcome},{looker(c['nth'], c['before'])}" for c in checks[:most]]
         sent = asked.post(
             "/api/uploads",
             params={"name": "from the field.csv"},
@@ -227,7 +227,7 @@ def test_a_table_of_answers_is_recorded_whole_or_not_at_all(june, client):
 
 def test_an_answer_that_was_not_seen_is_not_written_over(june, client):
     asked = client(june.parent)
-    single = next(check for check in planned(asked)["checks"] if check["looks"] == 1)
+    single = next(check for check in planned(asked)["checks"] if check["times"] == 1)
     number = single["number"]
 
     def give(outcome, by, seen=None):
@@ -272,9 +272,9 @@ def test_who_looks_second_is_not_told_what_the_first_found(june, client):
 def told_twice(asked):
     """A check of a unit that was drawn twice."""
     wishes = {"announce": "block 1", "checks": 12}
-    told(asked, asked.post(f"{API}/plan", json={"run": "market/june", "by": "p", "asked": wishes}))
+    told(asked, asked.post(f"{API}/plan", json={"run": "market/june", "by": "p", "plan": wishes}))
     told(asked, asked.post(f"{API}/draw", json={"run": "market/june", "by": "d", "beacon": "1"}))
-    return next(c for c in state(asked)["checks"] if c["looks"] > 1 and c["look"] == 1)
+    return next(c for c in state(asked)["checks"] if c["times"] > 1 and c["nth"] == 1)
 
 
 def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
@@ -284,21 +284,23 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     ledger = asked.get("/api/site").json()["places"]["ledgers"][0]
     rules = {
         "ledger": ledger, "once": "once-upon-a-time", "token": token,
-        "asked": {"action": "rules", "by": "boss", "approvals": 2},
+        "action": {"action": "rules", "by": "boss", "approvals": 2},
     }  # fmt: skip
-    assert "2 people approve" in told(asked, asked.post("/api/payout/ledger/act", json=rules))["words"][0]
+    assert (
+        "2 people approve" in told(asked, asked.post("/api/payout/ledger/act", json=rules))["words"][0]
+    )
     assert asked.post("/api/payout/ledger/act", json=rules).status_code == 422  # pressed twice
     dispute = {
         "run": "market/june", "by": "boss", "once": "once-more-upon-a-time",
-        "asked": {"payee": run_of(run).lines[0].identity, "about": "one unit is missing"},
+        "dispute": {"payee": run_of(run).lines[0].identity, "about": "one unit is missing"},
     }  # fmt: skip
     told(asked, asked.post("/api/payout/ledger/dispute/open", json=dispute))
     despite = [warning["name"] for warning in state(asked)["approval"]["warnings"]]
     assert "disputes" in despite
 
     shown = run_of(run).run
-    body = {"run": "market/june", "shown": shown, "by": "Ann", "despite": despite, "token": token}
-    unread = body | {"despite": [each for each in despite if each != "disputes"]}
+    body = {"run": "market/june", "shown": shown, "by": "Ann", "accept": despite, "token": token}
+    unread = body | {"accept": [each for each in despite if each != "disputes"]}
     refused = followed(asked, asked.post(f"{API}/approve", json=unread))
     assert (refused.status_code, "disputes" in refused.json()["error"]) == (422, True)
     words = told(asked, asked.post(f"{API}/approve", json=body))["words"]

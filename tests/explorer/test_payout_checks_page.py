@@ -88,7 +88,7 @@ def plan_and_draw(page, beacon):
     page.wait_for_selector("[name=beacon]")
     write(page, "beacon", beacon)
     press(page, "draw")
-    page.wait_for_selector("[data-step=look]")
+    page.wait_for_selector("[data-step=review]")
 
 
 def test_from_the_draft_to_the_payment_by_keys(june, tmp_path, explorers, page):
@@ -114,7 +114,7 @@ def test_from_the_draft_to_the_payment_by_keys(june, tmp_path, explorers, page):
     press(page, "settle")
     page.wait_for_selector("[data-step=approve]")
     assert page.is_disabled("[name=approve]")
-    for box in page.query_selector_all("[name^=despite-]"):
+    for box in page.query_selector_all("[name^=accept-]"):
         assert page.is_disabled("[name=approve]")
         box.focus()
         page.keyboard.press("Space")
@@ -166,7 +166,7 @@ def test_answers_outlive_a_reload_and_undo_leaves_no_trace(june, served, page, c
     page.wait_for_selector(f"text=The answer to check {first} was taken back")
     page.keyboard.press("g")
     page.keyboard.press("a")
-    assert "1 of 12, 1 to ask" in page.inner_text("[data-step=look]")
+    assert "1 of 12, 1 to ask" in page.inner_text("[data-step=review]")
     page.reload()
     page.wait_for_selector("main[data-ready='payout/checks']")
     page.wait_for_selector("text=1 of 12, 1 to ask")

@@ -121,11 +121,17 @@ def test_money_moves_by_the_token_alone(ledger, client):
         body = {
             "ledger": "ledger.sqlite",
             "once": f"form {action}",
-            "asked": {"action": action, "by": "Ann"},
+            "action": {"action": action, "by": "Ann"},
         }
         assert asked.post(f"{API}/act?token={asked.site.token.text}", json=body).status_code == 403
     decision = {"number": 1, "outcome": "rejected", "why": "no"}
-    body = {"ledger": "ledger.sqlite", "once": "form once", "by": "Ann", "token": "", "asked": decision}
+    body = {
+        "ledger": "ledger.sqlite",
+        "once": "form once",
+        "by": "Ann",
+        "token": "",
+        "decision": decision,
+    }
     assert asked.post(f"{API}/dispute/resolve", json=body).status_code == 403
     assert ledger.path.read_bytes() == before
 
@@ -136,7 +142,7 @@ def test_a_dispute_from_its_opening_to_its_end(tmp_path, client):
     token, where = asked.site.token.text, "market/ledger.sqlite"
     payee = run_of(run).lines[0].identity
     new = {"payee": payee, "about": "unit u1 is mine", "units": ["u1"], "hold": True}
-    body = {"run": "market/june", "once": "opened once", "by": "Ann", "asked": new}
+    body = {"run": "market/june", "once": "opened once", "by": "Ann", "dispute": new}
     assert told(asked, asked.post(f"{API}/dispute/open", json=body))["words"][0] == "dispute 1 is open"
     again = asked.post(f"{API}/dispute/open", json=body)
     assert again.status_code == 422
@@ -145,7 +151,7 @@ def test_a_dispute_from_its_opening_to_its_end(tmp_path, client):
     assert shown["disputes"][0]["open"]
     assert shown["holds"][0]["payee"] == payee
     decision = {"number": 1, "outcome": "upheld", "why": "it is", "separate": ["u2"]}
-    body = {"ledger": where, "once": "decided once", "by": "Ann", "token": token, "asked": decision}
+    body = {"ledger": where, "once": "decided once", "by": "Ann", "token": token, "decision": decision}
     words = told(asked, asked.post(f"{API}/dispute/resolve", json=body))["words"]
     assert words == ["dispute 1 is upheld", "split units u2, in every run to come"]
     body = {

@@ -9,7 +9,7 @@ from payout_new_files import payout_files
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.explorer.payout.new_run import SETTINGS, form
+from datamarket_gym.explorer.payout.new_run import ROLES, form
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import SETTINGS as OPTIONS
@@ -49,8 +49,8 @@ def market(tmp_path):
 def test_a_payout_from_upload_to_draft(client, market, tmp_path, monkeypatch):
     paths = files.written(tmp_path / "mine")
     site = client(market)
-    target = {"asked": asked(site, paths), "market": "market", "name": "june"}
-    found = followed(site, site.post(f"{AT}/check", json=target["asked"])).json()
+    target = {"settings": asked(site, paths), "market": "market", "name": "june"}
+    found = followed(site, site.post(f"{AT}/check", json=target["settings"])).json()
     assert (found["refused"], found["facts"]["units"]) == (None, 66)
 
     spec = checked_spec({"amount": "1000.00", "audit": False, "checks": 0, "columns": {"features": "f"}})
@@ -100,7 +100,7 @@ def test_a_dry_run_takes_up_the_balances_of_the_market(client, market, tmp_path)
     later = files.written(tmp_path / "later", files.spread(payout_files.units(seed=5)))
     site = client(market)
     target = {
-        "asked": asked(site, later, learner="knn", amount="20.00"),
+        "settings": asked(site, later, learner="knn", amount="20.00"),
         "market": "market",
         "name": "july",
     }
@@ -119,7 +119,7 @@ def test_a_run_that_is_refused_says_why_by_the_names_of_the_files(client, tmp_pa
     columns = files.spread(payout_files.units())
     columns["id"][1] = "u0"
     site = client()
-    target = {"asked": asked(site, files.written(tmp_path, columns)), "name": "x"}
+    target = {"settings": asked(site, files.written(tmp_path, columns)), "name": "x"}
     refused = followed(site, site.post(f"{AT}/dry-run", json=target))
     assert refused.status_code == 422
     assert "unit id 'u0' appears in rows 0 and 1" in refused.json()["error"]
@@ -160,9 +160,9 @@ class TestNewPayoutFiles:
         assert site.post(f"{AT}/check", json={"prior": [str(tmp_path)]}).status_code == 404
         assert site.post(f"{AT}/check", json={"intake": str(tmp_path / "x.sqlite")}).status_code == 404
         assert site.post(f"{AT}/check", json={"files": {"no role": "x"}}).status_code == 422
-        target = {"asked": {}, "market": "..", "name": "x"}
+        target = {"settings": {}, "market": "..", "name": "x"}
         assert site.post(f"{AT}/settings", json=target).status_code == 404
-        target = {"asked": {}, "market": tmp_path.name, "name": "../x"}
+        target = {"settings": {}, "market": tmp_path.name, "name": "../x"}
         told = client(tmp_path).post(f"{AT}/settings", json=target).json()
         assert "no name of a folder" in told["faults"]["name"]
 
@@ -179,7 +179,7 @@ class TestNewPayoutSettings:
         fields = {field["name"] for group in form() for field in group["fields"]}
         helps = [field["help"] for group in form() for field in group["fields"]]
         assert not [words for words in helps if "--" in words or "see:" in words.lower()]
-        assert fields | set(SETTINGS) | {"columns.image", "files.images"} == set(OPTIONS)
+        assert fields | set(ROLES[4:]) | {"columns.image", "files.images"} == set(OPTIONS)
 
     def test_faults_by_name(self, client):
         wrong = {
@@ -189,12 +189,12 @@ class TestNewPayoutSettings:
             "learner": "magic",
             "theta": "7",
         }
-        told = client().post(f"{AT}/settings", json={"asked": {"settings": wrong}}).json()
+        told = client().post(f"{AT}/settings", json={"settings": {"settings": wrong}}).json()
         assert set(told["faults"]) == {"amount", "currency", "checks", "learner", "theta"}
         assert told["faults"]["amount"] == "say how much is to be divided"
         assert told["faults"]["theta"] == "choose auto, none or a number in (-1, 1]"
         order = {"amount": "1", "opens": "2026-06-02", "closes": "2026-06-01"}
-        told = client().post(f"{AT}/settings", json={"asked": {"settings": order}}).json()
+        told = client().post(f"{AT}/settings", json={"settings": {"settings": order}}).json()
         assert told["faults"] == {"closes": "it must be later than opens (2026-06-02)"}
         assert "coverage" not in told["faults"]
         assert told["paid_for"].startswith("Paid for how much of the validation rows")
@@ -214,7 +214,7 @@ class TestNewPayoutSettings:
         site = client()
         names = {"columns.identity": "-who's $(x)", "columns.id": 'the "id"', "period": "June \\ 2026"}
         told = site.post(
-            f"{AT}/settings", json={"asked": asked(site, (path, held), **names), "name": "run"}
+            f"{AT}/settings", json={"settings": asked(site, (path, held), **names), "name": "run"}
         ).json()
         monkeypatch.chdir(mine)
         (mine / "payout.toml").write_text(told["toml"], encoding="utf-8")
@@ -231,7 +231,11 @@ def test_uploads_of_another_run_are_not_written_over(client, market, tmp_path):
     site = client(market)
     (market / "june-inputs").mkdir()
     (market / "june-inputs" / "units.csv").write_text("of another run")
-    target = {"asked": asked(site, files.written(tmp_path / "mine")), "market": "market", "name": "june"}
+    target = {
+        "settings": asked(site, files.written(tmp_path / "mine")),
+        "market": "market",
+        "name": "june",
+    }
     refused = followed(site, site.post(f"{AT}/run", json=target))
     assert "holds another 'units.csv' already" in refused.json()["error"]
     assert (market / "june-inputs" / "units.csv").read_text() == "of another run"

@@ -1,4 +1,4 @@
-"""The page of a new payout run in a browser: tables in, columns chosen, settings, a dry run; numbers as the library's."""
+"""The page of a new payout run in a browser: tables, columns, settings, a dry run; numbers as the library has them."""
 
 import json
 from urllib.parse import parse_qs, urlsplit

@@ -1,4 +1,4 @@
-"""What the page of a new payout run says of tables: the columns, the roles, and all that `pay` would refuse or warn of."""
+"""What the page of a new payout run says of tables: columns, roles, and all that `pay` would refuse or warn of."""
 
 import time
 
@@ -10,8 +10,14 @@ from payout_new_files import payout_files
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import SILENT
 from datamarket_gym.explorer.payout import tables as table_preview
-from datamarket_gym.explorer.payout.new_run import ChosenFile, require_settings
-from datamarket_gym.explorer.payout.tables import check, grouped, preview, preview_named
+from datamarket_gym.explorer.payout.new_run import require_settings
+from datamarket_gym.explorer.payout.tables import (
+    OrderedFile,
+    check_tables,
+    group_columns,
+    preview_file,
+    preview_table,
+)
 from datamarket_gym.payout.run import PayoutJob
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stored_inputs import Places
@@ -19,7 +25,7 @@ from datamarket_gym.payout.stored_inputs import Places
 
 def previewed(path, text):
     path.write_text(text, encoding="utf-8")
-    return preview(path, SILENT)
+    return preview_table(path, SILENT)
 
 
 def told(found, column):
@@ -30,7 +36,7 @@ def test_three_formats_are_the_same_table(tmp_path):
     units = payout_files.units()
     by_csv = previewed(tmp_path / "a.csv", files.as_csv(files.spread(units)))
     by_lines = previewed(tmp_path / "a.jsonl", files.as_jsonl(units))
-    by_parquet = preview(files.as_parquet(tmp_path / "a.parquet", units), SILENT)
+    by_parquet = preview_table(files.as_parquet(tmp_path / "a.parquet", units), SILENT)
     assert by_csv["rows"] == by_lines["rows"] == by_parquet["rows"] == 66
     for found in (by_lines, by_parquet):
         assert told(found, "features")["kind"] == "list of 6 numbers"
@@ -71,7 +77,7 @@ def test_columns_that_are_there_twice_are_told(tmp_path):
 def test_wrong_files_say_why_and_not_where_they_are_kept(tmp_path, name, content, words):
     path = tmp_path / name
     path.write_bytes(content)
-    found = preview_named(ChosenFile(role="submissions", path=path, name="my file", stamp=""), SILENT)
+    found = preview_file(OrderedFile(role="submissions", path=path, name="my file", stamp=""), SILENT)
     said = found.get("refused") or " ".join(found["notes"])  # of one column: the others are shown
     assert words in said
     assert "my file" in said
@@ -81,14 +87,14 @@ def test_wrong_files_say_why_and_not_where_they_are_kept(tmp_path, name, content
 def test_too_many_rows_for_a_page_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(table_preview, "MOST_ROWS", 65)
     with pytest.raises(DataMarketError, match=r"more than 65 rows.*command line"):
-        preview(files.as_parquet(tmp_path / "a.parquet", payout_files.units()), SILENT)
+        preview_table(files.as_parquet(tmp_path / "a.parquet", payout_files.units()), SILENT)
     with pytest.raises(DataMarketError, match="more than 65 rows"):
         previewed(tmp_path / "a.csv", files.as_csv(files.spread(payout_files.units())))
 
 
 def test_numbered_columns_are_one_unless_the_stem_is_a_column(tmp_path):
-    assert grouped(["id", "f_1", "f_0", "g_0"]) == [["id"], ["f_1", "f_0"], ["g_0"]]
-    assert grouped(["f", "f_0", "f_1"]) == [["f"], ["f_0"], ["f_1"]]
+    assert group_columns(["id", "f_1", "f_0", "g_0"]) == [["id"], ["f_1", "f_0"], ["g_0"]]
+    assert group_columns(["f", "f_0", "f_1"]) == [["f"], ["f_0"], ["f_1"]]
 
 
 def test_of_numbered_columns_one_is_looked_at(tmp_path):
@@ -101,7 +107,7 @@ def test_of_numbered_columns_one_is_looked_at(tmp_path):
 
 def test_arrays_say_their_shape(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((5, 3)))
-    assert preview(tmp_path / "a.npy", SILENT)["notes"] == ["A matrix of 5 rows of 3 numbers."]
+    assert preview_table(tmp_path / "a.npy", SILENT)["notes"] == ["A matrix of 5 rows of 3 numbers."]
 
 
 class TestCheckedTables:
@@ -109,7 +115,7 @@ class TestCheckedTables:
 
     def test_good_tables(self, tmp_path):
         paths = files.written(tmp_path)
-        found = check(files.order(*paths, columns__features="f"), SILENT)
+        found = check_tables(files.order(*paths, columns__features="f"), SILENT)
         assert found["refused"] is None
         assert found["bad"]["count"] == 0
         facts = found["facts"]
@@ -122,7 +128,9 @@ class TestCheckedTables:
 
     def test_a_missing_column_is_told_with_the_words_of_pay(self, tmp_path):
         paths = files.written(tmp_path)
-        found = check(files.order(*paths, columns__features="f", columns__identity="identiti"), SILENT)
+        found = check_tables(
+            files.order(*paths, columns__features="f", columns__identity="identiti"), SILENT
+        )
         with pytest.raises(DataMarketError) as refused:
             PayoutJob.read(
                 Places(*paths),
@@ -139,7 +147,7 @@ class TestCheckedTables:
         columns["label"][7], columns["time"][8] = "", "soon"
         paths = files.written(tmp_path, columns)
         asked = files.order(*paths, columns__features="f")
-        found = check(asked, SILENT)
+        found = check_tables(asked, SILENT)
         assert found["refused"] is not None
         spec = checked_spec({"amount": "1", "quarantine": True, "columns": {"features": "f"}})
         bad = PayoutJob.read(Places(*paths), spec).inputs.bad
@@ -149,7 +157,7 @@ class TestCheckedTables:
         assert {row.row for row in bad} == {3, 4, 5, 7, 8, 9}
         shared = next(each for each in found["bad"]["kinds"] if "2 rows" in each["wrong"])
         assert shared["rows"] == [4, 5]
-        aside = check(files.order(*paths, columns__features="f", quarantine=True), SILENT)
+        aside = check_tables(files.order(*paths, columns__features="f", quarantine=True), SILENT)
         assert aside["refused"] is None
         assert aside["facts"]["units"] == 60
 
@@ -159,7 +167,7 @@ class TestCheckedTables:
         short[2] = short[2][:4]
         (tmp_path / "a.jsonl").write_text(files.as_jsonl(units | {"features": short}), encoding="utf-8")
         held = files.as_parquet(tmp_path / "held.parquet", payout_files.validation())
-        found = check(files.order(tmp_path / "a.jsonl", held), SILENT)
+        found = check_tables(files.order(tmp_path / "a.jsonl", held), SILENT)
         assert "row 2" in found["refused"]
         assert found["bad"]["kinds"][0]["wrong"] == "features has 4 numbers where most rows have 6"
 
@@ -168,24 +176,24 @@ class TestCheckedTables:
         columns["time"] = [time.time() + 1e6 + each for each in columns["time"]]
         columns["label"] = [0 if each == 2 else each for each in columns["label"]]
         paths = files.written(tmp_path, columns)
-        found = check(files.order(*paths, columns__features="f"), SILENT)
+        found = check_tables(files.order(*paths, columns__features="f"), SILENT)
         warned = {each["name"]: each for each in found["warnings"]}
         assert set(warned) == {"unseen_labels", "future_times"}
         assert warned["future_times"]["count"] == 66
-        strict = check(files.order(*paths, columns__features="f", strict=True), SILENT)
+        strict = check_tables(files.order(*paths, columns__features="f", strict=True), SILENT)
         assert strict["refused"].startswith("stopped, as --strict asks.")
 
     def test_labels_that_could_never_agree_are_refused_before_anything_is_scored(self, tmp_path):
         held = files.spread(payout_files.validation())
         held["label"] = [f"class {each}" for each in held["label"]]
         paths = files.written(tmp_path, None, held)
-        found = check(files.order(*paths, columns__features="f"), SILENT)
+        found = check_tables(files.order(*paths, columns__features="f"), SILENT)
         assert found["refused"].endswith("write both as numbers or both as text")
 
     def test_faulty_settings_do_not_hide_what_the_tables_are(self, tmp_path):
         asked = files.order(*files.written(tmp_path), columns__features="f", theta="high", power=3)
         assert set(asked.faults()) == {"amount", "theta", "power"}
-        assert check(asked, SILENT)["facts"]["units"] == 66
+        assert check_tables(asked, SILENT)["facts"]["units"] == 66
 
     def test_texts_are_checked_without_the_model_that_will_read_them(self, tmp_path):
         texts = [f"a text on {i % 7}" for i in range(66)]
@@ -196,7 +204,7 @@ class TestCheckedTables:
         asked = files.order(
             tmp_path / "a.parquet", tmp_path / "b.parquet", columns__text="words", encoder="ngrams", quarantine=True
         )  # fmt: skip
-        found = check(asked, SILENT)
+        found = check_tables(asked, SILENT)
         assert (found["refused"], found["facts"]["encoded"], found["bad"]["count"]) == (None, True, 1)
 
 

@@ -9,7 +9,8 @@ from job_answers import followed
 from run_markets import MARKUP, TURNED, market, payments_csv
 
 from datamarket_gym.execution.progress import SILENT
-from datamarket_gym.explorer.payout.runs import SANDBOX, MovedInputs, recomputed, what_if
+from datamarket_gym.explorer.payout.payees import what_if
+from datamarket_gym.explorer.payout.runs import SANDBOX, MovedInputs, verify_run
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.report.charts import MOST_SHOWN
 from datamarket_gym.payout.statements.page import file_name
@@ -78,7 +79,7 @@ def test_payments_are_searched_and_ordered(asking, months):
     found = asking("payments", run="market/june", search="SELLER", sort="identity", down=True)
     assert [row["identity"] for row in found["rows"]] == ["seller 4", "seller 3", "seller 2"]
     assert (found["found"], found["in_all"]) == (3, 6)
-    assert asking("payments", run="market/june", leaf=7)["leaf"] == 0
+    assert asking("payments", run="market/june", page=7)["page"] == 0
     assert "choose one of" in asking("payments", run="market/june", sort="run", status=422)["error"]
 
 
@@ -134,7 +135,7 @@ def test_what_takes_long_asks_the_library(asking, client, months):
     places = client(
         months
     ).site.places  # in this process: the pages' tests have it done in one of its own
-    found = recomputed(places, months / "may", MovedInputs(), SILENT)
+    found = verify_run(places, months / "may", True, MovedInputs(), SILENT)
     assert found["good"]
     assert "payments.csv, recomputed" in [check["what"] for check in found["checks"]]
     paid = what_if(places, months / "june", "thief", MovedInputs(), SILENT)["minor"]

@@ -1,8 +1,8 @@
 """The page of experiments: which there are, and of one its heat maps, figures, rows and the paper's values.
 
 A heat map shows one metric, attacks down and mechanisms across, or whatever labels the reader puts there. Every label
-that tells rows apart has a place: down, across, or one chosen value. So one row of the results is in a cell, and never a
-mean that the tables do not have.
+that tells rows apart has a place: down, across, or one chosen value. So one row of the results is in a cell, and never
+a mean that the tables do not have.
 """
 
 from __future__ import annotations

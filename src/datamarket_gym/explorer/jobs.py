@@ -69,6 +69,9 @@ class Topic:
     turn: int = field(default=0, compare=False)
 
 
+ANYBODY = Topic()
+
+
 def _topic(
     x_client: Annotated[str, Header(max_length=64)] = "",
     x_turn: Annotated[int, Header(ge=0)] = 0,
@@ -177,7 +180,7 @@ class JobQueue:
             thread.join(timeout=5)
 
     async def ask(
-        self, function: Function, *arguments: Any, client: Topic = Topic(), cache: bool = True
+        self, function: Function, *arguments: Any, client: Topic = ANYBODY, cache: bool = True
     ) -> Response:
         """Respond with the answer, if it is there soon; else with a job to ask after."""
         key = _key(function, arguments) if cache else None

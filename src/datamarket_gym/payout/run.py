@@ -720,7 +720,7 @@ def _copy(ledger: Path, to: Path) -> None:
         part.replace(to)
 
 
-CONFIG = "payday.toml"
+CONFIG = "payout.toml"
 
 
 def as_command(request: PayRequest, config: str | None = None) -> str:

@@ -31,7 +31,7 @@ def code_of(request: MarketRequest, *, progress: Progress = SILENT) -> dict[str,
 
 
 _PROGRAM = """\
-from datamarket_gym import DataMarketError, Metrics, ProviderMarket, Utility, create, mechanism
+from datamarket_gym import DataMarketError, Metrics, ProviderMarket, Utility, create, get_mechanism
 from datamarket_gym.analysis.theorems import {theorems}
 {imports}
 market = ProviderMarket.from_task({task}, seed={seed}{times})
@@ -39,7 +39,7 @@ utility = market.utility_oracle(Utility({learner}, {empty}))
 attacked = {attacked}
 chosen = {chosen}
 
-for paid_by in (mechanism("shapley").seeded({seed}), chosen):
+for paid_by in (get_mechanism("shapley").seeded({seed}), chosen):
     honest = Paid.by(paid_by, market.honest, utility)
     paid = Paid.by(paid_by, attacked, utility)
     report = Metrics.evaluate(paid.payments, attacked, honest.payments)
@@ -69,8 +69,8 @@ show("with checks:", lambda: checked.expected(Checks({checks}, {power!r})).pay)
 def _python(request: MarketRequest) -> str:
     """A program that prints what each provider is paid, the gain, the expectation with checks and the certificate."""
     knowing, checked = request.knowledge < 1.0, request.checks > 0
-    imports = ["from datamarket_gym.analysis.redteam import CheckedAttack\n"] * checked
-    imports += ["from datamarket_gym.market.attacks import apply_knowing\n"] * knowing
+    imports = ["from datamarket_gym.analysis.spot_checks import CheckedAttack\n"] * checked
+    imports += ["from datamarket_gym.market.attacks.base import apply_knowing\n"] * knowing
     draw, attack = request.draw(), f'create("attack", {_text(str(request.attack))})'
     changes = "".join(
         f", {part}={_text(value) if isinstance(value, str) else repr(value)}"
@@ -87,7 +87,7 @@ def _python(request: MarketRequest) -> str:
         attacked=f"apply_knowing({attack}, {request.attacker}, market.state, {request.knowledge!r})"
         if knowing
         else f"{attack}.apply({request.attacker}, market.state)",
-        chosen=f"mechanism({_text(_preset(request))}{changes}).seeded({request.seed})",
+        chosen=f"get_mechanism({_text(_preset(request))}{changes}).seeded({request.seed})",
         checks=_CHECKS.format(checks=request.checks, power=request.power) if checked else "",
     )
 

@@ -136,7 +136,8 @@ def validate_spec(kind: str, spec: RegistrySpec) -> str:
 def controls_of(kind: str, name: str) -> tuple[Control, ...]:
     """Return the controls of a registered component; one that cannot be written has none."""
     component: Any = lookup(kind, name)
-    return _controls(kind, component) if dataclasses.is_dataclass(component) else ()
+    is_writable: bool = dataclasses.is_dataclass(component)
+    return _controls(kind, component) if is_writable else ()
 
 
 @lru_cache(maxsize=256)
@@ -301,7 +302,7 @@ class MarketRequest(Document):
 
 def parts_of(mechanism: Mechanism) -> dict[str, Any]:
     """Return the parts of a mechanism that the page shows, components in their written form."""
-    return mechanism.model_dump(include=set(PARTS))
+    return mechanism.model_dump(include=set(PARTS), mode="json")
 
 
 def preset(name: str, evidence: str | None = None) -> Mechanism:

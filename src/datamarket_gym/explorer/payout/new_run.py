@@ -81,7 +81,10 @@ def _field(name: str, setting: Setting) -> dict[str, Any]:
         kind, choices = "choice", list(get_args(field.annotation))
     label = setting.option.replace("-", " ").capitalize()
     default = None if field.is_required() else field.get_default(call_default_factory=True)
-    about = {"name": name, "label": label, "kind": kind, "help": setting.help, "default": default}
+    clauses = re.split(r"(?<=[.;]) ", setting.help)  # without those that speak of the command line
+    help_ = " ".join(c for c in clauses if "--" not in c and "see:" not in c.lower())
+    about = {"name": name, "label": label, "kind": kind, "default": default}
+    about["help"] = f"{help_.rstrip('.;')}."
     return about | ({"choices": choices} if choices else {})
 
 

@@ -22,7 +22,7 @@ export const title = "Market";
 export async function show(main) {
   const waiting = el("div", { "aria-live": "polite" });
   fill(main, waiting);
-  const options = await ask("/api/market/options", { progress: waiting });
+  const options = await ask("/api/market/choices", { progress: waiting });
   const state = urlState(defaultsOf(options));
   const controls = form(options, state);
   const results = page();

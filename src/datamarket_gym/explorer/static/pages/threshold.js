@@ -28,15 +28,15 @@ class Verdict {
   }
 
   show(check, policy, rows) {
-    if (policy) fill(this.policy, el("p", { class: `note ${policy.theta === null ? "bad" : "good"}` }, worded(policy.words), rows?.taken ? [" This run has used ", el("code", {}, rows.taken), "."] : null));
+    if (policy) fill(this.policy, el("p", { class: `note ${policy.theta === null ? "bad" : "good"}` }, worded(policy.words), rows?.evidence ? [" This run has used ", el("code", {}, rows.evidence), "."] : null));
     if (check) fill(this.check, el("p", { class: `note ${check.usable ? "good" : "bad"}` }, el("b", {}, "Components: "), `${check.verdict}.`));
     const entry = (key, color, words, value) => (value === null || value === undefined ? null :
       el("button", { type: "button", name: `at-${key}`, class: "quiet", title: "Put theta here", on: { click: () => this.go(value) } },
         el("span", { class: "swatch", style: { background: `var(${color})` } }), `${words} `, el("b", {}, value.toFixed(value > 0.995 && value < 1 ? 4 : 3))));
     fill(this.places,
       check ? [
-        entry("pairwise", "--c1", `pairwise floor (p90 of ${check.classes ? "rows of one class" : "any two rows"})`, check.pairwise_floor),
-        entry("chaining", "--bad", "chaining floor", check.chaining_floors[String(check.cutoff)]),
+        entry("pairwise", "--c1", `pairwise bound (p90 of ${check.classes ? "rows of one class" : "any two rows"})`, check.pairwise_floor),
+        entry("chaining", "--bad", "chaining bound", check.chaining_floors[String(check.cutoff)]),
         entry("ceiling", "--c3", "ceiling (p10 of copies)", check.near_duplicate_p10),
         entry("middle", "--good", "within the band", check.theta),
       ] : null,

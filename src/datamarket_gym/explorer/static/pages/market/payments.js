@@ -21,7 +21,7 @@ export function panels(answer) {
     answer.schemes.map((scheme) => el(
       "section",
       { class: "pay-panel", "data-scheme": scheme.key },
-      el("h3", {}, scheme.key === "shapley" ? "Shapley by name (reported identities)" : scheme.title),
+      el("h3", {}, scheme.key === "shapley" ? "Identity-level Shapley" : scheme.title),
       el("ul", { class: "pays" }, scheme.providers.toSorted((a, b) => byNumber(a.provider, b.provider)).map((row) => line(row, scale, attacks))),
       el("p", { class: "soft" }, harm(scheme, attacks)),
     )),
@@ -83,7 +83,7 @@ function byProvider({ schemes: [shapley, chosen] }) {
   const number = (key, title) => ({ key, title, number: true, show: (row) => amount(row[key]) });
   const columns = [
     { key: "provider", title: "provider", show: (row) => name(row.provider) },
-    number("shapley_honest", "by name, honest"), number("shapley_attacked", "by name, attacked"),
+    number("shapley_honest", "identity-level, honest"), number("shapley_attacked", "identity-level, attacked"),
     number("honest", "chosen, honest"), number("attacked", "chosen, attacked"),
     { ...number("change", "change"), show: (row) => change(row.change) },
     { key: "lost", title: "share lost", number: true, show: (row) => percent(row.lost) },
@@ -99,7 +99,7 @@ function bySubmittedName({ schemes: [shapley, chosen] }) {
   const columns = [
     { key: "identity", title: "name", show: (row) => name(row.identity) },
     { key: "provider", title: "who is behind it", show: (row) => name(row.provider) },
-    number("units", "units", 0), number("shapley", "Shapley by name", DIGITS), number("attacked", "chosen mechanism", DIGITS),
+    number("units", "units", 0), number("shapley", "identity-level Shapley", DIGITS), number("attacked", "chosen mechanism", DIGITS),
   ];
   return table({ columns, rows, name: "names", caption: "What each submitted name is paid in the attacked market", search: rows.length > 12 });
 }

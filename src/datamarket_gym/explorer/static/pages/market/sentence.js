@@ -1,4 +1,4 @@
-// The answer in a sentence: what the attack gains under Shapley by name, and under the chosen mechanism.
+// The answer in a sentence: what the attack gains under identity-level Shapley, and under the chosen mechanism.
 
 import { el, name, shown } from "../../lib/dom.js";
 import { amount } from "./payments.js";
@@ -9,7 +9,7 @@ export function sentence(answer) {
   return [
     el("p", { class: "headline" }, market.attack === "honest" ? nobody(market, shapley, chosen) : attack(market, shapley, chosen)),
     market.assumes ? el("p", { class: "soft" }, `The attack assumes ${market.assumes}.`) : null,
-    settled(chosen),
+    resolved(chosen),
     answer.schemes.flatMap((scheme) => scheme.warnings.map((warning) => note(scheme, warning))),
   ];
 }
@@ -28,7 +28,7 @@ function attack(market, shapley, chosen) {
   ];
 }
 
-const called = (scheme) => (scheme.key === "shapley" ? "Shapley by name" : scheme.title);
+const called = (scheme) => (scheme.key === "shapley" ? "identity-level Shapley" : scheme.title);
 const mine = (scheme) => scheme.providers.find((row) => row.attacker);
 
 const paid = (scheme) => `${amount(mine(scheme).honest)} → ${amount(mine(scheme).attacked)}${scheme.gain.gain === null ? `; ${scheme.gain.why}` : ""}`;
@@ -52,11 +52,11 @@ export function brief({ market, schemes }) {
   return `${told.join(" · ")}${checked ? ` · checked × ${shown(checked.gain, 2)}` : ""}`;
 }
 
-function settled({ threshold }) {
+function resolved({ threshold }) {
   if (!threshold) return null;
   const { honest, attacked } = threshold;
   const both = honest.evidence === attacked.evidence;
-  return el("p", { class: "soft" }, both ? `The evidence settled on ${attacked.evidence}: ${attacked.why}` : `The evidence settled on ${honest.evidence} in the honest and ${attacked.evidence} in the attacked market: ${attacked.why}`);
+  return el("p", { class: "soft" }, both ? `The evidence resolved to ${attacked.evidence}: ${attacked.why}` : `The evidence resolved to ${honest.evidence} in the honest and ${attacked.evidence} in the attacked market: ${attacked.why}`);
 }
 
 const MARKETS = { honest: "in the honest market", attacked: "in the attacked market", both: "in both markets" };

@@ -4,7 +4,7 @@ import { field, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
 import { link, urlState } from "../../lib/url.js";
 import { showApprove } from "./checks_approve.js";
-import { showLooks } from "./checks_look.js";
+import { showReview } from "./checks_review.js";
 import { showPay } from "./checks_pay.js";
 import { showPlan } from "./checks_plan.js";
 import { showSettle } from "./checks_settle.js";
@@ -14,7 +14,7 @@ export const title = "Checks and payment";
 
 const STEPS = {
   plan: ["Plan and draw", showPlan],
-  look: ["Look at units", showLooks],
+  review: ["Check units", showReview],
   settle: ["Settle", showSettle],
   approve: ["Approve", showApprove],
   pay: ["Pay", showPay],
@@ -30,8 +30,8 @@ const due = (found) => {
   if (found.state === "superseded") return "settle";
   if (found.state === "approved" || found.state === "paid") return "pay";
   if (found.state === "checked") return "approve";
-  if (found.drawn) return found.checks.some((each) => !found.answers[each.number]) ? "look" : "settle";
-  return found.asked || found.plan ? "plan" : "approve";
+  if (found.drawn) return found.checks.some((each) => !found.answers[each.number]) ? "review" : "settle";
+  return found.required || found.plan ? "plan" : "approve";
 };
 
 const showHistory = (place, page) =>
@@ -88,7 +88,7 @@ export const show = async (main, site) => {
       el("p", { class: "soft" }, el("a", { href: link("/payout/run", { run: page.run }) }, name(page.run)), found.ledger ? [" in the ledger ", el("a", { href: link("/payout/ledger", { ledger: found.ledger }) }, name(found.ledger))] : null),
       el("h1", {}, found.period ? name(found.period) : "Payouts", ": checks and payment"),
       el("p", { class: "lead" }, el("span", { class: `tag ${found.state === "paid" ? "good" : ""}`, dataset: { state: found.state } }, STATES[found.state]), ` ${found.currency} ${found.amount} to ${found.payees.toLocaleString("en")} payees`,
-        found.kept ? `; ${found.currency} ${found.kept} were kept after failed checks` : ""),
+        found.forfeited ? `; ${found.currency} ${found.forfeited} were kept after failed checks` : ""),
       found.settles ? el("p", { class: "soft" }, "It takes the place of ", found.settles.id ? el("a", { href: link("/payout/checks", { run: found.settles.id }) }, name(found.settles.id)) : `run ${found.settles.run.slice(0, 16)}`, ", whose checks were settled.") : null,
       found.later ? el("p", { class: "note" }, "Another draft has taken the place of this run: ", found.later.id ? el("a", { href: link("/payout/checks", { run: found.later.id }), name: "later" }, name(found.later.id)) : name(found.later.name), ". Go on there.") : null);
     fill(steps, Object.entries(STEPS).map(([step, [words]]) =>
@@ -103,7 +103,7 @@ export const show = async (main, site) => {
     by.setCustomValidity("");
     who.name = by.value.trim();
   });
-  // What one is told of second looks depends on who one is; whatever is being written meanwhile stays as it is.
+  // What one is told of second checks depends on who one is; whatever is being written meanwhile stays as it is.
   by.addEventListener("change", () => page.onfound && page.asNow().then((found) => page.onfound?.(found)).catch((error) => fill(place, problem(error))));
   fill(main, head,
     el("div", { class: "tools" }, field({ label: "You are", control: by, help: "Written into the ledger with all you do here; kept in this browser." })),

@@ -45,7 +45,7 @@ const statements = (page) => {
   const contact = textbox({ name: "contact", placeholder: "write to payments@example.org within 30 days" });
   let pseudonyms = false;
   const get = el("a", { download: "", name: "statements" }, "Save the statements");
-  const point = () => get.setAttribute("href", link("/api/payout/checks/statements", { run: page.run, payee: payee.value, pseudonyms: pseudonyms ? "true" : "", contact: contact.value.trim() }));
+  const point = () => get.setAttribute("href", link("/api/payout/statements", { run: page.run, payee: payee.value, pseudonyms: pseudonyms ? "true" : "", contact: contact.value.trim() }));
   for (const input of [payee, contact]) input.addEventListener("input", point);
   point();
   return el("div", {}, el("p", {}, "A page for each payee, in plain words: what was sent, what was merged with whom and why, what is paid. Each is for its payee alone."),
@@ -72,7 +72,7 @@ export const showPay = (place, page) => {
     parts.push(el("div", { class: "card" }, el("h3", {}, "File for the bank"),
       el("p", {}, "Orders what this run owes, once, and saves it as a file. Asked again, it is the same file, until it is confirmed or cancelled."),
       exportForm({
-        send: async (asked, token, progress) => (page.named() ? page.pay("export", { token, asked }, { progress }) : null),
+        send: async (asked, token, progress) => (page.named() ? page.pay("export", { token, export: asked }, { progress }) : null),
         after: async () => {
           page.found = { ...page.found };
         },

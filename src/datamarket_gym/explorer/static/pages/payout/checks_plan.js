@@ -31,7 +31,7 @@ const drawnAlready = (place, { found }) =>
   fill(place, el("h2", {}, "Planned and drawn"),
     el("p", {}, `${found.plan.checks} checks of each payee, power ${found.plan.power}. Drawn under the beacon `, name(found.drawn.beacon), found.plan.announced ? [", announced as ", name(found.plan.announced)] : ", which was not announced beforehand", "."),
     found.drawn.words.map((words) => el("p", {}, words)),
-    el("p", {}, `${found.checks.length} looks are to be made. A plan cannot change after its draw.`),
+    el("p", {}, `${found.checks.length} checks are to be made. A plan cannot change after its draw.`),
     published(found.plan.publish));
 
 export const showPlan = (place, page) => {
@@ -41,7 +41,7 @@ export const showPlan = (place, page) => {
   const plan = found.plan;
   const form = {
     by: select({ name: "plan-by", value: "checks", options: [{ value: "checks", label: "a number of checks" }, { value: "gain", label: "what may be left to gain" }] }),
-    checks: number({ name: "checks", min: 1, step: 1, value: plan ? plan.checks : Math.max(1, found.asked) }),
+    checks: number({ name: "checks", min: 1, step: 1, value: plan ? plan.checks : Math.max(1, found.required) }),
     gain: number({ name: "gain", min: 0, max: 100, value: 1 }),
     power: number({ name: "power", min: 0, max: 1, value: plan ? plan.power : found.power }),
     price: textbox({ name: "price", value: plan?.price || "", placeholder: "2.50" }),
@@ -52,13 +52,13 @@ export const showPlan = (place, page) => {
   const foreseen = el("div", { class: "foreseen", "aria-live": "polite" });
   const progress = el("div");
   const topic = `plan ${fresh()}`; // of this form: another that takes its place must not drop its questions
-  const preview = latest((signal) => ask("/api/payout/checks/preview", { body: { run: page.run, asked: asked(form) }, signal, progress, topic }));
+  const preview = latest((signal) => ask("/api/payout/checks/preview", { body: { run: page.run, plan: asked(form) }, signal, progress, topic }));
   const look = async () => {
     checksField.hidden = form.by.value !== "checks";
     gainField.hidden = form.by.value !== "gain";
     try {
       const seen = await preview();
-      if (seen) fill(foreseen, pairs(seen.rows), seen.told.map((words) => el("p", { class: "note" }, words)));
+      if (seen) fill(foreseen, pairs(seen.rows), seen.notes.map((words) => el("p", { class: "note" }, words)));
     } catch (error) {
       fill(foreseen, problem(error));
     }
@@ -68,14 +68,14 @@ export const showPlan = (place, page) => {
     clearTimeout(timer);
     timer = setTimeout(look, PAUSE);
   };
-  const checksField = field({ label: "Checks of each payee", control: form.checks, help: found.asked ? `At least ${found.asked}: so many were promised when the run was paid.` : "" });
+  const checksField = field({ label: "Checks of each payee", control: form.checks, help: found.required ? `At least ${found.required}: so many were promised when the run was paid.` : "" });
   const gainField = field({ label: "Left to gain, at most (%)", control: form.gain, help: "In expectation, as a part of what is paid." });
   for (const each of Object.values(form)) each.addEventListener("input", typed);
   const enter = doing({
     name: "plan", label: plan ? "Plan again" : "Plan",
     work: async (under) => {
       if (!page.named()) return null;
-      await page.post("plan", { by: page.who.name, asked: asked(form) }, { progress: under });
+      await page.post("plan", { by: page.who.name, plan: asked(form) }, { progress: under });
       await page.refresh();
       return null;
     },
@@ -86,19 +86,19 @@ export const showPlan = (place, page) => {
     work: async (under) => {
       if (!page.named()) return null;
       const answer = await page.post("draw", { by: page.who.name, beacon: beacon.value }, { progress: under });
-      await page.refresh({ step: "look" });
+      await page.refresh({ step: "review" });
       return good(answer.words);
     },
   });
   beacon.addEventListener("input", () => draw.check());
   fill(place, el("h2", {}, "Plan the checks"),
-    el("p", {}, "A few units of every payee are drawn by lot and looked at before money goes out; who fails is paid nothing. The numbers follow as you type; nothing is written before you press Plan."),
+    el("p", {}, "A few units of every payee are drawn at random and checked before money goes out; who fails is paid nothing. The numbers follow as you type; nothing is written before you press Plan."),
     el("div", { class: "split" },
       el("div", {}, field({ label: "Plan by", control: form.by }), checksField, gainField,
-        field({ label: "Power of a check", control: form.power, help: "How often a look at a false unit finds that out: 0 to 1." }),
-        field({ label: "Price of a check", control: form.price, help: `What one look costs, in ${found.currency}; may stay empty.` }),
+        field({ label: "Power of a check", control: form.power, help: "How often the check of a false unit fails: 0 to 1." }),
+        field({ label: "Price of a check", control: form.price, help: `What one check costs, in ${found.currency}; may stay empty.` }),
         field({ label: "Least payment", control: form.least, help: "Who is paid less is neither checked nor paid, and can hand the units in again." }),
-        field({ label: "False alarms (%)", control: form.false_alarms, help: "How often a look takes a genuine unit for a false one." }),
+        field({ label: "False alarms (%)", control: form.false_alarms, help: "How often a check takes a genuine unit for a false one." }),
         field({ label: "Announced beacon", control: form.announce, help: "What the beacon will be: a value that nobody can know or choose, published later." })),
       el("div", {}, el("h3", {}, "What this plan comes to"), progress, foreseen, enter)),
     plan ? el("div", { class: "card" }, el("h3", {}, "Draw"),

@@ -32,7 +32,7 @@ const runsPanel = (found) =>
     : el("p", {}, "No run was entered yet.");
 
 export const show = async (main, site) => {
-  const state = urlState({ ledger: "", payee: "", tab: "payees", kind: "", find: "", leaf: 0, since: "", until: "" });
+  const state = urlState({ ledger: "", payee: "", tab: "payees", kind: "", find: "", page: 0, since: "", until: "" });
   if (!state.value.ledger) return choose(main, site);
   const who = whoAmI();
   const head = el("div");
@@ -70,12 +70,12 @@ export const show = async (main, site) => {
       Disputes: disputesPanel(page),
       Batches: el("div", {}, batchForms(page), el("div", { class: "card" }, el("h3", {}, "File for the bank: all that is owed"),
         el("p", {}, "Orders what approved runs owe, as one batch, except to payees who are held and amounts below the least that is sent."),
-        exportForm({ send: async (asked, token, progress) => (page.named() ? page.post("export", { ledger: page.ledger, by: who.name, token, asked }, { progress }) : null) }))),
+        exportForm({ send: async (asked, token, progress) => (page.named() ? page.post("export", { ledger: page.ledger, by: who.name, token, export: asked }, { progress }) : null) }))),
       "Enter by hand": actionForm(page),
       "Rules and proof": el("div", {}, rulesForm(page), verifyForm(page)),
     };
     const chosen = Object.keys(panels).find((each) => each.toLowerCase() === state.value.tab) || "Payees";
-    fill(place, tabs("ledger", panels, chosen, (tab) => state.set({ tab: tab.toLowerCase(), find: "", kind: "", leaf: 0 }, { quiet: true })));
+    fill(place, tabs("ledger", panels, chosen, (tab) => state.set({ tab: tab.toLowerCase(), find: "", kind: "", page: 0 }, { quiet: true })));
   };
 
   by.addEventListener("input", () => {

@@ -17,11 +17,11 @@ const decide = (page, dispute) => {
   const why = textbox({ name: `decide-why-${n}` });
   const correction = textbox({ name: `correction-${n}`, placeholder: "12.50" });
   const from = textbox({ name: `from-${n}` });
-  const names = Object.fromEntries([["separate", "Units to untie from all others"], ["separate_payee", "Names not to be paid together with others"], ["join", "Units to match together"], ["join_payee", "Names to pay as one payee"]].map(
+  const names = Object.fromEntries([["separate_units", "Units to separate from all others"], ["separate_payees", "Names not to be paid together with others"], ["join_units", "Units to match"], ["join_payees", "Names to pay as one payee"]].map(
     ([key, label]) => [key, [label, el("textarea", { name: `${key}-${n}`, rows: 2 })]]));
   const effects = el("div", { hidden: true },
     field({ label: "Owe the payee so much more", control: correction, help: "In the run's currency; for an approved run." }), field({ label: "Taken from", control: from, help: "The payee who is owed so much less; empty: the market pays." }),
-    el("details", {}, el("summary", {}, "What later runs match and untie"), Object.values(names).map(([label, box]) => field({ label, control: box, help: "One a line." }))));
+    el("details", {}, el("summary", {}, "What later runs match and separate"), Object.values(names).map(([label, box]) => field({ label, control: box, help: "One a line." }))));
   const token = tokenField(`decide-token-${n}`);
   const act = doing({
     name: `decide-${n}`, label: "Decide it, once", ready: () => token.value !== "" && why.value.trim() !== "",
@@ -30,7 +30,7 @@ const decide = (page, dispute) => {
       const typed = token.taken();
       const upheld = outcome.value === "upheld";
       const more = upheld ? { correction: correction.value.trim(), taken_from: from.value, ...Object.fromEntries(Object.entries(names).map(([key, [, box]]) => [key, listed(box.value)])) } : {};
-      return entered(page, await page.post("dispute/resolve", { ledger: page.ledger, once: fresh(), token: typed, by: page.who.name, asked: { number: n, outcome: outcome.value, why: why.value.trim(), ...more } }, { progress: under }));
+      return entered(page, await page.post("dispute/resolve", { ledger: page.ledger, once: fresh(), token: typed, by: page.who.name, decision: { number: n, outcome: outcome.value, why: why.value.trim(), ...more } }, { progress: under }));
     },
   });
   for (const input of [why, token.input]) input.addEventListener("input", () => act.check());
@@ -65,7 +65,7 @@ const opening = (page) => {
     name: "dispute-open", label: "Enter the dispute", ready: () => payee.value.trim() !== "" && about.value.trim() !== "",
     work: async (under) => {
       if (!page.named()) return null;
-      return entered(page, await page.post("dispute/open", { run: run.value, once: fresh(), by: page.who.name, asked: { payee: payee.value, about: about.value.trim(), against: against.value, units: listed(units.value), ...held } }, { progress: under }));
+      return entered(page, await page.post("dispute/open", { run: run.value, once: fresh(), by: page.who.name, dispute: { payee: payee.value, about: about.value.trim(), against: against.value, units: listed(units.value), ...held } }, { progress: under }));
     },
   });
   for (const input of [payee, about]) input.addEventListener("input", () => act.check());

@@ -9,7 +9,7 @@ const ACTIONS = {
   correct: ["Correct", "A late correction: a new entry that names the old one, which stays. Below zero: less is owed.", "amount", "of"],
   fee: ["Fee", "Take a fee from what the payee is owed.", "amount", "currency"],
   bounced: ["Came back", "What was sent has come back: it is owed again. The last that was sent, unless an entry is named.", "of"],
-  fund: ["Pay a carried credit", "Pay a credit that runs carry, or part of it, yourself: its debtor will not.", "amount", "currency"],
+  fund: ["Pay a carried-forward credit", "Pay a credit that runs carry, or part of it, yourself: its debtor will not.", "amount", "currency"],
   "write-off": ["Write off", "End a balance that runs carry, or part of it: a debt (below zero) or a credit.", "amount", "currency"],
 };
 const FREE = ["hold"];
@@ -38,7 +38,7 @@ export const actionForm = (page, payee = "") => {
       if (uses.includes("of") && of.value) asked.of = Number(of.value);
       if (uses.includes("currency")) asked.currency = currency.value;
       const typed = token.taken();
-      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, asked }, { progress: under });
+      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, action: asked }, { progress: under });
       const told = good(done.words);
       await page.refresh();
       dialog("Entered", told);
@@ -71,7 +71,7 @@ export const batchForms = (page) => {
     const send = (action, more) => async (under) => {
       if (!page.named()) return null;
       const typed = token.taken();
-      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, asked: { action, by: page.who.name, batch: batch.batch, ...more() } }, { progress: under });
+      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, action: { action, by: page.who.name, batch: batch.batch, ...more() } }, { progress: under });
       await page.refresh();
       dialog("Entered", good(done.words));
       return null;
@@ -99,7 +99,7 @@ export const rulesForm = (page) => {
       const typed = token.taken();
       const wanted = Number(approvals.value);
       const asked = { action: "rules", by: page.who.name, approvals: wanted !== page.found.approvals || !least.value.trim() ? wanted : null, least: least.value.trim(), currency: least.value.trim() ? currency.value : "" };
-      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, asked }, { progress: under });
+      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, action: asked }, { progress: under });
       await page.refresh();
       dialog("Rules", good(done.words));
       return null;
@@ -111,19 +111,19 @@ export const rulesForm = (page) => {
     field({ label: "Least amount that is sent", control: least, help: "Less waits, and adds up. Empty: as it is." }), field({ label: "Currency", control: currency }), token.node, act);
 };
 
-/** Whether the ledger is whole; and its head, to be given to others. */
+/** Whether the ledger is whole; and its tip hash, to be given to others. */
 export const verifyForm = (page) => {
-  const anchors = el("textarea", { name: "anchors", rows: 3, class: "code", placeholder: "lines that you kept of this ledger: number, hash, time" });
+  const checkpoints = el("textarea", { name: "checkpoints", rows: 3, class: "code", placeholder: "lines that you wrote down of this ledger: number, hash, time" });
   const act = doing({
     name: "verify", label: "Verify the ledger",
     work: async (under) => {
-      const done = await page.post("verify", { ledger: page.ledger, anchors: anchors.value }, { progress: under });
+      const done = await page.post("verify", { ledger: page.ledger, checkpoints: checkpoints.value }, { progress: under });
       return el("div", {}, el("p", { class: `note ${done.good ? "good" : "bad"}` }, done.good ? "All is as it was entered." : "Something does not agree."),
         el("ul", { class: "verdicts" }, done.checks.map((each) => el("li", {}, el("span", { class: `tag ${each.good ? "good" : "bad"}` }, each.good ? "good" : "wrong"), " ", el("strong", {}, name(each.what)), ": ", name(each.detail)))));
     },
   });
   return el("div", { class: "card" }, el("h3", {}, "Proof"),
-    el("p", {}, "The head of the chain: what others hold of it, whoever keeps the ledger cannot change. Send this line to somebody, now and then."),
-    el("pre", {}, page.found.anchor), copyButton("Copy the line", () => page.found.anchor, "copy-anchor"),
-    field({ label: "Anchors that the ledger must hold", control: anchors, help: "May stay empty." }), act);
+    el("p", {}, "The tip hash of the chain: what others hold of it, whoever keeps the ledger cannot change. Send this line to somebody, now and then."),
+    el("pre", {}, page.found.checkpoint), copyButton("Copy the line", () => page.found.checkpoint, "copy-checkpoint"),
+    field({ label: "Checkpoints that the ledger must hold", control: checkpoints, help: "May stay empty." }), act);
 };

@@ -1,4 +1,4 @@
-// Payees and entries of a ledger, a leaf at a time: a ledger of years has more than a page can hold.
+// Payees and entries of a ledger, a page at a time: a ledger of years has more than a page can hold.
 import { latest, problem } from "../../lib/ask.js";
 import { button, select } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
@@ -6,8 +6,8 @@ import { link } from "../../lib/url.js";
 
 const PAUSE = 200; // milliseconds after a key
 
-/** A list that is asked for leaf by leaf; what is searched stands in the address. */
-const leafed = (page, { what, one, label, more = () => ({}), extra = null, draw }) => {
+/** A list that is asked for page by page; what is searched stands in the address. */
+const pagedList = (page, { what, one, label, more = () => ({}), extra = null, draw }) => {
   const { state } = page;
   const find = el("input", { type: "search", name: `find-${what}`, placeholder: "search", "aria-label": label, value: state.value.find });
   const said = el("span", { class: "soft", role: "status" });
@@ -15,30 +15,30 @@ const leafed = (page, { what, one, label, more = () => ({}), extra = null, draw 
   const body = el("div");
   const back = button({ name: `back-${what}`, label: "\u2190 previous", kind: "quiet", onclick: () => turn(-1) });
   const on = button({ name: `on-${what}`, label: "next \u2192", kind: "quiet", onclick: () => turn(1) });
-  const get = latest((signal) => page.get(what, { find: state.value.find, leaf: state.value.leaf || "", ...more() }, { signal, progress }));
+  const get = latest((signal) => page.get(what, { find: state.value.find, page: state.value.page || "", ...more() }, { signal, progress }));
   const load = async () => {
     try {
       const got = await get();
       if (!got) return;
-      const leaves = Math.max(1, Math.ceil(got.total / got.each));
-      said.textContent = `${got.total.toLocaleString("en")} ${got.total === 1 ? one : what}${leaves > 1 ? `, page ${got.leaf + 1} of ${leaves}` : ""}`;
-      back.hidden = on.hidden = leaves === 1;
-      back.disabled = got.leaf === 0;
-      on.disabled = got.leaf >= leaves - 1;
+      const pages = Math.max(1, Math.ceil(got.total / got.each));
+      said.textContent = `${got.total.toLocaleString("en")} ${got.total === 1 ? one : what}${pages > 1 ? `, page ${got.page + 1} of ${pages}` : ""}`;
+      back.hidden = on.hidden = pages === 1;
+      back.disabled = got.page === 0;
+      on.disabled = got.page >= pages - 1;
       fill(body, draw(got));
     } catch (error) {
       fill(body, problem(error));
     }
   };
   const turn = (step) => {
-    state.set({ leaf: state.value.leaf + step }, { quiet: true });
+    state.set({ page: state.value.page + step }, { quiet: true });
     load();
   };
   let timer = 0;
   find.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      state.set({ find: find.value.trim(), leaf: 0 }, { quiet: true });
+      state.set({ find: find.value.trim(), page: 0 }, { quiet: true });
       load();
     }, PAUSE);
   });
@@ -51,11 +51,11 @@ const rows = (heads, lines) =>
   el("div", { class: "scroll" }, el("table", { class: "stack" }, el("thead", {}, el("tr", {}, heads.map(([head, figure]) => el("th", { scope: "col", class: figure ? "n" : "" }, head)))),
     el("tbody", {}, lines.map((cells) => el("tr", {}, cells.map((cell, i) => el("td", { class: heads[i][1] ? "n" : "name", "data-h": heads[i][0] }, cell)))))));
 
-const PLACES = { ordered: "on its way", owed: "owed", sent: "sent", carried: "carried" };
+const PLACES = { ordered: "on its way", owed: "owed", sent: "sent", carried: "carried forward" };
 
 /** Where everybody's money is. */
 export const payeesPanel = (page) =>
-  leafed(page, {
+  pagedList(page, {
     what: "payees", one: "payee", label: "Search payees",
     draw: (got) =>
       got.rows.length
@@ -66,10 +66,10 @@ export const payeesPanel = (page) =>
 
 /** The entries, the newest first. */
 export const entriesPanel = (page) =>
-  leafed(page, {
+  pagedList(page, {
     what: "entries", one: "entry", label: "Search entries", more: () => ({ kind: page.state.value.kind }),
     extra: (load) => select({ name: "kind", value: page.state.value.kind, options: [{ value: "", label: "all kinds" }, ...page.found.kinds], onchange: (kind) => {
-      page.state.set({ kind, leaf: 0 }, { quiet: true });
+      page.state.set({ kind, page: 0 }, { quiet: true });
       load();
     } }),
     draw: (got) => rows([["entry", true], ["time (UTC)"], ["what"], ["payee"], ["amount", true], ["by"], ["detail"]], got.rows.map((row) => [

@@ -1,4 +1,4 @@
-// The account of one payee: earned, owed, on its way, sent, carried; it adds up to the cent.
+// The account of one payee: earned, owed, on its way, sent, carried forward; it adds up to the cent.
 import { field } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
 import { link } from "../../lib/url.js";
@@ -33,6 +33,6 @@ export const showPayee = async (place, page) => {
     got.drafts.length ? grid("Not approved yet: nothing is owed by a draft", [["for"], ["entered on"], ["run"], ["state"], ["would earn", true]], got.drafts.map((run) => [run.period, run.day, el("code", {}, run.run), run.state, `${run.currency} ${run.earned}`])) : null,
     got.events.length ? grid("Holds, checks and disputes", [["entry", true], ["day"], ["what"]], got.events.map((event) => [event.entry, event.day, event.words])) : null,
     got.in_runs.filter((run) => run.id).length ? el("p", {}, "Its runs: ", got.in_runs.filter((run) => run.id).map((run, i) => [i ? ", " : "", el("a", { href: link("/payout/run", { run: run.id, payee }) }, name(run.period || run.name))])) : null,
-    el("p", { class: "soft" }, "As of this entry of the ledger: ", el("code", {}, got.anchor)),
+    el("p", { class: "soft" }, "As of this entry of the ledger: ", el("code", {}, got.checkpoint)),
     actionForm(page, payee));
 };

@@ -29,7 +29,7 @@ export const show = async (main, site) => {
     },
     target: () => {
       const { market, name, ledger } = state.value;
-      return { asked: page.asked(), market, name, ledger };
+      return { settings: page.asked(), market, name, ledger };
     },
     /** Set some settings; undefined takes one back to what it is if left out. */
     choose: (changes) => {

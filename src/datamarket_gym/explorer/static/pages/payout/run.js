@@ -4,7 +4,7 @@ import { button, tabs } from "../../lib/controls.js";
 import { draw } from "../../lib/chart.js";
 import { el, fill, name, seen } from "../../lib/dom.js";
 import { link, urlState } from "../../lib/url.js";
-import { leafed } from "./leafed.js";
+import { pagedTable } from "./pagedTable.js";
 import { moved, movedFields } from "./moved.js";
 import { showPayee } from "./payee.js";
 import { facts, lines, runTitle, stateTag, warnings } from "./stands.js";
@@ -13,7 +13,7 @@ export const title = "A run";
 
 const many = (n) => n.toLocaleString("en");
 const TABS = { Payments: "payments", "Evidence and clusters": "evidence", Verify: "verify", "Files and history": "files" };
-const START = { run: "", payee: "", tab: "payments", search: "", sort: "", leaf: 0, cluster: "", cleaf: 0, submissions: "", validation: "", reference: "" };
+const START = { run: "", payee: "", tab: "payments", search: "", sort: "", page: 0, cluster: "", cluster_page: 0, submissions: "", validation: "", reference: "" };
 
 const nextLink = (run, found) => {
   if (found.later) return el("a", { class: "press", href: link("/payout/run", { run: found.later }) }, "Go to that run");
@@ -37,11 +37,11 @@ const head = (run, found) => [
 ];
 
 const payments = (state, found) => {
-  const { run, search, sort, leaf } = state.value;
+  const { run, search, sort, page } = state.value;
   const chart = el("div");
-  const list = leafed({
+  const list = pagedTable({
     path: "/api/payout/payments", params: { run }, name: "payments", caption: "Payments", word: "payees",
-    asked: { search, sort, leaf }, onstate: (chosen) => state.set(chosen),
+    asked: { search, sort, page }, onstate: (chosen) => state.set(chosen),
     columns: [
       {
         key: "identity", title: "payee",
@@ -52,7 +52,7 @@ const payments = (state, found) => {
       { key: "low", title: "low", number: true },
       { key: "high", title: "high", number: true },
       { key: "without_evidence", title: "without evidence", number: true },
-      ...(found.carried ? [{ key: "balance", title: "carried", number: true }] : []),
+      ...(found.balances ? [{ key: "balance", title: "carried forward", number: true }] : []),
       { key: "units", title: "units", number: true, show: (row) => many(row.units) },
       { key: "clusters", title: "distinct", number: true, show: (row) => many(row.clusters) },
       { key: "score", title: "score", number: true, show: (row) => (row.score === null ? "\u2014" : row.score.toFixed(4)) },
@@ -67,7 +67,7 @@ const payments = (state, found) => {
     await draw(chart, { ...found.chart, name: "highest-payments", label: `The ${found.drawn} highest payments as bars, each with its interval; the table beneath has all of them.` });
     await list.ready;
   };
-  node.follow = () => list.follow({ search: state.value.search, sort: state.value.sort, leaf: state.value.leaf });
+  node.follow = () => list.follow({ search: state.value.search, sort: state.value.sort, page: state.value.page });
   return node;
 };
 
@@ -86,11 +86,11 @@ const names = (run, list, more) => [
 ];
 
 const evidence = (state, found) => {
-  const { run, cluster, cleaf } = state.value;
-  const list = leafed({
+  const { run, cluster, cluster_page } = state.value;
+  const list = pagedTable({
     path: "/api/payout/clusters", params: { run }, name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
     empty: "No unit was taken for the same as another.",
-    asked: { search: cluster, sort: "", leaf: cleaf }, onstate: (chosen) => state.set({ cluster: chosen.search, cleaf: chosen.leaf }),
+    asked: { search: cluster, sort: "", page: cluster_page }, onstate: (chosen) => state.set({ cluster: chosen.search, cluster_page: chosen.page }),
     columns: [
       { key: "number", title: "cluster", number: false, sorts: false, show: (row) => String(row.number) },
       { key: "size", title: "what is in it", sorts: false, show: clusterCell },
@@ -101,11 +101,11 @@ const evidence = (state, found) => {
   });
   const node = el("div", {},
     el("p", {}, el("strong", {}, "Evidence used: "), el("code", {}, seen(found.evidence.used)), ". ", seen(found.evidence.why)),
-    found.prior ? el("p", {}, seen(found.prior)) : null,
+    found.acquired ? el("p", {}, seen(found.acquired)) : null,
     found.has_needs ? leastCovered(state) : null,
     el("p", { class: "soft" }, "Search by the name of a unit or of a payee."), list);
   node.begin = () => list.ready;
-  node.follow = () => list.follow({ search: state.value.cluster, sort: "", leaf: state.value.cleaf });
+  node.follow = () => list.follow({ search: state.value.cluster, sort: "", page: state.value.cluster_page });
   return node;
 };
 

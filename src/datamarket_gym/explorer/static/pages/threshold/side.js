@@ -14,7 +14,7 @@ const NUMBERS = [
   ["providers", "Providers", 2, 100, 1, "in a simulated market"],
   ["per_provider", "Units of each", 1, 2000, 1, ""],
   ["trials", "Simulated markets", 1, 300, 1, ""],
-  ["cutoff", "Tolerated share of mixed components", 0.01, 0.99, 0.01, "what the chaining floor keeps below"],
+  ["cutoff", "Tolerated share of mixed components", 0.01, 0.99, 0.01, "what the chaining bound keeps below"],
   ["seed", "Seed", 0, 2 ** 31, 1, "of the simulation and of samples"],
 ];
 

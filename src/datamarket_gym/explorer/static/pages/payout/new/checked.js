@@ -15,7 +15,7 @@ const facts = (found) => {
     ["labels", found.labels === null ? "none that count" : shown(found.labels, 0)],
     ["times", found.times ? "yes" : "none"],
     ["reference rows", found.reference === null ? null : shown(found.reference, 0)],
-    ["units bought before", found.prior === null ? null : shown(found.prior, 0)],
+    ["previously acquired units", found.acquired === null ? null : shown(found.acquired, 0)],
   ].filter(([, value]) => value !== null);
   return el("dl", { class: "facts" }, pairs.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))));
 };

@@ -25,7 +25,7 @@ const preview = (page, table, found) => {
     found.notes.map((words) => el("p", { class: "note" }, words)),
     found.columns.length ? el("div", { class: "scroll" }, el("table", { class: "heads" }, el("thead", {}, el("tr", {}, heads.map((each) => each.cell))), el("tbody", {}, rows))) : null,
     found.more_columns ? el("p", { class: "soft" }, `and ${many(found.more_columns)} more columns`) : null,
-    holes.length ? el("p", { class: "soft" }, `Empty in the first ${many(found.looked)} rows: `, holes.map((each, i) => [i ? ", " : "", name(each.name), ` (${many(each.empty)})`])) : null);
+    holes.length ? el("p", { class: "soft" }, `Empty in the first ${many(found.read)} rows: `, holes.map((each, i) => [i ? ", " : "", name(each.name), ` (${many(each.empty)})`])) : null);
   return {
     node,
     tell: (looked) => {

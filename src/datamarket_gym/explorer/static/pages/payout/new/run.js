@@ -6,7 +6,7 @@ import { table } from "../../../lib/table.js";
 import { link } from "../../../lib/url.js";
 import { warned } from "./checked.js";
 
-const TITLES = { identity: "identity", payment: "payment", low: "low", high: "high", without_evidence: "without evidence", balance: "carried", units: "units" };
+const TITLES = { identity: "identity", payment: "payment", low: "low", high: "high", without_evidence: "without evidence", balance: "carried forward", units: "units" };
 
 const amount = (text) => Number(String(text).replaceAll(",", ""));
 
@@ -19,7 +19,7 @@ const result = (found) => {
     found.dry
       ? el("p", { class: "soft" }, "Nothing was entered into the market's ledger. The run lies among the uploads, and goes when the explorer ends.")
       : el("p", {}, "The run is in the ledger as a draft. Nobody is paid until it is approved."),
-    found.told.map((words) => el("p", { class: "note" }, words)),
+    found.notes.map((words) => el("p", { class: "note" }, words)),
     found.warnings.length ? [el("p", {}, el("strong", {}, `${found.warnings.length} ${found.warnings.length === 1 ? "warning stands" : "warnings stand"} before the money`)), warned(found.warnings)] : null,
     table({ columns, rows, name: "payments", caption: found.identities > rows.length ? `The ${rows.length} largest payments` : "Payments", search: false }),
     found.identities > rows.length ? el("p", { class: "soft" }, `and ${(found.identities - rows.length).toLocaleString("en")} more on the page of the run`) : null,

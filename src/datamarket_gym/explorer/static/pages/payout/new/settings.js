@@ -29,7 +29,7 @@ const control = (page, about) => {
   }
   const list = about.choices ? `suggested-${(lists += 1)}` : null;
   const box = el("input", {
-    type: "text", name: about.name, autocomplete: "off", spellcheck: "false", list, placeholder: about.place ?? written(about.default),
+    type: "text", name: about.name, autocomplete: "off", spellcheck: "false", list, placeholder: written(about.default),
     inputmode: about.kind === "whole" || about.kind === "number" || about.name === "amount" ? "decimal" : null,
     on: { change: () => put(READ[about.kind](box.value)) },
   });

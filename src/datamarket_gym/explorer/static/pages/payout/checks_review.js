@@ -11,23 +11,23 @@ const WORDS = { genuine: "genuine", false: "not genuine", unanswered: "to ask", 
 const MARKS = { genuine: "\u2713", false: "\u2717", unanswered: "?", "not made": "\u2013", answered: "\u2022" };
 const CHIPS = 400; // so many checks are shown as a row of numbers
 
-export const showLooks = (place, page) => {
+export const showReview = (place, page) => {
   const { found, state } = page;
-  if (!found.drawn) return fill(place, el("h2", {}, "Look at units"), el("p", {}, "Nothing is drawn yet: plan the checks and draw them first."));
-  if (!found.checks.length) return fill(place, el("h2", {}, "Look at units"), found.drawn.words.map((words) => el("p", {}, words)), el("p", {}, "There is nothing new to look at: go on to Settle."));
+  if (!found.drawn) return fill(place, el("h2", {}, "Check units"), el("p", {}, "Nothing is drawn yet: plan the checks and draw them first."));
+  if (!found.checks.length) return fill(place, el("h2", {}, "Check units"), found.drawn.words.map((words) => el("p", {}, words)), el("p", {}, "There is nothing new to check: go on to Settle."));
   const closed = found.state !== "draft";
   const checks = found.checks;
   const numbers = checks.map((each) => each.number);
   const undone = [];
   const refused = new Map();
   const units = new Map();
-  let oneLook = false;
+  let single = false;
   let at = Math.max(0, numbers.indexOf(state.value.number));
 
   const waiting = waitingAnswers(found.run, found.drawn.beacon, async (answers) => {
     tellKept("Recording the answers.");
     try {
-      const got = await page.post("record", { by: page.who.name || answers[0].by, answers, one_look: oneLook });
+      const got = await page.post("record", { by: page.who.name || answers[0].by, answers, single });
       found.answers = got.answers;
       for (const answer of answers) {
         if (String(answer.number) in got.refused) refused.set(answer.number, got.refused[answer.number]);
@@ -79,7 +79,7 @@ export const showLooks = (place, page) => {
   const showUnit = latest(async (signal, number) => fetchUnit(number, loading));
 
   const reason = (check) =>
-    `Drawn by lot, each unit as likely as the part it earns: this one earns ${check.amount}, ${check.share} of what its payee earns.`;
+    `Drawn at random, each unit as likely as the part it earns: this one earns ${check.amount}, ${check.share} of what its payee earns.`;
 
   const draw = () => {
     const check = checks[at];
@@ -89,11 +89,11 @@ export const showLooks = (place, page) => {
     fill(card,
       el("h2", {}, `Check ${check.number}: `, name(check.unit)),
       el("p", {}, "Payee ", el("strong", {}, name(check.payee)), check.identity ? [", handed in as ", name(check.identity)] : null, ". ", el("span", { class: "soft" }, reason(check))),
-      check.looks > 1 ? el("p", { class: "note" }, `Look ${check.look} of ${check.looks} at this unit, each by somebody else, who does not know what the others found.`) : null,
-      check.before.length ? el("p", { class: "note" }, "Looked at in an earlier draft by ", check.before.map((who, i) => [i ? ", " : "", name(who)]), ": somebody else has to look now.") : null,
+      check.times > 1 ? el("p", { class: "note" }, `Check ${check.nth} of ${check.times} of this unit, each by somebody else, who does not know what the others found.`) : null,
+      check.before.length ? el("p", { class: "note" }, "Checked in an earlier draft by ", check.before.map((who, i) => [i ? ", " : "", name(who)]), ": somebody else has to check it now.") : null,
       refused.has(check.number) ? el("p", { class: "note bad", role: "alert" }, `Not recorded: ${refused.get(check.number)}`) : null,
       el("p", { class: "given", "aria-live": "polite" }, answer
-        ? [el("span", { class: `tag ${answer.outcome === "genuine" ? "good" : answer.outcome === "false" ? "bad" : ""}`, dataset: { outcome: answer.outcome } }, WORDS[answer.outcome]), answer.by ? [" by ", name(answer.by)] : null, answer.secret ? "; what was found is not told to whoever looks next" : null, waiting.get(check.number) ? el("span", { class: "soft" }, ", not recorded yet") : null]
+        ? [el("span", { class: `tag ${answer.outcome === "genuine" ? "good" : answer.outcome === "false" ? "bad" : ""}`, dataset: { outcome: answer.outcome } }, WORDS[answer.outcome]), answer.by ? [" by ", name(answer.by)] : null, answer.secret ? "; what was found is not told to whoever checks it next" : null, waiting.get(check.number) ? el("span", { class: "soft" }, ", not recorded yet") : null]
         : "No answer yet."));
   };
 
@@ -212,14 +212,14 @@ export const showLooks = (place, page) => {
     el("div", { class: "tools answers" },
       closed ? null : [press("g", "Genuine", "genuine", () => answer("genuine")), press("n", "Not genuine", "false", () => answer("false")), press("a", "Ask", "unanswered", () => answer("unanswered")), button({ name: "undo", label: "Undo", key: "u", kind: "quiet", onclick: undo })],
       button({ name: "previous", label: "Previous", key: "k", kind: "quiet", onclick: () => go(at - 1) }), button({ name: "next", label: "Next", key: "j", kind: "quiet", onclick: () => go(at + 1) }), button({ name: "open-next", label: "Next without an answer", key: "x", kind: "quiet", onclick: next }), letter),
-    closed ? null : el("details", {}, el("summary", {}, "Nobody else can look"), el("p", {}, "A unit that was drawn twice is looked at by two people. Where nobody else can look, the second look is noted as not made: the certificate says so, and leaves more to gain."),
-      checkbox({ name: "one-look", label: "One look at each unit is all there is", onchange: (yes) => (oneLook = yes) })),
+    closed ? null : el("details", {}, el("summary", {}, "Nobody else can check"), el("p", {}, "A unit that was drawn twice is checked by two people. Where nobody else can check it, the second check is noted as not made: the certificate says so, and leaves more to gain."),
+      checkbox({ name: "single-check", label: "One check of each unit is all there is", onchange: (yes) => (single = yes) })),
     closed ? null : answerTable(page));
   open();
   waiting.flush();
   const leaving = () => {
     const some = waiting.all();
-    if (some.length && page.who.name) send("/api/payout/checks/record", { method: "POST", keepalive: true, body: JSON.stringify({ run: page.run, by: page.who.name, answers: some, one_look: oneLook }) }).catch(() => {});
+    if (some.length && page.who.name) send("/api/payout/checks/record", { method: "POST", keepalive: true, body: JSON.stringify({ run: page.run, by: page.who.name, answers: some, single }) }).catch(() => {});
   };
   addEventListener("pagehide", leaving);
   return () => {
