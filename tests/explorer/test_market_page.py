@@ -228,7 +228,7 @@ class TestMarketLinks:
         assert page.inner_text(".headline") == second
         assert control(page, "attack").input_value() == "copycat"
         page.reload()
-        answered(page)
+        wait_for_answer(page)
         assert page.inner_text(".headline") == second
 
     def test_a_preset_takes_its_parts_with_it(self, page, served):
