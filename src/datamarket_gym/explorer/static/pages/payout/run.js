@@ -4,7 +4,7 @@ import { button, tabs } from "../../lib/controls.js";
 import { draw } from "../../lib/chart.js";
 import { el, fill, name, seen } from "../../lib/dom.js";
 import { link, urlState } from "../../lib/url.js";
-import { pagedTable } from "./pagedTable.js";
+import { pagedTable } from "./paged_table.js";
 import { moved, movedFields } from "./moved.js";
 import { showPayee } from "./payee.js";
 import { facts, lines, runTitle, stateTag, warnings } from "./stands.js";
