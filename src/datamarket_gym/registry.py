@@ -37,7 +37,7 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from types import CodeType, MappingProxyType, ModuleType, UnionType
+from types import CodeType, MappingProxyType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -63,6 +63,7 @@ from datamarket_gym.errors import (
     require_choice,
     require_count,
     require_in,
+    require_known,
 )
 
 __all__ = [
@@ -288,7 +289,7 @@ FIRST = "@"
 
 
 def parsed(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
-    """The name and the parameters that a written form gives."""
+    """Parse a written form into a name and parameters."""
     if isinstance(spec, Mapping):
         parameters = dict(spec)
         if "name" not in parameters:
@@ -388,46 +389,36 @@ def is_ours(module: str) -> bool:
 
 
 def files_of(home: str) -> dict[str, str]:
-    """The text of a module's file and of those in its folder that it uses, by module; none of a notebook."""
-    first = _file(sys.modules.get(home))
-    if first is None:
-        return {}
-    todo = [home] if first.suffix == ".py" else []  # what is compiled names no files
-    seen = {home: first.read_text(encoding="utf-8", errors="replace")}
+    """Read a module's file and those in its folder that it imports, by module; nothing of a notebook."""
+    first = _file(home)
+    seen: dict[str, str] = {}
+    todo = [home] if first else []
     while todo:
-        at = todo.pop()
-        for name in _imported(seen[at], sys.modules[at].__package__):
-            path = _file(sys.modules.get(name))
-            if name in seen or is_ours(name) or path is None:
-                continue
-            if path.is_relative_to(first.parent) and not _is_library(path, first):
-                seen[name] = path.read_text(encoding="utf-8", errors="replace")
-                todo.append(name)
+        name = todo.pop()
+        path = _file(name)
+        if first is None or path is None or name in seen:
+            continue
+        inside = path.is_relative_to(first.parent) and path.suffix == ".py" and not is_ours(name)
+        if name == home or (inside and not {"site-packages", "dist-packages"} & set(path.parts)):
+            seen[name] = path.read_text(encoding="utf-8", errors="replace")
+            if path.suffix == ".py":  # what is compiled names no files
+                todo += _imported(seen[name], sys.modules[name].__package__)
     return seen
 
 
 def _imported(text: str, package: str | None) -> Iterator[str]:
-    """The modules that a file names in its imports, and what might be modules in them."""
+    """Name the modules that a file imports, and what might be modules in them."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                base = resolve_name("." * node.level + base, package or "")
-            yield base
-            yield from (f"{base}.{each.name}" for each in node.names)
+            base = resolve_name("." * node.level + (node.module or ""), package or "")
+            yield from (base, *(f"{base}.{each.name}" for each in node.names))
 
 
-def _file(module: ModuleType | None) -> Path | None:
-    path = getattr(module, "__file__", None)
+def _file(module: str) -> Path | None:
+    path = getattr(sys.modules.get(module), "__file__", None)
     return Path(path).resolve() if path and Path(path).is_file() else None
-
-
-def _is_library(path: Path, first: Path) -> bool:
-    """Whether a file below a script's folder is somebody else's: an environment may lie there."""
-    inside = path.relative_to(first.parent).parts
-    return path.suffix != ".py" or any(part in ("site-packages", "dist-packages") for part in inside)
 
 
 def typed(made: Any) -> str:
@@ -471,6 +462,10 @@ _by: dict[tuple[str, str], str] = {}  # the module that registered a component
 _broken: dict[str, str] = {}  # why a plugin could not be loaded
 
 
+def _require_kind(kind: str) -> None:
+    require_known("plug point", [kind], HOMES)
+
+
 class Kind(Generic[T]):
     """One kind of plug point, declared once beside the class that its components derive from.
 
@@ -485,8 +480,7 @@ class Kind(Generic[T]):
         build: Callable[[str, dict[str, Any]], T] | None = None,
         write: Callable[[T], str] | None = None,
     ) -> None:
-        if name not in HOMES:
-            raise UnknownNameError("plug point", name, HOMES)
+        _require_kind(name)
         self.name, self.of, self.write, self._build = name, of, write, build
         _kinds[name] = self
 
@@ -553,9 +547,7 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
     Callable[[T], T]
         The decorator, which returns what it decorates.
     """
-    if kind not in HOMES:
-        raise UnknownNameError("plug point", kind, HOMES)
-
+    _require_kind(kind)
     if _NAME.fullmatch(name) is None:
         raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
 
@@ -619,17 +611,12 @@ def sources_elsewhere() -> dict[str, str]:
     """
     parts: dict[str, set[str]] = {}
     for (kind, name), component in registered_elsewhere().items():
-        made = _made(component)
-        home = _home(kind, name, component)
-        found = parts.setdefault(home, set())
-        files = files_of(home)
-        found.update(files.values() or [typed(made)])
+        made, home = _made(component), _home(kind, name, component)
+        code = parts.setdefault(home, set())
+        code.update(files_of(home).values() or [typed(made)])
         if made is not component:
-            found.add(re.sub(r" at 0x[0-9a-fA-F]+", "", f"{kind} {name} {component!r}"))
-    return {
-        home: hashlib.sha256("\0".join(sorted(found)).encode()).hexdigest()
-        for home, found in parts.items()
-    }
+            code.add(re.sub(r" at 0x[0-9a-fA-F]+", "", f"{kind} {name} {component!r}"))
+    return {h: hashlib.sha256("\0".join(sorted(code)).encode()).hexdigest() for h, code in parts.items()}
 
 
 def scripts_elsewhere() -> set[str]:
@@ -637,15 +624,6 @@ def scripts_elsewhere() -> set[str]:
     installed = _plugin_packages()
     homes = {_home(*key, component) for key, component in registered_elsewhere().items()}
     return {name for home in homes for name in files_of(home) if name.split(".")[0] not in installed}
-
-
-def plugins_elsewhere() -> dict[str, str]:
-    """Of `sources_elsewhere` those that are installed as plugins, all of which are loaded first."""
-    _load_plugins()
-    installed = _plugin_packages()
-    return {
-        home: source for home, source in sources_elsewhere().items() if home.split(".")[0] in installed
-    }
 
 
 def _plugin_packages() -> set[str]:
@@ -699,8 +677,7 @@ def broken_plugins() -> dict[str, str]:
 
 def components(kind: str) -> dict[str, Any]:
     """All registered components of a kind by name, sorted."""
-    if kind not in HOMES:
-        raise UnknownNameError("plug point", kind, HOMES)
+    _require_kind(kind)
     _load(kind)
     return dict(sorted(_components[kind].items()))
 
@@ -783,8 +760,7 @@ def create(kind: str, spec: Any) -> Any:
     Any
         The component.
     """
-    if kind not in HOMES:
-        raise UnknownNameError("plug point", kind, HOMES)
+    _require_kind(kind)
     _load(kind)
     return _kinds[kind].create(spec)
 

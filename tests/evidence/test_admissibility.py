@@ -13,7 +13,7 @@ from datamarket_gym.evidence.admissible_interval import (
     merges,
     same_class_similarities,
 )
-from datamarket_gym.experiments.thresholds import admissibility_of
+from datamarket_gym.experiments.kinds.domains import admissibility_of
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find
 from datamarket_gym.registry import create
 

@@ -171,9 +171,9 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_info
 from datamarket_gym.execution.parallel import Serial
-from datamarket_gym.utilities.base import Learner, Scorer
+from datamarket_gym.utilities.base import Scorer, UtilityFunction
 from datamarket_gym.utilities.oracle import Utility
-from datamarket_gym.mechanism.pipeline import mechanism
+from datamarket_gym.mechanism.pipeline import get_mechanism
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
 
@@ -186,7 +186,7 @@ class Counts(Scorer):
         return coalitions.mean(axis=1)
 
 @dataclass(frozen=True)
-class Lazy(Learner):
+class Lazy(UtilityFunction):
     def scorer(self, rows, validation):
         return Counts()
 
@@ -194,7 +194,7 @@ def cell(shared):
     market = ProviderMarket.from_task(TASKS.create("synthetic(n_providers=3, per_provider=8)"), 0)
     for _ in range(3):
         oracle = market.utility_oracle(Utility("knn", "none"), Lazy())
-        mechanism("shapley").pay(market.honest.submission, oracle, market.honest.truth)
+        get_mechanism("shapley").pay(market.honest.submission, oracle, market.honest.truth)
 
 list(Serial().each(cell, None, [()]))
 print(SEEN[1:])

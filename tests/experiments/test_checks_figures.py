@@ -15,7 +15,7 @@ from datamarket_gym.experiments.presets import draw, figures_of
 
 pytest.importorskip("matplotlib")
 ATTACKS = {
-    "honest": "nobody cheats", "sybil_split_3": "own units again", "turn@0.6": "others' units",
+    "honest": "all are honest", "sybil_split_3": "own units again", "turn@0.6": "others' units",
     "backdate": "needs a forged clock or foresight", "best_response": "best response",
 }  # fmt: skip
 CHECKS = [(0, 0.8), (1, 0.8), (1, 1.0), (2, 0.8), (3, 0.8)]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import parse_spec, run_experiment
-from datamarket_gym.experiments.cells import compute, kinds, options_of
+from datamarket_gym.experiments.cells import compute, kinds
 from datamarket_gym.experiments.spec import (
     ExperimentSpec,
     Figure,
@@ -51,7 +51,7 @@ def test_every_kind_and_option_is_on_the_page():
     assert named(section) == set(kinds())
     for kind in kinds():
         (row,) = re.findall(rf"^\| `{kind}` \|.*$", section, re.M)
-        assert all(f"`{option}`" in row for option in options_of(kind).model_fields), kind
+        assert all(f"`{option}`" in row for option in kinds()[kind].options.model_fields), kind
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""S12: who sells when, what a thief of the first period makes of it, and what it is paid for that in the second."""
+"""S12: who sells when, what a attacker of the first period makes of it, and what it is paid for that in the second."""
 
 import numpy as np
 import pytest
@@ -36,12 +36,12 @@ def at(rows, attack, noise=0.0, prior="with", layout="continuing", **more):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_unit_is_sold_once_and_the_thief_sells_in_the_second_period(layout):
+def test_every_unit_is_sold_once_and_the_attacker_sells_in_the_second_period(layout):
     found = LAYOUTS[layout](MARKET, 1)
     old, new, everything = found.old, found.honest.submission, MARKET.honest.submission
     assert sorted([*old.id, *new.id]) == sorted(everything.id)
-    assert found.thief == "provider_1"
-    assert found.thief in new.identities
+    assert found.attacker == "provider_1"
+    assert found.attacker in new.identities
     assert new.times.min() > old.times.max()
 
 
@@ -55,7 +55,7 @@ def test_newcomers_sold_nothing_before_and_those_who_go_on_sold_half():
 
 
 def made(theft, noise=0.0, layout="continuing"):
-    """The two periods, what the thief makes, and the second period with it."""
+    """The two periods, what the attacker makes, and the second period with it."""
     periods = LAYOUTS[layout](MARKET, 0)
     profile = periods.after(theft, noise)
     new = np.char.find(profile.submission.id, "~again") >= 0
@@ -172,7 +172,7 @@ def test_exact_copies_earn_exactly_nothing_more_and_nobody_loses(rows, layout):
 
 
 def test_a_gain_is_value_added_and_what_others_lose(rows):
-    """Payments sum to v(all), so that what the thief gains is either new value or somebody's."""
+    """Payments sum to v(all), so that what the attacker gains is either new value or somebody's."""
     for noise in (0.3, 1.0):
         for prior in ("with", "without"):
             found, honest = at(rows, "copies", noise, prior), at(rows, "honest", None, prior)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.analysis.metrics import provider_totals
-from datamarket_gym.experiments.cells import attacks_of
-from datamarket_gym.experiments.kinds.market import market_cell
+from datamarket_gym.experiments.cells import attacks_of, compute
 from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry, UtilityEntry, builtin_specs
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
@@ -34,7 +33,7 @@ def test_the_reference_keeps_equal_shares(name):
         }
     )  # fmt: skip
     task = TaskEntry(task="synthetic(n_providers=4, per_provider=12, validation=60)")
-    rows = market_cell(spec.model_copy(update={"mechanisms": [entry]}), task, SEED, {})
+    rows = compute(spec.model_copy(update={"mechanisms": [entry]}), task, SEED, {})
     market = ProviderMarket.from_task(TASK, SEED)
     oracle = market.utility_oracle(Utility("knn@3"))
     ((_, attack),) = attacks_of(spec)
@@ -68,10 +67,10 @@ def test_a_cap_on_units_leaves_no_oracle_to_compare_with():
         ],
     )
     task = TaskEntry(task="synthetic(n_providers=4, per_provider=12, validation=60)")
-    recommended, units, capped = market_cell(spec, task, SEED, {})
+    recommended, units, capped = compute(spec, task, SEED, {})
     assert np.isnan(recommended["oracle_l1"])
     assert not np.isnan(recommended["gain"])
     assert not np.isnan(units["oracle_l1"])
     assert capped["oracle_l1"] == pytest.approx(
         0.0
-    )  # identities play: the oracle is cut as the mechanism is
+    )  # identity level: the oracle is cut as the mechanism is

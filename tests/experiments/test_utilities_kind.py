@@ -9,12 +9,10 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.experiments import builtin_specs
-from datamarket_gym.experiments import utilities as attribution
 from datamarket_gym.experiments.cells import compute, market_of
 from datamarket_gym.experiments.kinds import utilities as valuation
-from datamarket_gym.experiments.kinds.utilities import HOW, fresh_rows, left
+from datamarket_gym.experiments.kinds.utilities import HOW, fresh_rows, gradient_products, left
 from datamarket_gym.experiments.spec import TaskEntry
-from datamarket_gym.experiments.utilities import gradient_products
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import Dataset, TaskDraw
 
@@ -99,7 +97,7 @@ def by_hand(x, label, z, held, steps, summed):
     """The same with every gradient written out, row by row."""
     mean, scale, classes = x.mean(axis=0), x.std(axis=0), 3
     x, z = (np.c_[(each - mean) / scale, np.ones(len(each))] for each in (x, z))
-    step = 1.0 / (0.5 * np.linalg.eigvalsh(x.T @ x)[-1] / len(x) + attribution.PENALTY)
+    step = 1.0 / (0.5 * np.linalg.eigvalsh(x.T @ x)[-1] / len(x) + valuation.PENALTY)
     weights, total = np.zeros((classes, x.shape[1])), 0.0
 
     def gradient(row, code):
@@ -111,13 +109,11 @@ def by_hand(x, label, z, held, steps, summed):
         theirs = [gradient(row, code) for row, code in zip(z, held, strict=True)]
         if summed or at == steps - 1:
             total = total + np.array([[(g * h).sum() for h in theirs] for g in ours])
-        weights = weights - step * (sum(ours) / len(ours) + attribution.PENALTY * weights)
+        weights = weights - step * (sum(ours) / len(ours) + valuation.PENALTY * weights)
     return step / len(x) * total
 
 
-@pytest.mark.parametrize(
-    ("along", "steps"), [("path", attribution.STEPS), ("end", attribution.TO_THE_END)]
-)
+@pytest.mark.parametrize(("along", "steps"), [("path", valuation.STEPS), ("end", valuation.TO_THE_END)])
 def test_scores_are_products_of_gradients(along, steps):
     (x, y), (z, held) = rows_of(), rows_of(5, seed=1)
     ours = gradient_products(x, y, z, held, along)

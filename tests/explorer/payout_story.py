@@ -9,8 +9,7 @@ from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import current_warnings, mark_paid
+from datamarket_gym.payout.ledger.runs import current_warnings, ledger_of, mark_paid, run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import approve_recomputed
 from payout.bank_files import DEBTOR, iban, write_accounts

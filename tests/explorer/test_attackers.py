@@ -14,7 +14,7 @@ from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.explorer.files import OutsideFolders
 from datamarket_gym.explorer.payout.runs import openable_inputs, require_openable_log
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import csv_safe, visible
 from datamarket_gym.utilities.sklearn import estimator_named

@@ -15,7 +15,7 @@ from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.outcomes import answers_of
 from datamarket_gym.payout.checks.plan import PlanRequest, preview_plan
 from datamarket_gym.payout.checks.settle import plan_rows
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from explorer.payout_story import accounts_of, by_library, entries, looker, market, told
 
 API = "/api/payout/checks"

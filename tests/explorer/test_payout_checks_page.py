@@ -9,7 +9,7 @@ from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import answers_of
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, preview_plan
 from datamarket_gym.payout.checks.settle import plan_rows
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from explorer.payout_story import accounts_of, by_library, entries, market
 
 SLOW = 90_000  # long work begins in a process of its own

@@ -2,7 +2,7 @@
 
 import pytest
 
-from datamarket_gym.payout.ledger.integrity import ledger_at, run_of
+from datamarket_gym.payout.ledger.runs import ledger_at, run_of
 from datamarket_gym.payout.ledger.statements import account_statement
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.money import Currency

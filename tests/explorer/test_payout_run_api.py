@@ -137,7 +137,7 @@ def test_what_takes_long_asks_the_library(asking, client, months):
     ).site.places  # in this process: the pages' tests have it done in one of its own
     found = verify_run(places, months / "may", True, MovedInputs(), SILENT)
     assert found["good"]
-    assert "payments.csv, recomputed" in [check["what"] for check in found["checks"]]
+    assert "payments.parquet, recomputed" in [check["what"] for check in found["checks"]]
     paid = what_if(places, months / "june", "thief", MovedInputs(), SILENT)["minor"]
     assert paid == without_its_evidence(months / "june", "thief")
     assert "nowhere" in asking("recompute", body={"run": "nowhere"}, status=404)["error"]

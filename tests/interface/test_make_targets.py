@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from datamarket_gym.cli import embed as embedding
+from datamarket_gym.cli import embeddings as embedding
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.market.datasets import DOMAINS, find

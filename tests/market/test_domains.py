@@ -10,7 +10,7 @@ import pytest
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.experiments import builtin_specs, parse_spec, run_experiment
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, write_embeddings
-from datamarket_gym.market.encoders.store import content_keys
+from datamarket_gym.market.encoders.base import content_keys
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.registry import create
 
@@ -144,7 +144,7 @@ def test_the_interval_is_on_record_before_the_sweep(stand_in, monkeypatch):
     assert gain["recommended", "honest"]["theta"] == theta
     assert ("cosine", "copycat") not in gain  # only units face the further attacks
     worst = {r["family"]: r for r in rows if r["metric"] == "gain_highest"}
-    assert set(worst) == {"nobody cheats", "splits, copies, junk"}
+    assert set(worst) == {"all are honest", "splits, copies, junk"}
     false_names = [
         gain["recommended", a]["value"] for a in ("sybil_split_2", "exact_dup_2x_sybils", "copycat")
     ]
@@ -166,7 +166,7 @@ def test_content_experiments_say_what_was_caught(stand_in, monkeypatch):
     write_embeddings(file, embeddings, content_keys("x", texts))
     from datamarket_gym.market.tasks import datasets as domains
 
-    domains._read.cache_clear()
+    domains._embeddings.cache_clear()
     monkeypatch.setattr("datamarket_gym.market.attacks.content.stored", lambda _: _stored())
     small = spec.model_copy(
         update={

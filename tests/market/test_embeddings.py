@@ -5,7 +5,7 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.market.datasets import Embeddings, load_embeddings, write_embeddings
-from datamarket_gym.market.encoders.store import content_keys
+from datamarket_gym.market.encoders.base import content_keys
 from table_files import write
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError, MissingExtraError, ParameterError
 from datamarket_gym.market.encoders import ContentError, stored
-from datamarket_gym.market.encoders.store import EmbeddingStore, StoredEncoder, content_keys
+from datamarket_gym.market.encoders.base import EmbeddingStore, StoredEncoder, content_keys
 from datamarket_gym.registry import create
 from datamarket_gym.testing.base import samples
 
@@ -120,7 +120,7 @@ def test_the_same_content_is_embedded_once(tmp_path):
 
 
 def test_interrupted_work_is_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr("datamarket_gym.market.encoders.store._PER_PART", 8)
+    monkeypatch.setattr("datamarket_gym.market.encoders.base._PER_PART", 8)
     with pytest.raises(KeyboardInterrupt):
         StoredEncoder(Counting(dies_after=16), EmbeddingStore(tmp_path)).encode(TEXTS)
     assert len(EmbeddingStore(tmp_path)) == 16

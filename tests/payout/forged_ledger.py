@@ -6,7 +6,7 @@ from contextlib import closing
 
 from datamarket_gym.execution.files import read_json, sha256, write_json
 from datamarket_gym.payout.ledger.entries import START, hash_entry
-from datamarket_gym.payout.ledger.integrity import ledger_of
+from datamarket_gym.payout.ledger.runs import ledger_of
 from datamarket_gym.payout.ledger.store import FILE, LedgerChecksum
 
 

@@ -20,7 +20,7 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 from payout_files import outputs, spec, write
 
 from datamarket_gym.payout import run as run_module
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from killed_children import child, killed_at_rename
 
 

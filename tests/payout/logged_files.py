@@ -7,7 +7,7 @@ from payout_files import rows, spec, table, units, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.payout.intake.log import enter_batch, read_batch
+from datamarket_gym.payout.intake import enter_batch, read_batch
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.ledger import runs
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stored_inputs import Places

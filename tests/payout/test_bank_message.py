@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from datamarket_gym.errors import DataMarketError, MissingExtraError
-from datamarket_gym.payout.bank import pain001
+from datamarket_gym.payout.bank import export
 from datamarket_gym.payout.bank.accounts import BankAccount
-from datamarket_gym.payout.bank.order import payment_order, write_plain
-from datamarket_gym.payout.bank.pain001 import require_valid, write_message
+from datamarket_gym.payout.bank.export import payment_order, require_valid, write_message, write_plain
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv
 
@@ -178,18 +177,18 @@ def test_a_message_that_is_not_valid_is_found(tmp_path):
 
 
 def test_the_schema_is_whole_and_says_where_it_is_from():
-    folder = pain001.files("datamarket_gym.payout.bank")
+    folder = export.files("datamarket_gym.payout.bank")
     assert "iso20022.org" in (folder / "LICENSE").read_text("utf-8")
-    said = (folder / f"{pain001.MESSAGE}.xsd").read_text("utf-8")
-    assert f'targetNamespace="{pain001.NAMESPACE}"' in said
-    assert not pain001.schema().validate(etree.fromstring(f'<Document xmlns="{pain001.NAMESPACE}"/>'))
+    said = (folder / f"{export.SCHEMA}.xsd").read_text("utf-8")
+    assert f'targetNamespace="{export.NAMESPACE}"' in said
+    assert not export.schema().validate(etree.fromstring(f'<Document xmlns="{export.NAMESPACE}"/>'))
 
 
 def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "lxml", None)
-    pain001.schema.cache_clear()
+    export.schema.cache_clear()
     with pytest.raises(MissingExtraError, match=r"pip install 'datamarket-gym\[payout\]'"):
-        pain001.schema()
+        export.schema()
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))

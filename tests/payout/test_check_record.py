@@ -220,7 +220,7 @@ def test_looks_at_one_unit_are_made_by_different_people(twice):
     keep_outcomes(twice, said((1, "genuine", "R. Okafor")))
     for by in ("R. Okafor", " r.okafor"):
         with pytest.raises(SubmissionError, match=r"number 2 is one of 3 looks at unit 'one', and .* looked at it "
-                           r"before \(number 1\); have somebody else look .* or record with --one-look"):  # fmt: skip
+                           r"before \(number 1\); have somebody else look .* or record with --check-once"):  # fmt: skip
             keep_outcomes(twice, said((2, "genuine", by)))
     with pytest.raises(
         SubmissionError, match="different people are to make; say who looked in the column 'by'"

@@ -122,7 +122,7 @@ def test_one_look_at_units_that_were_drawn_twice_is_said_to_be_one(folder):
     alone.write_text("\n".join(f"{line.rsplit(',', 1)[0]},R. Okafor" for line in alone.read_text().splitlines()
                                if not line.startswith("number")).join(("number,outcome,by\n", "\n")))  # fmt: skip
     typed("check", "record", folder, alone, code=1)
-    assert "second checks not made" in typed("check", "record", folder, alone, "--one-look")
+    assert "second checks not made" in typed("check", "record", folder, alone, "--check-once")
     typed("check", "settle", folder)
     assert json.loads((folder / "certificate.json").read_text())["examined"] == "once"
 

@@ -27,7 +27,7 @@ from datamarket_gym.payout.checks.plan import (
     make_plan,
     paid_payees,
 )
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.ledger.statements import describe_entry
 from datamarket_gym.payout.manifest import read_manifest
 

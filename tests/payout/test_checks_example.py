@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from payout_files import cents
 
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spot_checks.py"
 

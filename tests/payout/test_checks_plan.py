@@ -11,7 +11,7 @@ from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.checks.draw import draw_key, draw_units
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, paid_payees, read_check_plan
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.ledger.statements import describe_entry
 from datamarket_gym.payout.manifest import read_manifest
 

@@ -17,8 +17,7 @@ from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.runs import ledger_of, mark_paid, run_of
 from datamarket_gym.payout.verify import verify
 
 
@@ -123,7 +122,7 @@ def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_ho
     )
     path = folder.parent / "again.csv"
     path.write_text(f"number,outcome,by\n{number},genuine,{names[0]}\n")
-    with pytest.raises(DataMarketError, match=r"in an earlier draft.*--one-look"):
+    with pytest.raises(DataMarketError, match=r"in an earlier draft.*--check-once"):
         record_answers(new, path)
     record_answers(new, path, one_look=True)
     path.write_text("number,outcome,by\n" + "".join(f"{d.number},genuine,me\n" for d in found.draws))

@@ -12,8 +12,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.runs import mark_paid, run_of
 from datamarket_gym.payout.verify import verify
 
 

@@ -198,9 +198,7 @@ def test_what_may_be_seconds_is_left_alone(times):
 
 
 def test_the_markets_days_are_told_how_to_be_written_too():
-    with pytest.raises(
-        ParameterError, match=r"opens = '01\.05\.2026': it looks like .* 2026-05-01 \(1 May\)"
-    ):
+    with pytest.raises(ParameterError, match=r"opens = '01\.05\.2026': it looks like a date"):
         spec(opens="01.05.2026")
     with pytest.raises(ParameterError, match="closes = 'soon': write a date"):
         spec(closes="soon")

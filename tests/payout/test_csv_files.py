@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from payout_files import run, units
 
 import datamarket_gym
-from datamarket_gym.payout.bank.order import write_plain
+from datamarket_gym.payout.bank.export import write_plain
 from datamarket_gym.payout.checks import plan as carried
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, checks_text
 from datamarket_gym.payout.input_files import BadRow, quarantine_csv
@@ -181,7 +181,7 @@ WRITERS = {
     "payout/input_files.py": (of_quarantine, 3),
     "payout/checks/draw.py": (of_checks, 3),
     "payout/checks/plan.py": (of_carried, 2),
-    "payout/bank/order.py": (of_a_bank, 6),
+    "payout/bank/export.py": (of_a_bank, 6),
     "payout/ledger/statements.py": (of_a_statement, 6),
 }
 """Who writes CSV files, and into how many cells of a row texts of others go; payments.csv is looked at above."""

@@ -9,7 +9,7 @@ from payout_files import cents, run, spec, write
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.runs import Format, open_run
 from datamarket_gym.payout import run as paydays
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify

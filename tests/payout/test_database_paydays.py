@@ -11,7 +11,7 @@ from payout_files import cents, table, units, validation, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from excel_files import sheet, write_book
 
 UNITS = "#SELECT * FROM units ORDER BY id"
@@ -82,7 +82,7 @@ def test_verify_and_explain_read_what_was_read_then(run):
     done = typed("verify", run, "--recompute")
     assert done.exit_code == 0, done.output
     assert "inputs/submissions.arrow" in done.output
-    assert "manifest.json, recomputed" in done.output
+    assert "payments.parquet, recomputed" in done.output
     assert typed("explain", run, "--payee", "thief").exit_code == 0
 
 

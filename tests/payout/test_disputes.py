@@ -4,18 +4,18 @@ import pytest
 from ledger_files import add_approval, add_draft, file_ledger
 
 from datamarket_gym.errors import ParameterError, UnknownNameError
-from datamarket_gym.payout.ledger.dispute_decisions import (
+from datamarket_gym.payout.ledger.balances import DisputeError
+from datamarket_gym.payout.ledger.disputes import (
     Effects,
     open_dispute,
     resolve_dispute,
     revoke_dispute,
 )
-from datamarket_gym.payout.ledger.disputes import DisputeError, dispute_warnings, select_overrides
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import dispute_warnings, ledger_warnings
 from datamarket_gym.payout.ledger.statements import account_statement
 from datamarket_gym.payout.ledger.transactions import confirm, order, to_send
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.operator_evidence import Override, select_overrides
 from datamarket_gym.payout.warnings import AcceptedWarningError, require_answered
 
 APPROVED, DRAFT = "a" * 64, "d" * 64

@@ -5,9 +5,8 @@ from checks_files import answered, drawn, paid
 from payout_files import cents
 
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_dispute, resolve_dispute
-from datamarket_gym.payout.ledger.disputes import dispute_warnings
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.runs import dispute_warnings, ledger_of, run_of
 from datamarket_gym.payout.ledger.statements import account_statement
 
 

@@ -154,7 +154,7 @@ def test_an_image_folder_is_embedded(tmp_path):
         ({"columns": {"features": "featurez"}}, "did you mean 'features'"),
         ({"columns": {"features": "label,nothing"}}, "no column 'nothing'"),
         ({"columns": {"features": "identity"}}, "identity"),
-        ({"files": {"features": "missing.npy"}}, "no file"),
+        ({"files": {"features": "missing.npy"}}, "No such file"),
         ({"theta": "2"}, "theta"),
         ({"theta": "high"}, "theta"),
         ({"negative": "ignore"}, "negative"),

@@ -16,8 +16,7 @@ from payout_files import (
 from datamarket_gym.errors import RunError
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.verify import verify, verify_ledger
 
@@ -123,7 +122,7 @@ def test_one_file_may_be_log_and_ledger(folder):
     shutil.copy(folder / "log.sqlite", folder / "ledger.sqlite")
     shutil.copy(folder / "log.sqlite.checksum", folder / "ledger.sqlite.checksum")
     found = paid_by_log(folder, where=folder / "ledger.sqlite")
-    assert ledger_of(found).accounts().arrived.entries
+    assert ledger_of(found).accounts().received
     assert not bad(found, recompute=True)
     assert ledger_warnings(ledger_of(found).accounts(), run_of(found)) == []
     assert approve(found) == "approved"

@@ -11,8 +11,7 @@ from payout_files import approve, cents, events, run, run_by_accuracy, spec, uni
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import claimed, write_json
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.runs import ledger_of, mark_paid, run_of
 from datamarket_gym.payout.run import pay
 
 

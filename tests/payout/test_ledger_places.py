@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.payout.ledger import transactions as money
-from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 
 
 def test_a_folder_that_holds_a_ledger_is_the_ledger(tmp_path):

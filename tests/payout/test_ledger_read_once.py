@@ -9,7 +9,7 @@ from payout_files import run
 from datamarket_gym.payout.ledger import entries as entry
 from datamarket_gym.payout.ledger import store
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_of
+from datamarket_gym.payout.ledger.runs import ledger_of
 from datamarket_gym.payout.verify import verify
 
 

@@ -26,8 +26,14 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger.entries import LedgerError, Line
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import Draft, LedgerInputs, enter_draft, mark_paid
+from datamarket_gym.payout.ledger.runs import (
+    Draft,
+    LedgerInputs,
+    enter_draft,
+    ledger_of,
+    mark_paid,
+    run_of,
+)
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.ledger.transactions import end_balance
 from datamarket_gym.payout.operator_evidence import Override

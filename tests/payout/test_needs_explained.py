@@ -219,21 +219,6 @@ def test_other_validation_rows_are_refused(folder, tmp_path):
     assert need_messages(folder, moved) == [f"{SECRET} {i}" for i in range(40)]
 
 
-def test_a_run_of_before_is_explained_without(folder, tmp_path):
-    old = copied(folder, tmp_path / "old")
-    path = old / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    del manifest["outputs"][NEEDS]
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-    (old / NEEDS).unlink()
-    assert explain(old, "seller 1").needs is None
-    # The manifest that the test has changed is not the one in the ledger; that no needs were kept is no fault.
-    assert [check.what for check in verify(old) if not check.good] == ["manifest and ledger"]
-    again = {check.what: check for check in verify(old, recompute=True)}
-    assert f"{NEEDS}, recomputed" not in again
-    assert again["payments.csv, recomputed"].good
-
-
 def test_needs_that_are_not_known_are_not_passed_over_in_silence(tmp_path):
     accuracy = run_by_accuracy(tmp_path)
     done = CliRunner().invoke(app, ["explain", str(accuracy), "--payee", "seller 1", "--needs"])

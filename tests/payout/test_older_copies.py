@@ -9,8 +9,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger import transactions as batches
 from datamarket_gym.payout.ledger import transactions as money
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_of
-from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.runs import ledger_of, mark_paid
 from datamarket_gym.payout.ledger.store import FILE, open_ledger
 from datamarket_gym.payout.verify import verify_ledger
 

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.ledger import transactions as money
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import approve, mark_paid
+from datamarket_gym.payout.ledger.runs import approve, ledger_of, mark_paid, run_of
 from datamarket_gym.payout.ledger.statements import account_statement, statement_html
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.report.pages import read_style, read_template

@@ -10,7 +10,7 @@ from payout_files import cents, payments, run, run_by_accuracy, units, validatio
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.operator_evidence import overridden, read_overrides
 
 SIGNED = 'reason = "checked"\nby = "R. Okafor"\ndate = 2026-05-31\n'

@@ -6,8 +6,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.manifest import LEAST, Contents
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places

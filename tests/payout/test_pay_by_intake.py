@@ -23,10 +23,9 @@ from payout_files import (
 
 from datamarket_gym.errors import ParameterError, RunError, SubmissionError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.log import enter_batch, read_batch, unit_digests
+from datamarket_gym.payout.intake import enter_batch, read_batch, unit_digests
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
@@ -305,7 +304,7 @@ def test_the_red_team_of_a_run_by_the_log_says_so(folder):
     assert json.loads((found / "audit.json").read_text())["logged"] is True
     page = " ".join((found / "report.html").read_text().split())
     assert "Times are from an intake log, where copies come after what they copy" in page
-    assert "Were times a column that cheats can write: a cheat&#39;s pay times" in page
+    assert "Were times a column that attackers can write: an attacker&#39;s pay times" in page
 
 
 def test_a_log_in_a_database_is_kept_without_its_password(postgres, postgres_ledger, tmp_path):

@@ -9,7 +9,7 @@ from payout_files import units, validation, write
 from typer.testing import CliRunner
 
 from comparing import require_same_payments
-from datamarket_gym.cli import options
+from datamarket_gym.cli import terminal
 from datamarket_gym.cli.app import app
 from datamarket_gym.evidence import similarity_bounds as prefix
 from datamarket_gym.evidence.similarity_search import Device
@@ -32,7 +32,7 @@ def asked(monkeypatch):
     """What was asked of the device, in order."""
     asked = []
     monkeypatch.setattr(prefix, "LEVELS", (2, 4))  # these units have 6 numbers
-    monkeypatch.setattr(options, "device_named", lambda name: name)
+    monkeypatch.setattr(terminal, "device_named", lambda name: name)
     monkeypatch.setattr(Device, "cuda", staticmethod(lambda: asked.append("pairs") or Device(np, "cpu")))
     monkeypatch.setattr(device_arrays, "CudaArrays", lambda device: HostArrays())
     for kind, method in ((LabelGroup, "tiles_on_device"), (Neighbourhood, "on_device")):

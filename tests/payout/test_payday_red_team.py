@@ -58,16 +58,19 @@ def test_the_report_says_what_a_victim_loses_by_each_attack(folder, results):
 def test_forged_times_are_tried_with_and_without_a_log_in_each_run_with_a_clock(folder, results):
     found, _ = read_red_team(folder / "audit.json")
     (told,) = forgeries(found)
-    believed, logged = told.worst("believed"), told.worst("logged")
-    assert told.harmful("believed").victim_loss > 0.2
+    believed, logged = (
+        max((t for t in told.trials[clock] if t.why is None), key=lambda t: t.unchecked_rank)
+        for clock in ("believed", "logged")
+    )
+    assert max(t.victim_loss or 0.0 for t in told.trials["believed"]) > 0.2
     assert believed.gain > 1.5 > 1.05 >= logged.gain
-    assert told.harmful("logged").victim_loss <= 0.02
+    assert max(t.victim_loss or 0.0 for t in told.trials["logged"]) <= 0.02
     (said,) = red_team_record(found, results)["clock"]
     assert said.startswith(
         "Times are from a column. By backdated copies (backdate), for whoever can write it"
     )
-    assert f"a cheat's pay times {believed.gain:.2f}, a victim's loss" in said
-    assert f"whatever is written: a cheat's pay times {logged.gain:.2f}, a victim's loss 0%" in said
+    assert f"an attacker's pay times {believed.gain:.2f}, a victim's loss" in said
+    assert f"whatever is written: an attacker's pay times {logged.gain:.2f}, a victim's loss 0%" in said
     assert "backdated copies" in (folder / "report.html").read_text()
     plain = found.model_copy(update={"logged": True})
     (other,) = red_team_record(plain, results)["clock"]

@@ -9,7 +9,7 @@ from prior_files import again, fresh, july, june, stacked
 from datamarket_gym.execution.runs import read_record
 from datamarket_gym.payout.acquired_data import AcquiredDataError, RunUnits
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
 from datamarket_gym.payout.verify import verify
 

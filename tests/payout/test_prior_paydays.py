@@ -18,7 +18,7 @@ from datamarket_gym.payout import run as payout_run
 from datamarket_gym.payout.acquired_data import RunUnits
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS, read_manifest
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
@@ -272,7 +272,7 @@ def test_explanations_say_what_each_was_bought_as(stolen):
 
 def test_the_report_names_what_was_bought_from_whom(stolen, alone):
     page = (stolen / "report.html").read_text(encoding="utf-8")
-    section = page[page.index('<h2 id="bought">') : page.index('<h2 id="red-team">')]
+    section = page[page.index('<h2 id="acquired">') : page.index('<h2 id="red-team">')]
     assert "pays for what its units add to what was acquired in June 2026" in section
     assert "<bdi>seller 2</bdi>" in section
     assert "60 units of this run match what was acquired" in section
@@ -339,11 +339,11 @@ def test_two_periods_as_one_types_them(tmp_path):
     assert "approved" in typed("ledger", "approve", tmp_path / "july", *accepted, *moved).output
     done = typed("explain", tmp_path / "july", "--payee", "seller 0", "--what-if", *moved)
     assert done.exit_code == 0, done.output
-    assert "2 of its units were bought before and earn nothing now" in told(done)
-    assert "again 0 was bought in June from itself as u0" in told(done)
+    assert "2 of its units were acquired before and earn nothing now" in told(done)
+    assert "again 0 was acquired in June from itself as u0" in told(done)
     done = typed("explain", tmp_path / "july", "--payee", "thief")
     assert (
-        "1 of its units was bought before and earns nothing now: t 1 was bought in June from seller 1"
+        "1 of its units was acquired before and earns nothing now: t 1 was acquired in June from seller 1"
         in told(done)
     )
     done = typed(

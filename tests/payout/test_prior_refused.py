@@ -5,23 +5,15 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from payout_files import approve, cents, run, units, validation
+from payout_files import approve, cents, units, validation
 from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout import acquired_data as prior_runs
 from datamarket_gym.payout.acquired_data import AcquiredDataError
-from datamarket_gym.payout.ledger import runs
-from datamarket_gym.payout.ledger.dispute_decisions import (
-    Effects,
-    open_dispute,
-    resolve_dispute,
-    units_of,
-)
-from datamarket_gym.payout.ledger.integrity import attach, ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
-from datamarket_gym.payout.ledger.store import open_ledger
+from datamarket_gym.payout.ledger import disputes
+from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.manifest import BOUGHT, KNOWN
 from datamarket_gym.payout.verify import verify
 
@@ -97,27 +89,6 @@ def test_a_changed_file(tmp_path, file):
     said = "not as the run left it" if file == BOUGHT else "is not the one that was approved"
     with pytest.raises(DataMarketError, match=said):
         july(tmp_path, fresh(), [tmp_path / "june" / "run"], "x")
-
-
-def test_a_run_of_an_older_version(tmp_path):
-    made = run(tmp_path / "june", ledger=tmp_path / "ledger.sqlite")
-    manifest = json.loads((made / "manifest.json").read_text())
-    del manifest["outputs"][BOUGHT]
-    (made / "manifest.json").write_text(json.dumps(manifest))
-    ledger = open_ledger(str(tmp_path / "older.sqlite"), new=True)
-    record = run_of(made)
-    draft = dict(record.history[0].content, manifest=sha256(made / "manifest.json"))
-    with ledger.transaction() as transaction:
-        transaction.add("draft", run=record.run, currency="EUR", amount=record.amount, content=draft)
-    (made / "ledger.json").unlink()
-    attach(made, ledger.where)
-    despite = [w["name"] for w in json.loads((made / "warnings.json").read_text())]
-    runs.approve(made, sha256(made / "manifest.json"), "tester", despite)
-    with pytest.raises(
-        AcquiredDataError,
-        match="made by an older version, which did not keep what it has bought; pay it",
-    ):
-        july(tmp_path, fresh(), [made], "x")
 
 
 def other(**changes):
@@ -282,7 +253,7 @@ def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought
         units=named,
         by="R. Okafor",
     )
-    assert {"again 0", row["tied_to"]} <= units_of(draft)  # by which commands look names up
+    assert {"again 0", row["tied_to"]} <= disputes._units_of(draft)  # by which commands look names up
     made = july(market, submitted, [bought], "heeded", period="July 2026")
     assert [each["unit"] for each in known(made)] == ["again 1"]
     assert all(check.good for check in verify(made, recompute=True))

@@ -66,13 +66,13 @@ from datamarket_gym.mechanism import (
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.payout import Currency, account_statement, open_ledger, verify_ledger
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
-from datamarket_gym.payout.ledger.integrity import add_checkpoint
+from datamarket_gym.payout.intake import enter_batch, read_arrivals
+from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.registry import HOMES, components, create
 from datamarket_gym.utilities import TrainingRows, ValidationRows
+from datamarket_gym.utilities.imported_scores import read_scores
 from datamarket_gym.utilities.knn import NearestNeighbourGame
 from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer
-from datamarket_gym.utilities.score_files import read_scores
 from datamarket_gym.utilities.sklearn import SklearnEstimator
 
 ROOT = Path(datamarket_gym.__file__).parent
@@ -270,8 +270,6 @@ def fits(each):
 
 @pytest.mark.parametrize("public", public_classes(), ids=lambda each: each.__name__)
 def test_every_public_object_fits_on_a_screen(samples, public):
-    if public.__name__ == "TorchLogisticScorer" and not find_spec("torch"):
-        pytest.skip("torch is not installed")
     mine = [each for each in samples if isinstance(each, public)]
     assert inspect.isabstract(public) or any(type(each) is public for each in mine), (
         "give a sample above"

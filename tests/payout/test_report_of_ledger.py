@@ -6,8 +6,7 @@ import pytest
 from payout_files import approve, copied, run
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.runs import mark_paid, run_of
 from datamarket_gym.payout.report.pages import read_draft, read_report
 from datamarket_gym.payout.verify import verify
 

@@ -18,8 +18,7 @@ from datamarket_gym.payout.checks.draw import draw_checks, draw_key, read_checks
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import run_of
-from datamarket_gym.payout.ledger.runs import mark_paid
+from datamarket_gym.payout.ledger.runs import mark_paid, run_of
 from datamarket_gym.payout.names import csv_safe, from_csv
 from datamarket_gym.payout.verify import verify
 
@@ -225,7 +224,7 @@ def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_pa
     assert f"manifest {run_of(folder).manifest}" in said
     draw_checks(folder, "0a1b")
     answered(folder)
-    check.settle(folder, forfeited=check.Forfeited.divide)
+    check.settle(folder, forfeited="divide")
     claim = json.loads((folder / "certificate.json").read_text())["claim"]
     said = " ".join(capsys.readouterr().out.split())
     assert ("The claim is none" in said) == (claim == "none")

@@ -13,8 +13,7 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.acquired_data import AcquiredDataError
 from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings

@@ -168,7 +168,7 @@ def test_explain_and_the_report_name_the_beacon(drawn):
         assert done.exit_code == 0, done.output
         said = " ".join(done.output.split())
         assert (
-            "In 60 of its clusters units of several names carry the same time: a lot decided who was first, drawn "
+            "In 60 of its clusters units of several names carry the same time: who was first was drawn at random "
             f"under {under}." in said
         )
         assert f"drawn at random under {under}" in page(drawn[beacon])

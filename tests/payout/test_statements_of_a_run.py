@@ -17,8 +17,7 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger import transactions as ledger_money
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import approve, mark_paid
+from datamarket_gym.payout.ledger.runs import approve, ledger_of, mark_paid, run_of
 from datamarket_gym.payout.ledger.transactions import order
 from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.statements import page as files

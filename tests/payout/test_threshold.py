@@ -58,7 +58,7 @@ def test_a_threshold_that_costs_the_honest_too_much_falls_back_and_says_so(held,
     found = run(tmp_path, market(), held, theta="0.3")
     threshold = read_json(found / "threshold.json")
     assert threshold["evidence"] == "lineage@none"
-    assert f"theta 0.3 is below {threshold['price']['theta']:.3f}" in threshold["why"]
+    assert f"theta 0.3 is below {threshold['cost']['theta']:.3f}" in threshold["why"]
     assert "Only identical units are matched" in (found / "report.html").read_text(encoding="utf-8")
     assert float(payments(found)["thief"]["payment"]) > 0.0
 

@@ -9,7 +9,7 @@ from test_image_folders import HOW, picture, skipped
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.input_files import image_tree
 from datamarket_gym.payout.inputs import require_label_columns
-from datamarket_gym.payout.intake.log import read_batch
+from datamarket_gym.payout.intake import read_batch
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import Columns, Files
 from datamarket_gym.payout.stored_inputs import Places

@@ -10,7 +10,7 @@ from payout_files import copied, run
 
 from datamarket_gym.execution.files import read_json, sha256, write_json
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.verify import verify
 
 SAME = "payments.csv, payments.parquet, ledger"

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from datamarket_gym.payout.intake.log import enter_batch
+from datamarket_gym.payout.intake import enter_batch
 from datamarket_gym.payout.ledger.store import open_ledger
 
 

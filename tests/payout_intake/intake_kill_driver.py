@@ -13,7 +13,7 @@ from functools import partial
 
 from intake_files import digests
 
-from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
+from datamarket_gym.payout.intake import enter_batch, read_arrivals
 from datamarket_gym.payout.ledger.store import open_ledger
 from killed_children import child, killed_at_rename
 from tampering import found

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from intake_files import digest, digests, story
 
-from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
+from datamarket_gym.payout.intake import enter_batch, read_arrivals
 from datamarket_gym.payout.ledger import store
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.store import Transaction, open_ledger
@@ -109,9 +109,9 @@ GOOD = {"sha256": "0" * 64, "units": 3, "what": "text"}
     [
         ("alice", {**GOOD, "more": 1}, "no entry of a batch"),
         ("alice", {"sha256": "0" * 64, "units": 3}, "no entry of a batch"),
-        ("alice", {**GOOD, "units": 0}, "at least one unit, not 0"),
-        ("alice", {**GOOD, "units": "3"}, "at least one unit, not '3'"),
-        ("alice", {**GOOD, "units": True}, "at least one unit, not True"),
+        ("alice", {**GOOD, "units": 0}, "at least one unit"),
+        ("alice", {**GOOD, "units": "3"}, "at least one unit"),
+        ("alice", {**GOOD, "units": True}, "at least one unit"),
         ("alice", {**GOOD, "what": "sound"}, "not 'sound'"),
         ("alice", {**GOOD, "sha256": "0" * 63}, "64 digits"),
         ("alice", {**GOOD, "sha256": "G" * 64}, "64 digits"),

@@ -5,7 +5,7 @@ import random
 import pytest
 from intake_files import digest, digests, story
 
-from datamarket_gym.payout.intake.log import enter_batch, read_arrivals
+from datamarket_gym.payout.intake import enter_batch, read_arrivals
 from datamarket_gym.payout.ledger.store import open_ledger
 from tampering import found, rewrite_checksum, shell
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from datamarket_gym.data.submission import write_table
 from datamarket_gym.errors import SubmissionError, UnknownNameError
-from datamarket_gym.payout.intake.log import read_batch, unit_digests
+from datamarket_gym.payout.intake import read_batch, unit_digests
 from datamarket_gym.payout.settings import Columns, Files
 
 ROWS = [("u1", 1, [0.1, -0.0, 3.0]), ("u2", 0, [1e-7, 2.5, -4.0]), ("u3", 1, [1 / 3, 1e20, 0.0])]

@@ -8,8 +8,13 @@ import json
 import pytest
 
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import dispute_warnings
-from datamarket_gym.payout.ledger.entries import START, LedgerError, hash_entry, read_entries
+from datamarket_gym.payout.ledger.entries import (
+    START,
+    LedgerError,
+    hash_entry,
+    read_entries,
+)
+from datamarket_gym.payout.ledger.runs import dispute_warnings
 from datamarket_gym.payout.ledger.store import Transaction
 
 JUNE, JULY, YEN = "a" * 64, "b" * 64, "c" * 64

@@ -9,7 +9,7 @@ from raw_rows import picture
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger import store
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.dispute_decisions import open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.disputes import open_dispute, resolve_dispute
 from datamarket_gym.payout.ledger.entries import LedgerError, chain_entry
 from datamarket_gym.payout.ledger.store import open_ledger
 

@@ -13,8 +13,7 @@ from raw_rows import rows
 from story import written
 
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import add_checkpoint, check_checkpoints
-from datamarket_gym.payout.ledger.store import open_ledger
+from datamarket_gym.payout.ledger.store import add_checkpoint, check_checkpoints, open_ledger
 from tampering import found, rewrite_checksum, shell
 
 START = "0" * 64

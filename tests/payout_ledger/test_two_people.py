@@ -5,7 +5,7 @@ from clerk import Clerk
 
 from datamarket_gym.payout.bank.export import export_payments
 from datamarket_gym.payout.ledger import transactions as money
-from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
 from datamarket_gym.payout.ledger.entries import LedgerError
 
 
@@ -91,7 +91,7 @@ def test_one_person_corrects_nothing_where_two_approve(clerk):
 
 def test_one_person_takes_no_fee_where_two_approve(clerk):
     paid_by_two(clerk)
-    assert money.charge(clerk.ledger, "ann", 600, "EUR", "handling", "A. Lee").kind == "asked"
+    assert money.charge(clerk.ledger, "ann", 600, "EUR", "handling", "A. Lee").kind == "proposed"
     assert owed(clerk) == {"ann": 600, "ed": 400}
     with pytest.raises(LedgerError, match="2 people decide"), clerk.ledger.transaction() as transaction:
         transaction.add(

@@ -128,7 +128,7 @@ def test_nobody_cheats(market):
 
 
 def test_what_cannot_be_is_refused(market):
-    with pytest.raises(DataMarketError, match="provider_1 is listed in two cheats"):
+    with pytest.raises(DataMarketError, match="provider_1 is listed in two attackers"):
         attacked_by([MultiAttackerGame((0, 1), "honest"), MultiAttackerGame(1, "honest")], market.state)
     with pytest.raises(DataMarketError, match="every member of a coalition once"):
         attacked_by([MultiAttackerGame((1, "provider_1"), "honest")], market.state)
@@ -162,7 +162,7 @@ def test_pseudonyms_never_fall_on_another_providers_name():
     )
     assert sorted(found.submission.identities) == ["a", "a~1", "a~1~1", "a~~1", "b"]
     odd = named("a", "a~", "b")  # whose pseudonyms would be the same
-    with pytest.raises(DataMarketError, match="name of two cheats"):
+    with pytest.raises(DataMarketError, match="name of two attackers"):
         attacked_by(
             [
                 MultiAttackerGame("a", "sybil_split_k(k=2)"),

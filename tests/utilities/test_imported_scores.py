@@ -19,7 +19,7 @@ from datamarket_gym.games import Banzhaf, Beta, LeaveOneOut, Shapley
 from datamarket_gym.games.exact import coalitions_numbered, semivalues_from_table
 from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities import imported_scores as score_table
-from datamarket_gym.utilities.score_files import read_scores
+from datamarket_gym.utilities.imported_scores import read_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::datamarket_gym.UndatedMarketWarning")
 
@@ -125,7 +125,7 @@ def test_neither_the_order_of_the_table_nor_that_of_the_rows_changes_a_bit():
     order, across = RNG.permutation(N), RNG.permutation(HELD)
     mixed = ScoreTable(FEATURES[order], LABEL[order], SCORES[np.ix_(order, across)], VALIDATION[across])
     assert mixed.digest == table().digest
-    assert (mixed.scores.toarray() == table().scores.toarray()).all()
+    assert (mixed.scores == table().scores).all()
     first = get_mechanism("recommended").pay(submission(), oracle()).as_dict()
     assert get_mechanism("recommended").pay(submission(), oracle(mixed)).as_dict() == first
     shuffled = Submission(
@@ -186,10 +186,10 @@ def test_equal_units_have_one_score_between_them_in_whatever_order_they_come(cop
     found = ScoreTable(features, label, np.vstack([SCORES, uneven]), VALIDATION)
     every = np.vstack([SCORES[[2]], uneven])
     assert found.uneven == 1
-    assert found.spread == np.ptp(every, axis=0).max()
+    assert found.spread == pytest.approx(np.ptp(every, axis=0).max())
     place = found.units(FEATURES[[2]], LABEL[[2]])
     order = found.columns(VALIDATION)
-    assert np.allclose(found.scores[place].toarray()[0, order], every.mean(axis=0), rtol=0, atol=1e-15)
+    assert np.allclose(found.scores[place][0, order], every.mean(axis=0), rtol=0, atol=1e-15)
     mixed = RNG.permutation(copies)
     turned = ScoreTable(features, label, np.vstack([SCORES, uneven[mixed]]), VALIDATION)
     assert turned.digest == found.digest
@@ -405,7 +405,7 @@ BAD = {
     ),
     "unit,scores_0,scores_1\nu0,1,2\n": r"2 scores for each unit but there are 7 validation rows",
     "unit," + ",".join(f"scores_{i}" for i in range(7)) + "\nu0,1,2,3,4,5,6,7\nu0,1,2,3,4,5,6,7\n": (
-        "rows 0 and 1 are both for one unit"
+        "rows 0 and 1 are both for unit 'u0'"
     ),
 }
 
@@ -438,7 +438,7 @@ def test_a_large_matrix_is_held_once_more_and_no_further(monkeypatch):
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 1.3 * 8 * scores.size
-    assert (found.scores.toarray()[found.units(units, found.label[:1].repeat(2000))] != 0).all()
+    assert (found.scores[found.units(units, found.label[:1].repeat(2000))] != 0).all()
 
 
 def test_many_groups_of_copies_of_several_sizes_have_their_means(monkeypatch):
@@ -448,7 +448,7 @@ def test_many_groups_of_copies_of_several_sizes_have_their_means(monkeypatch):
     scores = np.where(rng.random((120, HELD)) < 0.3, 0.0, rng.normal(size=(120, HELD)))
     found = ScoreTable(units[of], None, scores, VALIDATION)
     columns = found.columns(VALIDATION)
-    mine = found.scores.toarray()[found.units(units, found.label[:1].repeat(40))][:, columns]
+    mine = found.scores[found.units(units, found.label[:1].repeat(40))][:, columns]
     groups = [scores[of == i] for i in range(40)]
     np.testing.assert_allclose(mine, [group.mean(axis=0) for group in groups], atol=1e-12)
     assert found.uneven == sum(len(group) > 1 for group in groups)

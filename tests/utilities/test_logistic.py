@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datamarket_gym.errors import ParameterError, UtilityError
+from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
 from datamarket_gym.utilities.logistic import Logistic, LogisticScorer
@@ -233,15 +233,15 @@ def test_bad_input_is_named() -> None:
     rows, validation = game(10)
     x = rows.features.copy()
     x[7, 2] = np.nan
-    with pytest.raises(UtilityError, match="training row 7"):
+    with pytest.raises(SubmissionError, match="training row 7"):
         Logistic().scorer(TrainingRows(x, rows.label, rows.player, 4, 3), validation)
     val = validation.features.copy()
     val[3, 0] = np.inf
-    with pytest.raises(UtilityError, match="validation row 3"):
+    with pytest.raises(SubmissionError, match="validation row 3"):
         Logistic().scorer(rows, ValidationRows(val, validation.label))
     weight = np.ones(len(rows.label))
     weight[5] = 0.0
-    with pytest.raises(UtilityError, match="training row 5"):
+    with pytest.raises(SubmissionError, match="training row 5"):
         Logistic().scorer(TrainingRows(rows.features, rows.label, rows.player, 4, 3, weight), validation)
     with pytest.raises(ParameterError):
         Logistic(C=0.0)

@@ -14,18 +14,21 @@ from sklearn.preprocessing import StandardScaler
 
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
-from datamarket_gym.utilities.logistic import batched, descent
+from datamarket_gym.utilities.logistic import LogisticScorer, batched, descent
 from datamarket_gym.utilities.logistic import descent as anchor
 from datamarket_gym.utilities.logistic import descent as calculus
 from datamarket_gym.utilities.logistic.batched import judge
 from datamarket_gym.utilities.logistic.classifier import StackedLogisticScorer as Stacked
-from datamarket_gym.utilities.logistic.classifier import TorchLogisticScorer
 from datamarket_gym.utilities.logistic.layout import host, slots
 
 torch_missing = find_spec("torch") is None
 torch_cpu = pytest.param("cpu", marks=pytest.mark.skipif(torch_missing, reason="needs torch"))
 pytestmark = pytest.mark.parametrize("device", ["numpy", torch_cpu])
 CLEAR = 1e-6  # margins of the reference below this are not held against anyone
+
+
+def batched_scorer(rows, validation, C, device) -> LogisticScorer:
+    return LogisticScorer(rows, validation, C, backend="batched", device=device)
 
 
 def powerset(k: int) -> np.ndarray:
@@ -78,7 +81,7 @@ def agree(
     rows: TrainingRows, validation: ValidationRows, device: str, C: float = 1.0, every: int = 1
 ) -> None:
     coalitions = powerset(rows.n_players)[::every]
-    scorer = TorchLogisticScorer(rows, validation, C, device)
+    scorer = batched_scorer(rows, validation, C, device)
     got, report = scorer.correct(coalitions), scorer.report
     for b, coalition in enumerate(coalitions):
         want, margin = reference(rows, validation, coalition, C)
@@ -111,8 +114,8 @@ def test_weights_and_duplicated_rows(device: str) -> None:
     copied = TrainingRows(rows.features[copies], rows.label[copies], rows.player[copies], 4, 3)
     coalitions = powerset(4)
     assert np.array_equal(
-        TorchLogisticScorer(weighted, validation, 1.0, device).correct(coalitions),
-        TorchLogisticScorer(copied, validation, 1.0, device).correct(coalitions),
+        batched_scorer(weighted, validation, 1.0, device).correct(coalitions),
+        batched_scorer(copied, validation, 1.0, device).correct(coalitions),
     )
 
 
@@ -165,13 +168,13 @@ def test_order_of_rows_and_players_does_not_matter(device: str) -> None:
     rows, validation = draw(8, players=5)
     rng = np.random.default_rng(8)
     coalitions = powerset(5)
-    want = TorchLogisticScorer(rows, validation, 1.0, device).correct(coalitions)
+    want = batched_scorer(rows, validation, 1.0, device).correct(coalitions)
     order, name = rng.permutation(len(rows.label)), rng.permutation(5)
     mixed = TrainingRows(rows.features[order], rows.label[order], name[rows.player[order]], 5, 3)
     renamed = np.zeros_like(coalitions)
     renamed[:, name] = coalitions
     shuffled = rng.permutation(len(renamed))
-    got = TorchLogisticScorer(mixed, validation, 1.0, device).correct(renamed[shuffled])
+    got = batched_scorer(mixed, validation, 1.0, device).correct(renamed[shuffled])
     assert np.array_equal(got, want[shuffled])
 
 
@@ -180,7 +183,7 @@ def test_symmetric_problem_is_a_tie_and_goes_to_the_lowest_class(device: str) ->
     x = np.repeat(np.arange(6.0)[:, None], 2, axis=0)
     rows = TrainingRows(x, np.tile([0, 1], 6), np.repeat([0, 1], 6), 2, 2)
     validation = ValidationRows(np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1]))
-    scorer = TorchLogisticScorer(rows, validation, 1.0, device)
+    scorer = batched_scorer(rows, validation, 1.0, device)
     assert scorer.correct(powerset(2)).tolist() == [2, 2, 2]
     assert scorer.report.ties == 3
 
@@ -208,7 +211,7 @@ def test_validation_rows_next_to_the_boundary(device: str, gap: float) -> None:
     z -= (excess / (normal**2).sum(axis=1))[:, None] * normal
     predicted = (z @ coefficients.T + intercepts).argmax(axis=1)
     validation = ValidationRows(scaler.inverse_transform(z), predicted)
-    scorer = TorchLogisticScorer(rows, validation, 1.0, device)
+    scorer = batched_scorer(rows, validation, 1.0, device)
     assert scorer.correct(np.ones((1, 1), dtype=bool)).tolist() == [30]
 
 
@@ -219,13 +222,13 @@ def test_no_point_is_certified_with_other_predictions_than_the_optimum(
 ) -> None:
     """Points at many distances from the optimum, with intercepts moved most."""
     rows, validation = draw(seed, players=3, rows=12, classes=classes)
-    scorer = TorchLogisticScorer(rows, validation, C, device)
+    scorer = batched_scorer(rows, validation, C, device)
     coalitions = powerset(3)
     want = scorer.correct(coalitions)
-    data = scorer.stacked.games.stack
+    data = scorer.engine.games.stack
     place, careful = slots(data, [coalitions])
     usable = ((host(place.present).sum(axis=2) > 1) & ~host(careful))[0]
-    weights = near_optimum(scorer.stacked.games.anchor.start(place), data, place)
+    weights = near_optimum(scorer.engine.games.anchor.start(place), data, place)
     rng, certified = np.random.default_rng(seed), 0
     for distance in 10.0 ** np.arange(0, -9, -1.0):
         noise = rng.normal(size=weights.shape)
@@ -322,25 +325,25 @@ def test_stacked_equals_single(device: str) -> None:
     coalitions = [powerset(4), powerset(3)[::2], powerset(5)]
     together = Stacked(games, 1.0, device).correct(coalitions)
     for (rows, validation), asked, got in zip(games, coalitions, together, strict=True):
-        assert np.array_equal(got, TorchLogisticScorer(rows, validation, 1.0, device).correct(asked))
+        assert np.array_equal(got, batched_scorer(rows, validation, 1.0, device).correct(asked))
 
 
 def test_small_chunks_change_nothing(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, validation = draw(10, players=5)
-    want = TorchLogisticScorer(rows, validation, 1.0, device).correct(powerset(5))
+    want = batched_scorer(rows, validation, 1.0, device).correct(powerset(5))
     monkeypatch.setattr(batched, "_CELLS_CPU", 1 << 12)
-    assert np.array_equal(TorchLogisticScorer(rows, validation, 1.0, device).correct(powerset(5)), want)
+    assert np.array_equal(batched_scorer(rows, validation, 1.0, device).correct(powerset(5)), want)
 
 
 def test_utility_is_the_share_of_correct_predictions(device: str) -> None:
     rows, validation = draw(11)
-    scorer = TorchLogisticScorer(rows, validation, 1.0, device)
+    scorer = batched_scorer(rows, validation, 1.0, device)
     assert np.allclose(scorer.utility(powerset(4)) * 40, scorer.correct(powerset(4)))
 
 
 def test_bad_input_is_named(device: str) -> None:
     rows, validation = draw(11)
-    scorer = TorchLogisticScorer(rows, validation, 1.0, device)
+    scorer = batched_scorer(rows, validation, 1.0, device)
     with pytest.raises(ParameterError, match="boolean matrix"):
         scorer.correct(np.ones((2, 3), dtype=bool))
     with pytest.raises(ParameterError, match="no training row"):

@@ -1,16 +1,9 @@
-"""A market with checks, draft by draft: what is paid once some names have failed, and which drafts are reached.
+"""What an attack is worth, in expectation, where some units of every payee are checked.
 
-Every draft is paid once, and priced under any `Checks`: `judge.checked` says by what rules.
-
-What an attack is worth, in expectation, where the market checks some units of every payee.
-
-The market of `judge.guarantees.deterrence`, played to its end: a name fails with probability 1 - (1 - q F / P)^m, F
-being what its units earn that are not genuine. It is paid nothing from then on, but its genuine units go on playing:
-if they left, the cheat's other names would earn what they earned, and failing would cost nothing. Its false units
-leave, all of them. (An operator takes out those that were found; the bound does not ask which of them go.) The market
-is then paid, and drawn, again, until nobody fails. Names whose total is below zero are paid nothing.
-
-What an attacker can expect where payees are checked, and of which mechanisms that is known.
+A name fails with probability 1 - (1 - q F / P)^m, F being what its false units earn. It is paid nothing from then on,
+but its genuine units go on playing: if they left, the attacker's other names would earn what they earned. Its false
+units leave, all of them. The market is then paid, and drawn, again, until nobody fails. Names whose total is below zero
+are paid nothing. Every draft is paid once and priced under any `Checks`.
 """
 
 from __future__ import annotations

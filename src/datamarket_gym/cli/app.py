@@ -13,46 +13,44 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from datamarket_gym import __version__
-from datamarket_gym import registry as scripts
-from datamarket_gym.cli import options
+from datamarket_gym import __version__, registry
+from datamarket_gym.cli import terminal
 from datamarket_gym.errors import DataMarketError
 
 COMMANDS = {
-    "Look at it": {
-        "explore": ("explore", "Look at markets, thresholds, results and payout runs in a browser."),
+    "Explore": {
+        "explore": ("explore", "Open markets, thresholds, results and payout runs in a browser.")
     },
-    "Pay, and defend what was paid": {
+    "Pay for data": {
         "intake": ("intake", "Log which units arrive, from whom and when."),
-        "theta": ("theta", "Measure which similarity threshold embeddings allow."),
+        "theta": ("embeddings", "Measure which similarity thresholds embeddings allow."),
         "pay": ("pay", "Divide an amount among those who submitted data."),
         "check": ("check", "Check a few units of every payee before a payout run is approved."),
         "explain": ("explain", "Explain a payment."),
-        "statements": ("statements", "Write a page for each payee of a run, or a payee's account."),
+        "statements": ("statements", "Write a page for each payee of a run, or the account of a payee."),
         "verify": ("pay", "Check a payout run and its ledger."),
-        "ledger": ("ledger", "Approve runs, send money, correct, and see all of it."),
-        "dispute": ("disputes", "Enter and decide what payees dispute."),
-        "export": ("ledger", "Order what is owed as a file for the bank."),
-        "audit": ("audit", "Let every provider try the attack library."),
+        "ledger": ("ledger", "Approve runs, record payments and corrections, and show balances."),
+        "dispute": ("ledger", "Enter and decide disputes of payees."),
+        "export": ("ledger", "Order what is owed, as a file for the bank."),
+        "audit": ("audit", "Let every provider try the attack library, and print what it would gain."),
     },
     "Compare mechanisms under attack": {
-        "demo": ("demo", "Show the main job in a small market."),
-        "list": ("experiments", "List components."),
+        "demo": ("demo", "Pay a small simulated market with and without an attacker."),
+        "list": ("experiments", "List components: mechanisms, utilities, attacks, experiments, ..."),
         "run": ("experiments", "Run an experiment."),
         "suite": ("experiments", "Run all experiments of a suite."),
         "results": ("experiments", "Write the pages of results."),
         "figures": ("experiments", "Draw figures of results."),
-        "embed": ("embed", "Embed texts or images by a frozen encoder."),
-        "baselines": ("experiments", "Install other libraries as contestants."),
+        "embed": ("embeddings", "Embed texts or images by a frozen encoder."),
+        "baselines": ("experiments", "Install other data-valuation libraries to compare with."),
     },
-    "Enter the benchmark": {
-        "benchmark": ("benchmark", "Play DataMarket-v1, write a bundle, rank bundles."),
-    },
+    "Enter the benchmark": {"benchmark": ("benchmark", "Evaluate on DataMarket-v1, and rank results.")},
 }
-"""The module of each command, which has it under its name (``list_`` for list), and its help in a line."""
+"""By panel and command: the module that has it under its name (``list_`` for list), and its help in a line."""
 
 
 class Commands(TyperGroup):
@@ -107,13 +105,12 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line; a user's mistake is one readable line and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names in any script, on a terminal of any
+        if isinstance(stream, io.TextIOWrapper):  # names in any script, on any terminal
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except DataMarketError as error:
-        sys.stderr.write(f"datamarket: {error}\n")
-        raise SystemExit(2) from None
+        _exit(str(error))
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         if not full and error.filename is None:  # about no file: a fault of ours
@@ -123,12 +120,15 @@ def main() -> None:
             if full
             else "check the path, and that you may use it"
         )
-        named = "" if error.filename is None else f"{os.fsdecode(error.filename)!r}: "
-        sys.stderr.write(f"datamarket: {named}{error.strerror or error}; {remedy}\n")
-        raise SystemExit(2) from None
+        file = "" if error.filename is None else f"{os.fsdecode(error.filename)!r}: "
+        _exit(f"{file}{error.strerror or error}; {remedy}")
     except KeyboardInterrupt:
-        sys.stderr.write("datamarket: interrupted; run the same command again to resume\n")
-        raise SystemExit(130) from None
+        _exit("interrupted; run the same command again to resume", 130)
+
+
+def _exit(message: str, code: int = 2) -> None:
+    sys.stderr.write(f"datamarket: {message}\n")
+    raise SystemExit(code) from None
 
 
 def _version(wanted: bool) -> None:
@@ -138,10 +138,10 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _options(
+def _callback(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    load: options.Load = None,
+    load: terminal.Load = None,
 ) -> None:
-    scripts.load(load or [])
+    registry.load(load or [])

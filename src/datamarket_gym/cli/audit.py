@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich import table as rich
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from typer import Argument, Option
 
-from datamarket_gym import registry as scripts
+from datamarket_gym import registry
 from datamarket_gym.analysis.redteam import AuditReport, market_state
 from datamarket_gym.analysis.redteam import audit as run_audit
 from datamarket_gym.analysis.redteam.audit import forgeries
-from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
+from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, assuming
 from datamarket_gym.analysis.spot_checks import asked_checks
-from datamarket_gym.cli import options
-from datamarket_gym.cli.output import say
+from datamarket_gym.cli import terminal
+from datamarket_gym.cli.terminal import make_table, say
 from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.data.submission import Submission
@@ -31,81 +31,76 @@ from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
 from datamarket_gym.payout.input_files import read_scored, scores_file
 from datamarket_gym.payout.inputs import SubmittedRows, read_tables
-from datamarket_gym.payout.intake.times import IntakeLog
+from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.settings import PayoutSpec, payout_spec
 from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
 
-_NAME = 24
-"""Letters of the longest name of an attack: it is not cut where there is any room."""
 
-
-@options.with_settings(("learner", "files.scores", "checks", "power", *options.TABLES))
+@terminal.with_payout_settings(("learner", "files.scores", "checks", "power", *terminal.TABLES))
 def audit(
     submission: Annotated[
-        str, typer.Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
+        str, Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
     ],
     validation: Annotated[
-        str,
-        typer.Option(
-            help="Validation rows (features, and labels if there are any), on which value is measured."
-        ),
+        str, Option(help="Table of validation rows, on which units are valued, as for `pay`.")
     ],
     settings: dict[str, Any],
     reference: Annotated[
         str | None,
-        typer.Option(
-            help="Other honest units (likewise) on which `recommended` measures its threshold in their stead."
+        Option(
+            help="Further honest units on which `recommended` measures its similarity threshold, as for `pay`."
         ),
     ] = None,
-    intake: options.Intake = None,
-    config: options.Config = None,
+    intake: terminal.Intake = None,
+    config: terminal.Config = None,
     mechanism: Annotated[
-        str, typer.Option(help="The mechanism that would pay, such as quotient_shapley/cosine@0.95.")
+        str, Option(help="The mechanism that would pay; see: datamarket list mechanism.")
     ] = "recommended",
     empty: Annotated[
         str | None,
-        typer.Option(
-            help="What accuracy is counted from: chance if left out, or none. Coverage is counted from nothing."
+        Option(
+            help="What no data at all is worth: chance (accuracy over chance; if left out) or none (accuracy over 0). "
+            "Coverage always counts from 0."
         ),
     ] = None,
     knowledge: Annotated[
-        float, typer.Option(help="The share of the others' units that attackers see: 0 none, 1 all.")
+        float, Option(help="Share of the others' units that an attacker sees, from 0 to 1.")
     ] = 1.0,
     providers: Annotated[
-        int | None,
-        typer.Option(help="How many providers to try, drawn at random; all if left out.", min=1),
+        int | None, Option(help="How many providers attack, drawn at random; all if left out.", min=1)
     ] = None,
     only: Annotated[
-        str | None,
-        typer.Option(help="Only attacks of these names, or written so (comma-separated, * allowed)."),
+        str | None, Option(help="Only these attacks: names separated by commas, * allowed.")
     ] = None,
-    stop_at: Annotated[float, typer.Option(help="A gain up to this counts as stopped.", min=1.0)] = 1.05,
-    seed: Annotated[int, typer.Option(help="Seed of the attackers' randomness.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("runs/audit"),
-    jobs: options.Jobs = 0,
-    cluster: options.Cluster = "",
-    device: options.BlockDevice = "cpu",
-    memory: options.Memory = options.MEMORY,
-    load: options.Load = None,
+    stop_at: Annotated[
+        float, Option(help="An attack with a gain of at most this counts as stopped.", min=1.0)
+    ] = 1.05,
+    seed: Annotated[int, Option(help="Seed of the attackers' random choices.", min=0)] = 0,
+    out: Annotated[Path, Option(help="Folder for the report.")] = Path("runs/audit"),
+    jobs: terminal.Jobs = 0,
+    cluster: terminal.Cluster = "",
+    device: terminal.BlockDevice = "cpu",
+    memory: terminal.Memory = terminal.MEMORY,
+    load: terminal.Load = None,
 ) -> None:
     """Let every provider of a submission try the attack library, and print what it would gain.
 
-    Each payee is taken for an honest provider. Printed are the worst gain of each attack were nothing checked, and
-    what is expected given the checks (with a mechanism of your own none, if --checks is left out): which attacks are
-    stopped, deterred by checks alone, or neither. Writes audit.json and audit.md; interrupted, the same command
-    resumes.
+    Every identity of the table is taken for an honest provider. Printed are, for each attack, the largest ratio of
+    attacked to honest payment (1 = no gain) without spot checks and with them, and the largest loss of another
+    provider. For a mechanism other than `recommended`, no checks are assumed unless --checks is set. Writes audit.json
+    and audit.md; the same command resumes an audit that was interrupted.
     """
-    scripts.load(load or [])
+    registry.load(load or [])
     # Nothing is paid here; but the settings of a payout run include an amount.
     spec = payout_spec(config, {"amount": "1", **settings})
     utility = spec.utility if empty is None else Utility(spec.learner, empty)
-    checks = settings["checks"] if config is None else spec.checks
+    checks = settings.get("checks") if config is None else spec.checks
     log = None if intake is None else IntakeLog.open(intake)
     tables = {
         "submissions": submission, "validation": validation, "reference": reference, "scores": spec.files.scores,
     }  # fmt: skip
     with (
-        options.computes_by(cluster=cluster, device=device, memory=memory),
+        terminal.compute_context(cluster=cluster, device=device, memory=memory),
         shown_on_stderr() as progress,
         suppress_market_warnings(),  # the report has it
     ):
@@ -127,15 +122,10 @@ def audit(
         )
     write_text(out / "audit.md", markdown(report))
     Console().print(_table(report))
-    for words in (report.assumed, verdicts(report), _sentence(report)):
-        if words:
-            say(words)
-    say(_harm(report), "red" if report.harms else None)
-    for words in (*_forged(report), _evidence(report), *_unplayed(report)):
-        say(words)
-    more = [f"Labels do not count: {'; '.join(ignored)}"] if ignored else []
-    for warning in (*report.warnings, *more):
-        say(f"Warning: {warning}.", "red")
+    for text, style in _paragraphs(report):
+        say(text, style)
+    if ignored:
+        say(f"Warning: Labels do not count: {'; '.join(ignored)}.", "red")
     say(f"\nthe report with all certificates is in {out}/")
 
 
@@ -189,31 +179,45 @@ def _submission(path: Path, spec: PayoutSpec, rows: SubmittedRows) -> Submission
 
 
 def _table(report: AuditReport) -> rich.Table:
-    title = f"Worst gain and worst loss found against {report.label}, {len(report.trials)} trials"
-    table = rich.Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("attack, and by whom", overflow="fold", width=_NAME)
-    for head in ("gain",) if report.checks is None else ("gain unchecked", "expected"):
-        table.add_column(head, justify="right", overflow="fold")
-    for head in ("victim's loss", "guaranteed", "stopped by (honest pay moved)"):
-        table.add_column(head, overflow="fold")
+    gains = ("gain",) if report.checks is None else ("gain unchecked", "expected")
+    attack = "attack, and by whom"
+    table = make_table(
+        attack,
+        *gains,
+        *("victim's loss", "guaranteed", "stopped by (honest pay moved)"),
+        title=f"Worst gain and worst loss found against {report.label}, {len(report.trials)} trials",
+        right=gains,
+    )
+    table.columns[0].width = 24  # the longest name of an attack
     for finding in report.findings:
+        stopped = finding.verdict(report.stop_at) in ("stopped", "deterred")
+        trial = finding.unchecked if stopped else finding.worst
         harmful = finding.loss.by_evidence > STOP_LOSS
-        gains = [finding.unchecked.gain, finding.worst.expected_gain]
-        shown = [_factor(gain, report.stop_at) for gain in gains]
-        kept = finding.verdict(report.stop_at) in ("stopped", "deterred")
         table.add_row(
-            escape(_attack(finding.unchecked if kept else finding.worst)),
-            *(shown[:1] if report.checks is None else shown),
-            f"[{'red' if harmful else 'default'}]{_lost(finding.loss)}[/]",
+            escape(f"{trial.attack.replace('(', ' (')} by {trial.provider}{assuming(trial)}"),
+            *(
+                _gain(gain, report.stop_at)
+                for gain in (finding.unchecked.gain, finding.worst.expected_gain)[: len(gains)]
+            ),
+            f"[{'red' if harmful else 'default'}]{_loss(finding.loss)}[/]",
             finding.certificate.summary,
             _stopped_by(finding, report.stop_at),
         )
     return table
 
 
-def _factor(gain: float | None, stop_at: float) -> str:
+def _gain(gain: float | None, stop_at: float) -> str:
     bad = gain is None or gain > stop_at
     return f"[{'red' if bad else 'green'}]{'undefined' if gain is None else f'{gain:.3f}'}[/]"
+
+
+def _loss(loss: Loss) -> str:
+    """Write the largest loss by an attack; where evidence adds to it, also what would be lost without matches."""
+    lost = loss.trial.victim_loss
+    if lost is None:
+        return "undefined"
+    unmatched = loss.untied is not None and loss.by_evidence > STOP_LOSS
+    return f"{lost:.0%}" + (f" (unmatched {loss.untied:.0%})" if unmatched else "")
 
 
 def _stopped_by(finding: Finding, stop_at: float) -> str:
@@ -226,89 +230,67 @@ def _stopped_by(finding: Finding, stop_at: float) -> str:
     return ", ".join(advised) or "nothing that was tried"
 
 
-def verdicts(report: AuditReport) -> str:
-    """Say which attacks are stopped, deterred by checks alone, or neither; nothing where nothing is checked."""
-    if report.checks is None:
-        return ""
-    heads = {
-        "stopped": "Stopped, checked or not",
-        "deterred": "Deterred by checks alone",
-        "open": "Neither",
-        "undefined": "Undefined, as honest pay is next to nothing",
-    }
-    found = {head: report.families(verdict) for verdict, head in heads.items()}
-    return " ".join(f"{head}: {', '.join(names)}." for head, names in found.items() if names)
+def _paragraphs(report: AuditReport) -> Iterator[tuple[str, str | None]]:
+    """Yield what the screen and the page say of all attacks together, each with its style on the screen."""
+    if report.assumed:
+        yield report.assumed, None
+    if report.checks is not None:
+        heads = {
+            "stopped": "Stopped without checks",
+            "deterred": "Stopped by checks alone",
+            "open": "Not stopped",
+            "undefined": "Undefined, as the honest payment is close to zero",
+        }
+        attacks = {head: report.families(verdict) for verdict, head in heads.items()}
+        if text := " ".join(f"{head}: {', '.join(names)}." for head, names in attacks.items() if names):
+            yield text, None
+    yield _worst(report), None
+    if report.harms:
+        harm = report.harms[0]
+        yield f"Others lose most by {harm.family}: {harm.loss.words}", "red"
+    else:
+        yield (
+            "What others lose is competition: no attack that was tried makes evidence cost anybody more than "
+            f"{STOP_LOSS:.0%} of the honest share; others may.",
+            None,
+        )
+    for forgery in forgeries(report):
+        yield forgery.words(forgery.family), None
+    if report.evidence:
+        yield f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else ""), None
+    else:
+        yield (
+            f"{report.label} is a mechanism of its own: no evidence layers were tried against it.",
+            None,
+        )
+    for why, names in report.unplayed.items():
+        yield f"Not played, {', '.join(names)}: {why}.", None
+    for warning in report.warnings:
+        yield f"Warning: {warning}.", "red"
 
 
-def _attack(trial: Trial) -> str:
-    """Name the attack, who played it and what it assumes; a line may end before the bracket."""
-    return f"{trial.attack.replace('(', ' (')} by {trial.provider}{assuming(trial)}"
-
-
-def _lost(loss: Loss) -> str:
-    """Write the largest loss by an attack; where evidence adds to it, what would be lost if nothing were matched."""
-    lost = loss.trial.victim_loss
-    if lost is None:
-        return "undefined"
-    apart = loss.untied is not None and loss.by_evidence > STOP_LOSS
-    return f"{lost:.0%}" + (f" (unmatched {loss.untied:.0%})" if apart else "")
-
-
-def _sentence(report: AuditReport) -> str:
+def _worst(report: AuditReport) -> str:
     worst = report.worst
     if worst is None:
         return "No attack of the library could be carried out."
     gain = worst.worst.expected_gain
     if gain is not None and gain <= report.stop_at:
-        given = "" if report.checks is None else " in expectation, if these checks are made"
-        return f"No attack that was tried gains more than {report.stop_at:g}{given}; others may."
+        checked = "" if report.checks is None else " in expectation, if these checks are made"
+        return f"No attack that was tried gains more than {report.stop_at:g}{checked}; others may."
     return worst.certificate.words
 
 
-def _harm(report: AuditReport) -> str:
-    """Name the attack by which evidence costs another provider most, or say that there is none."""
-    if report.harms:
-        return f"Others lose most by {report.harms[0].family}: {report.harms[0].loss.words}"
-    return (
-        "What others lose is competition: by no attack that was tried does evidence cost anybody more "
-        f"than {STOP_LOSS:.0%} of the honest share; by others it may."
-    )
-
-
-def _forged(report: AuditReport) -> list[str]:
-    """Say what forged times gain and cost, with the log and without."""
-    return [each.words(each.family) for each in forgeries(report)]
-
-
-def _evidence(report: AuditReport) -> str:
-    if not report.evidence:
-        return f"{report.label} is a mechanism of its own: no evidence layers were tried against it."
-    return f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else "")
-
-
-def _unplayed(report: AuditReport) -> list[str]:
-    """Say what could not be tried in this market, and why."""
-    return [f"Not played, {', '.join(names)}: {why}." for why, names in report.unplayed.items()]
-
-
 def markdown(report: AuditReport) -> str:
-    """Write the findings as a page to file: a sentence and the certificate's paragraph each."""
+    """Write the report as a page: what holds for all attacks, then each attack with its certificate."""
     impossible = sum(trial.why is not None for trial in report.trials)
-    lines = [
+    paragraphs = [
         f"# Audit of {report.label}",
-        "",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
-        *(f"\n{words}" for words in _unplayed(report)),
-        *(f"\n{words}" for words in (report.assumed, verdicts(report)) if words),
-        "",
-        _harm(report),
-        *(f"\n{words}" for words in _forged(report)),
-        "",
-        _evidence(report),
-        *(f"\nWarning: {warning}." for warning in report.warnings),
+        *(text for text, _ in _paragraphs(report)),
     ]
     for finding in report.findings:
-        lines += ["", f"## {finding.family}", "", finding.words(report.stop_at), ""]
-        lines.append(finding.certificate.words)
-    return "\n".join(lines) + "\n"
+        paragraphs += [
+            f"## {finding.family}", finding.words(report.stop_at), finding.certificate.words
+        ]  # fmt: skip
+    return "\n\n".join(paragraphs) + "\n"

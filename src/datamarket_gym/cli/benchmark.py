@@ -1,4 +1,4 @@
-"""``datamarket benchmark``: the suite, a judge's key, submissions and the leaderboard."""
+"""``datamarket benchmark``: the suite, private keys, submissions and the leaderboard."""
 
 from __future__ import annotations
 
@@ -9,37 +9,33 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typer import Argument, Option
 
-from datamarket_gym import registry as scripts
+from datamarket_gym import registry
 from datamarket_gym.benchmark.leaderboard import Board, board_of
 from datamarket_gym.benchmark.leaderboard import leaderboard as rank
-from datamarket_gym.benchmark.leaderboard_pages import Section, html_page, markdown_page, sections
+from datamarket_gym.benchmark.leaderboard_pages import html_page, markdown_page, sections
 from datamarket_gym.benchmark.runner import submit as play
 from datamarket_gym.benchmark.submissions import BenchmarkEntry
 from datamarket_gym.benchmark.suite import make_key, private, public
 from datamarket_gym.benchmark.suite import suite as benchmark_suite
-from datamarket_gym.cli.options import Jobs, Load
-from datamarket_gym.cli.output import make_list, print_rows, say
+from datamarket_gym.cli.terminal import Jobs, Load, make_list, print_rows, say
 from datamarket_gym.errors import DataMarketError, ParameterError, require_extra
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.parallel import available_cores
 from datamarket_gym.execution.progress import shown_on_stderr
 
-_WIDE = 130
-"""Columns of a terminal from which on standard errors and costs are shown."""
-_COSTS = 2  # the last columns of a table of mechanisms
+_WIDE = 130  # columns of a terminal from which on submissions are rows of a table
 
 benchmark = typer.Typer(
     no_args_is_help=True,
-    help="DataMarket-v1: play it with a mechanism, a program or an attack; rank bundles.",
+    help="DataMarket-v1: evaluate a mechanism, a program or an attack, and rank the results.",
 )
 
 
 @benchmark.command("suite")
 def suite() -> None:
-    """Show what is played: tasks and their utilities, attacks, and the hash that every bundle has."""
+    """Show the tasks, utilities and attacks of the benchmark, and the hash that every result carries."""
     played = benchmark_suite()
     say(f"{played.name}, hash {played.hash}", whole=True)
     tables: dict[str, list[Sequence[str]]] = {
@@ -59,50 +55,48 @@ def suite() -> None:
 
 
 @benchmark.command("key")
-def key(file: Annotated[Path, typer.Argument(help="Where to write the key.")]) -> None:
-    """Make a private key: its owner can play markets that nobody could prepare for."""
+def key(file: Annotated[Path, Argument(help="File of the key.")]) -> None:
+    """Make a private key, which draws markets that nobody else can prepare for."""
     made = make_key(file)
-    typer.echo(f"{file}: keep it to yourself. Bundles that are played with it say {made.commitment}")
+    typer.echo(f"{file}: keep it secret. Bundles that use it carry {made.commitment}")
 
 
 @benchmark.command("submit")
 def submit(
     spec: Annotated[
-        str | None, typer.Argument(help="A mechanism (see: datamarket list mechanism), or its JSON.")
+        str | None, Argument(help="A mechanism, by name (see: datamarket list mechanism) or as JSON.")
     ] = None,
     program: Annotated[
-        str, typer.Option("--command", help="A program that speaks the file protocol, in place of SPEC.")
+        str,
+        Option(
+            "--command",
+            help="Instead of SPEC, a program that speaks the file protocol (docs/protocol.md).",
+        ),
     ] = "",
     attack: Annotated[
         str,
-        typer.Option(
-            help="An attack, in place of SPEC, for the attack track; {0.5} is noise in standard deviations."
+        Option(
+            help="Instead of SPEC, an attack, for the attack track; {0.5} is noise in standard deviations."
         ),
     ] = "",
-    checks: Annotated[int, typer.Option(help="Units of each payee that are spot-checked.", min=0)] = 0,
-    name: Annotated[str, typer.Option(help="Its name on the leaderboard.")] = "",
-    authors: Annotated[str, typer.Option(help="Who submits it.")] = "",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the bundle; bundles/NAME if left out.")
-    ] = None,
+    checks: Annotated[int, Option(help="Units of each payee that are spot-checked.", min=0)] = 0,
+    name: Annotated[str, Option(help="Its name on the leaderboard.")] = "",
+    authors: Annotated[str, Option(help="Who submits it.")] = "",
+    out: Annotated[Path | None, Option(help="Folder of the result; bundles/NAME if left out.")] = None,
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Play one market, to see that it runs; never ranked with others."),
+        bool, Option("--quick", help="Run one market only, as a test; such a result is not ranked.")
     ] = False,
     private_key: Annotated[
-        Path | None,
-        typer.Option(
-            help="A judge's key (datamarket benchmark key): markets that nobody could prepare for."
-        ),
+        Path | None, Option(help="Private key for further markets (see: datamarket benchmark key).")
     ] = None,
     jobs: Jobs = 0,
     load: Load = None,
 ) -> None:
-    """Play DataMarket-v1 with a mechanism, a program or an attack, and write a bundle for the leaderboard.
+    """Evaluate a mechanism, a program or an attack on DataMarket-v1, and write a result for the leaderboard.
 
-    A run that was stopped goes on where it stopped. See docs/enter.md.
+    The result is a folder, called a bundle. The same command resumes a run that was interrupted. See docs/enter.md.
     """
-    scripts.load(load or [])
+    registry.load(load or [])
     if sum(map(bool, (spec, program, attack))) != 1:
         raise DataMarketError(
             "submit one thing: a mechanism, as in datamarket benchmark submit recommended, or a program with "
@@ -129,27 +123,24 @@ def submit(
 
 @benchmark.command("leaderboard")
 def leaderboard(
-    bundles: Annotated[Path, typer.Argument(help="Folder with bundles, one folder each.")],
+    bundles: Annotated[Path, Argument(help="Folder of bundles, one folder each.")],
     out: Annotated[
-        list[Path] | None,
-        typer.Option(help="Write a page, too: FILE.html or FILE.md (again for both)."),
+        list[Path] | None, Option(help="Also write a page: FILE.html or FILE.md; repeatable.")
     ] = None,
     recompute: Annotated[
         int,
-        typer.Option(
-            help="Play this many markets of each bundle again, drawn by chance, and compare.", min=0
-        ),
+        Option(help="Run this many markets of each bundle again, drawn at random, and compare.", min=0),
     ] = 0,
     private_key: Annotated[
-        list[Path] | None, typer.Option(help="A judge's key, to play private markets again.")
+        list[Path] | None, Option(help="Private key, to run its markets again; repeatable.")
     ] = None,
     load: Load = None,
 ) -> None:
-    """Check bundles and rank them; what is not believed is listed with the reason.
+    """Verify bundles and rank them; one that fails is listed with the reason.
 
-    Scores are worked out from the rows of each bundle. Nothing of a bundle is loaded or run.
+    Scores are computed from the rows of each bundle. No code of a bundle is loaded or run.
     """
-    scripts.load(load or [])
+    registry.load(load or [])
     for path in out or []:
         if path.suffix not in (".html", ".md"):
             raise ParameterError("--out", str(path), "end it in .html or .md")
@@ -165,17 +156,19 @@ def leaderboard(
 
 
 def _print_board(board: Board) -> None:
-    console = Console()
-    wide = console.width >= _WIDE
+    wide = Console().width >= _WIDE
     for section in sections(board):
         say(f"{board.suite.name}: {section.title}", "bold")
-        if section.track == "attack" and not wide:
-            for line in section.lines:  # too many mechanisms to stand beside one another
-                gains = zip(section.heads, line.cells, strict=True)
-                say(f"{line.place} {line.name}: {'; '.join(f'{head} {cell}' for head, cell in gains)}")
-        else:
-            console.print(_table(section, wide), "")
+        if wide:
+            table = make_list("", "submission", *section.heads)
+            for column in table.columns[2:]:
+                column.justify = "right"
+            print_rows(table, [(str(line.place), line.name, *line.cells) for line in section.lines])
+            say("")
         for line in section.lines:
+            if not wide:
+                scores = zip(section.heads, line.cells, strict=True)
+                say(f"{line.place} {line.name}: {'; '.join(f'{head} {cell}' for head, cell in scores)}")
             if line.what != line.name:
                 say(f"{line.name} is {line.what}", "dim")
         for text in dict.fromkeys(line.checked for line in section.lines):
@@ -183,16 +176,3 @@ def _print_board(board: Board) -> None:
             say(f"{text}: {names}", "dim")
     for each in board.refused:
         say(f"not ranked, {each.folder}: {each.why}", "red")
-
-
-def _table(section: Section, wide: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", justify="right")
-    table.add_column("submission", overflow="fold", min_width=12)
-    shown = len(section.heads) - (0 if wide else _COSTS)
-    for head in section.heads[:shown]:
-        table.add_column(head, justify="right", overflow="fold")
-    for line in section.lines:
-        cells = line.cells if wide else [each.split(" ± ")[0] for each in line.cells]
-        table.add_row(str(line.place), Text(line.name), *cells[:shown])
-    return table

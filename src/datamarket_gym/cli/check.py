@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
-from datamarket_gym.cli import options
-from datamarket_gym.cli.output import FEW, WARNING, say, say_more
+from datamarket_gym.cli import terminal
+from datamarket_gym.cli.terminal import FEW, WARNING, say, say_more
 from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.display import counted
 from datamarket_gym.execution.files import read_json
@@ -28,6 +28,7 @@ from datamarket_gym.payout.checks.settle import draw_messages, failure_messages,
 from datamarket_gym.payout.checks.settle import settle as settle_checks
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.settings import settings_of
 from datamarket_gym.payout.stored_inputs import places_of
 
 check = typer.Typer(
@@ -35,54 +36,11 @@ check = typer.Typer(
 )
 
 
-class Unanswered(StrEnum):
-    """What checks that nobody answered are taken for."""
-
-    wait = "wait"
-    false = "false"
-
-
-class Forfeited(StrEnum):
-    """What becomes of the money of those who failed."""
-
-    divide = "divide"
-    keep = "keep"
-
-
 @check.command("plan")
-def plan(
-    run: options.RunFolder,
-    checks: Annotated[
-        int | None,
-        typer.Option(help="Checks of each payee; those the run asks for, if left out.", min=1),
-    ] = None,
-    gain: Annotated[
-        float | None,
-        typer.Option(
-            help="Instead of that: what may be left to gain, as a part of a payment, such as 0.01."
-        ),
-    ] = None,
-    power: Annotated[
-        float | None,
-        typer.Option(help="How often a check of a false unit finds that out; the run's, if left out."),
-    ] = None,
-    price: Annotated[str | None, typer.Option(help="What one check costs, such as 2.50.")] = None,
-    least: Annotated[
-        str | None,
-        typer.Option(
-            help="Who is paid less than this is neither checked nor paid; the units can be submitted again."
-        ),
-    ] = None,
-    false_alarms: Annotated[
-        float, typer.Option(help="How often a check takes a genuine unit for a false one.")
-    ] = 0.0,
-    announce: Annotated[
-        str, typer.Option(help='What the beacon will be, such as "the hash of Bitcoin block 900000".')
-    ] = "",
-    by: options.By = None,
-) -> None:
-    """Plan how many units are checked; see what that costs and leaves to gain. May be repeated until the draw."""
-    planned = make_plan(run, PlanRequest(checks, gain, power, price, least, false_alarms, announce), by)
+@terminal.with_settings(dict(settings_of(PlanRequest)))
+def plan(run: terminal.RunFolder, settings: dict[str, Any], by: terminal.By = None) -> None:
+    """Plan how many units are checked, and show what that costs and leaves to gain. May be repeated until the draw."""
+    planned = make_plan(run, terminal.read_model(PlanRequest, settings), by)
     table = Table(title=f"Checks of {counted(planned.payees, 'payee')}", show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", overflow="fold")
@@ -111,20 +69,20 @@ def plan(
 
 
 @check.command("draw")
+@terminal.with_moved_inputs
 def draw(
-    run: options.RunFolder,
-    beacon: Annotated[
-        str, typer.Option(help="The value that was announced when the checks were planned.")
-    ],
-    submissions: options.MovedSubmissions = None,
-    validation: options.MovedValidation = None,
-    reference: options.MovedReference = None,
-    by: options.By = None,
+    run: terminal.RunFolder,
+    beacon: Annotated[str, Option(help="The public random number that was announced with the plan.")],
+    moved: dict[str, Any],
+    by: terminal.By = None,
 ) -> None:
-    """Draw the units to check, once: checks.csv, and checks.html to read. The same beacon again changes nothing."""
+    """Draw the units to check, once, and write them to checks.csv and, to read, checks.html.
+
+    The same beacon again changes nothing; another is refused.
+    """
     with shown_on_stderr(in_logs=False) as progress:
         progress.stage("drawing the units to check")
-        drawn = draw_checks(run, beacon, by, places_of(run, submissions, validation, reference))
+        drawn = draw_checks(run, beacon, by, places_of(run, **moved))
     payees = len({each.payee for each in drawn.draws})
     table = Table(title=f"{counted(len(drawn.draws), 'check')} of {counted(payees, 'payee')}")
     table.add_column("number", justify="right")
@@ -137,8 +95,8 @@ def draw(
     if drawn.draws:
         Console().print(table)
     say_more(len(drawn.draws), f" in {CHECKS}")
-    for words in draw_messages(drawn):
-        say(words)
+    for text in draw_messages(drawn):
+        say(text)
     if not read_check_plan(run).announced:
         say("The beacon was not announced beforehand.", WARNING)
     if drawn.draws:
@@ -152,28 +110,26 @@ def draw(
 
 @check.command("record")
 def record(
-    run: options.RunFolder,
+    run: terminal.RunFolder,
     outcomes: Annotated[
         str,
-        typer.Argument(
-            help="Table with the columns number (or unit), outcome (genuine, false, unanswered), note, by."
+        Argument(
+            help="Table with the columns number (or unit), outcome (genuine, false or unanswered), note and by."
         ),
     ],
-    correct: Annotated[
-        bool, typer.Option("--correct", help="Replace earlier answers that differ.")
-    ] = False,
-    one_look: Annotated[
+    correct: Annotated[bool, Option("--correct", help="Replace earlier answers that differ.")] = False,
+    check_once: Annotated[
         bool,
-        typer.Option(
-            "--one-look",
-            help="Check a unit once that was drawn twice; the certificate says so, and leaves more to gain.",
+        Option(
+            "--check-once",
+            help="Check a unit that was drawn twice only once; the certificate says so, and leaves more to gain.",
         ),
     ] = False,
-    by: options.By = None,
+    by: terminal.By = None,
 ) -> None:
-    """Record the outcomes of checks. May be repeated until all are answered; every answer stays in the history."""
+    """Record the outcomes of checks. May be repeated until all are answered; the ledger keeps every answer."""
     with as_files({"outcomes": outcomes}) as tables:
-        answers = record_answers(run, tables["outcomes"], correct, by, one_look)
+        answers = record_answers(run, tables["outcomes"], correct, by, check_once)
     counts = [f"{answers.count(word):,} {word}" for word in ("genuine", "false", "unanswered")]
     if answers.not_made:
         counts.append(f"{answers.not_made:,} second checks not made")
@@ -191,32 +147,35 @@ def record(
 
 @check.command("settle")
 def settle(
-    run: options.RunFolder,
+    run: terminal.RunFolder,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the new draft, where somebody failed or was not checked."),
+        Path | None, Option(help="Folder of a new draft; needed if a payee failed or was not checked.")
     ] = None,
     unanswered: Annotated[
-        Unanswered,
-        typer.Option(help="Checks that nobody answered: wait for them, or take the units for false."),
-    ] = Unanswered.wait,
+        Literal["wait", "false"],
+        Option(help="Checks without an answer: wait for it, or treat the units as false."),
+    ] = "wait",
     forfeited: Annotated[
-        Forfeited,
-        typer.Option(
-            help="What those who failed, or were not checked, were to be paid: keep it, so that nobody gains by a name "
-            "that was made to fail, or divide it among the others."
+        Literal["divide", "keep"],
+        Option(
+            help="Payments of payees who failed or were not checked: keep them, so that nobody gains from a name that "
+            "is made to fail, or divide them among the others."
         ),
-    ] = Forfeited.keep,
-    by: options.By = None,
+    ] = "keep",
+    by: terminal.By = None,
 ) -> None:
-    """Let the run be approved if everybody passed; else pay again without false units, and without who failed."""
-    keep = forfeited is Forfeited.keep
+    """End the checks of a run.
+
+    If every payee passed, the run can be approved. Otherwise false units and payees who failed are removed, and the
+    others are paid by a new draft.
+    """
+    keep = forfeited == "keep"
     with shown_on_stderr() as progress:
         settled = settle_checks(
-            run, out, by, unanswered_false=unanswered is Unanswered.false, keep_forfeited=keep, progress=progress
-        )  # fmt: skip
-    for words in failure_messages(settled):
-        say(words)
+            run, out, by, unanswered_false=unanswered == "false", keep_forfeited=keep, progress=progress
+        )
+    for text in failure_messages(settled):
+        say(text)
     if settled.carried:
         say(
             f"Neither checked nor paid: {counted(len(settled.carried), 'payee')}; their units, to be submitted again: "

@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
-from datamarket_gym import registry as scripts
+from datamarket_gym import registry
 from datamarket_gym.benchmark.baselines.environments import (
     PEERS,
     baseline_named,
@@ -20,8 +21,16 @@ from datamarket_gym.benchmark.baselines.environments import (
     install,
     installed,
 )
-from datamarket_gym.cli.options import Cluster, Data, Device, Jobs, Load, computes_by
-from datamarket_gym.cli.output import make_list, say
+from datamarket_gym.cli.terminal import (
+    Cluster,
+    Data,
+    Device,
+    Jobs,
+    Load,
+    compute_context,
+    make_list,
+    say,
+)
 from datamarket_gym.errors import (
     DataMarketError,
     ParameterError,
@@ -55,54 +64,54 @@ from datamarket_gym.registry import HOMES, broken_plugins, components, describe,
 DEVICES = ("cpu", "cuda", "auto")
 
 
+Seeds = Annotated[int | None, Option(help="How many seeds; as the experiment says if left out.", min=1)]
+
+
 def run(
     experiment: Annotated[
-        str, typer.Argument(help="An experiment (see: datamarket list experiment) or a TOML file.")
+        str, Argument(help="An experiment (see: datamarket list experiment), or a TOML file.")
     ],
-    seeds: Annotated[
-        int | None,
-        typer.Option(help="How many seeds; the experiment's own count if left out.", min=1),
-    ] = None,
+    seeds: Seeds = None,
     first_seed: Annotated[
-        int | None, typer.Option(help="The first seed; the experiment's own if left out.", min=0)
+        int | None, Option(help="The first seed; as the experiment says if left out.", min=0)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; runs/EXPERIMENT if left out.")
+        Path | None, Option(help="Folder for the results; runs/EXPERIMENT if left out.")
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(help="Only attacks or mechanisms of these names (comma-separated, * allowed)."),
+        Option(help="Only these attacks or mechanisms: names separated by commas, * allowed."),
     ] = None,
     jobs: Jobs = 0,
     device: Device = "cpu",
     cluster: Cluster = "",
-    memo: Annotated[
-        Path | None, typer.Option(help="A file in which fits are kept, for this and later runs.")
+    cache: Annotated[
+        Path | None,
+        Option(help="File of the utility cache: values computed once, for this and later runs."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Print all tables below the paper's.")
+        bool, Option("--all", help="Also print the tables that the paper does not have.")
     ] = False,
     data: Data = None,
     load: Load = None,
 ) -> None:
-    """Run an experiment, or resume it, and print its table beside the paper's numbers.
+    """Run an experiment, and print its table beside the paper's numbers.
 
-    An experiment of which the paper says nothing prints all its tables. Writes results.parquet, table.json,
-    table.md, manifest.json and timings.json. With more seeds, a finished run in the same folder computes the new
-    ones alone.
+    The same command resumes a run that was interrupted; with more seeds, it computes the new ones alone. Writes
+    results.parquet, table.json, table.md, manifest.json and timings.json.
     """
-    scripts.load(load or [])
+    registry.load(load or [])
     require_choice("--device", device, DEVICES)
-    with looking_in(data), computes_by(cluster=cluster):
+    with looking_in(data), compute_context(cluster=cluster):
         spec = _spec(experiment)
         changes = {"seeds": seeds, "first_seed": first_seed, "only": only}
         spec = spec.model_copy(
             update={key: value for key, value in changes.items() if value is not None}
         )
         out = out or Path("runs") / spec.name
-        with collect_market_warnings() as told, shown_on_stderr() as progress:
+        with collect_market_warnings() as warned, shown_on_stderr() as progress:
             rows = run_experiment(
-                spec, out, jobs=jobs or available_cores(), device=device, memo=memo, progress=progress
+                spec, out, jobs=jobs or available_cores(), device=device, memo=cache, progress=progress
             )
     width = Console().width
     say(f"{spec.title}\n", "bold")
@@ -111,7 +120,7 @@ def run(
         say(_paper(spec, rows, shown, width), whole=True)
     if everything or not shown:
         say(as_text(tables, width), whole=True)
-    for warning in told:
+    for warning in warned:
         say(f"Warning: {warning}.", "red")
     if shown and not everything:
         say(f"All {len(tables)} tables: the same command with --all, or {out}/table.md", whole=True)
@@ -157,21 +166,17 @@ def _wrap(text: str, width: int) -> str:
 
 
 def suite(
-    name: Annotated[
-        str, typer.Argument(metavar="SUITE", help="A suite of experiments, such as synthetic.")
-    ],
-    seeds: Annotated[
-        int | None, typer.Option(help="How many seeds; each experiment's own count if left out.", min=1)
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the runs, one folder each.")] = Path("runs"),
+    name: Annotated[str, Argument(metavar="SUITE", help="A suite of experiments, such as synthetic.")],
+    seeds: Seeds = None,
+    out: Annotated[Path, Option(help="Folder for the runs, one folder each.")] = Path("runs"),
     jobs: Jobs = 0,
     device: Device = "cpu",
     cluster: Cluster = "",
 ) -> None:
-    """Run all experiments of a suite in order, or go on where an earlier run stopped."""
+    """Run all experiments of a suite in order; the same command resumes one that was interrupted."""
     require_choice("--device", device, DEVICES)
     specs = [spec.model_copy(update={"seeds": seeds or spec.seeds}) for spec in members(name, device)]
-    with computes_by(cluster=cluster), shown_on_stderr() as progress:
+    with compute_context(cluster=cluster), shown_on_stderr() as progress:
         seconds = run_suite(specs, out, jobs=jobs or available_cores(), device=device, progress=progress)
     table = make_list("experiment", "cells", "seconds, added up")
     for column in table.columns[1:]:
@@ -195,14 +200,16 @@ def members(suite: str, device: str) -> list[ExperimentSpec]:
 def results(
     runs: Annotated[
         Path | None,
-        typer.Argument(help="Folder of runs to take in first; without it only the pages are rewritten."),
+        Argument(
+            help="Folder of runs whose results are added; without it the pages are only rewritten."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The front page to write.")] = Path("docs/results.md"),
+    out: Annotated[Path, Option(help="The front page to write.")] = Path("docs/results.md"),
 ) -> None:
     """Write the pages of results: a front page, and for each experiment all tables beside the paper's numbers.
 
-    Compact results are kept in the folder of the page's name (docs/results), one file per experiment, and the page of
-    each lies beside them.
+    The results of each experiment are stored as one compact file in the folder named as the front page (docs/results),
+    with its page beside it.
     """
     if out.suffix != ".md":
         raise ParameterError("out", str(out), "the pages are Markdown; name a file that ends in .md")
@@ -217,21 +224,21 @@ def results(
 def figures(
     folder: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="RESULTS",
-            help="The folder of a run, a folder of runs, or one of compact results (`datamarket results`).",
+            help="Folder of a run, of several runs, or of compact results (see: datamarket results).",
         ),
     ] = Path("docs/results"),
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the figures; if left out, each run's own, and docs/figures for compact results."
+        Option(
+            help="Folder for the figures; if left out, that of the run, and docs/figures for compact results."
         ),
     ] = None,
 ) -> None:
-    """Draw figures, as SVG and PNG, from results that are there; nothing is computed again.
+    """Draw figures of results, as SVG and PNG; nothing is computed again.
 
-    An experiment of one's own has a general figure: the gain of every attack under every mechanism.
+    For an experiment of your own, the figure shows the gain of every attack under every mechanism.
     """
     require_extra("matplotlib", "figures")  # before anything is read
     built_in = builtin_specs()
@@ -257,12 +264,12 @@ def figures(
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="One kind of component, such as attack or utility.")
+        str | None, Argument(help="One kind of component, such as attack or utility.")
     ] = None,
     load: Load = None,
 ) -> None:
-    """List every component that is registered, with a line each."""
-    scripts.load(load or [])
+    """List every registered component, each with a line."""
+    registry.load(load or [])
     warnings.simplefilter("ignore", PluginWarning)  # they are listed at the end
     table = Table(box=None, pad_edge=False)
     table.add_column("kind", style="dim")
@@ -280,44 +287,40 @@ def list_(
 
 
 baselines = typer.Typer(
-    no_args_is_help=True, help="Other libraries as contestants, each from an environment of its own."
+    no_args_is_help=True,
+    help="Compare with other data-valuation libraries, each installed in an environment of its own.",
 )
 
 
 @baselines.command("list")
 def list_baselines() -> None:
-    """List the other libraries, what is installed of them and under which names they are mechanisms."""
+    """List the other libraries, which are installed, and the names of their mechanisms."""
     table = make_list("library", "installed", "mechanisms")
-    for name, peer in PEERS.items():
+    for name, library in PEERS.items():
         found = installed(name)
         state = (
             f"{found['version']}, Python {found['python']}"
             if found
             else f"no: datamarket baselines install {name}"
         )
-        table.add_row(name, state, " ".join(f"peer@{name}-{way}" for way in peer.valuators))
+        table.add_row(name, state, " ".join(f"peer@{name}-{way}" for way in library.valuators))
     Console().print(table)
     say(f"\nenvironments lie in {baselines_folder()}", whole=True)
 
 
 @baselines.command("install")
 def install_baselines(
-    names: Annotated[
-        list[str], typer.Argument(help="Libraries to install (see: datamarket baselines list).")
-    ],
+    names: Annotated[list[str], Argument(help="Libraries to install (see: datamarket baselines list).")],
     python: Annotated[
-        Path | None,
-        typer.Option(
-            help="The Python to make the environment with; one that is new enough if left out."
-        ),
+        Path | None, Option(help="Python of the environment; a Python that is new enough if left out.")
     ] = None,
 ) -> None:
-    """Make the environment of another library, or make it anew.
+    """Install other libraries, each in a new environment.
 
-    Environments lie under DATAMARKET_PEERS, or else in the user's data folder.
+    Environments lie in the folder DATAMARKET_PEERS, or in the user's data folder.
     """
     for name in names:
         baseline_named(name)
     for name in names:
         found = install(name, python, lambda line: typer.echo(line, err=True))
-        typer.echo(f"{name} {found['version']} is there, with Python {found['python']}")
+        typer.echo(f"{name} {found['version']} is installed, with Python {found['python']}")

@@ -6,15 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Option
 
-from datamarket_gym.cli import options
-from datamarket_gym.cli.output import FEW, say
+from datamarket_gym.cli import terminal
+from datamarket_gym.cli.terminal import FEW, say, say_more
 from datamarket_gym.errors import require_known
 from datamarket_gym.payout.comparison import compare_runs
 from datamarket_gym.payout.explain import (
@@ -37,37 +38,34 @@ from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.statements.record import MOST_MATCHES, Explanation
 
 
+@terminal.with_moved_inputs
 def explain(
-    run: options.RunFolder,
-    payee: Annotated[str | None, typer.Option(help="Whose payment to explain.")] = None,
-    as_json: options.AsJson = False,
+    run: terminal.RunFolder,
+    moved: dict[str, Any],
+    payee: Annotated[str | None, Option(help="Whose payment to explain.")] = None,
+    as_json: terminal.AsJson = False,
     what_if: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--what-if",
-            help="Also score the market again without the evidence in its clusters; needs the run's inputs, and time.",
+            help="Also pay again without the matches of this payee's units; reads the run's inputs and takes time.",
         ),
     ] = False,
     needs: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--needs",
-            help="Also say which validation rows its units cover, in their own words; without a payee, which rows are "
-            "covered least. They are secret: for the operator alone.",
+            help="Also print the validation rows that its units cover, with their content; without --payee, the rows "
+            "that are covered least. They are secret: for the operator alone.",
         ),
     ] = False,
     against: Annotated[
         Path | None,
-        typer.Option(
-            help="The folder of another run, such as last month's: print what each payee was paid then and now, "
-            "and which settings and inputs differ; with a payee, of that one alone.",
+        Option(
+            help="Folder of another run, such as last month's: print each payee's payment in both, and which settings "
+            "and inputs differ; with --payee, of that one alone."
         ),
     ] = None,
-    submissions: options.MovedSubmissions = None,
-    validation: options.MovedValidation = None,
-    reference: options.MovedReference = None,
-    prior: options.MovedPrior = None,
-    intake: options.MovedIntake = None,
 ) -> None:
     """Explain a payment: what a payee's units were matched with, by which evidence, and who is paid for them."""
     if against is not None:
@@ -75,6 +73,7 @@ def explain(
             raise typer.BadParameter("--against compares two runs; leave --what-if and --needs out")
         _compare(run, against, payee, as_json)
         return
+    validation = moved.get("validation")
     if payee is None:
         if not needs or what_if:
             raise typer.BadParameter(
@@ -90,39 +89,34 @@ def explain(
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
-            without = without_its_evidence(
-                run, payee, submissions, validation, progress, reference, prior or [], intake
-            )
+            without = without_its_evidence(run, payee, progress=progress, **moved)
         explanation = replace(explanation, without_its_evidence=without)
-    words = None
+    contents = None
     if needs:
-        from datamarket_gym.payout.explain import need_messages as need_words
+        from datamarket_gym.payout.explain import need_messages
 
-        words = need_words(run, validation)
+        contents = need_messages(run, validation)
     if as_json:
-        more = {} if words is None else {"need_words": _words_of_rows(explanation, words)}
-        Console().print_json(json.dumps(asdict(explanation) | more))
+        record = asdict(explanation)
+        if contents is not None and explanation.needs is not None:
+            rows = sorted({need.row for unit in explanation.needs.units for need in unit.needs})
+            record["need_words"] = {row: contents[row] for row in rows}
+        Console().print_json(json.dumps(record))
     else:
-        _print(explanation, words)
+        _print(explanation, contents)
 
 
-def _words_of_rows(explanation: Explanation, words: Sequence[str]) -> dict[int, str]:
-    units = [] if explanation.needs is None else explanation.needs.units
-    return {row: words[row] for row in sorted({need.row for unit in units for need in unit.needs})}
-
-
-def _print(explanation: Explanation, words: Sequence[str] | None) -> None:
+def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
     name = escape(visible(explanation.identity))
     Console().print(f"[bold]{name}[/] {payment_messages(explanation)}", highlight=False)
     for paragraph in submission_messages(explanation):
         say(paragraph)
     covered = explanation.needs
     if covered is not None:
-        for indent, line in (
-            covered_lines(covered) if words is None else covered_row_lines(covered, words)
-        ):
+        lines = covered_lines(covered) if contents is None else covered_row_lines(covered, contents)
+        for indent, line in lines:
             say(line, indent=indent)
-        if words is None and covered.units:
+        if contents is None and covered.units:
             say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
     for paragraph in match_summary(explanation):
         say(paragraph)
@@ -172,16 +166,14 @@ def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
     codes = " and ".join(dict.fromkeys(comparison.currencies))
     paid = Table(*columns, "change", title=f"Payments ({codes})")
     for payment in payments[:FEW]:
-        amounts = (
+        change = payment.change
+        paid.add_row(
+            escape(visible(payment.identity)),
             "none" if payment.before is None else before.shown(payment.before),
             "none" if payment.after is None else after.shown(payment.after),
-            ""
-            if payment.change is None
-            else f"{'+' * (payment.change > 0)}{after.shown(payment.change)}",
+            "" if change is None else f"{'+' * (change > 0)}{after.shown(change)}",
         )
-        paid.add_row(escape(visible(payment.identity)), *amounts)
     for table in (differing, paid):
         if table.row_count:
             Console().print(table)
-    if len(payments) > FEW:
-        say(f"… and {len(payments) - FEW:,} more; --json has all of them")
+    say_more(len(payments), "; --json has all of them")

@@ -7,24 +7,27 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
-from datamarket_gym.cli import options
-from datamarket_gym.cli.output import make_table, print_checks, print_rows, say
+from datamarket_gym.cli import terminal
+from datamarket_gym.cli.terminal import make_table, print_checks, print_rows, say
 from datamarket_gym.data.readers.databases import as_files, is_query
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.intake.log import UnitBatch, enter_batch, read_batch
-from datamarket_gym.payout.intake.receipts import (
+from datamarket_gym.payout.intake import (
     IntakeReceipt,
     ReceiptError,
+    UnitBatch,
     check_batch,
     check_in_ledger,
     check_itself,
     check_receipt_against_checkpoints,
+    enter_batch,
+    read_batch,
     read_receipt,
 )
 from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.integrity import ledger_at
+from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.store import has_ledger, open_ledger
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
@@ -38,56 +41,56 @@ intake = typer.Typer(
 )
 Log = Annotated[
     str,
-    typer.Argument(
-        metavar="LEDGER", help="The log: a ledger of its own, or the market's; file or address."
+    Argument(
+        metavar="LEDGER", help="The log (file or address): the market's ledger, or one of its own."
     ),
 ]
 PayeeColumn = Annotated[
-    str, typer.Option(help="Column with the payee, where the batch has one; it must agree.")
+    str, Option(help="Column of the batch with the payee, if there is one; --payee must agree with it.")
 ]
 
 
 @intake.command("init")
 def init(where: Log) -> None:
-    """Begin a log. A ledger that is there takes batches as it is."""
+    """Create a log. A ledger that exists takes batches as it is."""
     existed = has_ledger(where)
-    book = open_ledger(where, new=True)
-    accounts = book.accounts()
+    log = open_ledger(where, new=True)
+    accounts = log.accounts()
     how = "was there before, and takes batches" if existed and accounts.number > 1 else "takes batches"
     say(
-        f"{book.where}: {counted(accounts.number, 'entry', 'entries')}, id {accounts.id}; {how}",
+        f"{log.where}: {counted(accounts.number, 'entry', 'entries')}, id {accounts.id}; {how}",
         whole=True,
     )
 
 
 @intake.command("add")
-@options.with_settings(options.BATCH)
+@terminal.with_payout_settings(terminal.BATCH)
 def add(
     where: Log,
     batch: Annotated[
         str,
-        typer.Argument(
-            help="Table of one submitter's units, in any format that pay reads, or a folder identity/label/image."
+        Argument(
+            help="Table of one submitter's units, in any format of `pay`, or a folder identity/label/image."
         ),
     ],
     settings: dict[str, Any],
     payee: Annotated[
-        str | None, typer.Option(help="Whose units they are; the column of the batch if left out.")
+        str | None, Option(help="Whose units they are; as in the batch's column if left out.")
     ] = None,
     payee_column: PayeeColumn = "identity",
     receipt: Annotated[
-        Path | None, typer.Option(help="Where the receipt goes; beside the batch if left out.")
+        Path | None, Option(help="File of the receipt; beside the batch if left out.")
     ] = None,
-    by: options.By = None,
+    by: terminal.By = None,
 ) -> None:
-    """Enter a batch that arrives now, and write the receipt that its submitter keeps.
+    """Enter a batch that has just arrived, and write a receipt for its submitter.
 
-    The same batch again is not entered twice: the receipt is that of the first time.
+    A batch is not entered twice: a second time, the receipt is that of the first.
     """
-    book = ledger_at(where)
-    before = book.accounts().number
+    log = ledger_at(where)
+    before = log.accounts().number
     units = _read(batch, payee_column, settings)
-    entry = enter_batch(book, units.owner(payee), units.digests, units.what, by)
+    entry = enter_batch(log, units.owner(payee), units.digests, units.what, by)
     table = _table("entry", "time (UTC)", "payee", "units", "sha256")
     cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{entry.content['units']:,}")
     print_rows(table, [(*cells, entry.content["sha256"][:16])])
@@ -95,29 +98,28 @@ def add(
         say("It was entered before, just as it is; nothing was entered now: the first time counts.")
     path = Path("batch") if is_query(batch) else Path(batch)
     beside = path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
-    IntakeReceipt.of(book, entry).write(receipt or beside)
+    IntakeReceipt.of(log, entry).write(receipt or beside)
     say(f"receipt: {receipt or beside}", whole=True)
 
 
 @intake.command("check")
-@options.with_settings(options.BATCH)
+@terminal.with_payout_settings(terminal.BATCH)
 def check(
-    receipt: Annotated[Path, typer.Argument(help="File of a receipt.")],
+    receipt: Annotated[Path, Argument(help="File of the receipt.")],
     settings: dict[str, Any],
     ledger: Annotated[
-        str | None, typer.Option(help="The log that must hold it: file or address.")
+        str | None, Option(help="The log that must have the batch (file or address).")
     ] = None,
-    checkpoints: options.Checkpoints = None,
+    checkpoints: terminal.Checkpoints = None,
     unit_in: Annotated[
-        str | None,
-        typer.Option(help="A batch at hand: is it the one of the receipt, does it hold the unit?"),
+        str | None, Option(help="A batch, to check that the receipt is for it, and for --unit.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="A unit of that batch, by its id.")] = None,
+    unit: Annotated[str | None, Option(help="Id of a unit that the batch must hold.")] = None,
     payee_column: PayeeColumn = "identity",
 ) -> None:
-    """Verify a receipt; exit code 1 where something does not hold.
+    """Verify a receipt; the exit code is 1 if a check fails.
 
-    Anybody can write one that agrees with itself: --ledger or --checkpoints shows that the log holds it.
+    Anybody can write a receipt that agrees with itself. Only --ledger or --checkpoints show that the log has the batch.
     """
     if not receipt.is_file():
         raise DataMarketError(f"there is no file {str(receipt)!r}; name a receipt")
@@ -148,28 +150,25 @@ def check(
 @intake.command("receipt")
 def receipt_(
     where: Log,
-    entry: Annotated[int, typer.Option(help="Number of the batch's entry (see: intake show).")],
-    out: Annotated[Path, typer.Option(help="File of the receipt.")],
+    entry: Annotated[int, Option(help="Number of the batch's entry (see: datamarket intake show).")],
+    out: Annotated[Path, Option(help="File of the receipt.")],
 ) -> None:
     """Write the receipt of a batch again."""
-    book = ledger_at(where)
-    batches = [each for each in book.accounts().arrived.entries if each.number == entry]
+    log = ledger_at(where)
+    batches = [each for each in log.accounts().received if each.number == entry]
     if not batches:
         raise DataMarketError(f"entry {entry} is no batch; see: datamarket intake show {where}")
-    IntakeReceipt.of(book, batches[0]).write(out)
+    IntakeReceipt.of(log, batches[0]).write(out)
     say(f"receipt: {out}", whole=True)
 
 
 @intake.command("show")
 def show(where: Log) -> None:
-    """List the batches of the log: when they came, from whom, how many units."""
-    book = ledger_at(where)
-    accounts = book.accounts()
-    entries = accounts.arrived.entries
-    say(
-        f"{book.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.tip}",
-        whole=True,
-    )
+    """List the batches of the log: when they came, from whom, and how many units."""
+    log = ledger_at(where)
+    accounts = log.accounts()
+    entries = accounts.received
+    say(f"{log.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.tip}", whole=True)
     table = _table("entry", "time (UTC)", "payee", "batch", "units", "sha256")
     print_rows(
         table,
@@ -188,11 +187,7 @@ def _table(*heads: str) -> Table:
 def _read(batch: str, payee_column: str, settings: dict[str, Any]) -> UnitBatch:
     """Read a batch; files of a folder that are no units are named."""
     columns, files = (
-        {
-            name.removeprefix(group): value
-            for name, value in settings.items()
-            if name.startswith(group) and value is not None
-        }
+        {name.removeprefix(group): value for name, value in settings.items() if name.startswith(group)}
         for group in ("columns.", "files.")
     )
     with as_files({"submissions": batch}) as tables:

@@ -1,15 +1,16 @@
-"""``datamarket ledger`` and ``export``: what the market owes and has sent, and every transaction that says so."""
+"""``datamarket ledger``, ``export`` and ``dispute``: balances, payments, corrections and disputes."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
-from datamarket_gym.cli import options
-from datamarket_gym.cli.output import (
+from datamarket_gym.cli import terminal
+from datamarket_gym.cli.terminal import (
     FEW,
     WARNING,
     make_list,
@@ -22,96 +23,96 @@ from datamarket_gym.cli.output import (
 from datamarket_gym.display import counted
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.bank.export import PayerRequest, export_from
-from datamarket_gym.payout.ledger import transactions as batches
-from datamarket_gym.payout.ledger import transactions as money
-from datamarket_gym.payout.ledger import transactions as typed
+from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.integrity import (
-    add_checkpoint,
-    format_checkpoint,
+from datamarket_gym.payout.ledger.disputes import (
+    Effects,
+    open_on_run,
+    resolve_at,
+    revoke_at,
+)
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry
+from datamarket_gym.payout.ledger.runs import attach as attach_run
+from datamarket_gym.payout.ledger.runs import (
     ledger_at,
     ledger_of,
+    mark_paid,
     run_folder,
     run_of,
     write_receipt,
 )
-from datamarket_gym.payout.ledger.integrity import attach as attach_run
-from datamarket_gym.payout.ledger.runs import mark_paid
 from datamarket_gym.payout.ledger.statements import (
     balances_by_payee,
+    describe_effects,
     describe_entry,
     entry_messages,
     format_time,
     rule_messages,
 )
+from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.verify import approve_recomputed
 
 _SHOWN = 50
+_LONGEST = 300
 
 ledger = typer.Typer(
     no_args_is_help=True,
     help="The market's ledger: every run, payment, balance and correction, as one chain of transactions.",
 )
-Batch = Annotated[str, typer.Option(help="The batch, as datamarket export and ledger show name it.")]
-PartAmount = Annotated[str | None, typer.Option(help="How much of it; all if left out.")]
+Batch = Annotated[str, Option(help="Id of the batch, as export and ledger show print it.")]
+Reference = Annotated[str, Option(help="What identifies the payment, such as a transfer number.")]
+PartAmount = Annotated[str | None, Option(help="How much of the balance; all if left out.")]
 
 
 @ledger.command("show")
 def show(
-    where: Annotated[
-        str,
-        typer.Argument(
-            metavar="LEDGER", help="The ledger: its file or address; or the folder of a run."
-        ),
-    ],
+    where: terminal.Ledger,
     entries: Annotated[
-        int, typer.Option(min=0, help="Show this many of the last entries of a ledger, too.")
+        int, Option(min=0, help="Also show this many of the last entries of the ledger.")
     ] = 0,
 ) -> None:
-    """Show runs, balances, what is owed, ordered and held; of a run, its state and history."""
+    """Show runs, balances, and what is owed, ordered and held; of the folder of a run, its state and history."""
     folder = run_folder(where)
     if folder is not None:
         _show_run(folder)
         return
-    book = ledger_at(where)
-    accounts = book.accounts()
-    say(f"{book.where}: {accounts.number:,} entries, tip hash {accounts.tip}")
+    store = ledger_at(where)
+    accounts = store.accounts()
+    say(f"{store.where}: {accounts.number:,} entries, tip hash {accounts.tip}")
     _print_rules(accounts)
     heads = ("run", "period", "state", "amount", "payees", "reference")
     table = make_table(
         *heads, title="Runs", right=("amount", "payees"), whole=("run", "state", "amount", "payees")
     )
     rows = (
-        (run.run[:16], run.period, run.state, f"{run.currency} {Currency(run.currency).shown(run.amount)}",
-         f"{len(run.lines):,}", run.reference or "")
+        (run.run[:16], run.period, run.state, _amount(run.currency, run.amount), f"{len(run.lines):,}",
+         run.reference or "")
         for run in accounts.runs.values()
     )  # fmt: skip
     print_rows(table, ([visible(cell) for cell in row] for row in rows))
     _print_payees(accounts)
     for batch in accounts.batches.values():
         if batch.state == "ordered":
-            amount = Currency(batch.currency).shown(sum(batch.lines.values()))
             say(
-                f"Batch {batch.id}: {batch.currency} {amount} to {counted(len(batch.lines), 'payee')}, ordered and not "
-                "confirmed (datamarket ledger sent, or cancel)."
+                f"Batch {batch.id}: {_amount(batch.currency, sum(batch.lines.values()))} to "
+                f"{counted(len(batch.lines), 'payee')}, ordered and not confirmed (datamarket ledger sent, or cancel)."
             )
-    if arrived := len(accounts.arrived.entries):
+    if arrived := len(accounts.received):
         say(f"{counted(arrived, 'batch', 'batches')} of units arrived (datamarket intake show).")
     if entries:
         _print_entries(accounts.entries[-entries:])
 
 
 def _show_run(run: Path) -> None:
-    book = ledger_of(run)
-    accounts = book.accounts()
+    store = ledger_of(run)
+    accounts = store.accounts()
     record = run_of(run, accounts)
-    write_receipt(run, book, accounts)
+    write_receipt(run, store, accounts)
     say(
-        f"run {record.run[:16]}: {record.state}, {record.currency} {Currency(record.currency).shown(record.amount)} "
-        f"to {sum(x.paid > 0 for x in record.lines):,} of {len(record.lines):,} payees; ledger {book.where}"
+        f"run {record.run[:16]}: {record.state}, {_amount(record.currency, record.amount)} to "
+        f"{sum(x.paid > 0 for x in record.lines):,} of {len(record.lines):,} payees; ledger {store.where}"
     )
     table = make_list("entry", "time (UTC)", "event", "by", "detail")
     for column in table.columns[:3]:
@@ -124,9 +125,13 @@ def _show_run(run: Path) -> None:
     print_rows(table, ([visible(cell, 90) for cell in row] for row in rows))
 
 
+def _amount(currency: str, minor: int) -> str:
+    return f"{currency} {Currency(currency).shown(minor)}"
+
+
 def _print_rules(accounts: Accounts) -> None:
-    for words in rule_messages(accounts.rules):
-        say(words)
+    for text in rule_messages(accounts.rules):
+        say(text)
 
 
 def _print_payees(accounts: Accounts) -> None:
@@ -150,41 +155,35 @@ def _print_payees(accounts: Accounts) -> None:
 def _print_entries(entries: list[LedgerEntry]) -> None:
     say("Entries, times in UTC", "italic")
     for entry in entries:
-        code = entry.currency
-        amount = f", {code} {Currency(code).shown(entry.amount)}" if code and entry.amount else ""
+        amount = f", {_amount(entry.currency, entry.amount)}" if entry.currency and entry.amount else ""
         say(f"{entry.number:>6}  {format_time(entry)}  {entry.kind}{amount}, by {visible(entry.by)}")
         if about := "; ".join(filter(None, (visible(entry.payee), visible(describe_entry(entry), 120)))):
             say(about, indent=8)
 
 
 @ledger.command("approve")
+@terminal.with_moved_inputs
 def approve(
-    run: options.RunFolder,
-    by: options.By = None,
+    run: terminal.RunFolder,
+    moved: dict[str, Any],
+    by: terminal.By = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="WARNING",
-            help="A warning of the run that you looked at and accept, by its name; repeat it for each. "
-            "Without them all, the run is not approved and the missing ones are listed.",
+            help="Name of a warning that you have looked at and accept; repeatable. A run is approved only if all of "
+            "its warnings are accepted.",
         ),
     ] = None,
-    submissions: options.MovedSubmissions = None,
-    validation: options.MovedValidation = None,
-    reference: options.MovedReference = None,
-    prior: options.MovedPrior = None,
-    intake: options.MovedIntake = None,
 ) -> None:
-    """Compute a run again from its inputs, compare it, and approve it; its payments stand from then on.
+    """Compute a run again from its inputs, compare, and approve it: from then on its payments are owed.
 
-    A second approval does nothing, unless the ledger asks for two people (datamarket ledger rules). A run with
-    warnings is approved only if each is named (--accept leak --accept loses_half). The ledger keeps which were
+    A second approval does nothing, unless the ledger requires two people (datamarket ledger rules). A run with warnings
+    is approved only if each is named (--accept leak --accept loses_half). The ledger keeps which warnings were
     accepted, and by whom.
     """
     with shown_on_stderr(in_logs=False) as progress:
-        approval = approve_recomputed(
-            run, by, accept or [], submissions, validation, reference, prior or [], intake, progress
-        )
+        approval = approve_recomputed(run, by, accept or [], progress=progress, **moved)
     if approval.wrong:
         print_checks(approval.wrong)
         raise typer.Exit(1)
@@ -192,16 +191,10 @@ def approve(
 
 
 @ledger.command("paid")
-def paid(
-    run: options.RunFolder,
-    reference: Annotated[
-        str, typer.Option(help="What the payment is known by, such as a transfer number.")
-    ],
-    by: options.By = None,
-) -> None:
-    """Mark an approved run as paid: what its payees are owed is sent, unless they are held or owed too little.
+def paid(run: terminal.RunFolder, reference: Reference, by: terminal.By = None) -> None:
+    """Mark an approved run as paid: all that its payees are owed is sent, except what is held or too little.
 
-    A second time with the same reference does nothing; with another it is an error that shows the first.
+    A second time with the same reference does nothing; another reference is refused with the first.
     """
     done = mark_paid(run, reference, by)
     typer.echo("marked as paid" if done else "was marked as paid before; nothing changed")
@@ -209,201 +202,194 @@ def paid(
 
 @ledger.command("rules")
 def rules(
-    where: options.Ledger,
-    approvals: Annotated[int | None, typer.Option(help="How many people must approve a run.")] = None,
+    where: terminal.Ledger,
+    approvals: Annotated[int | None, Option(help="How many people must approve a run.")] = None,
     least: Annotated[
-        str | None,
-        typer.Option(help="The least amount that is sent to anybody; less waits, and adds up."),
+        str | None, Option(help="The least amount that is sent to a payee; less waits and adds up.")
     ] = None,
-    currency: options.Currency = "",
-    by: options.By = None,
+    currency: terminal.Currency = "",
+    by: terminal.By = None,
 ) -> None:
-    """Set how many people approve a run, and the least amount that is sent; without options, show both.
+    """Set how many people approve a run and the least amount that is sent; without options, show both.
 
-    To ask for fewer people than before, as many as before must say so, each under their own name.
+    To require fewer people than before, as many as before must give this command, each under their own name.
     """
-    _print_rules(typed.set_rules(ledger_at(where), approvals, least, currency, by))
+    _print_rules(transactions.set_rules(ledger_at(where), approvals, least, currency, by))
 
 
 @ledger.command("correct")
 def correct(
-    where: options.Ledger,
-    payee: options.Payee,
-    amount: Annotated[str, typer.Option(help="What is owed more; below zero: less.")],
+    where: terminal.Ledger,
+    payee: terminal.Payee,
+    amount: Annotated[str, Option(help="How much more is owed, such as 12.50; below zero: less.")],
     of: Annotated[
-        int, typer.Option(help="Number of the entry that is corrected (see: datamarket statements).")
+        int, Option(help="Number of the entry that is corrected (see: datamarket statements).")
     ],
-    why: options.Why,
-    by: options.By = None,
+    why: terminal.Why,
+    by: terminal.By = None,
 ) -> None:
-    """Enter a late correction, which names an earlier entry. An approved run is never rewritten."""
-    _print_entered(typed.correct_typed(ledger_at(where), payee, amount, of, why, by))
+    """Enter a correction of an earlier entry. An approved run is never rewritten."""
+    _print_entered(transactions.correct(ledger_at(where), payee, amount, of, why, by))
 
 
 @ledger.command("fee")
 def fee(
-    where: options.Ledger,
-    payee: options.Payee,
-    amount: Annotated[str, typer.Option(help="How much is taken.")],
-    why: options.Why,
-    currency: options.Currency = "",
-    by: options.By = None,
+    where: terminal.Ledger,
+    payee: terminal.Payee,
+    amount: Annotated[str, Option(help="The fee, such as 2.50.")],
+    why: terminal.Why,
+    currency: terminal.Currency = "",
+    by: terminal.By = None,
 ) -> None:
-    """Take a fee from what a payee is owed."""
-    _print_entered(typed.charge_typed(ledger_at(where), payee, amount, currency, why, by))
+    """Deduct a fee from what a payee is owed."""
+    _print_entered(transactions.charge(ledger_at(where), payee, amount, currency, why, by))
 
 
 @ledger.command("hold")
-def hold(where: options.Ledger, payee: options.Payee, why: options.Why, by: options.By = None) -> None:
+def hold(
+    where: terminal.Ledger, payee: terminal.Payee, why: terminal.Why, by: terminal.By = None
+) -> None:
     """Send a payee nothing until it is released; what it is owed stays owed."""
-    _print_entered(money.hold(ledger_at(where), payee, why, by))
+    _print_entered(transactions.hold(ledger_at(where), payee, why, by))
 
 
 @ledger.command("release")
 def release(
-    where: options.Ledger, payee: options.Payee, why: options.Why, by: options.By = None
+    where: terminal.Ledger, payee: terminal.Payee, why: terminal.Why, by: terminal.By = None
 ) -> None:
     """End a hold."""
-    _print_entered(money.release(ledger_at(where), payee, why, by))
+    _print_entered(transactions.release(ledger_at(where), payee, why, by))
 
 
 @ledger.command("sent")
-def sent(
-    where: options.Ledger,
-    batch: Batch,
-    reference: Annotated[str, typer.Option(help="What the payment is known by.")],
-    by: options.By = None,
-) -> None:
-    """Confirm that the bank has sent a batch; the runs whose payments it holds are paid."""
-    done = batches.confirm(ledger_at(where), batch, reference, by)
-    amount = Currency(done.currency).shown(sum(done.lines.values()))
-    say(f"batch {done.id}: {done.currency} {amount} sent to {counted(len(done.lines), 'payee')}")
+def sent(where: terminal.Ledger, batch: Batch, reference: Reference, by: terminal.By = None) -> None:
+    """Confirm that the bank has sent a batch of payments; the runs in it are then paid."""
+    done = transactions.confirm(ledger_at(where), batch, reference, by)
+    amount = _amount(done.currency, sum(done.lines.values()))
+    say(f"batch {done.id}: {amount} sent to {counted(len(done.lines), 'payee')}")
 
 
 @ledger.command("cancel")
-def cancel(where: options.Ledger, batch: Batch, why: options.Why, by: options.By = None) -> None:
-    """Cancel a batch that the bank will not send: all of it is owed again, and can be ordered anew."""
-    done = batches.cancel(ledger_at(where), batch, why, by)
+def cancel(where: terminal.Ledger, batch: Batch, why: terminal.Why, by: terminal.By = None) -> None:
+    """Cancel a batch that the bank will not send: all of it is owed again and can be ordered again."""
+    done = transactions.cancel(ledger_at(where), batch, why, by)
     say(f"batch {done.id}: cancelled; all of it is owed again")
 
 
 @ledger.command("bounced")
 def bounced(
-    where: options.Ledger,
-    payee: options.Payee,
-    why: options.Why,
+    where: terminal.Ledger,
+    payee: terminal.Payee,
+    why: terminal.Why,
     of: Annotated[
-        int | None,
-        typer.Option(help="Number of the entry that sent it; the payee's last one if left out."),
+        int | None, Option(help="Number of the entry that sent it; the payee's last one if left out.")
     ] = None,
-    by: options.By = None,
+    by: terminal.By = None,
 ) -> None:
-    """Enter that what was sent to a payee has come back: it is owed again."""
-    _print_entered(money.bounced(ledger_at(where), payee, why, of, by))
+    """Enter that a payment has come back from the bank: it is owed again."""
+    _print_entered(transactions.bounced(ledger_at(where), payee, why, of, by))
 
 
 @ledger.command("fund")
 def fund(
-    where: options.Ledger,
-    payee: options.Payee,
-    why: options.Why,
+    where: terminal.Ledger,
+    payee: terminal.Payee,
+    why: terminal.Why,
     amount: PartAmount = None,
-    currency: options.Currency = "",
-    by: options.By = None,
+    currency: terminal.Currency = "",
+    by: terminal.By = None,
 ) -> None:
-    """Pay a carried-forward credit, or part of it, yourself: its debtor will not."""
-    _print_entered(typed.end_credit(ledger_at(where), "funded", payee, amount, currency, why, by))
+    """Pay a payee's carried-forward credit, or part of it, out of the market's own money."""
+    _print_entered(
+        transactions.end_balance(ledger_at(where), "funded", payee, currency, why, amount, by)
+    )
 
 
 @ledger.command("write-off")
 def write_off(
-    where: options.Ledger,
-    payee: options.Payee,
-    why: options.Why,
+    where: terminal.Ledger,
+    payee: terminal.Payee,
+    why: terminal.Why,
     amount: PartAmount = None,
-    currency: options.Currency = "",
-    by: options.By = None,
+    currency: terminal.Currency = "",
+    by: terminal.By = None,
 ) -> None:
-    """End a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."""
-    _print_entered(typed.end_credit(ledger_at(where), "written_off", payee, amount, currency, why, by))
+    """Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."""
+    _print_entered(
+        transactions.end_balance(ledger_at(where), "written_off", payee, currency, why, amount, by)
+    )
 
 
 @ledger.command("checkpoint")
 def checkpoint(
-    where: options.Ledger,
+    where: terminal.Ledger,
     checkpoints: Annotated[
-        Path | None,
-        typer.Option(help="File to which the line is added; keep it where the ledger is not."),
+        Path | None, Option(help="File to append the line to; keep it apart from the ledger.")
     ] = None,
 ) -> None:
-    """Print the tip hash of the chain, to be given to others: the ledger up to there can no longer be changed."""
+    """Print the ledger's tip hash, to be given to others: entries up to there can then no longer be changed."""
     accounts = ledger_at(where).accounts()
     say(
-        format_checkpoint(accounts) if checkpoints is None else add_checkpoint(checkpoints, accounts),
+        accounts.checkpoint if checkpoints is None else add_checkpoint(checkpoints, accounts),
         whole=True,
     )
 
 
 @ledger.command("attach")
 def attach(
-    run: options.RunFolder,
-    where: Annotated[str, typer.Argument(metavar="LEDGER", help="Where its ledger is now.")],
+    run: terminal.RunFolder,
+    where: Annotated[
+        str, Argument(metavar="LEDGER", help="The ledger's file or address, as it is now.")
+    ],
 ) -> None:
-    """Tell a run's folder where its ledger is, after either was moved."""
+    """Record in a run's folder where its ledger is, after either was moved."""
     attach_run(run, where)
     typer.echo("attached")
 
 
 def _print_entered(entry: LedgerEntry) -> None:
-    for words in entry_messages(entry):
-        say(words)
+    for text in entry_messages(entry):
+        say(text)
 
 
 def export(
     where: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="LEDGER",
-            help="The ledger: its file or its address; or the folder of a run, for the payees of that run alone.",
+            help="The ledger (file or address), or the folder of a run, for the payees of that run alone.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File to write.")],
+    out: Annotated[Path, Option(help="File to write.")],
     accounts: Annotated[
         Path | None,
-        typer.Option(
-            help="Table with a row for each payee: payee, name, iban (or account with bic or clearing); "
-            "country and town may be there. CSV can do without."
+        Option(
+            help="Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally "
+            "country and town. Not needed for csv."
         ),
     ] = None,
-    debtor: Annotated[
-        str | None, typer.Option("--from", help="Name of the account holder who pays.")
-    ] = None,
+    debtor: Annotated[str | None, Option("--from", help="Name of the account holder who pays.")] = None,
     debtor_account: Annotated[
         str | None,
-        typer.Option("--from-account", help="IBAN that is paid from; else a number, with --from-bic."),
+        Option("--from-account", help="IBAN of the paying account; or a number, with --from-bic."),
     ] = None,
-    debtor_bic: Annotated[str | None, typer.Option("--from-bic", help="BIC of its bank.")] = None,
+    debtor_bic: Annotated[str | None, Option("--from-bic", help="BIC of the paying bank.")] = None,
     debtor_country: Annotated[
-        str | None, typer.Option("--from-country", help="Two letters; with --from-town.")
+        str | None, Option("--from-country", help="Country of the payer, two letters.")
     ] = None,
-    debtor_town: Annotated[str | None, typer.Option("--from-town", help="Town.")] = None,
+    debtor_town: Annotated[str | None, Option("--from-town", help="Town of the payer.")] = None,
     run: Annotated[
         str | None,
-        typer.Option(
-            help="Pay the payees of this run alone: its folder, or its id as ledger show has it."
-        ),
+        Option(help="Pay the payees of this run alone: its folder, or its id in ledger show."),
     ] = None,
-    currency: Annotated[
-        str | None, typer.Option(help="Three letters; needed where there are several.")
-    ] = None,
+    currency: terminal.Currency = "",
     on: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="Day of payment; the day of the order if left out."),
+        datetime | None, Option(formats=["%Y-%m-%d"], help="Day of payment; today if left out.")
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", help="pain.001 (ISO 20022 XML, pain.001.001.09) or csv.")
+        str, Option("--format", help="pain.001 (ISO 20022 XML, pain.001.001.09) or csv.")
     ] = "pain.001",
-    by: options.By = None,
+    by: terminal.By = None,
 ) -> None:
     """Order what is owed, and write it as a file for the bank.
 
@@ -413,7 +399,8 @@ def export(
     cancelled (datamarket ledger cancel).
     """
     payer = PayerRequest(debtor, debtor_account, debtor_bic, debtor_country, debtor_town)
-    order = export_from(where, accounts, payer, out, run, currency, on.date() if on else None, form, by)
+    day = on.date() if on else None
+    order = export_from(where, accounts, payer, out, run, currency or None, day, form, by)
     done, total = order.done, order.done.order
     for doubt in done.doubts:
         say(f"Warning: {doubt}.", WARNING)
@@ -436,3 +423,114 @@ def export(
         f"--batch {done.batch.id} --why ...",
         whole=True,
     )
+
+
+dispute = typer.Typer(
+    no_args_is_help=True, help="A payee says that a run is wrong: enter the dispute, and decide it."
+)
+Number = Annotated[int, Option(help="Number of the dispute (see: dispute list).", min=1)]
+
+
+@dispute.command("open")
+def open_dispute(
+    run: terminal.RunFolder,
+    payee: Annotated[str, Option(help="Who disputes the run: a payee of it.")],
+    about: Annotated[str, Option(help="What is wrong, in the payee's words.")],
+    unit: Annotated[
+        list[str] | None, Option(help="A unit that the dispute is about; repeatable.")
+    ] = None,
+    against: Annotated[str, Option(help="Another payee whom the dispute is about.")] = "",
+    hold: Annotated[bool, Option("--hold", help="Send the payee nothing until it is decided.")] = False,
+    hold_against: Annotated[
+        bool, Option("--hold-against", help="Send the other payee nothing until it is decided.")
+    ] = False,
+    by: terminal.By = None,
+) -> None:
+    """Enter a dispute. A draft with an open dispute is approved only with --accept disputes."""
+    opened = open_on_run(run, payee, about, unit or [], against, hold, hold_against, by)
+    number = opened.dispute.number
+    say(f"dispute {number} is open")
+    for text in opened.messages:
+        say(text)
+    if opened.state not in APPROVED:
+        say("the run is approved only by somebody who says --accept disputes")
+    say(f"decide it: datamarket dispute resolve {run} --number {number} --outcome ... --why ...")
+
+
+@dispute.command("resolve")
+def resolve(
+    where: terminal.Ledger,
+    number: Number,
+    outcome: Annotated[Literal["upheld", "rejected", "withdrawn"], Option(help="What was decided.")],
+    why: terminal.Why,
+    correction: Annotated[
+        str, Option(metavar="AMOUNT", help="Owe the payee this much more, in the run's currency.")
+    ] = "",
+    taken_from: Annotated[
+        str, Option("--from", help="The payee who is owed that much less; the market if left out.")
+    ] = "",
+    separate: Annotated[
+        list[str] | None,
+        Option(metavar="UNIT", help="Match this unit with no other in later runs; repeatable."),
+    ] = None,
+    separate_payee: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Pay this name apart from others in later runs; repeatable."),
+    ] = None,
+    join: Annotated[
+        list[str] | None,
+        Option(metavar="UNIT", help="Match these units in later runs; repeat it for each."),
+    ] = None,
+    join_payee: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Pay these names as one payee in later runs; repeat it for each."),
+    ] = None,
+    by: terminal.By = None,
+) -> None:
+    """Decide a dispute, once. One that is upheld can move money, and change what later runs match.
+
+    What is separated or joined holds in all later runs that have the units or names, until: datamarket dispute revoke.
+    """
+    changes = (tuple(names or ()) for names in (separate, separate_payee, join, join_payee))
+    store, decided = resolve_at(
+        where, number, outcome, why, Effects(correction, taken_from, *changes), by
+    )
+    say(f"dispute {number} is {decided.state}")
+    if decided.open:
+        say(
+            "the ledger requires several people: it is decided when somebody else gives the same command, "
+            "correction and all"
+        )
+    for line in describe_effects(decided, store.read()):
+        say(line)
+
+
+@dispute.command("revoke")
+def revoke(where: terminal.Ledger, number: Number, why: terminal.Why, by: terminal.By = None) -> None:
+    """End what an upheld dispute changes in later runs. Its correction stays; enter another one instead."""
+    revoke_at(where, number, why, by)
+    say(f"what dispute {number} changes ends with the next run; corrections stay")
+
+
+@dispute.command("list")
+def list_disputes(
+    where: terminal.Ledger,
+    only_open: Annotated[bool, Option("--open", help="List undecided disputes only.")] = False,
+) -> None:
+    """List the disputes of a ledger, what was decided, and what follows from it."""
+    accounts = ledger_at(where).accounts()
+    chosen = [each for each in accounts.disputes.by_number.values() if each.open or not only_open]
+    if not chosen:
+        say("no dispute is open" if only_open else "there are no disputes")
+    for each in chosen:
+        against = f" against {visible(each.against)}" if each.against else ""
+        lines = [f"{visible(each.payee)}{against}, run {each.run[:16]}, {each.at[:10]}"]
+        lines.append(visible(each.about, _LONGEST))
+        if each.units:
+            lines.append(f"units: {', '.join(map(visible, each.units))}")
+        if (end := each.resolution) is not None:
+            why = visible(end.why, _LONGEST)
+            lines.append(f"{end.outcome} by {visible(end.by)}, {end.at[:10]}: {why}")
+        say(f"Dispute {each.number}: {each.state}", "bold")
+        for line in [*lines, *describe_effects(each, accounts.entries)]:
+            say(line, indent=2)

@@ -1,4 +1,4 @@
-"""``datamarket pay`` and ``verify``: a payout run, and whether it and its ledger are as they were."""
+"""``datamarket pay`` and ``verify``: divide an amount, and check a payout run and its ledger."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
-from datamarket_gym import registry as scripts
-from datamarket_gym.cli import options
-from datamarket_gym.cli.output import FEW, WARNING, print_checks, say, say_more
+from datamarket_gym import registry
+from datamarket_gym.cli import terminal
+from datamarket_gym.cli.terminal import FEW, WARNING, print_checks, say, say_more
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.store import is_address
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
@@ -28,72 +29,75 @@ _ITEMS = 5  # of a warning
 _EARLIER = "Earlier runs and the ledger"
 
 
-@options.with_settings(SETTINGS)
+@terminal.with_settings(SETTINGS)
 def pay(
     submissions: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Table of units (.parquet, .csv, .arrow, .jsonl, .xlsx#Sheet, 'duckdb:market.db#SELECT ...', "
-            "'postgresql://user@host/db#SELECT ...'), or a folder identity/label/image; without "
-            "labels, identity/image. See docs/tables.md."
+            "'postgresql://user@host/db#SELECT ...'), or a folder identity/label/image, without labels "
+            "identity/image. See docs/tables.md."
         ),
     ],
     validation: Annotated[
         str,
-        typer.Option(
-            help="Table of validation rows, with labels where the units have them, or a folder label/image (without "
-            "labels a folder of images)."
+        Option(
+            help="Table of validation rows, labelled if the units are, or a folder label/image (without labels a "
+            "folder of images)."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the run; a killed run in it is resumed.")],
+    out: Annotated[
+        Path, Option(help="Folder of the run; the same command resumes a run that was interrupted.")
+    ],
     settings: dict[str, Any],
-    config: options.Config = None,
+    config: terminal.Config = None,
     reference: Annotated[
         str | None,
-        typer.Option(
-            help="Other honest units, laid out as the validation rows, on which the threshold is measured in their "
-            "stead: for fewer than 500 validation rows. Nobody is paid for them, nothing is scored on them."
+        Option(
+            help="Further honest units, in the form of the validation rows, on which the similarity threshold is "
+            "measured instead: for fewer than 500 validation rows. They are neither paid nor scored on."
         ),
     ] = None,
     overrides: Annotated[
-        Path | None, typer.Option(help="TOML file of signed-off splits and joins.")
+        Path | None,
+        Option(help="TOML file of units or payees to separate or to join. See docs/payout.md."),
     ] = None,
-    intake: options.Intake = None,
+    intake: terminal.Intake = None,
     ledger: Annotated[
         str | None,
-        typer.Option(
-            help="The market's ledger, in which every run is entered: a file, or postgresql://user@host/name. If left "
-            "out: ledger.sqlite beside the folder --out. Its balances in this currency are taken up.",
+        Option(
+            help="The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; "
+            "ledger.sqlite beside the folder --out if left out. Balances in this currency are carried forward.",
             rich_help_panel=_EARLIER,
         ),
     ] = None,
     prior: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Folder of an earlier run that is approved; repeat it for each. What it has bought is there already: "
-            "units that evidence matches with it earn nothing, and new ones are paid for what they add.",
+        Option(
+            help="Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and "
+            "new units are paid for what they add to it.",
             rich_help_panel=_EARLIER,
         ),
     ] = None,
     reuse: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder of a run of most of these units, such as the one before late units came in: pairs of units "
-            "that it compared are not compared again. The results are the same.",
+        Option(
+            help="Folder of a run of most of these units, such as the one before late units came in. Its comparisons "
+            "are not repeated. Results do not change.",
             rich_help_panel=_EARLIER,
         ),
     ] = None,
-    load: options.Load = None,
-    cluster: options.Cluster = "",
-    device: options.BlockDevice = "cpu",
-    memory: options.Memory = options.MEMORY,
+    load: terminal.Load = None,
+    cluster: terminal.Cluster = "",
+    device: terminal.BlockDevice = "cpu",
+    memory: terminal.Memory = terminal.MEMORY,
 ) -> None:
     """Divide an amount among those who submitted data, with an audit trail.
 
-    Writes payments (CSV, Parquet), clusters, evidence, canonical units, manifest and report, and
-    enters the run into the market's ledger.
+    Writes payments (CSV, Parquet), clusters, evidence, canonical units, a manifest and a report into the folder of the
+    run, and enters the run into the market's ledger as a draft.
     """
-    scripts.load(load or [])
+    registry.load(load or [])
     spec = payout_spec(config, settings)
     request = PayRequest(
         submissions,
@@ -108,7 +112,7 @@ def pay(
         reuse,
     )
     with (
-        options.computes_by(cluster=cluster, device=device, memory=memory),
+        terminal.compute_context(cluster=cluster, device=device, memory=memory),
         shown_on_stderr() as progress,
     ):
         paid = pay_requested(request, progress)
@@ -137,8 +141,8 @@ def _print_payments(paid: PaidRequest) -> None:
         )
     Console().print(table)
     say_more(paid.manifest["identities"], " in payments.csv")
-    for words in paid.sentences:
-        say(words)
+    for sentence in paid.sentences:
+        say(sentence)
     out = paid.request.out
     accept = ", with --accept WARNING for each warning" if paid.warnings else ""
     check = f"datamarket check plan {out}, and " if paid.request.spec.checks else ""
@@ -147,28 +151,26 @@ def _print_payments(paid: PaidRequest) -> None:
     )
 
 
+@terminal.with_moved_inputs
 def verify(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Folder of a payout run; or a ledger: its file or address."),
+        Argument(metavar="RUN|LEDGER", help="Folder of a payout run, or a ledger (file or address)."),
     ],
+    moved: dict[str, Any],
     recompute: Annotated[
-        bool, typer.Option("--recompute", help="Compute everything again and compare it.")
+        bool, Option("--recompute", help="Compute every payment again from the inputs, and compare.")
     ] = False,
-    submissions: options.MovedSubmissions = None,
-    validation: options.MovedValidation = None,
-    reference: options.MovedReference = None,
-    prior: options.MovedPrior = None,
-    intake: options.MovedIntake = None,
-    checkpoints: options.Checkpoints = None,
+    checkpoints: terminal.Checkpoints = None,
 ) -> None:
-    """Check a payout run and its ledger, or a ledger with all of its runs; exit code 1 where something is wrong."""
+    """Check a payout run and its ledger, or a ledger and all of its runs.
+
+    Compares hashes, sums and entries with what the run and the ledger recorded. The exit code is 1 if a check fails.
+    """
     folder = run_folder(run)
     if folder is not None:
         with shown_on_stderr(in_logs=False) as progress:
-            checks = verify_run(
-                folder, recompute, submissions, validation, progress, reference, checkpoints, prior or [], intake
-            )  # fmt: skip
+            checks = verify_run(folder, recompute, progress=progress, checkpoint=checkpoints, **moved)
     else:
         try:
             checks = verify_ledger(ledger_at(run), checkpoints)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import datetime
 import io
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
-from datamarket_gym.cli.output import WARNING, make_table, say
+from datamarket_gym.cli.terminal import WARNING, make_table, say
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.ledger.integrity import format_checkpoint, ledger_at, run_folder
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     CurrencyAccount,
@@ -42,77 +42,63 @@ from datamarket_gym.payout.statements.page import (
 
 _ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
 _ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
+_PAGES, _ACCOUNT = "Pages of a run", "An account"
 _TEXTS = {"for", "approved on", "entered on", "run", "state", "entry", "day", "what"}
-
-
-class StatementFormat(StrEnum):
-    """How an account is written."""
-
-    text = "text"
-    html = "html"
-    csv = "csv"
 
 
 def statements(
     where: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="RUN|LEDGER",
-            help="Folder of a payout run: pages about this run. A ledger (its file or address): the account of --payee "
-            "over all runs.",
+            help="Folder of a payout run, for pages about this run; or a ledger (file or address), for the account of "
+            "--payee over all its runs.",
         ),
     ],
-    payee: Annotated[
-        str | None, typer.Option(help="Write of this payee alone; needed for an account.")
-    ] = None,
+    payee: Annotated[str | None, Option(help="For this payee alone; needed for an account.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Where it goes: the pages of a run to RUN/statements if left out, an account to the screen."
+        Option(
+            help="Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
         ),
     ] = None,
     pseudonyms: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--pseudonyms",
-            help="Call other payees A, B, ... and leave their units' names out.",
-            rich_help_panel="Pages of a run",
+            help="Call other payees A, B, ... and leave out the names of their units.",
+            rich_help_panel=_PAGES,
         ),
     ] = False,
     contact: Annotated[
         str | None,
-        typer.Option(
-            help="What to do if one disagrees: whom to write to, and by when.",
-            rich_help_panel="Pages of a run",
-        ),
+        Option(help="Whom a payee who disagrees should write to, and by when.", rich_help_panel=_PAGES),
     ] = None,
     since: Annotated[
         datetime.datetime | None,
-        typer.Option(
+        Option(
             "--from",
             formats=["%Y-%m-%d"],
-            help="The first day, such as 2026-01-01 (UTC).",
-            rich_help_panel="An account",
+            help="First day, such as 2026-01-01 (UTC).",
+            rich_help_panel=_ACCOUNT,
         ),
     ] = None,
     until: Annotated[
         datetime.datetime | None,
-        typer.Option(
-            "--to", formats=["%Y-%m-%d"], help="The last day, included.", rich_help_panel="An account"
-        ),
+        Option("--to", formats=["%Y-%m-%d"], help="Last day.", rich_help_panel=_ACCOUNT),
     ] = None,
     form: Annotated[
-        StatementFormat | None,
-        typer.Option(
+        Literal["text", "html", "csv"] | None,
+        Option(
             "--format",
-            help="text, html or csv; by the ending of --out, else text.",
-            rich_help_panel="An account",
+            help="Format; that of the ending of --out if left out, or text.",
+            rich_help_panel=_ACCOUNT,
         ),
     ] = None,
 ) -> None:
     """Write a page for each payee of a run, in plain words, or a payee's account over all runs of a ledger.
 
-    A page says what was submitted, what was matched with whom and why, and what is paid. An account says what was
+    A page explains what was submitted, what was matched with whom and why, and what is paid. An account lists what was
     earned, carried forward, paid, corrected and sent; it adds up to the cent.
     """
     run = run_folder(where)
@@ -130,16 +116,16 @@ def statements(
             "--pseudonyms and --contact are of pages: name a run instead of a ledger"
         )
     first, last = (day.date() if day else None for day in (since, until))
-    _write_account(where, payee, first, last, form.value if form else None, out)
+    _write_account(where, payee, first, last, form, out)
 
 
-def _write_pages(run: Path, out: Path | None, payee: str | None, manner: StatementOptions) -> None:
+def _write_pages(run: Path, out: Path | None, payee: str | None, options: StatementOptions) -> None:
     if payee is not None:
-        say(f"written: {write_statement(run, payee, out, manner)}")
+        say(f"written: {write_statement(run, payee, out, options)}")
         return
     with shown_on_stderr(in_logs=False) as progress:
         progress.stage("writing statements", "payees")
-        folder = write_statements(run, out, manner, progress.count)
+        folder = write_statements(run, out, options, progress.count)
     pages = len(list(folder.glob("*.html")))
     say(f"{pages:,} statements in {folder}; {INDEX} says which is whose. Each is for its payee alone.")
 
@@ -179,17 +165,15 @@ def _write_account(
 
 
 def _print_account(statement: AccountStatement, console: Console) -> None:
-    def say(words: str, style: str | None = None) -> None:
-        console.print(words, style=style, highlight=False, markup=False)
+    def say(text: str, style: str | None = None) -> None:
+        console.print(text, style=style, highlight=False, markup=False)
 
     say(f"Account of {visible(statement.payee)}", "bold")
     say(f"{days_of(statement)} (days of UTC)")
     for note in told(statement):
         say(note, WARNING)
     for account in statement.accounts:
-        console.print(_runs(account, console.width))
-        for table in _movements(account, console.width):
-            console.print(table)
+        console.print(_runs(account, console.width), *_movements(account, console.width))
     if statement.drafts:
         console.print(_drafts(statement, console.width))
     for dispute in statement.disputes:
@@ -200,8 +184,8 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
         for event in statement.events:
             table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
         console.print(table)
-    say("As of this entry of the ledger; keep the line, verify --checkpoints takes it:")
-    console.print(format_checkpoint(statement), highlight=False, markup=False, soft_wrap=True)
+    say("The ledger at this entry; keep the line, which verify --checkpoints reads:")
+    console.print(statement.checkpoint, highlight=False, markup=False, soft_wrap=True)
 
 
 def _runs(account: CurrencyAccount, across: int) -> Table:
@@ -220,7 +204,7 @@ def _runs(account: CurrencyAccount, across: int) -> Table:
 
 
 def _movements(account: CurrencyAccount, across: int) -> list[Table]:
-    """Tell every movement and where the money is after it: in one table, or two where one is too wide."""
+    """List every movement and where the money is after it: in one table, or two where one is too wide."""
     money, places = Currency(account.currency), shown_places(account)
 
     def cells(owed: Owed) -> list[str]:

@@ -26,7 +26,7 @@ from datamarket_gym.data.content_keys import DECIMALS, feature_keys, first_dupli
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
-from datamarket_gym.evidence.layers.metadata import value_codes
+from datamarket_gym.evidence.layers.content import value_codes
 from datamarket_gym.evidence.similarity_bounds import evenly
 from datamarket_gym.evidence.similarity_search import (
     NearestRows,

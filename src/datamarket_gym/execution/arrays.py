@@ -1,14 +1,8 @@
-"""Names for the arrays that travel between modules, with their shapes, and directions of rows.
+"""Arrays that travel between modules: names with their shapes, directions of rows, and rows of low precision.
 
-Matrices that are stored narrow, in memory or in files, and are float64 wherever they are read.
-
-A million units of 384 numbers take 3 GB as float64, and .8 GB as the float16 they were submitted as. Every float16
-and float32 is a float64, too, so what is read has the same bits as if all had been float64 from the start: keys,
-directions and scores do not change. Rows are chosen and put in order by their numbers alone, without a copy.
-
-Which pairs of rows are worth an exact product, those whose float32 product comes near enough; and that product.
-
-The highest cosine of some directions with any of many rows, exactly and in any order of rows.
+A million units of 384 numbers take 3 GB as float64, and .8 GB as the float16 that they were submitted as.
+`LowPrecisionRows` stay as they are stored and are float64 wherever they are read, so keys, directions and scores are
+those of float64. The highest cosines are found by float32 products and decided by float64 ones.
 """
 
 from __future__ import annotations

@@ -1,32 +1,10 @@
-"""The machine a run was made on, in words: results are never its function, seconds are.
+"""What computes: devices, threads, processes and clusters, named once by `computing` and asked for by `compute`.
 
-Threads of numerical libraries: one each, where this package divides the work itself.
-
-Products then have the same bits whatever the machine. Looking through the libraries of a process for those that have
-threads takes milliseconds, as long as a small market takes to be paid: they are looked for again only when modules
-were loaded since.
-
-By what work is done, as far as that decides its speed and never its results.
-
-Which device multiplies blocks, how much memory they may take, the cluster that shares them out and who is told how
-far they are: nothing of this belongs to a mechanism, a spec or the id of a run. It is named once, where a command
-begins (`computing`), and asked for where blocks are made (`compute`). What travels to a thread or to another machine
-takes along what it needs: there nobody asks again.
-
-Where the tasks of a run are computed: in this process, in several, or on the machines of a cluster.
-
-An executor calls ``function(shared, *task)`` for many tasks, gives back each result with the place of
-its task, and does so in whatever order they end. Results must not depend on who computed them: every
-call has one thread for linear algebra and OpenMP, here and in workers, so they are the same to the last bit.
-That also keeps a component which uses threads itself (gradient boosting, a forest with ``n_jobs=-1``) from
-filling cores that are full already, where OpenMP's waiting threads take many times as long. What travels to a
-worker (the function, ``shared``, the tasks) and back is pickled; what a script or a notebook has registered
-travels too.
-
-``shared`` is what all tasks need, apart from them so that an executor can send it once. The executor on other machines
-is `datamarket_gym.execution.dask_cluster.Connection`.
-
-Work on blocks of rows, on all cores, with answers in order.
+Nothing of it belongs to a mechanism, a spec or the id of a run: results do not depend on it. An executor calls
+``function(shared, *task)`` for many tasks and gives back each result with the place of its task, in whatever order they
+end; ``shared`` is sent once. Calls have one thread for linear algebra and OpenMP, which also keeps components with
+threads of their own from filling cores that are full. What scripts and notebooks register travels to workers. The
+executor on other machines is `datamarket_gym.execution.dask_cluster.Connection`.
 """
 
 from __future__ import annotations
@@ -256,10 +234,11 @@ class Processes:
     ) -> Iterator[tuple[int, Any]]:
         """(place, result) of every task, as they are done."""
         from joblib import Parallel, delayed, parallel_config
+        from joblib.externals.loky.backend.reduction import dumps  # classes of __main__ included
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered", timeout=self.timeout)
-        known = tuple(sys.path), registered(_dumps)
+        known = tuple(sys.path), registered(dumps)
         caller = _Caller(os.getpid(), in_worker(max(1, available_cores() // self.jobs)), known)
         try:
             yield from parallel(
@@ -372,12 +351,6 @@ def _call_for(
     return place, call_in_worker(function, shared, task, caller.by)
 
 
-def _dumps(found: Any) -> bytes:
-    from joblib.externals.loky.backend.reduction import dumps  # classes of __main__ included
-
-    return bytes(dumps(found))
-
-
 def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
     """What was registered by a script or a notebook, pickled; what cannot be stays unknown to workers."""
     found = []
@@ -390,16 +363,13 @@ def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
 @lru_cache(maxsize=1)  # once in each worker, and again when something was registered anew
 def adopt_registered(path: tuple[str, ...], known: tuple[bytes, ...]) -> None:
     """Make known in a worker what its caller has registered, and where that looks for modules."""
-    sys.path += [
-        each for each in path if each not in sys.path
-    ]  # the worker may be older than what was loaded
+    sys.path += [each for each in path if each not in sys.path]
     adopt(dict(pickle.loads(each) for each in known))
 
 
 @cache  # once in each worker
 def _end_with_parent() -> None:
     """End this process when its parent is gone; a killed one cannot say so, and workers wait for minutes."""
-
     parent = os.getppid()
 
     def watch() -> None:

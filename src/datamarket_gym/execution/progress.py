@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from importlib import import_module
@@ -170,31 +170,20 @@ def is_bar_shown() -> bool:
 
 @contextmanager
 def shown_on_stderr(*, in_logs: bool = True) -> Iterator[Progress]:
-    """A bar where stderr is a terminal, lines elsewhere; work that is soon done needs none ``in_logs``."""
+    """Show a bar where stderr is a terminal, lines elsewhere; work that is soon done needs none ``in_logs``."""
     token = _on_screen.set(True)
     try:
-        with _shown_on_stderr(in_logs) as progress:
-            yield progress
-    finally:
-        _on_screen.reset(token)
-
-
-@contextmanager
-def _shown_on_stderr(in_logs: bool) -> Iterator[Progress]:
-    # Asked of the stream itself: rich takes a pipe for a terminal where FORCE_COLOR or the like is set.
-    if not sys.stderr.isatty():
-        if in_logs:
+        # Asked of the stream itself: rich takes a pipe for a terminal where FORCE_COLOR or the like is set.
+        if sys.stderr.isatty():
+            with _rich_bars() as bars, closing(Bar(bars)) as bar:
+                yield bar
+        elif in_logs:
             with _going_on(Lines(sys.stderr)) as lines:
                 yield lines
         else:
             yield SILENT
-        return
-    with _rich_bars() as bars:
-        bar = Bar(bars)
-        try:
-            yield bar
-        finally:
-            bar.close()
+    finally:
+        _on_screen.reset(token)
 
 
 def _rich_bars(*, transient: bool = False) -> RichProgress:

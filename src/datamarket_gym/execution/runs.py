@@ -8,21 +8,13 @@
             ...
             write_json(folder / MANIFEST, {"digest": key, ...})
 
-While a run is unfinished its steps lie in ``folder/.state``. Each is a file named by a hash of all that
-decides it (the run's key, the version, the libraries and the plug points of others, its own name and key), so
-what was computed from something else is never taken up. A killed run loses the steps in flight; the
-next one computes what is missing and ends with the same results, because results are always read back
-from their files. The manifest is written last: where it is, the run is finished.
+While a run is unfinished its steps lie in ``folder/.state``, each in a file named by a hash of all that decides it: the
+run's key, the version, the libraries, the plug points of others, its own name and key. A killed run loses the steps in
+flight. The manifest is written last: where it is, the run is finished. A run that can grow (``lasting``) keeps its
+steps, and is refused where it was made under another version, other libraries or other code of plug points.
 
-A run that can grow (``lasting``) keeps its steps in a folder of that name when it ends, so that a larger one
-computes only what is new. Its manifest says with what it was made (`made_with`): under another version, other
-libraries or other code of plug points the folder is refused, so that two of them are never mixed.
-
-Records on disk: a frozen dataclass of arrays, texts and numbers as one ``.npz`` file, and back.
-
-A field that is a record itself is written field by field as ``name.field``; None is left out, and
-so is a field marked as not recorded. The same record gives the same bytes, and a file is there whole or
-not at all.
+Records are frozen dataclasses of arrays, texts and numbers, kept as one ``.npz`` file; a field that is a record is
+written as ``name.field``.
 """
 
 from __future__ import annotations

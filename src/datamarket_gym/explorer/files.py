@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.ledger.integrity import default_ledger
+from datamarket_gym.payout.ledger.runs import default_ledger
 from datamarket_gym.payout.ledger.store import NAME as LEDGER
 from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 

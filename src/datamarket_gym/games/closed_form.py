@@ -30,41 +30,6 @@ class ClosedFormGame(Game):
         """The semivalue of every player, by formula."""
 
 
-def _member_value(n_players: int, carrier_size: int, semivalue: Semivalue) -> float:
-    """Semivalue of a member of the carrier in a unanimity game."""
-    size = np.arange(n_players, dtype=float)
-    chance = np.ones(n_players)
-    for j in range(carrier_size - 1):
-        chance *= np.maximum(size - j, 0.0) / (n_players - 1 - j)
-    return float((semivalue.size_law(n_players) * chance).sum())
-
-
-@register("game", "unanimity")
-class UnanimityGame(ClosedFormGame):
-    """Worth 1 when all players of the carrier are present (by default: all players)."""
-
-    title = "unanimity game"
-
-    def __init__(
-        self, n_players: int, carrier: Sequence[int] | None = None, *, keys: Keys | None = None
-    ) -> None:
-        require_count("n_players", n_players)
-        members = sorted(set(range(n_players) if carrier is None else carrier))
-        if not members or members[0] < 0 or members[-1] >= n_players:
-            raise ParameterError("carrier", members, f"name players among 0..{n_players - 1}")
-        super().__init__(n_players, keys=keys)
-        self.carrier = np.array(members, dtype=np.intp)
-
-    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
-        return coalitions[:, self.carrier].all(axis=1).astype(float)
-
-    def exact(self, semivalue: Semivalue) -> Values:
-        """Members share alike, the others get nothing."""
-        values = np.zeros(self.n_players)
-        values[self.carrier] = _member_value(self.n_players, len(self.carrier), semivalue)
-        return values
-
-
 @register("game", "weighted_majority")
 class WeightedMajorityGame(ClosedFormGame):
     """Worth 1 when the votes present reach the quota."""
@@ -133,12 +98,31 @@ class SumOfUnanimity(ClosedFormGame):
         return values
 
     def exact(self, semivalue: Semivalue) -> Values:
-        """Semivalues are linear: the sum over terms of the unanimity values."""
+        """Sum the semivalues of a member of each carrier: semivalues are linear."""
+        law, size = semivalue.size_law(self.n_players), np.arange(self.n_players, dtype=float)
         values = np.zeros(self.n_players)
         for carrier, coefficient in zip(self.carriers, self.coefficients, strict=True):
-            member = _member_value(self.n_players, int(carrier.sum()), semivalue)
-            values[carrier] += coefficient * member
+            chance = np.ones(self.n_players)
+            for j in range(int(carrier.sum()) - 1):
+                chance *= np.maximum(size - j, 0.0) / (self.n_players - 1 - j)
+            values[carrier] += coefficient * float((law * chance).sum())
         return values
+
+
+@register("game", "unanimity")
+class UnanimityGame(SumOfUnanimity):
+    """Worth 1 when all players of the carrier are present (by default: all players)."""
+
+    title = "unanimity game"
+
+    def __init__(
+        self, n_players: int, carrier: Sequence[int] | None = None, *, keys: Keys | None = None
+    ) -> None:
+        require_count("n_players", n_players)
+        members = sorted(set(range(n_players) if carrier is None else carrier))
+        if not members or members[0] < 0 or members[-1] >= n_players:
+            raise ParameterError("carrier", members, f"name players among 0..{n_players - 1}")
+        super().__init__(np.isin(np.arange(n_players), members)[None], np.ones(1), keys=keys)
 
 
 @register("game", "additive")

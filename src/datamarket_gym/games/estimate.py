@@ -13,7 +13,6 @@ whole value, but guarantees for raw scores do not carry over by themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import comb
 from typing import Annotated
 
 import numpy as np
@@ -26,6 +25,7 @@ from datamarket_gym.execution.progress import Watch, watch
 from datamarket_gym.games.exact import MAX_PLAYERS, Exact
 from datamarket_gym.games.game import Game
 from datamarket_gym.games.permutation import Permutation
+from datamarket_gym.games.sampling import count_coalitions
 from datamarket_gym.games.semivalues import (
     ESTIMATORS,
     SEMIVALUES,
@@ -36,7 +36,7 @@ from datamarket_gym.games.semivalues import (
     Shapley,
     Truncated,
 )
-from datamarket_gym.games.stratified import Stratified, affordable
+from datamarket_gym.games.stratified import Stratified
 from datamarket_gym.games.subset import MaximumSampleReuse
 from datamarket_gym.registry import Range, register
 
@@ -82,7 +82,8 @@ class Auto(Estimator):
     def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:
         """Choose the estimator of a game without closed form."""
         law = semivalue.size_law(n_players)
-        if not law.all() and affordable(law, budget):
+        sizes = np.flatnonzero(law).tolist()
+        if len(sizes) < n_players and count_coalitions(n_players, sizes, budget + 1) <= budget:
             return Stratified()  # enumerates just the sizes that count: leave-one-out asks K + 1
         affords = n_players <= MAX_PLAYERS and 1 << n_players <= budget
         if affords if self.exact_n_limit < 0 else n_players <= self.exact_n_limit:
@@ -161,7 +162,8 @@ def _sampled(
         if isinstance(estimator, Auto):
             chosen = estimator.choose(n_players, semivalue, budget)
         most = 1 << MAX_PLAYERS if isinstance(chosen, Exact) else budget
-        planned = _coalitions_that_count(semivalue, n_players, most)
+        sizes = np.flatnonzero(semivalue.size_law(n_players)).tolist()
+        planned = count_coalitions(n_players, sizes, most)
         return planned, budget // samples if planned == budget else 0
 
     with watch(plan) as view.watched:
@@ -171,23 +173,6 @@ def _sampled(
             if error.parameter != "budget" or view.keys is None:
                 raise
             raise ParameterError("samples", samples, f"take more: {error.remedy}") from error
-
-
-def _coalitions_that_count(law: Semivalue, n_players: int, most: int) -> int:
-    """How many coalitions a semivalue gives weight (leave-one-out: all players, and all but one), up to ``most``."""
-    sizes = np.flatnonzero(law.size_law(n_players))
-    total = 0
-    # Sizes of few coalitions first: with many players the others have more than can be counted.
-    for size in sorted(
-        {*sizes.tolist(), *(sizes + 1).tolist()} - {0}, key=lambda s: min(s, n_players - s)
-    ):
-        few = min(size, n_players - size)
-        if few >= most.bit_length():  # comb(n, few) >= 2^few
-            return most
-        total += comb(n_players, few)
-        if total >= most:
-            return most
-    return total
 
 
 def _shared(numbers: Values, sorted_keys: Keys) -> Values:

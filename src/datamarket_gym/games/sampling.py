@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, islice
+from math import comb
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -122,25 +123,25 @@ def require_budget(budget: int, needed: int, method: str, n_players: int) -> Non
 
 def _distinct(coalitions: CoalitionMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Where each distinct row occurs first, in order of occurrence, and which one each row is."""
-    packed = np.packbits(coalitions, axis=1)
-    if packed.shape[1] <= 8:
-        words = np.zeros((len(packed), 8), dtype=np.uint8)
-        words[:, : packed.shape[1]] = packed
-        codes = words.view(np.uint64)[:, 0]
-        _, first, where = np.unique(codes, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        return first[order], rank[where]
-    number: dict[bytes, int] = {}
-    first_rows: list[int] = []
-    which = np.empty(len(packed), dtype=np.intp)
-    for row, code in enumerate(map(bytes, packed)):
-        if code not in number:
-            number[code] = len(first_rows)
-            first_rows.append(row)
-        which[row] = number[code]
-    return np.array(first_rows, dtype=np.intp), which
+    packed = np.ascontiguousarray(np.packbits(coalitions, axis=1))
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, where = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[where]
+
+
+def count_coalitions(n_players: int, sizes: Iterable[int], most: int | None = None) -> int:
+    """Count the coalitions Q, and Q with a player, for Q of these sizes, up to ``most``; the empty one is free."""
+    total = 0
+    # Sizes of few coalitions first: with many players the others have more than can be counted.
+    every = {size + more for size in sizes for more in (0, 1)} - {0}
+    for few in sorted(min(size, n_players - size) for size in every):
+        if most is not None and few >= most.bit_length():  # comb(n, few) >= 2^few
+            return most
+        total += comb(n_players, few)
+        if most is not None and total >= most:
+            return most
+    return total
 
 
 ARRAYS = ("total", "squares", "lowest", "highest", "weight")

@@ -12,7 +12,6 @@ each moves in proportion to its variance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -21,7 +20,14 @@ from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.sampling import all_of_size, ask, require_budget, rows_per_batch, unseen
+from datamarket_gym.games.sampling import (
+    all_of_size,
+    ask,
+    count_coalitions,
+    require_budget,
+    rows_per_batch,
+    unseen,
+)
 from datamarket_gym.games.semivalues import Estimate, Estimator, Semivalue, Shapley
 from datamarket_gym.registry import register
 
@@ -48,7 +54,7 @@ class Stratified(Estimator):
         values, errors = _enumerated(game, law, listed), np.zeros(n_players)
         if len(sampled):
             variance, spread = np.zeros(n_players), 0.0
-            n_rounds = (budget - 1 - _cost(n_players, listed)) // (2 * n_players)
+            n_rounds = (budget - 1 - count_coalitions(n_players, listed)) // (2 * n_players)
             groups = _groups(law, sampled, n_rounds)
             drawn = [
                 rng.choice(sizes, size=rounds, p=law[sizes] / law[sizes].sum())
@@ -71,32 +77,17 @@ class Stratified(Estimator):
         return Estimate(values, errors, game.asked - before, "stratified", exact)
 
 
-def affordable(law: Values, budget: int) -> bool:
-    """Whether all coalitions that enter the semivalue with a weight fit the budget."""
-    positive = law > 0
-    # sizes 1..K, each as Q or as Q with the player; size 0 is known to be worth 0
-    for size in 1 + np.flatnonzero(positive | np.append(positive[1:], False)):
-        budget -= comb(len(law), int(size))
-        if budget < 0:
-            return False
-    return True
-
-
-def _cost(n_players: int, strata: Sequence[int]) -> int:
-    """Coalitions to enumerate for these sizes of Q: those of Q and of Q with the player."""
-    sizes = {size for s in strata for size in (s, s + 1) if size > 0}
-    return sum(comb(n_players, size) for size in sizes)
-
-
 def _worth_listing(law: Values, budget: int) -> list[int]:
     """The sizes to enumerate: from both ends inwards, as long as sampling would cost as much."""
     n_players, listed = len(law), list[int]()
     left = np.flatnonzero(law).tolist()
-    if affordable(law, budget):
+    if count_coalitions(n_players, left, budget + 1) <= budget:
         return left
     while left:
-        spent, mass = _cost(n_players, listed), law[left].sum()
-        prices = [(_cost(n_players, [*listed, size]) - spent, size) for size in (left[0], left[-1])]
+        spent, mass = count_coalitions(n_players, listed), law[left].sum()
+        prices = [
+            (count_coalitions(n_players, [*listed, size]) - spent, size) for size in (left[0], left[-1])
+        ]
         worth = [
             (price, size)
             for price, size in prices
@@ -115,7 +106,7 @@ def _enumerated(game: Game, law: Values, listed: list[int]) -> Values:
     n_players = game.n_players
     inside: dict[int, Values] = {0: np.zeros(n_players)}  # sum of v over coalitions with i, by size
     outside: dict[int, Values] = {0: np.zeros(n_players)}
-    for size in sorted({size for s in listed for size in (s, s + 1) if size > 0}):
+    for size in sorted({s + more for s in listed for more in (0, 1)} - {0}):
         inside[size], outside[size] = np.zeros(n_players), np.zeros(n_players)
         for batch in all_of_size(n_players, size):
             found = ask(game, batch)[:, None]

@@ -1,1 +1,1 @@
-"""Where data and cheats come from: data sets, encoders, tasks, markets, attacks."""
+"""Markets of providers: data sets, encoders, tasks, and the attacks that providers may mount."""

@@ -1,9 +1,8 @@
 """Stage 3, score: the clusters play the quotient game, represented by their canonical units.
 
-v(Q) = U(A(union of R(C_k), k in Q)) - U(A(empty)); given prior art P (`UtilityOracle.given`),
-v(Q) = U(A(P + union of R(C_k), k in Q)) - U(A(P)). Players are numbered by content key and rows are
-kept in content order, so the game is the same to the last bit however identities are named,
-ordered or partitioned.
+v(Q) = U(A(union of R(C_k), k in Q)) - U(A(empty)); given previously acquired data P (`UtilityOracle.given`),
+v(Q) = U(A(P + union of R(C_k), k in Q)) - U(A(P)). Players are numbered by content key, so the game is the same however
+identities are named, ordered or partitioned.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Stage 2, represent: the training rows that stand for the clusters, and who has a claim on each.
 
-Ownership rule, fixed and the same everywhere: a canonical unit belongs to the earliest submission
-of its content in the cluster; simultaneous submissions are ordered by lot, never by name (see
-`evidence.order`); units alike in time and content are indistinguishable, so they share the claim
-equally. The representatives are those of the paper (its Definition of R_theta).
+The representatives are those of the paper (its Definition of R_theta). A canonical unit belongs to the earliest
+submission of its content in the cluster, at equal times by random tie-breaking (`evidence.graph.seniority_ranks`);
+units alike in time and content share the claim equally.
 """
 
 from __future__ import annotations
@@ -58,13 +57,13 @@ class CanonicalUnits(Shown):
     n_clusters: int
 
     def stored(self) -> CanonicalUnits:
-        """The same without features, labels and keys, where row numbers of the submission tell them."""
+        """Leave out features, labels and keys, where they are those of submitted units."""
         if (self.unit < 0).any():
             return self
         return replace(self, features=self.features[:0], label=self.label[:0], keys=self.keys[:0])
 
     def restored(self, submission: Submission) -> CanonicalUnits:
-        """What `stored` left out, taken from the submission again."""
+        """Take what `stored` left out from the submission again."""
         if (self.unit < 0).any():
             return self
         features, label, keys = _payload(submission, self.unit)
@@ -75,11 +74,11 @@ class Representative(Component, ABC):
     """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
 
     by_seniority: ClassVar[bool] = True
-    """Whether it prefers the earlier of tied units; only then do missing times matter."""
+    """Whether it prefers the earlier of matched units; only then do missing times matter."""
 
     @abstractmethod
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """The canonical training rows of all clusters; every cluster keeps at least one."""
+        """Return the canonical training rows of all clusters; every cluster keeps at least one."""
 
 
 REPRESENTATIVES: Kind[Representative] = Kind("representative", Representative)
@@ -128,10 +127,13 @@ def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple
         The units in order, and each one's place within its group.
     """
     order = np.lexsort((seniority_ranks(submission, clusters.tie_breaker), group))
-    ordered = group[order]
+    return order, _place_within(group[order])
+
+
+def _place_within(ordered: Codes) -> Codes:
+    """The place of each entry within its run of equal entries."""
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    sizes = np.diff(np.r_[starts, len(order)])
-    return order, np.arange(len(order)) - np.repeat(starts, sizes)
+    return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
 
 
 def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> CanonicalUnits:
@@ -158,19 +160,12 @@ def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> Canon
     starts = np.searchsorted(twins[order], chosen)
     counts = np.bincount(twins)[chosen]
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    features, label, keys = _payload(submission, rows)
     return CanonicalUnits(
-        features=features,
-        label=label,
-        keys=keys,
-        weight=None,
-        cluster=clusters.label[rows],
-        unit=rows,
+        *_payload(submission, rows), weight=None, cluster=clusters.label[rows], unit=rows,
         claim_row=np.repeat(np.arange(len(rows)), counts),
         claim_unit=order[np.repeat(starts, counts) + offsets],
-        claim_share=np.repeat(1.0 / counts, counts),
-        n_clusters=clusters.n_clusters,
-    )
+        claim_share=np.repeat(1.0 / counts, counts), n_clusters=clusters.n_clusters,
+    )  # fmt: skip
 
 
 def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any], Keys]:
@@ -212,20 +207,12 @@ class IdentityRepresentative(Representative):
     by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """All units, each its own claim."""
+        """Return all units, each its own claim."""
         rows = np.arange(len(submission))
         return CanonicalUnits(
-            features=submission.features,
-            label=submission.label,
-            keys=submission.keys,
-            weight=None,
-            cluster=clusters.label,
-            unit=rows,
-            claim_row=rows,
-            claim_unit=rows,
-            claim_share=np.ones(len(rows)),
-            n_clusters=clusters.n_clusters,
-        )
+            *_payload(submission, rows), weight=None, cluster=clusters.label, unit=rows,
+            claim_row=rows, claim_unit=rows, claim_share=np.ones(len(rows)), n_clusters=clusters.n_clusters,
+        )  # fmt: skip
 
 
 @register("representative", "collapse")
@@ -275,9 +262,7 @@ class Capped(Representative):
         eldest = order[rank == 0]  # one unit per (cluster, label), in group order
         sizes = np.bincount(group)
         by_size = np.lexsort((code[eldest], -sizes, clusters.label[eldest]))
-        ordered = clusters.label[eldest][by_size]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        place = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+        place = _place_within(clusters.label[eldest][by_size])
         chosen = np.sort(by_size[place < self.kappa])
         sums = _summed(submission.features, order, group, len(sizes))
         kept = keep_units(submission, clusters, eldest[chosen])
@@ -329,7 +314,7 @@ def _pairs(a: Codes, b: Codes) -> Codes:
 
 
 def _summed(features: Features, order: Codes, group: Codes, n: int) -> Features:
-    """The sum of the rows of each group, one after the other in an order of content: the same bits however they lie."""
+    """The sum of the rows of each group, a block of rows at a time."""
     sums = np.zeros((n, features.shape[1]))
     for at in range(0, len(order), _ROWS):
         some = order[at : at + _ROWS]

@@ -6,7 +6,7 @@ Features are put into cubes of width omega; X~ has one row per occupied cube, th
     RV(X) = sqrt(det(X~' X~)) * prod over cubes i of rho_i,    rho_i = 1 + a + ... + a^(phi_i)
 
 with phi_i rows in cube i and a = 1 / (10 r), r the number of rows of all players. Fewer distinct
-rows than features span no volume. Labels and validation rows play no part. Values are relative to
+rows than features span no volume. Labels and validation rows do not count. Values are relative to
 the volume of all players, so v(all) = 1. As a payment rule it resists copies, which add rows to occupied
 cubes and hardly any volume; it is blind to labels. A player whose value is not positive keeps a
 vanishing share.

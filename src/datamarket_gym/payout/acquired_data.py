@@ -1,56 +1,19 @@
-"""What a run keeps for later periods (``RUN/records/bought.npz``): the units that it has bought, and whose they are.
+"""Previously acquired units: what a run keeps for later periods, and what a run is priced given (``pay --prior``).
 
-All units that played are in it, and whose each is: the earliest of its tree owns the tree, so that a copy of a copy is
-tied to the right owner later. The unit that stands for its tree is marked (``stands``): these are what a later period
-finds there already.
+A run keeps (``RUN/records/bought.npz``) all units that played, and who owns each: the earliest of its tree owns the
+tree, so that a copy of a copy is matched with the right owner later. The unit that stands for its tree is marked
+(``stands``). Units that were set aside as validation rows are kept by themselves and stand for nothing: a changed copy
+of one must be known. Not kept are units that could not be used, that a check found to be false or that an earlier run
+had acquired, and trees that nobody is paid for.
 
-Units that were set aside as validation rows are in it, too, each by itself, under whoever submitted it: they stand for
-nothing, but a changed copy of one would be worth more than any other unit, and must be known.
-
-Not bought, and so not in it: units that could not be used, that a check found to be false, that an earlier run had
-bought; and trees that nobody is paid for, because whoever owns them failed a check or was too small to be checked
-(these may be handed in again). A unit that is worth nothing is bought all the same.
-
-Numbers are kept in the shortest kind that holds them without loss. Names lie end to end as UTF-8, so that one long name
-does not make all of them as long.
-
-How near its units come to the validation rows is kept, too (``answers``): a later period with the same validation rows
-need not compare these with all units again.
-
-Which earlier runs a run is priced given: ``pay --prior JUNE/ --prior MAY/``.
-
-Each must be approved, as its ledger has it, and as it was left. They are taken from the oldest to the newest, in
-whatever order they are named. A run that was itself priced given others is named with these: else what was stolen
-from them would be paid for now.
-
-Units of a run that earlier runs have bought: what each was bought as, in which run, and from whom.
-
-The units that earlier runs have bought, put together: what new ones are compared with, and valued given.
-
-Numbers stay in the files until they are looked at; names, which may be of any length, stay outside of the table.
-
-Overrides of what was bought before: a unit of an earlier run is named ``RUN:UNIT``, as prior.parquet has it.
-
-A split that names a unit and the earlier one that it was taken for says that it is another. A split that names the unit
-alone unties it from units of its own run and from no earlier one: a decision about one period, which stands for all
-later ones, must not let the same unit be sold again. A join with an earlier unit says that it is that one.
-
-From a run's results to the file of what it has bought.
-
-What a period adds, at the price of what was bought before: a hint for how much money it should divide.
-
-Earlier runs divided so much for U(P), counted from U of no units, both on this run's validation rows; the new units add
-v(all). At the same price they are worth amount x v(all) / U(P). Where every period divides the same amount whatever it
-adds, units are dearer later, and whoever waits with them is paid more.
-
-What is said on screens of the earlier runs that a run is priced given.
+Earlier runs must be approved, as their ledger has it, and are taken from the oldest to the newest. A run that was
+itself priced given others is named with these: else what was copied from them would be paid for now. Overrides name
+a unit of an earlier run ``RUN:UNIT``: a split that names both a unit and the earlier one says that it is another, a
+join that it is that one. A split that names the new unit alone matches it with earlier ones all the same.
 """
 
 from __future__ import annotations
 
-import math
-import struct
-import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -77,10 +40,10 @@ from datamarket_gym.execution.arrays import (
     in_blocks,
 )
 from datamarket_gym.execution.files import sha256
-from datamarket_gym.execution.runs import write_record
+from datamarket_gym.execution.runs import read_record, write_record
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, describe_state
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called, visible
@@ -89,29 +52,29 @@ from datamarket_gym.payout.operator_evidence import Override
 if TYPE_CHECKING:
     from datamarket_gym.payout.results import Results
 
+ROLE = "prior"
+_SHORT = 16  # characters of a run's id
+_FEW = 5  # runs that are named
+_NO_LABELS = "none"
 
-_LOCAL_HEAD, _NAME_AT = (
-    30,
-    26,
-)  # of a member of a zip file: its fixed part, and where lengths of names stand
-_KINDS = (np.float16, np.float32)
+
+class AcquiredDataError(DataMarketError):
+    """A folder that cannot be taken as previously acquired data, or an override of what was acquired."""
 
 
 @dataclass(frozen=True, eq=False)
 class KeptNames:
-    """Names end to end, and where each ends."""
+    """Names end to end as UTF-8, and where each ends: one long name does not make all of them as long."""
 
     text: NDArray[np.uint8]
     ends: Codes
 
     @classmethod
     def of(cls, names: Iterable[str]) -> KeptNames:
-        """Names in their order."""
+        """Keep names in their order."""
         parts = [name.encode() for name in names]
-        return cls(
-            np.frombuffer(b"".join(parts), dtype=np.uint8),
-            np.cumsum([len(part) for part in parts], dtype=np.int64),
-        )
+        text = np.frombuffer(b"".join(parts), dtype=np.uint8)
+        return cls(text, np.cumsum([len(part) for part in parts], dtype=np.int64))
 
     def __iter__(self) -> Iterator[str]:
         text, start = self.text.tobytes(), 0
@@ -123,13 +86,23 @@ class KeptNames:
         return len(self.ends)
 
 
+@dataclass(frozen=True)
+class UnitKind:
+    """What units must have in common to be compared: the length of their vectors, labels, columns, the encoder.
+
+    ``labels`` are ``text``, ``numbers`` or ``none``. Where some units have none, nobody's labels count.
+    """
+
+    features: int
+    embedding: int | None
+    labels: str
+    columns: tuple[str, ...]
+    encoder: str
+
+
 @dataclass(frozen=True, eq=False)
 class RunUnits:
-    """Units of a run in rows.
-
-    ``people`` are the names that ``submitter`` and ``owner`` count. ``root`` is the row of the unit that stands for the
-    tree.
-    """
+    """The units that a run keeps; ``submitter`` and ``owner`` number ``people``."""
 
     features: Features
     embedding: Features | None
@@ -139,19 +112,30 @@ class RunUnits:
     people: KeptNames
     submitter: Codes
     owner: Codes
-    root: Codes
+    root: Codes  # the row of the unit that stands for the tree
     stands: Codes  # rows
     time: Values | None
     columns: KeptNames  # that the features came from, where they are several
     encoder: str  # that made the features of texts or images; blank where they were submitted
-    asked: KeptNames  # digests of what later periods may ask of the units (`PriorArt.highest`)
+    asked: KeptNames  # digests of what later periods may ask of the units (`AcquiredData.highest`)
     answers: Values  # one after the other
     answered: Codes  # where each ends
 
+    @property
+    def kind(self) -> UnitKind:
+        """What the units are."""
+        return UnitKind(
+            self.features.shape[1],
+            None if self.embedding is None else self.embedding.shape[1],
+            kind_of_labels(self.labels),
+            tuple(self.columns),
+            str(self.encoder),
+        )
+
 
 def shortest(matrix: Features) -> Features:
-    """The same numbers in the shortest kind that holds all of them without loss."""
-    for kind in _KINDS:
+    """Return the numbers in the shortest kind that holds all of them without loss."""
+    for kind in (np.float16, np.float32):
         with np.errstate(over="ignore"):
             if all(
                 block.dtype.itemsize <= np.dtype(kind).itemsize
@@ -162,98 +146,26 @@ def shortest(matrix: Features) -> Features:
     return np.asarray(matrix)
 
 
-class AcquiredFile:
-    """A file of bought units that is read member by member: what is large goes where it is wanted, without a copy."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a member, by its head alone; None where the file has none of this name."""
-        with self._opened() as file:
-            if f"{name}.npy" not in file.namelist():
-                return None
-            with file.open(f"{name}.npy") as member:
-                return _head(member)[0]
-
-    def array(self, name: str) -> NDArray[Any]:
-        """A small member."""
-        with self._opened() as file, file.open(f"{name}.npy") as member:
-            return np.lib.format.read_array(member, allow_pickle=False)
-
-    def names(self, name: str) -> KeptNames:
-        """Names that lie end to end."""
-        return KeptNames(self.array(f"{name}.text"), self.array(f"{name}.ends"))
-
-    def highest(self) -> dict[str, Values]:
-        """What is known of the units, by a digest of what was asked; nothing, of a run of an older version."""
-        if self.shape("answers") is None:
-            return {}
-        parts = np.split(self.array("answers"), self.array("answered"))[:-1]
-        return dict(zip(self.names("asked"), parts, strict=True))
-
-    def matrix(self, name: str) -> NDArray[Any]:
-        """A matrix where it lies in the file: what is read of it is read then."""
-        with self._opened() as file:
-            info = file.getinfo(f"{name}.npy")
-            if info.compress_type != zipfile.ZIP_STORED:
-                return self.array(name)
-            with file.open(info) as member:
-                shape, kind = _head(member)
-                head = member.tell()
-        with self.path.open("rb") as raw:
-            raw.seek(info.header_offset + _NAME_AT)
-            name_length, extra_length = struct.unpack("<HH", raw.read(4))
-        start = info.header_offset + _LOCAL_HEAD + name_length + extra_length + head
-        if start + kind.itemsize * math.prod(shape) > self.path.stat().st_size:
-            raise self._damaged(f"{name!r} ends early")
-        return (
-            np.memmap(self.path, kind, "r", start, shape) if math.prod(shape) else np.empty(shape, kind)
-        )
-
-    def _opened(self) -> zipfile.ZipFile:
-        try:
-            return zipfile.ZipFile(self.path)
-        except (OSError, zipfile.BadZipFile) as error:
-            raise self._damaged(str(error)) from error
-
-    def _damaged(self, why: str) -> DataMarketError:
-        return DataMarketError(
-            f"{str(self.path)!r} cannot be read as the units that a run has bought ({why}); restore it from a copy"
-        )
+def kind_of_labels(label: NDArray[Any]) -> str:
+    """Say whether labels are words or numbers, or there are none."""
+    if not is_labelled(label):
+        return _NO_LABELS
+    return "text" if label.dtype.kind in "US" else "numbers"
 
 
-def _head(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and kind of an array, by the head of its member."""
-    version = np.lib.format.read_magic(member)
-    read = (
-        np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    )
-    shape, fortran, kind = read(member)
-    if fortran and len(shape) > 1:
-        raise ValueError("it is laid out by columns")
-    return shape, kind
-
-
-ROLE = "prior"
-_SHORT = 16  # characters of a run's id
-
-
-class AcquiredDataError(DataMarketError):
-    """A folder that cannot be taken as prior art."""
+# Which earlier runs a run is priced given.
 
 
 @dataclass(frozen=True)
 class AcquiredRun:
-    """An earlier run: its id, the hash of what it has bought, what it was for, which runs it was priced given, and the
-    amount that it divided, in minor units."""
+    """An earlier run, as its manifest has it; ``given`` are the runs that it was itself priced given."""
 
     folder: Path
     run: str
-    sha256: str
+    sha256: str  # of what it has acquired
     period: str
     given: tuple[str, ...]
-    amount: int
+    amount: int  # in minor units
     currency: str
 
     @property
@@ -273,76 +185,28 @@ class AcquiredRun:
 
     @property
     def bought(self) -> Path:
-        """The file of what it has bought."""
+        """The file of what it has acquired."""
         return self.folder / BOUGHT
 
     @classmethod
-    def read(cls, folder: Path) -> AcquiredRun:
-        """The run of a folder, whose bought units are as it left them."""
-        found = cls.said(folder)
-        require_as_written(folder, read_manifest(folder)["outputs"], BOUGHT)
-        return found
-
-    @classmethod
-    def said(cls, folder: Path) -> AcquiredRun:
-        """The run of a folder, as its manifest has it."""
+    def read(cls, folder: Path, whole: bool = True) -> AcquiredRun:
+        """Read the run of a folder; with ``whole`` refuse one whose acquired units are not as it left them."""
         if not folder.is_dir():
             raise AcquiredDataError(
                 f"the earlier run in {str(folder)!r} is not there; if it was moved, say where it is now: --prior FOLDER"
             )
         manifest = read_manifest(folder)
-        said = manifest["outputs"].get(BOUGHT)
-        if said is None:
-            raise AcquiredDataError(
-                f"the run in {str(folder)!r} was made by an older version, which did not keep what it has bought; pay "
-                "it again, into another folder and a ledger of its own (--ledger), approve it there, and "
-                "name that folder"
-            )
-        given = tuple(each["run"] for each in manifest.get(ROLE, ()))
-        period, amount = manifest["spec"].get("period") or "", manifest["amount"]
-        return cls(folder, manifest["run"], said["sha256"], period, given, amount, manifest["currency"])
-
-
-def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
-    """The folders of earlier runs, the oldest first; refused where one cannot be taken as bought.
-
-    Whether what they have bought is as they left it is looked at where it is read (`PriorRun.read`).
-    """
-    found = [_Approved.of(folder) for folder in folders]
-    by_run: dict[str, _Approved] = {}
-    for each in found:
-        if each.prior.folder.resolve() == out.resolve():
-            raise AcquiredDataError(
-                f"{str(out)!r} is the folder of this run itself; leave that --prior out"
-            )
-        twin = by_run.setdefault(each.prior.run, each)
-        if twin is not each:
-            raise AcquiredDataError(
-                f"{str(twin.prior.folder)!r} and {str(each.prior.folder)!r} are the same run, {each.prior.short}; "
-                "name it once"
-            )
-    for each in found:
-        each.require_given(by_run)
-    one_ledger = len({each.ledger for each in found}) == 1
-    order = sorted(found, key=lambda each: (each.number,) if one_ledger else (each.at, each.prior.run))
-    return tuple(each.prior.folder for each in order)
-
-
-def as_said(folders: Sequence[Path], said: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
-    """The folders of the runs that a manifest names as prior, in its order; they may have been moved."""
-    by_run = {read_manifest(folder)["run"]: folder for folder in folders}
-    missing = [each for each in said if each["run"] not in by_run]
-    if missing or len(by_run) > len(said):
-        strange = set(by_run) - {each["run"] for each in said}
-        wrong = (
-            f"{missing[0]['period'] or 'a run'} ({missing[0]['run'][:_SHORT]}) is not among the folders"
-            if missing
-            else f"{str(by_run[min(strange)])!r} is none of them"
+        if whole:
+            require_as_written(folder, manifest["outputs"], BOUGHT)
+        return cls(
+            folder,
+            manifest["run"],
+            manifest["outputs"].get(BOUGHT, {}).get("sha256", ""),
+            manifest["spec"].get("period") or "",
+            tuple(each["run"] for each in manifest.get(ROLE, ())),
+            manifest["amount"],
+            manifest["currency"],
         )
-        raise AcquiredDataError(
-            f"the run was priced given {len(said)} earlier runs, and {wrong}; name each with --prior"
-        )
-    return tuple(by_run[each["run"]] for each in said)
 
 
 @dataclass(frozen=True)
@@ -366,31 +230,68 @@ class _Approved:
         if record.state not in APPROVED:
             later = f"; {record.superseded[1]!r} has taken its place" if record.superseded else ""
             raise AcquiredDataError(
-                f"the run in {str(folder)!r} is {describe_state(record.state)}, so that nothing of it is "
-                f"bought{later}: name "
-                "approved runs alone"
+                f"the run in {str(folder)!r} is {describe_state(record.state)}, so that nothing of it is bought{later}"
+                ": name approved runs alone"
             )
         if sha256(folder / NAME) != record.manifest:
             raise AcquiredDataError(
                 f"{str(folder / NAME)!r} is not the one that was approved; run: datamarket verify {folder}"
             )
         entry = next(entry for entry in record.history if entry.kind == "approved")
-        return cls(AcquiredRun.said(folder), record, ledger.where, entry.number, entry.at)
+        return cls(AcquiredRun.read(folder, whole=False), record, ledger.where, entry.number, entry.at)
 
-    def require_given(self, named_runs: dict[str, _Approved]) -> None:
-        """Refuse to leave out what the run was itself priced given."""
-        for place, run in enumerate(self.prior.given, 1):
-            if run not in named_runs:
-                where = self.record.places.get(f"{ROLE} {place}", "its folder")
+
+def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
+    """Return the folders of earlier runs, the oldest first; refuse one that cannot be taken as acquired."""
+    found = [_Approved.of(folder) for folder in folders]
+    by_run: dict[str, _Approved] = {}
+    for each in found:
+        if each.prior.folder.resolve() == out.resolve():
+            raise AcquiredDataError(
+                f"{str(out)!r} is the folder of this run itself; leave that --prior out"
+            )
+        twin = by_run.setdefault(each.prior.run, each)
+        if twin is not each:
+            raise AcquiredDataError(
+                f"{str(twin.prior.folder)!r} and {str(each.prior.folder)!r} are the same run, {each.prior.short}; "
+                "name it once"
+            )
+    for each in found:
+        for place, run in enumerate(each.prior.given, 1):
+            if run not in by_run:
                 raise AcquiredDataError(
-                    f"{self.prior.called}, in {str(self.prior.folder)!r}, was priced given run {run[:_SHORT]}, which "
-                    f"is not named: what was stolen from that one would be paid for now. Add --prior {where}"
+                    f"{each.prior.called}, in {str(each.prior.folder)!r}, was priced given run {run[:_SHORT]}, which "
+                    "is not named: what was copied from that one would be paid for now. Add --prior "
+                    f"{each.record.places.get(f'{ROLE} {place}', 'its folder')}"
                 )
+    one_ledger = len({each.ledger for each in found}) == 1
+    order = sorted(found, key=lambda each: (each.number,) if one_ledger else (each.at, each.prior.run))
+    return tuple(each.prior.folder for each in order)
+
+
+def as_said(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
+    """Return the folders of the runs that a manifest names as prior, in its order; they may have been moved."""
+    by_run = {read_manifest(folder)["run"]: folder for folder in folders}
+    missing = [each for each in prior if each["run"] not in by_run]
+    if missing or len(by_run) > len(prior):
+        strange = set(by_run) - {each["run"] for each in prior}
+        wrong = (
+            f"{missing[0]['period'] or 'a run'} ({missing[0]['run'][:_SHORT]}) is not among the folders"
+            if missing
+            else f"{str(by_run[min(strange)])!r} is none of them"
+        )
+        raise AcquiredDataError(
+            f"the run was priced given {len(prior)} earlier runs, and {wrong}; name each with --prior"
+        )
+    return tuple(by_run[each["run"]] for each in prior)
+
+
+# The units of earlier runs.
 
 
 @dataclass(frozen=True)
 class OldUnit:
-    """A unit that was bought: in which of the earlier runs (its place among them), as what, and from whom."""
+    """A unit that was acquired: in which of the earlier runs (its place among them), as what, and from whom."""
 
     run: int
     unit: str
@@ -399,10 +300,10 @@ class OldUnit:
 
 @dataclass(frozen=True, eq=False)
 class MatchedAcquiredUnits:
-    """The units by name, whose they were submitted as, and what they were bought as.
+    """Units of a submission that were acquired before, whose they were submitted as, and what they were acquired as.
 
-    ``tied_to`` is the earlier unit that each was taken for, as overrides name it (`RUN:UNIT`): it may be a copy of what
-    was bought.
+    ``tied_to`` is the earlier unit that each was matched with, as overrides name it (`RUN:UNIT`): it may be a copy of
+    what was acquired.
     """
 
     unit: list[str]
@@ -417,42 +318,28 @@ class MatchedAcquiredUnits:
 
     @staticmethod
     def none() -> MatchedAcquiredUnits:
-        """Nothing was bought before."""
+        """Nothing was acquired before."""
         return MatchedAcquiredUnits([], [], [], [], np.empty(0), np.empty(0, dtype=np.str_))
 
 
 def known_table(known: MatchedAcquiredUnits, runs: Sequence[AcquiredRun]) -> pa.Table:
-    """One row per unit that was bought before, in the order of the submissions."""
-    text = pa.string()
+    """Tabulate the units that were acquired before, in the order of the submissions."""
     of = [runs[each.run] for each in known.old]
-    return pa.table(
-        {
-            "unit": pa.array(known.unit, text),
-            "identity": pa.array(known.identity, text),
-            "run": pa.array([each.run for each in of], text),
-            "period": pa.array([each.period for each in of], text),
-            "old_unit": pa.array([each.unit for each in known.old], text),
-            "old_owner": pa.array([each.owner for each in known.old], text),
-            "score": known.score,
-            "reason": pa.array(known.reason.tolist(), text),
-            "tied_to": pa.array(known.tied_to, text),
-        }
-    )
-
-
-@dataclass(frozen=True)
-class UnitKind:
-    """What units must have in common to be compared: the length of their vectors, labels, columns, the encoder.
-
-    ``labels`` are ``text``, ``numbers`` or ``none``. Where some units have none, nobody's labels count, and those of
-    the others may be what they are.
-    """
-
-    features: int
-    embedding: int | None
-    labels: str
-    columns: tuple[str, ...]
-    encoder: str
+    columns = {
+        "unit": known.unit,
+        "identity": known.identity,
+        "run": [each.run for each in of],
+        "period": [each.period for each in of],
+        "old_unit": [each.unit for each in known.old],
+        "old_owner": [each.owner for each in known.old],
+        "score": known.score,
+        "reason": known.reason.tolist(),
+        "tied_to": known.tied_to,
+    }
+    schema = pa.schema([
+        (name, pa.float64() if name == "score" else pa.string()) for name in columns
+    ])  # fmt: skip
+    return pa.table(columns, schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,170 +351,126 @@ class AcquiredUnits:
     start: Codes  # the first row of each run
     unit: list[str]
     owner: list[str]
-    root: Codes  # the row of what each was bought as
+    root: Codes  # the row of what each was acquired as
     unlabelled: Sequence[str] = ()  # what the runs are called whose units have no labels
 
     @classmethod
     def read(cls, runs: Sequence[AcquiredRun], kind: UnitKind) -> AcquiredUnits:
-        """What some runs have bought, for new units of a kind; others are refused by name."""
-        files = [AcquiredFile(each.bought) for each in runs]
-        kinds = [kind_of(file) for file in files]
-        without = [e.called for e, theirs in zip(runs, kinds, strict=True) if theirs.labels == _NONE]
-        for each, theirs in zip(runs, kinds, strict=True):
-            _require_kind(each, theirs, kind)
-        labelled = kind.labels != _NONE and not without
-        sizes = [len(file.array("owner")) for file in files]
-        start = np.cumsum([0, *sizes[:-1]])
-        n = sum(sizes)
-        features = LowPrecisionRows(
-            [file.matrix("features") for file in files], finite=True
-        )  # when it was bought
-        embedding = (
-            None
-            if kind.embedding is None
-            else LowPrecisionRows([file.matrix("embedding") for file in files], finite=True)
-        )
-        label, root, stands = [], [], []
-        unit: list[str] = []
-        owner: list[str] = []
-        for file, at in zip(files, start.tolist(), strict=True):
-            label.append(file.array("labels")[file.array("label")])
-            unit += file.names("unit")
-            people = list(file.names("people"))
-            owner += [people[i] for i in file.array("owner").tolist()]
-            root.append(file.array("root") + at)
-            stands.append(file.array("stands") + at)
-        numbers = np.char.add("p", np.char.zfill(np.arange(n).astype(np.str_), 9))
-        # Whose each is stands in `owner`: neither evidence nor scores ask for it.
-        everybody = np.full(n, "p")
+        """Read what some runs have acquired, for new units of a kind; refuse others by name."""
+        records = [read_record(each.bought, RunUnits) for each in runs]
+        for run, record in zip(runs, records, strict=True):
+            _require_kind(run, record.kind, kind)
+        without = [
+            run.called
+            for run, record in zip(runs, records, strict=True)
+            if record.kind.labels == _NO_LABELS
+        ]
+        sizes = [len(record.owner) for record in records]
+        start, n = np.cumsum([0, *sizes[:-1]]), sum(sizes)
+        embeddings = [record.embedding for record in records if record.embedding is not None]
+        labelled = kind.labels != _NO_LABELS and not without
         units = Submission(
-            numbers,
-            everybody,
-            cast(Features, features),
-            np.concatenate(label) if labelled else unlabelled(n),
-            cast(Features | None, embedding),
+            np.char.add("p", np.char.zfill(np.arange(n).astype(np.str_), 9)),
+            np.full(n, "p"),  # whose each is stands in `owner`: neither evidence nor scores ask for it
+            cast(Features, LowPrecisionRows([record.features for record in records], finite=True)),
+            np.concatenate([record.labels[record.label] for record in records])
+            if labelled
+            else unlabelled(n),
+            cast(Features, LowPrecisionRows(embeddings, finite=True)) if embeddings else None,
         )
-        art = AcquiredData(units, np.concatenate(stands), _highest([file.highest() for file in files]))
-        return cls(tuple(runs), art, start, unit, owner, np.concatenate(root), without)
+        people = [list(record.people) for record in records]
+        return cls(
+            tuple(runs),
+            AcquiredData(
+                units, np.concatenate([r.stands + at for r, at in zip(records, start, strict=True)]), _highest(records)
+            ),
+            start,
+            [name for record in records for name in record.unit],
+            [names[i] for names, r in zip(people, records, strict=True) for i in r.owner.tolist()],
+            np.concatenate([r.root + at for r, at in zip(records, start, strict=True)]),
+            without,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.unit)
 
     def run_at(self, row: int) -> int:
-        """Which of the runs a row is of."""
+        """Return which of the runs a row is of."""
         return int(np.searchsorted(self.start, row, side="right")) - 1
 
     def bought_as(self, row: int) -> OldUnit:
-        """What a unit was bought as: the one that stands for its tree, in the run that bought it."""
+        """Return what a unit was acquired as: the one that stands for its tree, in the run that acquired it."""
         root = int(self.root[row])
         return OldUnit(self.run_at(root), self.unit[root], self.owner[row])
 
     def name(self, row: int) -> str:
-        """A unit as overrides name it: ``RUN:UNIT``."""
+        """Name a unit as overrides do: ``RUN:UNIT``."""
         return f"{self.runs[self.run_at(row)].short}:{self.unit[row]}"
 
     def row_of(self, name: str) -> int | None:
-        """The row of a unit that is named so; None where no earlier run has it."""
-        run, colon, unit = name.partition(":")
-        place = self._places.get(run)
-        return None if not colon or place is None else self._rows[place].get(unit)
+        """Return the row of a unit that is named so; None where no earlier run has it."""
+        run, _, unit = name.partition(":")
+        return self._rows.get((run, unit))
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {each.short: i for i, each in enumerate(self.runs)}
-
-    @cached_property
-    def _rows(self) -> list[dict[str, int]]:
-        ends = [*self.start[1:].tolist(), len(self)]
-        return [
-            {self.unit[row]: row for row in range(at, end)}
-            for at, end in zip(self.start.tolist(), ends, strict=True)
-        ]
+    def _rows(self) -> dict[tuple[str, str], int]:
+        return {(self.runs[self.run_at(row)].short, unit): row for row, unit in enumerate(self.unit)}
 
     def named(
         self, known: AcquiredMatches, units: list[str], identities: list[str]
     ) -> MatchedAcquiredUnits:
-        """Units of a submission that were bought before, by their names and those of whoever submitted them."""
-        return MatchedAcquiredUnits(
-            units,
-            identities,
-            [self.bought_as(row) for row in known.old.tolist()],
-            [self.name(row) for row in known.old.tolist()],
-            known.score,
-            known.reason,
-        )
+        """Name units of a submission that were acquired before, and whoever submitted them."""
+        rows = known.old.tolist()
+        old, tied_to = [self.bought_as(row) for row in rows], [self.name(row) for row in rows]
+        return MatchedAcquiredUnits(units, identities, old, tied_to, known.score, known.reason)
 
 
-def _highest(runs: Sequence[dict[str, Values]]) -> dict[str, Values]:
+def _highest(records: Sequence[RunUnits]) -> dict[str, Values]:
     """What was asked of all runs: of their units together it is the highest that any of them answers."""
+    runs = [
+        dict(zip(record.asked, np.split(record.answers, record.answered)[:-1], strict=True)) for record in records
+    ]  # fmt: skip
     asked = set(runs[0]).intersection(*runs[1:])
     return {name: np.max([known[name] for known in runs], axis=0) for name in sorted(asked)}
 
 
-def kind_of(file: AcquiredFile) -> UnitKind:
-    """What the units of a file are, by the heads of its members."""
-    features, embedding = file.shape("features"), file.shape("embedding")
-    assert features is not None
-    return UnitKind(
-        features[1],
-        None if embedding is None else embedding[1],
-        kind_of_labels(file.array("labels")),
-        tuple(file.names("columns")),
-        str(file.array("encoder").item()),
-    )
-
-
-_NONE = "none"
-
-
-def kind_of_labels(label: NDArray[Any]) -> str:
-    """Whether labels are words or numbers, or there are none."""
-    if not is_labelled(label):
-        return _NONE
-    return "text" if label.dtype.kind in "US" else "numbers"
-
-
 def _require_kind(prior: AcquiredRun, theirs: UnitKind, ours: UnitKind) -> None:
     """Refuse units that cannot be compared with the new ones, by what differs."""
-    said = f"{prior.called}, in {str(prior.folder)!r}"
+    run, wrong = f"{prior.called}, in {str(prior.folder)!r}", ""
     if theirs.encoder != ours.encoder:
-        raise AcquiredDataError(
-            f"the features of {said} were made by {_encoder(theirs)}, those of this run by {_encoder(ours)}; units are "
-            "compared with what was bought only if one encoder made both"
+        made = [kind.encoder or "whoever submitted them" for kind in (theirs, ours)]
+        wrong = (
+            f"the features of {run} were made by {made[0]}, those of this run by {made[1]}; units are compared with "
+            "what was bought only if one encoder made both"
         )
-    for what, old, new in (
-        ("features", theirs.features, ours.features),
-        ("embedding", theirs.embedding, ours.embedding),
-    ):
-        if old != new:
-            raise AcquiredDataError(
-                f"units of {said} have {_width(what, old)}, those of this run {_width(what, new)}; embed both alike"
-            )
-    if _NONE not in (theirs.labels, ours.labels) and theirs.labels != ours.labels:
-        raise AcquiredDataError(
-            f"labels of {said} are {theirs.labels}, those of this run {ours.labels}; write them alike"
+    elif theirs.features != ours.features:
+        wrong = (
+            f"units of {run} have features of {theirs.features} numbers, those of this run features of {ours.features} "
+            "numbers; embed both alike"
         )
-    if theirs.columns and ours.columns and theirs.columns != ours.columns:
-        first = zip(theirs.columns, ours.columns, strict=True)
-        before, now = next((a, b) for a, b in first if a != b)
-        raise AcquiredDataError(
-            f"the features of {said} are {before!r} where those of this run are {now!r}; give both the same "
-            "columns, in the same order"
+    elif theirs.embedding != ours.embedding:
+        widths = [
+            "no embedding" if width is None else f"embedding of {width} numbers"
+            for width in (theirs.embedding, ours.embedding)
+        ]
+        wrong = f"units of {run} have {widths[0]}, those of this run {widths[1]}; embed both alike"
+    elif _NO_LABELS not in (theirs.labels, ours.labels) and theirs.labels != ours.labels:
+        wrong = f"labels of {run} are {theirs.labels}, those of this run {ours.labels}; write them alike"
+    elif theirs.columns and ours.columns and theirs.columns != ours.columns:
+        pairs = zip(theirs.columns, ours.columns, strict=True)
+        before, now = next((a, b) for a, b in pairs if a != b)
+        wrong = (
+            f"the features of {run} are {before!r} where those of this run are {now!r}; give both the same columns, in "
+            "the same order"
         )
-
-
-def _encoder(kind: UnitKind) -> str:
-    return kind.encoder or "whoever submitted them"
-
-
-def _width(what: str, width: int | None) -> str:
-    return f"no {what}" if width is None else f"{what} of {width} numbers"
+    if wrong:
+        raise AcquiredDataError(wrong)
 
 
 def overridden_known(
     known: AcquiredMatches, overrides: Sequence[Override], prior: AcquiredUnits, ids: Sequence[str]
 ) -> tuple[AcquiredMatches, list[Override]]:
-    """What was bought before, after the overrides that name earlier units; and what they say of new units alone."""
+    """Apply the overrides that name earlier units; return the matches, and what overrides say of new units alone."""
     place = {name: i for i, name in enumerate(ids)} if overrides else {}
     rest = []
     for each in overrides:
@@ -645,22 +488,22 @@ def overridden_known(
             rest.append(each.model_copy(update={"units": left}))
     for each in rest:
         if each.action == "split" and each.dispute is None:
-            _require_free(known, each, prior, place, ids)
+            _require_free(known, [place[name] for name in each.units if name in place], prior, ids)
     return known, rest
 
 
 def _applied(
     known: AcquiredMatches, override: Override, earlier: Mapping[str, int], place: Mapping[str, int]
 ) -> tuple[AcquiredMatches, set[str]]:
-    """AcquiredMatches units after an override that names earlier ones, and the names that it is done with."""
+    """The matches after an override that names earlier units, and the names that it is done with."""
     rows = np.array(list(earlier.values()), dtype=np.int64)
     named = {place[name]: name for name in override.units if name in place}
     ours = np.array(list(named), dtype=np.int64)
+    first = visible(next(iter(earlier)))
     if override.action == "join":
         if not len(ours):
             raise AcquiredDataError(
-                f"an override joins {visible(next(iter(earlier)))!r}, which was bought before, with no unit of this "
-                "run; name one"
+                f"an override joins {first!r}, which was bought before, with no unit of this run; name one"
             )
         others = known.where(~np.isin(known.unit, ours))
         joined = AcquiredMatches(
@@ -673,50 +516,47 @@ def _applied(
     freed = np.isin(known.unit, ours) & np.isin(known.old, rows)
     if not freed.any() and override.dispute is None:
         raise AcquiredDataError(
-            f"an override splits from {visible(next(iter(earlier)))!r}, which was bought before, and none of the units "
-            "that it names was taken for that one; prior.parquet says which was taken for what (tied_to)"
+            f"an override splits from {first!r}, which was bought before, and none of the units that it names was "
+            "taken for that one; prior.parquet says which was taken for what (tied_to)"
         )
     return known.where(~freed), {*earlier, *(named[unit] for unit in known.unit[freed].tolist())}
 
 
 def _require_free(
-    known: AcquiredMatches,
-    split: Override,
-    prior: AcquiredUnits,
-    place: Mapping[str, int],
-    ids: Sequence[str],
+    known: AcquiredMatches, ours: list[int], prior: AcquiredUnits, ids: Sequence[str]
 ) -> None:
-    """Refuse a split of a unit that was bought before, which would change nothing."""
-    ours = np.array([place[name] for name in split.units if name in place], dtype=np.int64)
+    """Refuse a split of a unit that was acquired before, which would change nothing."""
     for i in np.flatnonzero(np.isin(known.unit, ours)).tolist():
-        unit, tied = visible(ids[known.unit[i]]), visible(prior.name(int(known.old[i])))
+        unit, earlier = visible(ids[known.unit[i]]), visible(prior.name(int(known.old[i])))
         raise AcquiredDataError(
             f"an override splits {unit!r}, which was taken for a unit that was bought before; if it is another, name "
-            f"both: units = [{unit!r}, {tied!r}]"
+            f"both: units = [{unit!r}, {earlier!r}]"
         )
 
 
+# What a run keeps for later ones.
+
+
 def write_acquired(results: Results, unpaid: Collection[str], folder: Path) -> None:
-    """Keep what a run has bought, for later periods; the ``unpaid`` have sold nothing."""
+    """Write what a run has acquired; the ``unpaid`` have sold nothing."""
     write_record(folder / BOUGHT, acquired_units(results, unpaid))
 
 
 def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
-    """The units of a run that somebody is paid for, then those that were set aside as validation rows."""
-    inputs, submission, label = (
-        results.inputs,
-        results.inputs.submission,
-        results.payments.clustering.label,
-    )
+    """Collect the units of a run that somebody is paid for, then those that were set aside as validation rows."""
+    inputs, submission, canonical = results.inputs, results.inputs.submission, results.payments.canonical
+    label, leaks = results.payments.clustering.label, results.leaks
     sold, whose, names = _owners(results, unpaid)
     rows = np.flatnonzero(sold[label])
     place = np.full(len(label), -1)
     place[rows] = np.arange(len(rows))
-    stands = place[np.sort(results.payments.canonical.unit)]
+    stands = place[np.sort(canonical.unit)]
+    stands = stands[stands >= 0]
+    stands_for = np.full(canonical.n_clusters, -1)
+    stands_for[canonical.cluster] = canonical.unit
     ids = [inputs.ids[i] for i in rows]
-    submitters, owners = inputs.owner[rows], whose[label[rows]]
-    root = place[_roots(results)[label[rows]]]
-    leaks, kept = results.leaks, _taken(submission, rows)
+    submitters, owners, root = inputs.owner[rows], whose[label[rows]], place[stands_for[label[rows]]]
+    kept = submission if len(rows) == len(submission) else submission.take(rows)
     if leaks.units is not None:
         kept = Submission.concat([kept, leaks.units])
         ids += leaks.id.tolist()
@@ -724,19 +564,16 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
         theirs = np.array([code[name] for name in leaks.identity.tolist()], dtype=np.int64)
         submitters, owners = np.concatenate([submitters, theirs]), np.concatenate([owners, theirs])
         root = np.concatenate([root, np.arange(len(rows), len(kept))])
-    people, number = _people(names, np.union1d(submitters, owners))
+    people = sorted({names[i] for i in np.union1d(submitters, owners).tolist()})
+    number = {name: i for i, name in enumerate(people)}
+    number_of = np.array([number.get(name, -1) for name in names])
     labels, which = np.unique(kept.label, return_inverse=True)
-    stands = stands[stands >= 0]
     checked = results.spec.leak_check != "off"  # then those that are validation rows were set aside
-    highest = highest_for_later(
-        kept,
-        stands,
-        results.utility
-        if inputs.prior is None
-        else replace(inputs, prior=None).utility_oracle(results.spec),
-        len(rows) if checked else 0,
-        results.asked if checked and len(rows) == len(submission) else None,
-    )
+    utility = results.utility
+    if inputs.prior is not None:
+        utility = replace(inputs, prior=None).utility_oracle(results.spec)
+    asked = results.asked if checked and len(rows) == len(submission) else None
+    highest = highest_for_later(kept, stands, utility, len(rows) if checked else 0, asked)
     return RunUnits(
         features=shortest(kept.features),
         embedding=None if kept.embedding is None else shortest(kept.embedding),
@@ -744,8 +581,8 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
         label=which.astype(np.int64),
         unit=KeptNames.of(ids),
         people=KeptNames.of(people),
-        submitter=number[submitters],
-        owner=number[owners],
+        submitter=number_of[submitters],
+        owner=number_of[owners],
         root=root,
         stands=stands,
         time=kept.time,
@@ -757,10 +594,10 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
     )
 
 
-def _owners(results: Results, unpaid: Collection[str]) -> tuple[np.ndarray, Codes, list[str]]:
+def _owners(results: Results, unpaid: Collection[str]) -> tuple[NDArray[np.bool_], Codes, list[str]]:
     """Of each cluster whether somebody is paid for it and who owns it, by the place in a list of names.
 
-    Several names own it together only where they sent the same at the same time.
+    Several names own it together only where they submitted the same at the same time.
     """
     inputs, canonical = results.inputs, results.payments.canonical
     names, n = list(inputs.identities), canonical.n_clusters
@@ -779,73 +616,46 @@ def _owners(results: Results, unpaid: Collection[str]) -> tuple[np.ndarray, Code
     return sold, whose, [*names, *together]
 
 
-def _people(names: list[str], used: Codes) -> tuple[list[str], Codes]:
-    """The names that are used, sorted, and for each of all names its place among them."""
-    people = sorted({names[code] for code in used.tolist()})
-    place = {name: i for i, name in enumerate(people)}
-    number = np.full(len(names), -1)
-    number[used] = [place[names[code]] for code in used.tolist()]
-    return people, number
-
-
-def _roots(results: Results) -> Codes:
-    """The unit that stands for each cluster."""
-    canonical = results.payments.canonical
-    root = np.full(canonical.n_clusters, -1)
-    root[canonical.cluster] = canonical.unit
-    return root
-
-
-def _taken(submission: Submission, rows: Codes) -> Submission:
-    """Some units; without a copy where that is all of them."""
-    return submission if len(rows) == len(submission) else submission.take(rows)
+# What is new, at the price of what was acquired before.
 
 
 def priced_given(results: Results) -> dict[str, Any]:
-    """What was there is worth, what is new adds, and in minor units what that is at the earlier price, or None.
+    """Compute what acquired units are worth, what new ones add, and that at the earlier price in minor units.
 
-    There is none where earlier runs divided another currency, or where either is worth nothing.
+    Earlier runs divided so much for U(P), counted from U of no units; the new units add v(all). At the same price they
+    are worth amount x v(all) / U(P). There is no price (None) where earlier runs divided another currency, or where
+    either is worth nothing.
     """
-    prior, spec = results.inputs.prior, results.spec
+    prior, utility = results.inputs.prior, results.utility
     if prior is None:
         return {}
-    utility = results.utility
-    there = utility.empty_value - utility.nothing_value
-    adds = results.payments.scores.grand_value
-    same = {run.currency for run in prior.runs} == {spec.currency}
+    there, adds = utility.empty_value - utility.nothing_value, results.payments.scores.grand_value
     price = None
-    if same and there > 0 and adds > 0:
+    if {run.currency for run in prior.runs} == {results.spec.currency} and there > 0 and adds > 0:
         price = round(sum(run.amount for run in prior.runs) * adds / there)
     return {"there": there, "adds": adds, "at_earlier_price": price}
 
 
 def price_messages(given: dict[str, Any], amount: int, currency: str) -> str:
-    """The same in a sentence; blank where there is no earlier price."""
+    """Say what new units add at the earlier price; blank where there is none."""
     price = given.get("at_earlier_price")
     if price is None:
         return ""
-    money = Currency(currency)
-    then, now = (f"{currency} {money.shown(each)}" for each in (price, amount))
+    then, now = (f"{currency} {Currency(currency).shown(each)}" for each in (price, amount))
     return (
         f"What is new adds {given['adds'] / given['there']:.1%} to the worth of what was bought; at the price of then "
         f"that is {then}, and this run divides {now}. Where every period divides the same, whoever waits is paid more."
     )
 
 
-_FEW = 5
-
-
 def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
-    """What a run is priced given; where it names nothing, what its ledger has bought and it does not look at."""
-    given = manifest.get(ROLE, ())
-    if given:
+    """Say what a run is priced given; where it names nothing, which acquisitions of its ledger it does not look at."""
+    if given := manifest.get(ROLE, ()):
         names = listed((run_called(each["period"], each["run"]) for each in given), _FEW)
         known = counted(manifest["known"], "unit was", "units were")
-        said = (
-            f"Priced given what was bought before ({names}): {known} bought then and earn nothing now."
-        )
         price = price_messages(manifest["given"], manifest["amount"], manifest["currency"])
-        return f"{said} {price}".strip()
+        known = f"{known} bought then and earn nothing now."
+        return f"Priced given what was bought before ({names}): {known} {price}".strip()
     bought = [
         run for run in accounts.runs.values() if run.state in APPROVED and run.run != manifest["run"]
     ]

@@ -1,18 +1,7 @@
-"""What is said of the buyer's needs: which validation rows a payee's units cover, and which nobody's do.
+"""Why a payee is paid what it is paid, in sentences, for the command line and the explorer.
 
-Lines for the command line and the explorer, with how far they are set in; rows are named only to the operator.
-
-Why somebody is paid what it is paid, in sentences: those that the command line prints and the explorer shows.
-
-Names in them are visible ones (`names.visible`), and nothing in them is markup: whoever shows them escapes.
-
-What a run pays for, in words: how much of the validation rows units cover, or accuracy over chance.
-
-explain: why did this payee get this? Read from what the run left in its folder, without the inputs.
-
-What the validation rows of a run say, for the operator: first words of a text, the name of an image, or an id.
-
-They are read from the operator's own file, as it was when the run was made; no file of a run holds them.
+All is read from the folder of the run. Names are visible ones (`names.visible`) and not markup: whoever shows them
+escapes. Validation rows are named to the operator alone; their content is read from the operator's own file.
 """
 
 from __future__ import annotations
@@ -190,7 +179,7 @@ def match_summary(found: Explanation) -> Iterator[str]:
         )
         yield f"When its units came, by the operator's intake log: {batches}."
     yield from _leaks(found)
-    yield from _bought(found)
+    yield from _acquired(found)
     yield from _unusable(found)
     yield from _checks(found)
     if found.opening:
@@ -200,20 +189,20 @@ def match_summary(found: Explanation) -> Iterator[str]:
 
 
 def other_messages(found: Explanation) -> Iterator[str]:
-    """Who is paid for its units, lots, names that are paid together, and claims."""
+    """Say who is paid for its units, what was drawn at random, names that are paid together, and claims."""
     if found.counted_for:
         told = "; ".join(
             f"{each.units:,} for {_listed(each.names)}" for each in found.counted_for[:SHOWN]
         )
         more = found.counted_for_in_all - min(SHOWN, len(found.counted_for))
         yield f"Its units that count for others: {told}" + (f"; {more:,} more." if more else ".")
-    if found.by_lot:
+    if found.drawn:
         yield (
-            f"In {found.by_lot:,} of its clusters units of several names carry the same time: a lot decided who was "
-            f"first, drawn under {found.drawn_under}."
+            f"In {found.drawn:,} of its clusters units of several names carry the same time: who was first was "
+            f"drawn at random under {found.drawn_under}."
         )
-    for tie in found.linked[:SHOWN]:
-        yield f"Paid together: {visible(tie['left'])} and {visible(tie['right'])}, {tie['reason']}."
+    for link in found.linked[:SHOWN]:
+        yield f"Paid together: {visible(link['left'])} and {visible(link['right'])}, {link['reason']}."
     if len(found.linked) > SHOWN:
         yield f"{SHOWN} of {len(found.linked):,} such pairs are shown."
     for claim in found.claims[:SHOWN]:
@@ -227,29 +216,29 @@ def other_messages(found: Explanation) -> Iterator[str]:
 def counterfactual_messages(found: Explanation) -> str:
     """What it would have been paid without evidence."""
     money = Currency(found.currency)
-    bought = ", what was bought before left out" if found.acquired else ""
+    acquired = ", what was acquired before left out" if found.acquired else ""
     if found.without_its_evidence is None:
         return (
             "Without any evidence in the market it would have been paid "
-            f"{money.code} {money.shown(found.without_any_evidence)}{bought}."
+            f"{money.code} {money.shown(found.without_any_evidence)}{acquired}."
         )
     return (
         f"Without the evidence in its clusters it would have been paid {money.code} "
         f"{money.shown(found.without_its_evidence)}; without any evidence in the market "
-        f"{money.shown(found.without_any_evidence)}{bought}."
+        f"{money.shown(found.without_any_evidence)}{acquired}."
     )
 
 
-def match_messages(tie: OwnMatch) -> tuple[str, str]:
+def match_messages(match: OwnMatch) -> tuple[str, str]:
     """What matched what; and why, who was earlier and who is paid for it."""
-    paid = [visible(name) for name in tie.paid_to]
-    more = f" and {tie.paid_names - len(paid)} more" if tie.paid_names > len(paid) else ""
+    paid = [visible(name) for name in match.paid_to]
+    more = f" and {match.paid_names - len(paid)} more" if match.paid_names > len(paid) else ""
     when, then = (
-        "" if each is None else f" ({each.words})" for each in (tie.received, tie.other_received)
+        "" if each is None else f" ({each.words})" for each in (match.received, match.other_received)
     )
     return (
-        f"{visible(tie.unit)}{when} and {visible(tie.other)} of {visible(tie.of)}{then}",
-        f"{', '.join(tie.reasons)} {tie.score:.4f}; earlier: {_earlier(tie)}; paid to {', '.join(paid)}{more}",
+        f"{visible(match.unit)}{when} and {visible(match.other)} of {visible(match.of)}{then}",
+        f"{', '.join(match.reasons)} {match.score:.4f}; earlier: {_earlier(match)}; paid to {', '.join(paid)}{more}",
     )
 
 
@@ -271,21 +260,21 @@ def _leaks(found: Explanation) -> Iterator[str]:
     )
 
 
-def _bought(found: Explanation) -> Iterator[str]:
+def _acquired(found: Explanation) -> Iterator[str]:
     if not found.acquired:
         return
     number = len(found.acquired)
-    told = listed((_bought_unit(each, found.identity) for each in found.acquired), SHOWN, "; ")
+    told = listed((_acquired_unit(each, found.identity) for each in found.acquired), SHOWN, "; ")
     yield (
-        f"{number:,} of its units {'was' if number == 1 else 'were'} bought before and "
+        f"{number:,} of its units {'was' if number == 1 else 'were'} acquired before and "
         f"{'earns' if number == 1 else 'earn'} nothing now: {told}."
     )
 
 
-def _bought_unit(row: TableRow, identity: str) -> str:
+def _acquired_unit(row: TableRow, identity: str) -> str:
     whose = "itself" if row["old_owner"] == identity else visible(row["old_owner"])
     return (
-        f"{visible(row['unit'])} was bought in {run_called(row['period'], row['run'])} from {whose} as "
+        f"{visible(row['unit'])} was acquired in {run_called(row['period'], row['run'])} from {whose} as "
         f"{visible(row['old_unit'])} ({row['reason']} {row['score']:.3f})"
     )
 
@@ -304,7 +293,11 @@ def _checks(found: Explanation) -> Iterator[str]:
     checks = found.checks
     match checks.outcome:
         case "failed":
-            units = f": {_listed(checks.found)}" if checks.found else ", under another of its names"
+            units = (
+                f": {_listed(checks.false_units)}"
+                if checks.false_units
+                else ", under another of its names"
+            )
             yield f"It failed a spot check and is paid nothing{units}."
         case "not checked":
             yield "It would have been paid less than its checks cost: it was neither checked nor paid."
@@ -314,9 +307,9 @@ def _checks(found: Explanation) -> Iterator[str]:
             )
 
 
-def _earlier(tie: OwnMatch) -> str:
-    named = {"unit": "its own", "other": "the other", "neither": "neither"}[tie.earlier]
-    return f"{named}, by lot" if tie.by_lot else named
+def _earlier(match: OwnMatch) -> str:
+    named = {"unit": "its own", "other": "the other", "neither": "neither"}[match.earlier]
+    return f"{named}, drawn at random" if match.drawn else named
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -347,8 +340,7 @@ def need_messages(folder: Path, validation: Path | None = None) -> list[str]:
     """
     # These bring the whole pipeline, which `explain` alone does not need.
     from datamarket_gym.data.readers.tables import Table
-    from datamarket_gym.payout.input_files import image_bytes, image_tree, images_hash
-    from datamarket_gym.payout.inputs import file_hash
+    from datamarket_gym.payout.input_files import file_hash, image_bytes, image_tree, images_hash
     from datamarket_gym.payout.stored_inputs import places_of
 
     path, manifest = places_of(folder, validation=validation).validation, read_manifest(folder)

@@ -30,18 +30,19 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import Faults
 from datamarket_gym.data.inputs import NO_LABEL, is_labelled
-from datamarket_gym.data.readers.tables import Table, file_and_member
+from datamarket_gym.data.readers.excel import sheet_of
+from datamarket_gym.data.readers.tables import Table, ending, file_and_member
 from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.execution.arrays import Codes
+from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.datasets import IMAGES
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import Encoder
 from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
-from datamarket_gym.utilities.imported_scores import ImportedScores, ScoreTable
-from datamarket_gym.utilities.score_files import Names, read_scores
+from datamarket_gym.utilities.imported_scores import ImportedScores, Names, ScoreTable, read_scores
 
 if TYPE_CHECKING:
     from datamarket_gym.data.columns import Column, Faults
@@ -408,3 +409,17 @@ def _held_names(validation: Path, spec: PayoutSpec, count: int) -> Names:
         return count
     single, _ = Table.open(validation).read([column])
     return single[column].named()
+
+
+def file_hash(path: Path) -> dict[str, str | int]:
+    """Return name, length and sha256 of a file, and which of its sheets is meant."""
+    whole, sheet = file_and_member(str(path))
+    try:
+        content: dict[str, str | int] = {
+            "name": path.name,
+            "bytes": whole.stat().st_size,
+            "sha256": sha256(whole),
+        }
+    except OSError as error:
+        raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
+    return content | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,15 @@ from datamarket_gym.data.columns import Column, Faults
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.data.inputs import is_labelled, unlabelled, without_labels
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.excel import sheet_of
-from datamarket_gym.data.readers.tables import Table, ending, file_and_member, rows_read
+from datamarket_gym.data.readers.tables import Table, file_and_member, rows_read
 from datamarket_gym.data.submission import Submission, Text, require_two_tables
 from datamarket_gym.display import listed
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import AcquiredMatches
 from datamarket_gym.evidence.leakage import Leaks, ValidationContent
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
-from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.encoders import ContentError, stored
-from datamarket_gym.market.encoders.store import StoredEncoder
+from datamarket_gym.market.encoders.base import StoredEncoder
 from datamarket_gym.payout.acquired_data import (
     AcquiredUnits,
     MatchedAcquiredUnits,
@@ -42,6 +40,7 @@ from datamarket_gym.payout.input_files import (
     Scored,
     Skipped,
     add_bad_rows,
+    file_hash,
     image_bytes,
     image_tree,
     images_hash,
@@ -52,10 +51,9 @@ from datamarket_gym.payout.input_files import (
     split_rows,
     unnamed,
 )
-from datamarket_gym.payout.intake.log import content_kind
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog, ReceivedTimes, require_received
+from datamarket_gym.payout.intake import IntakeLog, ReceivedTimes, content_kind, require_received
 from datamarket_gym.payout.ledger.entries import ContentKind
+from datamarket_gym.payout.ledger.runs import INTAKE
 from datamarket_gym.payout.money import (
     validation_groups,
 )
@@ -272,8 +270,7 @@ class SubmittedRows(Rows):
     received: ReceivedTimes | None = None  # where times are from the intake log
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
+class Tables(NamedTuple):
     """The tables of a run with the labels that count, and a line for each table whose labels do not."""
 
     rows: SubmittedRows
@@ -298,18 +295,16 @@ def read_inputs(
     """
     files: FileHashes = {}
     tables = read_tables(submissions, validation, reference, spec, files, log)
-    rows, held, sample = tables.rows, tables.held, tables.sample
-    for role, path in (more or {}).items():
-        files[role] = file_hash(path)
-    skipped = {"submissions": rows.skipped, "validation": held.skipped}
-    if sample is not None:
-        skipped["reference"] = sample.skipped
-    if strangers := _unnamed([each.images for each in (rows, held, sample) if each is not None]):
+    rows, held, sample, _ = tables
+    files |= {role: file_hash(path) for role, path in (more or {}).items()}
+    named = {"submissions": rows, "validation": held} | ({} if sample is None else {"reference": sample})
+    skipped = {role: each.skipped for role, each in named.items()}
+    if strangers := _unnamed([each.images for each in named.values()]):
         skipped["images"] = strangers
         files["images"] = {"name": "", "bytes": 0, "sha256": names_hash([], strangers)}
     if rows.bad:  # whether an image can be read is not told by the table's hash
-        told = [f"{row.row} {row.wrong}" for row in rows.bad]
-        files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(told, [])}
+        lines = [f"{row.row} {row.wrong}" for row in rows.bad]
+        files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(lines, [])}
     if rows.received is not None:
         files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
     if (source := source_elsewhere("learner", name_of(LEARNERS.create(spec.learner)))) is not None:
@@ -385,10 +380,8 @@ def read_submitted(
     linked = [table.require("linkage", name) for name in link_columns(spec)]
     files_of = {"features": spec.files.features, "embedding": spec.files.embedding}
     matrices = matrix_roles(table, columns, [role for role, file in files_of.items() if file is None])
-    text = [
-        names[r] for r in ("id", "identity", "text", "image", "trusted_source", "metadata") if r in names
-    ]
     other = [names[role] for role in ("label", "time") if role in names]
+    text = [name for role, name in names.items() if role not in ("label", "time")]
     faults = Faults() if spec.quarantine else None
     single, dense = table.read([*text, *linked], other, matrices, faults, narrow=True)
     count = len(single[columns.identity].data)
@@ -398,36 +391,44 @@ def read_submitted(
         if file is not None:
             apart = f"{'submissions ' * (role == 'features')}{role}"
             dense[role] = _apart(file, count, files, apart, finite=faults is None)
+
+    def keep(rows: Codes) -> None:
+        nonlocal single, dense
+        single = {name: column.of(rows) for name, column in single.items()}
+        dense = {role: taken(matrix, rows) for role, matrix in dense.items()}
+
     rows, bad = np.arange(count), tuple[BadRow, ...]()
     if faults is not None:
         rows, bad = _quarantined(faults, spec, names, single, dense, repr(str(path)))
-        single, dense = _of(single, dense, rows)
+        keep(rows)
     ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
     received = None
     if log is not None:
         what, content = _content(spec, single, dense)
         owners, label = single[columns.identity].named(), _labels(single, names, len(ids))
-        received, unlogged = log.received(what, owners, label, content)
-        logged, bad = _set_unlogged_aside(unlogged, bad, rows, ids, owners, spec, log, path)
-        single, dense = _of(single, dense, logged)
-        ids, received = [ids[i] for i in logged], received.of(logged)
+        logged, bad, received = _dated(log, what, owners, label, content, ids, rows, bad, spec, path)
+        keep(logged)
+        ids = [ids[i] for i in logged]
     images: dict[str, list[str]] = {}
     label = _labels(single, names, len(ids), numbers=_predicts_numbers(spec))
     features, encoder = dense.get("features"), ""
     if features is None:
-        folder = spec.files.images
-        features = _features(spec, single, ids, files, "submissions", folder, images)
+        features = _features(spec, single, ids, files, "submissions", spec.files.images, images)
         encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
+
+    def optional(role: str) -> Optional | None:
+        return single[names[role]].optional() if role in names else None
+
     return SubmittedRows(
         ids=ids,
         identity=single[columns.identity].named(),
         label=label,
         features=features,
         embedding=dense.get("embedding"),
-        time=single[names["time"]].times() if "time" in names else _time(received),
+        time=single[names["time"]].times() if "time" in names else getattr(received, "time", None),
         links={name: single[name].optional() for name in linked},
-        source=single[names["trusted_source"]].optional() if "trusted_source" in names else None,
-        metadata=single[names["metadata"]].optional() if "metadata" in names else None,
+        source=optional("trusted_source"),
+        metadata=optional("metadata"),
         columns=tuple(matrices.get("features", ())),
         text=single[names["text"]].strings() if "text" in names else None,
         images=images,
@@ -438,10 +439,6 @@ def read_submitted(
     )
 
 
-def _time(received: ReceivedTimes | None) -> NDArray[Any] | None:
-    return None if received is None else received.time
-
-
 def _labels(
     single: dict[str, Column], names: dict[str, str], count: int, *, numbers: bool = False
 ) -> NDArray[Any]:
@@ -450,16 +447,6 @@ def _labels(
         return unlabelled(count)
     column = single[names["label"]]
     return column.numbers() if numbers else column.values()
-
-
-def _of(
-    single: dict[str, Column], dense: dict[str, Features], rows: NDArray[np.int64]
-) -> tuple[dict[str, Column], dict[str, Features]]:
-    """Take some rows of what was read."""
-    return (
-        {name: column.of(rows) for name, column in single.items()},
-        {role: taken(matrix, rows) for role, matrix in dense.items()},
-    )
 
 
 def _content(
@@ -476,52 +463,54 @@ def _content(
     raise SubmissionError(_NO_FEATURES.format("submissions"))
 
 
+def _dated(
+    log: IntakeLog,
+    what: ContentKind,
+    owners: list[str],
+    label: NDArray[Any],
+    content: list[str] | list[bytes] | Features,
+    ids: list[str],
+    rows: Codes,
+    bad: tuple[BadRow, ...],
+    spec: PayoutSpec,
+    path: Path,
+) -> tuple[Codes, tuple[BadRow, ...], ReceivedTimes]:
+    """Return the places of the units that the intake log has, all rows that are set aside, and the times."""
+    received, unlogged = log.received(what, owners, label, content)
+    if not spec.quarantine:
+        require_received(unlogged, ids, owners, log)
+    logged, bad = add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
+    return logged, bad, received.of(logged)
+
+
 def _submitted_images(
     path: Path, spec: PayoutSpec, files: FileHashes, labels: bool, log: IntakeLog | None
 ) -> SubmittedRows:
     """Read the units of a folder laid out as identity/label/image, or identity/image."""
     tree = image_tree(path, identities=True, labels=labels)
     ids, owners, label = tree.names, tree.identity, tree.label
-    rows, bad = np.arange(len(ids)), tuple[BadRow, ...]()
+    rows, bad, received = np.arange(len(ids)), tuple[BadRow, ...](), None
     encoder = content_encoder(spec, "image").encoder
     if spec.quarantine:
         faults = Faults()
         note_images(faults, path, ids, encoder)
         rows, bad = split_rows(faults, ids, owners, repr(str(path)))
-        (ids, owners), label = ([part[i] for i in rows] for part in (ids, owners)), label[rows]
-    received = None
+        ids, owners, label = [ids[i] for i in rows], [owners[i] for i in rows], label[rows]
     if log is not None:
-        received, unlogged = log.received("image", owners, label, image_bytes(path, ids))
-        logged, bad = _set_unlogged_aside(unlogged, bad, rows, ids, owners, spec, log, path)
-        (ids, owners), label = ([part[i] for i in logged] for part in (ids, owners)), label[logged]
-        received = received.of(logged)
+        content = image_bytes(path, ids)
+        logged, bad, received = _dated(log, "image", owners, label, content, ids, rows, bad, spec, path)
+        ids, owners, label = [ids[i] for i in logged], [owners[i] for i in logged], label[logged]
     return SubmittedRows(
         ids=ids,
         identity=owners,
         label=label,
         features=_images(path, ids, ids, spec, files, "submissions", tree.skipped),
-        time=_time(received),
+        time=getattr(received, "time", None),
         skipped=tree.skipped,
         bad=bad,
         received=received,
         encoder=encoder.identity,
     )
-
-
-def _set_unlogged_aside(
-    unlogged: dict[int, str],
-    bad: tuple[BadRow, ...],
-    rows: Codes,
-    ids: list[str],
-    owners: list[str],
-    spec: PayoutSpec,
-    log: IntakeLog,
-    path: Path,
-) -> tuple[Codes, tuple[BadRow, ...]]:
-    """Set aside the units that the intake log has not; they are an error without quarantine."""
-    if not spec.quarantine:
-        require_received(unlogged, ids, owners, log)
-    return add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
 
 
 def _quarantined(
@@ -531,16 +520,10 @@ def _quarantined(
     single: dict[str, Column],
     dense: dict[str, Features],
     what: str,
-) -> tuple[NDArray[np.int64], tuple[BadRow, ...]]:
+) -> tuple[Codes, tuple[BadRow, ...]]:
     """Return the rows that can be used, and the others with what is wrong."""
-    note_columns(
-        faults,
-        {
-            role: single[name]
-            for role, name in names.items()
-            if role not in ("trusted_source", "metadata")
-        },
-    )
+    required = {r: single[n] for r, n in names.items() if r not in ("trusted_source", "metadata")}
+    note_columns(faults, required)
     if "label" in names and _predicts_numbers(spec):
         for row, wrong in single[names["label"]].bad_numbers().items():
             faults.note([row], f"{names['label']}: {wrong}")
@@ -560,8 +543,8 @@ def read_validation_table(
     """Read the validation rows, or the reference rows; none of them is ever set aside."""
     if path.is_dir():
         tree = image_tree(path, identities=False)
-        seen = _images(path, tree.names, tree.names, spec, files, whose, tree.skipped)
-        return Rows(features=seen, label=tree.label, skipped=tree.skipped)
+        features = _images(path, tree.names, tree.names, spec, files, whose, tree.skipped)
+        return Rows(features=features, label=tree.label, skipped=tree.skipped)
     table, columns = Table.open(path), spec.columns
     files[whose] = file_hash(path)
     features_file = getattr(spec.files, f"{whose}_features")
@@ -579,17 +562,16 @@ def read_validation_table(
     if blank := bool(names) and _has_no_labels(single[names["label"]], spec):
         names = {}
     label = _labels(single, names, count, numbers=_predicts_numbers(spec))
+    images: dict[str, list[str]] = {}
     if features_file:
         dense["features"] = np.asarray(_apart(features_file, count, files, f"{whose} features"))
-    images: dict[str, list[str]] = {}
-    features = dense.get("features")
-    if features is None:
+    elif "features" not in dense:
         folder = getattr(spec.files, f"{whose}_images") or spec.files.images
-        features = _features(spec, single, range(count), files, whose, folder, images)
-    for role, matrix in (("features", features), ("embedding", dense.get("embedding"))):
+        dense["features"] = _features(spec, single, range(count), files, whose, folder, images)
+    for role, matrix in dense.items():
         _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
     return Rows(
-        features=features,
+        features=dense["features"],
         label=label,
         embedding=dense.get("embedding"),
         columns=tuple(matrices.get("features", ())),
@@ -605,14 +587,10 @@ def _require_size(
     """Refuse numbers so large that distances to them overflow, by the row of the first or its unit."""
     if matrix is not None and (at := beyond(matrix, LARGEST)) is not None:
         row, entry = at
-        value = f"{float(matrix[row, entry]):g}"
-        place = (
-            f", row {row}, entry {entry} is {value}"
-            if ids is None
-            else f" of unit {ids[row]!r} (row {row}) has {value} as entry {entry}"
-        )
+        unit = f" of unit {ids[row]!r}" if ids is not None else ""
         raise SubmissionError(
-            f"{where}{place}; {remedy} or fill in a number of at most {LARGEST:g} in size"
+            f"{where}{unit}, row {row}, entry {entry} is {float(matrix[row, entry]):g}; {remedy} or fill in a "
+            f"number of at most {LARGEST:g} in size"
         )
 
 
@@ -667,10 +645,10 @@ def submitted_roles(table: Table, columns: Columns, *, dated: bool = True) -> di
     if labels := table.label_column(columns.label):
         names["label"] = labels
     for role in ("id", "time", "text", "image", "trusted_source", "metadata"):
-        given = getattr(columns, role)
-        if given is not None:
-            names[role] = given
-        elif role in ("id", *(("time",) if dated else ())) and role in table.names:
+        by_itself = role == "id" or (role == "time" and dated)
+        if (name := getattr(columns, role)) is not None:
+            names[role] = name
+        elif by_itself and role in table.names:
             names[role] = role
     return names
 
@@ -679,10 +657,9 @@ def matrix_roles(table: Table, columns: Columns, roles: Sequence[str]) -> dict[s
     """Return the columns that features and embeddings are made of, by role; none of features that content makes."""
     out = {}
     for role in roles:
-        given = getattr(columns, role)
         content = role == "features" and (columns.text or columns.image)
-        if given is not None:
-            out[role] = table.require_matrix(role, given)
+        if (name := getattr(columns, role)) is not None:
+            out[role] = table.require_matrix(role, name)
         elif not content and (found := table.matrix_columns(role)):
             out[role] = found
     return out
@@ -690,14 +667,13 @@ def matrix_roles(table: Table, columns: Columns, roles: Sequence[str]) -> dict[s
 
 def link_columns(spec: PayoutSpec) -> list[str]:
     """List the columns that linkage needs, beside the roles a unit has anyway."""
-    parts = [part for key in spec.linkage.keys for part in key.split("+")]
-    plain = [part.strip() for part in parts if not part.strip().startswith("time:")]
+    parts = [part.strip() for key in spec.linkage.keys for part in key.split("+")]
+    plain = [part for part in parts if not part.startswith("time:")]
     confirm = [] if spec.linkage.confirm is None else [spec.linkage.confirm]
     return list(dict.fromkeys([*plain, *spec.linkage.fuzzy, *confirm]))
 
 
 def _predicts_numbers(spec: PayoutSpec) -> bool:
-    """Tell if labels are numbers to what is paid for."""
     return LEARNERS.create(spec.learner).target == "number"
 
 
@@ -710,14 +686,14 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
     if learner.target == "none":
         return
     for whose, path in tables.items():
+        missing = ""
         if path.is_dir():
             tree = image_tree(path, identities=whose == "submissions")
-            missing = f"holds no folders of labels ({tree.labelled_shape})" if not tree.labelled else ""
-        else:
-            found = Table.open(path).label_column(spec.columns.label)
-            without = "is read without labels, as asked"
-            unread = without if spec.columns.label == "" else "has no column 'label'"
-            missing = unread if found is None else ""
+            if not tree.labelled:
+                missing = f"holds no folders of labels ({tree.labelled_shape})"
+        elif Table.open(path).label_column(spec.columns.label) is None:
+            asked = spec.columns.label == ""
+            missing = "is read without labels, as asked" if asked else "has no column 'label'"
         if missing:
             require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)
 
@@ -729,11 +705,11 @@ def _count_labels(rows: SubmittedRows, held: Rows, sample: Rows | None = None) -
     if len(having) == len(sides):
         return Tables(rows, held, sample, ())
     ignored = [
+        f"{name} have labels, {other} have none" for name in having for other in sides if other != name
+    ]
+    ignored += [
         f"column “label” of {name} is empty in every row" for name, table in sides.items() if table.blank
     ]
-    for name in having:
-        (other,) = set(sides) - {name}
-        ignored.insert(0, f"{name} have labels, {other} have none")
     return Tables(
         without_labels(rows), without_labels(held), sample and without_labels(sample), tuple(ignored)
     )
@@ -746,20 +722,6 @@ def _has_no_labels(column: Column, spec: PayoutSpec) -> bool:
     whose = f"the rows of {column.where} (column {column.name!r} is empty in every row)"
     require_labels(whose, unlabelled(1), LEARNERS.create(spec.learner))
     return True
-
-
-def file_hash(path: Path) -> dict[str, str | int]:
-    """Return name, length and sha256 of a file, and which of its sheets is meant."""
-    whole, sheet = file_and_member(str(path))
-    try:
-        content: dict[str, str | int] = {
-            "name": path.name,
-            "bytes": whole.stat().st_size,
-            "sha256": sha256(whole),
-        }
-    except OSError as error:
-        raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
-    return content | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
 
 
 def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:
@@ -781,7 +743,7 @@ def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
 
 
 def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) -> Inputs:
-    rows, held, sample = tables.rows, tables.held, tables.sample
+    rows, held, sample, ignored = tables
     require_writable("id", rows.ids)
     require_writable("identity", rows.identity)
     _require_alike(rows, held, "validation")
@@ -790,14 +752,17 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
     for what, matrix in (("features", rows.features), ("embedding", rows.embedding)):
         _require_size(matrix, repr(what), "remove the unit", rows.ids)
     _require_once(rows.ids)
-    named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
     # An identity of bad rows alone is listed, and paid nothing.
+    named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
     identities = sorted(named.union(rows.identity))
     number = {name: i for i, name in enumerate(identities)}
     numbers = numbered(max(len(rows.ids), len(identities)))
+    place = {name: i for i, name in enumerate(rows.ids)}
+    source = rows.source or rows.ids  # its own where it names none, or one that is not here
+    sources = [place.get(name or "", i) for i, name in enumerate(source)]
     submission = Submission(
         id=numbers[: len(rows.ids)],
-        source=None if rows.source is None else numbers[_sources(rows.ids, rows.source)],
+        source=None if rows.source is None else numbers[sources],
         identity=numbers[[number[name] for name in rows.identity]],
         features=rows.features,
         label=rows.label,
@@ -809,6 +774,9 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
             if cells is not None
         },
     )
+    reference = None
+    if sample is not None:
+        reference = ReferenceRows(sample.features, sample.label, sample.embedding, sample.text)
     return Inputs(
         submission=submission,
         ids=rows.ids,
@@ -818,18 +786,16 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
         validation_embedding=held.features if rows.embedding is None else held.embedding,
         links=rows.links,
         has_time=rows.time is not None,
-        derived=_count_derived(rows),
+        derived=sum(name not in (None, unit) for unit, name in zip(rows.ids, source, strict=True)),
         files=files,
         skipped=skipped,
         validation_text=held.text,
-        reference=None
-        if sample is None
-        else ReferenceRows(sample.features, sample.label, sample.embedding, sample.text),
+        reference=reference,
         bad=rows.bad,
         columns=rows.columns,
         encoder=rows.encoder,
         received=rows.received,
-        ignored_labels=tables.ignored,
+        ignored_labels=ignored,
     )
 
 
@@ -853,31 +819,17 @@ def _require_once(ids: list[str]) -> None:
 
 def _require_alike(rows: Rows, held: Rows, whose: str) -> None:
     """Refuse rows whose numbers are not those of the submissions."""
-    for what, theirs, ours in (
-        ("features", rows.features, held.features),
-        ("embedding", rows.embedding, held.embedding),
-    ):
+    for what in ("features", "embedding"):
+        theirs, ours = getattr(rows, what), getattr(held, what)
         if theirs is not None and ours is not None and theirs.shape[1] != ours.shape[1]:
             raise SubmissionError(
                 f"{what!r} has {theirs.shape[1]} numbers per unit in the submissions and {ours.shape[1]} in the "
                 f"{whose} rows; give both the same"
             )
     if min(len(rows.columns), len(held.columns)) > 1 and rows.columns != held.columns:
-        theirs_only, ours_only = next(
-            (a, b) for a, b in zip(rows.columns, held.columns, strict=True) if a != b
-        )
+        pairs = zip(rows.columns, held.columns, strict=True)
+        theirs, ours = next((a, b) for a, b in pairs if a != b)
         raise SubmissionError(
-            f"the features of the submissions are {theirs_only!r} where those of the {whose} rows are "
-            f"{ours_only!r}; give both tables the same columns"
+            f"the features of the submissions are {theirs!r} where those of the {whose} rows are {ours!r}; give both "
+            "tables the same columns"
         )
-
-
-def _count_derived(rows: SubmittedRows) -> int:
-    named = zip(rows.ids, rows.source or [], strict=rows.source is not None)
-    return sum(source not in (None, unit) for unit, source in named)
-
-
-def _sources(ids: list[str], source: Optional) -> list[int]:
-    """The number of the unit that each names as its source; its own where it names none, or one that is not here."""
-    place = {name: i for i, name in enumerate(ids)}
-    return [i if s is None else place.get(s, i) for i, s in enumerate(source)]

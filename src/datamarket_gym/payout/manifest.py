@@ -1,14 +1,9 @@
-"""What `verify` says: one line for each thing that was looked at, in the ledger, in a run's folder or between the two.
+"""The manifest of a run: what went in, what was done, and the hash of every file that came out.
 
-What a run was submitted, in a few hundred hashes: enough to see that another run was submitted the same.
-
-A file has another hash when a row is moved, a column added or another format written; its units have not. Of the hashes
-of all units' features (as single-precision numbers, so that formats agree) the least `LEAST` are kept, and the number
-of different ones. Of two runs with n and m different units, the least hashes of both together are a fair sample of
-their union; if a part J of it is in both, J (n + m) / (1 + J) units are (Broder 1997). Where all are kept, they are
-counted.
-
-The manifest: what went in, what was done, and the hash of every file that came out.
+`Contents` tells whether two runs were submitted the same units, whatever the format of their files: of the hashes of
+all units' features (in single precision) it keeps the least `LEAST` and the number of different ones. Of two runs with
+n and m different units the least hashes of both are a sample of their union; if a part J of it is in both,
+J (n + m) / (1 + J) units are (Broder 1997).
 """
 
 from __future__ import annotations
@@ -76,12 +71,12 @@ class Contents:
 
     @classmethod
     def from_plain(cls, said: dict[str, Any]) -> Contents:
-        """The same read back; nothing where nothing was kept."""
-        return cls(int(said["distinct"]), tuple(map(str, said["least"]))) if said else cls()
+        """Read from plain values."""
+        return cls(int(said["distinct"]), tuple(map(str, said["least"])))
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """Written as plain values."""
         return {"distinct": self.distinct, "least": list(self.least)}
 
     def shared(self, other: Contents) -> float:
@@ -140,11 +135,6 @@ def outputs_of(prior: Sequence[Any]) -> tuple[str, ...]:
     return (*OUTPUTS, KNOWN, "records/acquired.npz") if prior else OUTPUTS
 
 
-def is_of_before_needs(manifest: dict[str, Any]) -> bool:
-    """Whether a version made the run that kept no needs. The ledger has the manifest's hash: none can be taken out."""
-    return NEEDS not in manifest["outputs"]
-
-
 def run_id(
     spec: PayoutSpec,
     files: dict[str, Any],
@@ -158,7 +148,7 @@ def run_id(
     parts = [
         FORMAT,
         made_by,
-        _settings(spec),
+        spec.model_dump(mode="json"),
         {role: [f["sha256"], f["bytes"], *_sheet(f)] for role, f in files.items()},
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
@@ -168,26 +158,9 @@ def run_id(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _settings(spec: PayoutSpec) -> dict[str, Any]:
-    """What was asked for; a run that asks for nothing new is the run that it was before there was anything new."""
-    said = spec.model_dump(mode="json", exclude=_unsaid(spec))
-    if spec.columns.label is None:
-        said["columns"]["label"] = "label"  # whether it is there the file says
-    return said
-
-
 def _sheet(file: dict[str, Any]) -> list[str]:
     """Which sheet of an Excel file was read; other files have none."""
     return [file["sheet"]] if "sheet" in file else []
-
-
-def _unsaid(spec: PayoutSpec) -> dict[str, Any]:
-    """Settings that are left at what a run did before they existed: it is the same run."""
-    unsaid = (*(() if spec.checks else ("checks", "power")), *(() if spec.period else ("period",)))
-    unsaid = (*unsaid, *(() if spec.quarantine else ("quarantine",)))
-    later = {} if spec.files.scores else {"files": {"scores"}}
-    later |= {} if spec.columns.metadata else {"columns": {"metadata"}}
-    return dict.fromkeys(unsaid, True) | later
 
 
 def submitted_hash(manifest: dict[str, Any]) -> str:
@@ -204,11 +177,11 @@ def submitted_hash(manifest: dict[str, Any]) -> str:
 
 
 def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
-    """The spec of a finished run; one that was made before there were checks asks for none."""
+    """The settings of a finished run."""
     from datamarket_gym.payout.settings import checked_spec
 
     try:
-        return checked_spec({"checks": 0, **manifest["spec"]})
+        return checked_spec(manifest["spec"])
     except UnknownNameError as error:
         if "utility" not in manifest["inputs"]:
             raise

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import datetime
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,9 +36,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
@@ -85,12 +83,6 @@ class Override(BaseModel):
             raise ValueError("a join needs two different names")
         return self
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Runs are known by a hash of their overrides: those of a file are written as before there were disputes."""
-        data: dict[str, Any] = plain(self)
-        return data if self.dispute is not None else {k: v for k, v in data.items() if k != "dispute"}
-
     def without(self, units: frozenset[str]) -> Override:
         """The override without units that play no part."""
         return self.model_copy(update={"units": [name for name in self.units if name not in units]})
@@ -126,6 +118,29 @@ def read_overrides(path: Path | None) -> list[Override]:
                     "give units or identities, a reason, by whom, and the date"
                 ) from error
     return out
+
+
+def select_overrides(
+    overrides: Iterable[Override], units: Collection[str], identities: Collection[str]
+) -> tuple[list[Override], list[str]]:
+    """Select overrides as far as a run has the units and identities they name, with a line on each that is left out.
+
+    A split keeps those that are there; a join needs two of them.
+    """
+    there = {"units": frozenset(units), "identities": frozenset(identities)}
+    selected, messages = [], []
+    for each in overrides:
+        kind = "units" if each.units else "identities"
+        names: list[str] = getattr(each, kind)
+        present = [name for name in names if name in there[kind]]
+        if missing := [name for name in names if name not in there[kind]]:
+            messages.append(
+                f"dispute {each.dispute}: the {each.action} of {kind} leaves out "
+                f"{listed(map(visible, missing), 3)}, not in this run"
+            )
+        if len(present) >= (2 if each.action == "join" else 1):
+            selected.append(each.model_copy(update={kind: present}))
+    return selected, messages
 
 
 def overridden(

@@ -38,7 +38,7 @@ from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import quarantine_csv
 from datamarket_gym.payout.inputs import Inputs
-from datamarket_gym.payout.intake.times import ReceivedTimes
+from datamarket_gym.payout.intake import ReceivedTimes
 from datamarket_gym.payout.manifest import FORMAT, KNOWN, NAME, Contents, outputs_of
 from datamarket_gym.payout.money import (
     LEVEL,
@@ -344,7 +344,7 @@ def _row(
             for u, name in list(zip(units, names, strict=True))[:_UNITS]
         ],
         "more_units": max(0, len(units) - _UNITS),
-        "ties": [
+        "matches": [
             {
                 "left": visible(inputs.ids[edges.left[t]]),
                 "right": visible(inputs.ids[edges.right[t]]),
@@ -353,7 +353,7 @@ def _row(
             }
             for t in strongest[:_TIES]
         ],
-        "more_ties": max(0, len(ties) - _TIES),
+        "more_matches": max(0, len(ties) - _TIES),
     }
 
 
@@ -494,7 +494,7 @@ def cluster_table(results: Results) -> pa.Table:
     """One row per unit: its cluster, whether it stands for it, its share of the cluster's score, and what it earns.
 
     ``row`` is its place among the units that played. Spot checks are drawn from this table alone. ``came`` is its place
-    in the order of seniority, ``moment`` in that of times alone (equal where times are); ``by_lot`` says that a lot
+    in the order of seniority, ``moment`` in that of times alone (equal where times are); ``drawn`` says that a lot
     decided who of several names owns the cluster. Where times are from the intake log, ``received`` is when the unit
     was received, in seconds since 1970, and ``entry`` the entry that says so.
     """
@@ -526,7 +526,7 @@ def cluster_table(results: Results) -> pa.Table:
             "row": order,
             "came": rank[order],
             "moment": moment[order],
-            "by_lot": np.isin(label, drawn_clusters(results))[order],
+            "drawn": np.isin(label, drawn_clusters(results))[order],
             **_received(inputs.received, order),
         }
     )

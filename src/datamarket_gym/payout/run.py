@@ -83,17 +83,19 @@ from datamarket_gym.payout.audit import run_red_team
 from datamarket_gym.payout.checks.earlier_draft import SettledDraft
 from datamarket_gym.payout.input_files import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs
-from datamarket_gym.payout.intake.times import IntakeLog
+from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import select_overrides
 from datamarket_gym.payout.ledger.entries import Line, describe_state
-from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, run_of, same_ledger
 from datamarket_gym.payout.ledger.runs import (
     Draft,
     LedgerInputs,
+    default_ledger,
     enter_draft,
     ledger_inputs_of,
+    ledger_of,
     read_ledger_inputs,
+    run_of,
+    same_ledger,
 )
 from datamarket_gym.payout.ledger.store import (
     Ledger,
@@ -125,6 +127,7 @@ from datamarket_gym.payout.operator_evidence import (
     overridden,
     payees,
     read_overrides,
+    select_overrides,
 )
 from datamarket_gym.payout.report.record import write_report
 from datamarket_gym.payout.results import (
@@ -511,8 +514,8 @@ def read_nearest(folder: Path) -> NearestRows:
     outputs = read_manifest(folder)["outputs"]
     if NEAREST not in outputs:
         raise DataMarketError(
-            f"the run in {str(folder)!r} has kept nothing that can be re-used: an older version made it, or it was "
-            "priced given earlier runs; leave --reuse out"
+            f"the run in {str(folder)!r} has kept nothing that can be re-used: it was priced given earlier "
+            "runs; leave --reuse out"
         )
     return read_record(require_as_written(folder, outputs, NEAREST), NearestRows)
 
@@ -711,7 +714,7 @@ def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
 
 def _copy(ledger: Path, to: Path) -> None:
     """Copy a ledger with its checksum, while nobody writes in it; the ledger comes last, and says both are there."""
-    with open_ledger(ledger).locked(looking=True) as checksum:
+    with open_ledger(ledger).locked(reading=True) as checksum:
         if checksum is not None:
             checksum.require()
             shutil.copyfile(checksum.path, LedgerChecksum(to).path)

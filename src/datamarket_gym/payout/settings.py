@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
@@ -43,7 +43,7 @@ class Setting:
     """Hold what the command line and the explorer say of a field of the settings."""
 
     help: str
-    panel: str
+    panel: str | None
     option: str
     kind: type
 
@@ -84,29 +84,31 @@ class Columns(Document):
     """
 
     id: str | None = _column("Column with unit ids.")
-    identity: str = _column("Column with payees; identity if left out.", "identity", option="payee")
+    identity: str = _column(
+        "Column with the payees' names; the column identity if left out.", "identity", option="payee"
+    )
     label: str | None = _column(
-        "Column with labels, in all tables; if left out the column label, and no labels where there is none."
+        "Column with labels, in all tables; the column label if left out, or no labels if there is none."
     )
     features: str | None = _column(
-        "List column, stem of numbered columns, or columns a,b,c; in all tables."
+        "Columns with features, in all tables: a list column, the stem of numbered columns (f for f_0, f_1, ...), or "
+        "columns a,b,c."
     )
     embedding: str | None = _column(
-        "Columns that similarity compares, named likewise; the features if left out."
+        "Columns with embeddings, by which units are compared, named like features; the features if left out."
     )
     time: str | None = _column(
-        "Column with when you received each unit, by your clock and not the submitter's: the earliest of "
-        "several copies is paid for all."
+        "Column with the time at which you received each unit, by your clock: of several copies the earliest is paid."
     )
     text: str | None = _column("Column with texts, which the encoder embeds.")
-    image: str | None = _column("Column with image files, which the encoder embeds.")
+    image: str | None = _column("Column with names of image files, which the encoder embeds.")
     trusted_source: str | None = _column(
-        "Column naming the unit each unit derives from. It counts where that unit came earlier; blank, "
-        "unknown, its own id or a later one: the clock decides as without."
+        "Column with the id of the unit that each unit derives from, which counts if that unit came earlier. Only for "
+        "sources that you have verified."
     )
     metadata: str | None = _column(
-        "Column that you fill in, such as a watermark id, a licence or a device: a unit that agrees in it with "
-        "an earlier unit descends from the first such one. Blank: it says nothing."
+        "Column that you fill in, such as a watermark id, a licence or a device: units that agree in it are matched, "
+        "unless it is blank."
     )
 
 
@@ -114,21 +116,23 @@ class Files(Document):
     """Arrays outside the table (``file.npy``, ``file.npz#name``) and folders of images."""
 
     features: str | None = _file(
-        "Features of the table as .npy or .npz#name, row by row.", option="features-file"
+        "Features of the units in another file, row by row (.npy, or .npz#name).", option="features-file"
     )
-    embedding: str | None = _file("Embeddings of the table, likewise.", option="embedding-file")
+    embedding: str | None = _file(
+        "Embeddings of the units in another file, row by row.", option="embedding-file"
+    )
     validation_features: str | None = _file(
-        "Features of the validation rows, likewise.", option="validation-features-file"
+        "Features of the validation rows in another file, row by row.", option="validation-features-file"
     )
     reference_features: str | None = _file(
-        "Features of the reference rows, likewise.", option="reference-features-file"
+        "Features of the reference rows in another file, row by row.", option="reference-features-file"
     )
-    images: str | None = _file("Folder of those image files.")
+    images: str | None = _file("Folder of the image files.")
     validation_images: str | None = None
     reference_images: str | None = None
     scores: str | None = _utility(
-        "What another tool says each unit is worth on each validation row, for --utility scores: a table "
-        "unit, row, score, or a matrix (.npy, .npz), units by validation rows. See docs/scores.md."
+        "For --utility scores: the scores of another tool, of each unit on each validation row. A table with columns "
+        "unit, row, score, or a matrix (.npy, .npz) of units by validation rows. See docs/scores.md."
     )
 
 
@@ -140,25 +144,27 @@ class LinkageRule(Document):
     """
 
     keys: list[str] = _link(
-        "Column(s) whose shared values are listed as claims of who is who: payout, device+licence, "
-        "device+time:3600; repeatable. A claim alone matches nobody: see --confirm and --edges.",
+        "Column, or columns joined by +, of which equal values are listed in the report as claims that payees are the "
+        "same: payout, device+licence, device+time:3600 (times within an hour). Repeatable. A claim changes no "
+        "payment: see --confirm and --edges.",
         list,
         option="link",
     )
     fuzzy: list[str] = _link(
-        "Column that splink compares, for claims likewise (needs the extra linkage); repeatable.",
+        "Column that splink compares, for further claims (needs the extra linkage). Repeatable.",
         list,
         option="link-fuzzy",
     )
     confirm: str | None = _link(
-        "Column in which payees name those that are the same payee (several: a; b). Two that name each "
-        "other are paid as one."
+        "Column in which payees name others that are the same payee (a; b). Two that name each other are paid as one."
     )
     edges: str | None = _link(
-        "Your own table id_l, id_r, probability of who is one payee; it stands alone."
+        "Table with the columns id_l, id_r, probability, of which payees are the same; confirmations then do not count."
     )
     between: Literal["identities", "units"] = _link(
-        "What that table matches: identities or units.", "identities", option="edges-between"
+        "What that table names: identities (if left out) or units.",
+        "identities",
+        option="edges-between",
     )
     probability: float = Field(default=0.95, gt=0, le=1)
 
@@ -181,59 +187,60 @@ class PayoutSpec(Document):
     """
 
     amount: str = _money("Amount to divide, such as 10000.00.", ...)
-    currency: str = _money("Its currency; EUR if left out.", "EUR")
+    currency: str = _money("Currency of the amount, three letters; EUR if left out.", "EUR")
     period: str | None = _money(
-        'What the run pays for, such as "June 2026"; stands on pages.', max_length=100
+        'Name of the period that the run pays for, such as "June 2026", for reports and statements.',
+        max_length=100,
     )
     negative: Literal["zero", "carry"] = _money(
-        "Scores below zero, which accuracy has and coverage has not: carry (to the next run; if left out) or "
-        "zero (count as nothing).",
+        "What scores below zero count (accuracy can be below zero, coverage cannot): carry, which carries them forward "
+        "to the next run (if left out), or zero.",
         "carry",
     )
     learner: str = _utility(
-        "What is paid for: coverage of the validation rows (if left out; coverage@0.9: only what is much more "
-        "alike than strangers counts; coverage(similarity=standardised): for tables), which needs no labels; "
-        "or the accuracy over chance of knn, ridge, logistic, ...; scores of another tool (--scores); a "
-        "function of your own (--load); see: list utility.",
+        "What is paid for. coverage (if left out): how near units come to the validation rows, which needs no labels; "
+        "coverage(similarity=standardised) for features in different scales. knn, ridge, logistic, ...: how accurate "
+        "a model becomes. scores: of another tool (--scores). Or a function of your own (--load). See: datamarket list "
+        "utility.",
         RECOMMENDED,
         option="utility",
     )
     theta: str = _utility(
-        "Similarity threshold: auto (if left out), none, or a number, which may cost the honest at most 1 %.",
+        "Similarity at which units count as copies: auto (if left out), none (identical units only), or a number; "
+        "it is refused if false matches would cost honest payees more than 1 %.",
         "auto",
     )
-    encoder: str | None = _column("Encoder of texts or images; see: list encoder.")
+    encoder: str | None = _column("Encoder of texts or images (see: datamarket list encoder).")
     checks: int = _check(
-        "How many units of each payee are to be checked before the run can be approved: 3 if left out, 0 for "
-        "none. See: check --help.",
+        "Units of each payee that are checked by people before the run can be approved; 3 if left out, 0 for none. "
+        "See: datamarket check --help.",
         3,
         ge=0,
         le=MOST_CHECKS,
     )
-    power: float = _check("How often a check finds a unit that is not genuine; 0.8 if left out.", 0.8)
+    power: float = _check("Probability that a check of a false unit finds out; 0.8 if left out.", 0.8)
     leak_check: LeakCheck = _check(
-        "Units that are validation rows, or nearly: drop (they earn nothing; if left out), error, or off "
-        "(they are paid).",
+        "Units that equal a validation row, or nearly: drop (they earn nothing; if left out), error (the run stops) or "
+        "off (they are paid).",
         "drop",
     )
     quarantine: bool = _check(
-        "Set bad rows of the submissions aside, list them in quarantine.csv and go on, instead of stopping. "
-        "Validation rows are never set aside.",
+        "Leave out rows of the submissions that cannot be used and list them in quarantine.csv, instead of stopping.",
         False,
     )
-    audit: bool = _check("Attack a sample of the market for the report.", True)
+    audit: bool = _check("Attack a sample of the market, for the report.", True)
     opens: str | None = _time(
-        "When the market began (2026-05-01, or with a time): earlier units are listed."
+        "Begin of the market (2026-05-01, or with a time); earlier units are listed in a warning."
     )
     closes: str | None = _time(
-        "When it closed, likewise: later units are listed. If left out: those later than now."
+        "End of the market; later units are listed in a warning. Now if left out."
     )
     beacon: str | None = _time(
-        "Text that breaks ties between units of equal time: announce beforehand what it will "
-        "be, such as tomorrow's public random number. If left out: a digest of the validation rows."
+        "Public random number by which the order of units of equal time is drawn; announce beforehand what it will be. "
+        "A digest of the validation rows if left out."
     )
     strict: bool = _time(
-        "Stop, instead of warning, where times are missing, equal, too early or in the future.", False
+        "Stop, instead of warning, if times are missing, equal, too early or in the future.", False
     )
     seed: int = Field(default=0, ge=0)
     columns: Columns = Columns()
@@ -330,19 +337,22 @@ class PayoutSpec(Document):
         )
 
 
-def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
+def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
+    """Yield the fields of a model that have an option, which are those with a description."""
     for name, field in model.model_fields.items():
         kind: Any = get_origin(field.annotation) or field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _settings(kind, f"{name}.")
-        extra = field.json_schema_extra
-        if isinstance(extra, dict):
-            option = str(extra["option"] or name.replace("_", "-"))
-            kind = kind if kind in (bool, int, float, list) else str
-            yield f"{prefix}{name}", Setting(field.description or "", str(extra["panel"]), option, kind)
+            yield from settings_of(kind, f"{name}.")
+        elif field.description:
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            option = str(extra.get("option") or name.replace("_", "-"))
+            panel = str(extra["panel"]) if "panel" in extra else None
+            kinds = (kind, *get_args(field.annotation))
+            kind = next((each for each in kinds if each in (bool, int, float, list)), str)
+            yield f"{prefix}{name}", Setting(field.description, panel, option, kind)
 
 
-SETTINGS = dict(_settings(PayoutSpec))
+SETTINGS = dict(settings_of(PayoutSpec))
 """Every setting that has an option, by its name with points (``columns.id``)."""
 
 

@@ -19,11 +19,10 @@ from datamarket_gym.errors import RunError
 from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
 from datamarket_gym.payout.acquired_data import ROLE as PRIOR
 from datamarket_gym.payout.acquired_data import as_said
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import LogTip, absolute_address
+from datamarket_gym.payout.intake import LogTip, absolute_address
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerError, RunRecord
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import INTAKE, run_of
 from datamarket_gym.payout.ledger.store import Tip, has_ledger, holds_tip, is_readable, open_ledger
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest

@@ -1,18 +1,12 @@
-"""The threshold of a payday: the policy of `evidence.threshold.choice`, with pictures of what it rests on.
-
-A payday asks for ``auto``, for ``none``, or for a number, which the same rule must admit.
-
-What may a threshold be on these rows: the rows of a domain or of a table, the policy's answer, and the check's.
-
-For ``datamarket theta`` and for the explorer: both ask the same functions.
-"""
+"""The thresholds that rows allow: those of a domain or of a table, for ``datamarket theta`` and the explorer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.evidence.admissible_interval import (
@@ -31,22 +25,32 @@ from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.market.tasks.datasets import DomainTask
 from datamarket_gym.payout.inputs import read_validation_table
 from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.oracle import RECOMMENDED
 
 
-@dataclass(frozen=True)
-class ThetaCheck:
-    """What the check for components simulates; an empty ``partition`` is the rows' own."""
+class ThetaCheck(Document):
+    """The settings of the simulation behind the check for components; an empty ``partition`` is the rows' own."""
 
-    partition: str = ""
-    providers: int = 4
-    per_provider: int = 50
-    trials: int = 30
-    variants: str = "near_duplicate_2x_sybils@0.02"
-    sample: int = 5000
-    cutoff: float = 0.10
-    seed: int = 0
+    partition: str = Field(
+        "",
+        description="How units are dealt to honest providers: iid, class_stratified, dirichlet@0.5, ..., or "
+        "identities (as in the table). Each domain has its default, a table iid.",
+    )
+    providers: int = Field(4, description="Providers of a simulated market; 4 if left out.", ge=2)
+    per_provider: int = Field(50, description="Units of each provider; 50 if left out.", ge=1)
+    trials: int = Field(30, description="Simulated markets; 30 if left out.", ge=1)
+    variants: str = Field(
+        "near_duplicate_2x_sybils@0.02",
+        description="The attack whose copies must be matched; near_duplicate_2x_sybils@0.02 if left out. See: "
+        "datamarket list attack.",
+    )
+    sample: int = Field(5000, description="Units that are copied for it; 5000 if left out.", ge=1)
+    cutoff: float = Field(
+        0.10, description="Tolerated share of clusters that mix providers; 0.1 if left out."
+    )
+    seed: int = Field(0, description="Seed of the simulation; 0 if left out.")
 
     def of(self, rows: Embeddings, own: str = "iid", progress: Progress = SILENT) -> Admissibility:
         """The check of rows that are no domain's; ``own`` is how providers come by them if nothing else is said."""
@@ -96,7 +100,7 @@ def in_words(policy: Threshold) -> str:
     """What `recommended` takes, and why."""
     why = f"{policy.why[:1].upper()}{policy.why[1:]}."
     if policy.theta is None:
-        return f"`recommended` ties identical units alone, where these are the validation or reference rows. {why}"
+        return f"`recommended` matches identical units alone, where these are the validation or reference rows. {why}"
     return (
         f"`recommended` takes theta {policy.theta:g}, where these are the validation or reference rows. {why} "
         "A large submission lifts it where units lie closer."

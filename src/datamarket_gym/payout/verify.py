@@ -1,54 +1,50 @@
-"""verify: do the files of a run and its ledger still say what was worked out, and does working it out again agree?
+"""verify: do the files of a run and its ledger agree, and does working the run out again give the same amounts?
 
-The ledger by itself (`ledger.examined`): its file, its rules, its chain and its sums. Then the run: hashes of all
-outputs against the manifest, the manifest against itself and against the entry of the ledger, sums against the
-amount, and the three places that hold payments (CSV, Parquet, ledger) against each other; the draw of spot checks is
-worked out again, and answers and settlement are held against it. ``recompute`` runs the whole payout again from the
-inputs, in a folder of its own, and compares what is in the files: amounts to the cent, other numbers to 1e-9. Pages
-are not compared, nor bytes: another machine may write the same numbers otherwise.
-
-Approving a run: its warnings are answered, it is worked out again to the cent, and only then is it entered.
+First the ledger by itself (`Ledger.examined`), then the hashes of the outputs, the manifest against its own id and
+against the ledger, and the sums. ``recompute`` runs the whole payout again from its inputs and compares the payments:
+amounts to the cent, scores to 1e-9. A run is verified so before its approval is entered.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import math
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.payout.acquired_data import ROLE as PRIOR
 from datamarket_gym.payout.checks.agreement import verify_checks
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.intake.times import IntakeLog
+from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerError, RunRecord
-from datamarket_gym.payout.ledger.integrity import check_checkpoints, ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import (
+    INTAKE,
     approve,
     ledger_inputs_of,
+    ledger_of,
     require_accepted,
+    run_of,
     valid_approvals,
 )
 from datamarket_gym.payout.ledger.store import FILE as RECEIPT
-from datamarket_gym.payout.ledger.store import Ledger, holds_tip, is_readable, read_receipt
+from datamarket_gym.payout.ledger.store import (
+    Ledger,
+    check_checkpoints,
+    holds_tip,
+    is_readable,
+    read_receipt,
+)
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
-    NEEDS,
     Check,
     Contents,
-    is_of_before_needs,
     outputs_of,
     read_manifest,
     run_id,
@@ -67,6 +63,7 @@ from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
 _NEAR = 1e-9
+PAYMENTS = "payments.parquet"
 
 
 def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]:
@@ -145,7 +142,7 @@ def verify(
 def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) -> list[Check]:
     """The files of a run against each other and against the ledger; alone where it cannot be read."""
     manifest = read_manifest(folder)
-    names = _outputs(manifest)
+    names = outputs_of(manifest.get(PRIOR, ()))
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in names]
     checks += kept_checks(folder, manifest)
     checks.append(_itself(manifest))
@@ -170,27 +167,14 @@ def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) 
     return checks
 
 
-def _outputs(manifest: dict[str, Any]) -> list[str]:
-    """The files that the run has: no needs, where it is of before these were kept."""
-    names = outputs_of(manifest.get(PRIOR, ()))
-    return [name for name in names if name != NEEDS or not is_of_before_needs(manifest)]
-
-
 def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
     path = folder / name
     if said is None or not path.is_file():
-        older = said is None and (name.startswith("records/") or name == WARNINGS)
-        return Check(
-            name, False, "missing; an older version made this run: pay again" if older else "missing"
-        )
-    content = _as_drafted(path)
+        return Check(name, False, "missing")
+    # A report without the state that was put on it later.
+    content = read_draft(folder) if name == REPORT else path.read_bytes()
     good = len(content) == said["bytes"] and hashlib.sha256(content).hexdigest() == said["sha256"]
     return Check(name, good, "as written" if good else "changed since it was written")
-
-
-def _as_drafted(path: Path) -> bytes:
-    """The bytes of an output; of a report without the state that was put on it later."""
-    return read_draft(path.parent) if path.name == REPORT else path.read_bytes()
 
 
 def _itself(manifest: dict[str, Any]) -> Check:
@@ -220,7 +204,7 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
         "period": spec.period or "", "opening": manifest["opening_balances"], "overrides": manifest["overrides"],
         "standing": manifest["standing_overrides"], "kept": settles.kept if settles else 0,
         "prior": [each["run"] for each in manifest.get(PRIOR, ())],
-        "submissions": submitted_hash(manifest), "contents": Contents.from_plain(manifest.get("contents", {})),
+        "submissions": submitted_hash(manifest), "contents": Contents.from_plain(manifest["contents"]),
     }  # fmt: skip
     for name, value in said.items():
         if getattr(record, name) != value:
@@ -241,12 +225,9 @@ def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
 
 
 def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Check]:
-    import pyarrow.parquet as pq
-
     money = Currency(manifest["currency"])
     columns = ("payment", "entitled", "balance")
-    rows = pq.read_table(folder / "payments.parquet").to_pylist()
-    table = {r["identity"]: tuple(money.signed(r[c]) for c in columns) for r in rows}
+    table = {r["identity"]: tuple(money.signed(r[c]) for c in columns) for r in _payments(folder)}
     with (folder / "payments.csv").open(encoding="utf-8", newline="") as file:
         csv.field_size_limit(1 << 24)
         written = {
@@ -286,78 +267,39 @@ def _recomputed(
     if payday.run != manifest["run"]:
         said = "the inputs, settings or version differ from those of the run"
         return [Check("recomputed", False, said)]
-    # A file is what it holds: one that has another name now gives the same run.
-    payday = payday.with_names({role: said["name"] for role, said in manifest["inputs"].items()})
     with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as elsewhere:
         again = Path(elsewhere) / "run"
         work_out(payday, again, progress)
-        names = [name for name in (*_outputs(manifest), MANIFEST) if name != REPORT]
-        checks = []
-        for name in names:
-            good = (folder / name).is_file() and _is_near(
-                _content(folder / name), _content(again / name)
-            )
-            checks.append(
-                Check(f"{name}, recomputed", good, "as worked out again" if good else "differs")
-            )
-        return checks
+        good = _are_near(_payments(folder), _payments(again))
+        warned = [each.name for each in read_warnings(again)]
+        same = {each.name for each in read_warnings(folder)} == set(warned)
+    return [
+        Check(f"{PAYMENTS}, recomputed", good, "as worked out again" if good else "differs"),
+        Check(f"{WARNINGS}, recomputed", same, f"{len(warned)} warnings, as worked out again"),
+    ]
 
 
-def _content(path: Path) -> Any:
-    """Read what is in an output; None where it cannot be read. Of a manifest without the hashes of outputs."""
+def _payments(folder: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        match path.suffix:
-            case ".parquet":
-                table = pq.read_table(path)
-                return {name: _column(table[name]) for name in table.column_names}
-            case ".npz":
-                with np.load(path, allow_pickle=False) as arrays:
-                    return dict(arrays)
-            case ".json":
-                content = json.loads(path.read_text(encoding="utf-8"))
-                return (
-                    {k: v for k, v in content.items() if k != "outputs"}
-                    if path.name == MANIFEST
-                    else content
-                )
-            case _:
-                return path.read_text(encoding="utf-8")
-    except (OSError, ValueError, pa.ArrowException, zipfile.BadZipFile):
-        return None
+        rows: list[dict[str, Any]] = pq.read_table(folder / PAYMENTS).to_pylist()
+    except (OSError, pa.ArrowException):
+        return []
+    return rows
 
 
-def _column(column: Any) -> Any:
-    """Read a column; of lists the lengths, and all of their values in one array."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _are_near(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    """Compare tables of payments: amounts to the cent, scores to 1e-9."""
 
-    if isinstance(column.type, pa.ListType | pa.FixedSizeListType):
-        return [pc.list_value_length(column).to_numpy(), pc.list_flatten(column).to_numpy()]
-    return column.to_numpy()
+    def is_near(a: Any, b: Any) -> bool:
+        return math.isclose(a, b, rel_tol=_NEAR, abs_tol=_NEAR) if isinstance(a, float) else bool(a == b)
 
-
-def _is_near(one: Any, other: Any) -> bool:
-    """Compare contents: floats to 1e-9, whatever else exactly."""
-    match one, other:
-        case dict(), dict():
-            return one.keys() == other.keys() and all(
-                _is_near(value, other[name]) for name, value in one.items()
-            )
-        case list(), list():
-            return len(one) == len(other) and all(map(_is_near, one, other))
-        case np.ndarray(), np.ndarray() if one.shape == other.shape and one.dtype == other.dtype:
-            if one.dtype.kind == "f":
-                return np.allclose(one, other, rtol=_NEAR, atol=_NEAR, equal_nan=True)
-            return np.array_equal(one, other)
-        case np.ndarray(), _:
-            return False
-        case float(), float():
-            return math.isclose(one, other, rel_tol=_NEAR, abs_tol=_NEAR)
-        case _:
-            return type(one) is type(other) and bool(one == other)
+    return len(one) == len(other) and all(
+        x.keys() == y.keys() and all(is_near(value, y[name]) for name, value in x.items())
+        for x, y in zip(one, other, strict=True)
+    )
 
 
 @dataclass(frozen=True)

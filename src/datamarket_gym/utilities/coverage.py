@@ -105,7 +105,7 @@ def decisive_probabilities(weights: Values) -> Values:
 @register("learner", "coverage")
 @dataclass(frozen=True)
 class Coverage(UtilityFunction):
-    """Value units by how well they cover the validation rows of their label; nothing is trained."""
+    """Value units by how well they cover the validation rows; nothing is trained."""
 
     title = "coverage"
 

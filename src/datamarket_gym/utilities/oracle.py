@@ -138,7 +138,7 @@ RECOMMENDED = "coverage"
 """The learner of the mechanism that we recommend."""
 
 
-_SPEED = ("device", "jobs", "games", "progress")
+_SPEED = ("device", "jobs", "games")
 """Settings of learners that change the speed alone."""
 
 

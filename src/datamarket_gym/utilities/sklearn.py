@@ -14,8 +14,7 @@ import ast
 import importlib
 import inspect
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -141,8 +140,7 @@ class SklearnEstimator(UtilityFunction):
     """A scikit-learn classifier or pipeline (an object, or its name), cloned for each coalition.
 
     ``scoring`` is the name of a scikit-learn scorer or a function ``scorer(estimator, X, y)``; the accuracy of a
-    classifier and the R^2 of a regressor if blank. ``jobs`` processes fit at a time; 0 uses every core. ``progress``
-    is called with the number of coalitions of the batch that are done so far.
+    classifier and the R^2 of a regressor if blank. ``jobs`` processes fit at a time; 0 uses every core.
     """
 
     title = "scikit-learn classifier"
@@ -150,7 +148,6 @@ class SklearnEstimator(UtilityFunction):
     estimator: Annotated[Any, "model of scikit-learn; the name of a classifier or regressor"]
     scoring: Annotated[Any, "scorer of scikit-learn; blank: accuracy, or R squared of numbers"] = ""
     jobs: Annotated[int, Range(0)] = 1
-    progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "classifier"
 
     def __post_init__(self) -> None:
@@ -168,9 +165,6 @@ class SklearnEstimator(UtilityFunction):
         elif inspect.isfunction(self.scoring) and self.scoring.__module__.startswith("sklearn.metrics."):
             name = self.scoring.__name__
             raise ParameterError("scoring", name, f"it is a metric; pass make_scorer({name})")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "progress": None}  # workers do not report
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> SklearnScorer:
         """Check the rows and prepare the estimator once."""
@@ -210,7 +204,6 @@ class SklearnScorer(Scorer):
         estimator = clone(estimator_named(given, learner.kind) if isinstance(given, str) else given)
         self._estimator = _seeded(estimator)
         self._jobs = learner.jobs
-        self._progress = learner.progress
         self._numbers = learner.target == "number"
         scoring = learner.scoring
         self._score = scoring
@@ -235,7 +228,6 @@ class SklearnScorer(Scorer):
         check_coalitions(coalitions, self._rows_of)
         chunks = [(coalitions[at : at + _CHUNK],) for at in range(0, len(coalitions), _CHUNK)]
         done: list[Values] = []
-        n_done = 0
         # A single chunk stays here: sending it away takes longer than many a fit.
         jobs = max(1, min(self._jobs or available_cores(), len(chunks)))
         for values, failure, caught in in_order(executor(jobs), _fit_chunk, self, chunks):
@@ -245,13 +237,7 @@ class SklearnScorer(Scorer):
             if failure:
                 self._warn_of(failure)
             done.append(values)
-            n_done += len(values)
-            if self._progress is not None:
-                self._progress(n_done)
         return np.concatenate(done) if done else np.empty(0)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_progress": None}  # workers do not report
 
     def coalition_score(self, coalition: CoalitionMatrix) -> tuple[float, str]:
         """The score of one coalition's model, and why the estimator could not be fitted, if so."""

@@ -30,11 +30,12 @@ def run(market, logged, **options):
 def test_both_clocks_are_measured_whichever_the_market_has(market):
     column, log = run(market, False), run(market, True)
     for report in (column, log):
-        (told,) = forgeries(report)
-        assert told.worst("believed").gain > 2.0
-        assert told.harmful("believed").victim_loss > 0.5
-        assert told.worst("logged").gain <= 1.05
-        assert told.harmful("logged").victim_loss <= 0.02
+        (forgery,) = forgeries(report)
+        believed, logged = forgery.trials["believed"], forgery.trials["logged"]
+        assert max(trial.gain for trial in believed) > 2.0
+        assert max(trial.victim_loss for trial in believed) > 0.5
+        assert max(trial.gain for trial in logged) <= 1.05
+        assert max(trial.victim_loss for trial in logged) <= 0.02
         assert len(report.findings) == 2  # a line each in every table
     assert [f.worst.assumes for f in column.findings] == [
         "that submitters can forge their times",
@@ -57,9 +58,11 @@ def test_an_audit_of_a_logged_market_is_another_audit(market, tmp_path):
 
 def test_the_page_of_an_audit_has_both_lines(market):
     page = markdown(run(market, False))
-    assert "Times are from a column. By backdate, for whoever can write it: a cheat's pay times" in page
+    assert (
+        "Times are from a column. By backdate, for whoever can write it: an attacker's pay times" in page
+    )
     assert "With an intake log, where copies come after what they copy, whatever is written" in page
-    assert markdown(run(market, True)).count("Were times a column that cheats can write") == 1
+    assert markdown(run(market, True)).count("Were times a column that attackers can write") == 1
 
 
 def test_no_clock_no_forgery(market):

@@ -1,10 +1,6 @@
-"""A market made of someone's own submission, so that the attack library can be run against it.
+"""The attack library with its parameters scaled to a market, also one made of somebody's own submission.
 
-The submission is taken as the honest profile: each identity is a provider that owns what it submitted.
-Whether that is so nobody can tell from the data; an audit answers what a provider *would* gain by
-cheating from here on.
-
-The attack library with its parameter grid, scaled to the market at hand.
+A submission is taken as the honest profile: each identity is a provider that owns what it submitted.
 """
 
 from __future__ import annotations

@@ -1,17 +1,9 @@
-"""What an audit says of units that chain large groups together.
+"""audit: the attack library against a mechanism on a market, provider by provider.
 
-What forged times gain, and cost: believed, and against an intake log.
-
-An attack that writes times at which its units did not come (`Attack.forges_times`) is played in both markets,
-whichever the audited one is. *Believed*: times are a column, and whoever writes it decides who was first. *Logged*:
-times are those of the operator's log, so that copies come after what they copy.
-
-audit: the whole attack library against a mechanism on a market, provider by provider.
-
-Work is cut into the steps of a run (`datamarket_gym.execution.runs`): one provider playing one attack;
-then one attack's worst trial explained. A killed audit loses at most the steps in flight; the next
-call does what is missing and ends with the same bytes. What was found is an `AuditReport`. Where payees are checked,
-what is judged is expected pay (`datamarket_gym.analysis.spot_checks`).
+The steps of the run are one provider with one attack, then one attack's worst trial explained, so a killed audit loses
+at most the steps in flight. Where payees are checked, expected pay counts (`datamarket_gym.analysis.spot_checks`). An
+attack that writes times at which its units did not come (`Attack.forges_times`) is tried in two markets: where the
+column is *believed*, and where times are *logged* by the operator, so that copies come after what they copy.
 """
 
 from __future__ import annotations
@@ -39,7 +31,6 @@ from datamarket_gym.analysis.redteam.findings import (
 )
 from datamarket_gym.analysis.redteam.remedies import share_lost, spared_by, try_remedies
 from datamarket_gym.analysis.spot_checks import Expected, checked_attack, require_checkable
-from datamarket_gym.analysis.theorems import Paid as Paid___init__
 from datamarket_gym.analysis.theorems.certificate import certified
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.analysis.theorems.paid_profile import Paid, PaidProfile, paid_by
@@ -114,47 +105,38 @@ def assumed(attack: str, clock: str, logged: bool) -> str:
 
 @dataclass(frozen=True)
 class Forgery:
-    """The trials of one attack that forges times, by clock; of those that were possible the worst ones."""
+    """The trials of one attack that forges times, by clock."""
 
     family: str
     logged: bool  # whether the audited market goes by a log
     trials: dict[str, list[Trial]]
 
-    def worst(self, clock: str) -> Trial | None:
-        """The trial that gains most under a clock, were nothing checked."""
-        return max(self._played(clock), key=lambda t: t.unchecked_rank, default=None)
-
-    def harmful(self, clock: str) -> Trial | None:
-        """The trial by which another loses most."""
-        return max(self._played(clock), key=lambda t: t.harm_rank, default=None)
-
     def outcome(self, clock: str) -> str:
-        """Gain and loss under a clock in words."""
-        worst, harmful = self.worst(clock), self.harmful(clock)
-        if worst is None or harmful is None:
+        """Say what the worst trial under a clock gains, and what another loses by the most harmful one."""
+        played = [trial for trial in self.trials[clock] if trial.why is None]
+        if not played:
             return "it cannot be played"
+        worst = max(played, key=lambda t: t.unchecked_rank)
         gain = "of no defined factor" if worst.gain is None else f"times {worst.gain:.2f}"
-        expected = [t.expected_gain for t in self._played(clock) if t.expected_gain is not None]
+        expected = [t.expected_gain for t in played if t.expected_gain is not None]
         if expected and worst.expected_payment != worst.attacked_payment:
             gain += f" ({max(expected):.2f} given the checks)"
-        lost = harmful.victim_loss
-        return f"a cheat's pay {gain}, a victim's loss {'undefined' if lost is None else f'{lost:.0%}'}"
+        lost = max(played, key=lambda t: t.harm_rank).victim_loss
+        loss = "undefined" if lost is None else f"{lost:.0%}"
+        return f"an attacker's pay {gain}, a victim's loss {loss}"
 
     def words(self, called: str) -> str:
-        """What holds for the audited market, and what would with the other clock."""
+        """Say what holds for the audited market, and what would under the other clock."""
         believed, logged = self.outcome(BELIEVED), self.outcome(LOGGED)
         if self.logged:
             return (
                 f"Times are from an intake log, where copies come after what they copy, whatever is written. "
-                f"By {called}: {logged}. Were times a column that cheats can write: {believed}."
+                f"By {called}: {logged}. Were times a column that attackers can write: {believed}."
             )
         return (
             f"Times are from a column. By {called}, for whoever can write it: {believed}. With an intake log, "
             f"where copies come after what they copy, whatever is written: {logged}."
         )
-
-    def _played(self, clock: str) -> list[Trial]:
-        return [trial for trial in self.trials[clock] if trial.why is None]
 
 
 def forgeries(report: AuditReport) -> list[Forgery]:
@@ -247,79 +229,54 @@ def audit(
         All trials, and the worst of each attack explained.
     """
     state = market.state if isinstance(market, ProviderMarket) else market
-    context = _context(
-        state,
-        as_mechanism(mechanism),
-        utility,
-        providers,
-        only,
-        stop_at,
-        threshold,
-        checks,
-        knowledge,
+    payer = as_mechanism(mechanism)
+    require_in("knowledge", knowledge, 0.0, 1.0)
+    require_checkable(payer, checks)
+    everyone = state.providers
+    if providers is not None:
+        require_count("providers", providers)
+        chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
+        everyone = [everyone[i] for i in sorted(chosen.tolist())]
+    honest = paid_by(payer, state.honest, utility)
+    resolved, evidence, warnings = _resolved(payer, honest)
+    undated = describe_missing_times(state.honest.submission)
+    context = Context(
+        state=state,
+        utility=utility,
+        mechanism=payer,
+        honest=honest,
+        attacks=attack_grid(state, only),
+        providers=everyone,
+        stop_at=stop_at,
+        data=named_folder(),
+        threshold=threshold or resolved,
+        evidence=evidence,
+        warnings=warnings if undated is None else [*warnings, undated],
+        checks=checks,
+        knowledge=knowledge,
     )
     if out is None:
         return _found(context, Unkept(executor_of_steps(jobs), progress or SILENT))
     return _audit(context, out, jobs, progress)
 
 
-def _context(
-    state: MarketState,
-    mechanism: Mechanism | OwnMechanism,
-    utility: UtilityOracle,
-    providers: int | None,
-    only: str | None,
-    stop_at: float,
-    threshold: Threshold | None,
-    checks: Checks | None,
-    knowledge: float,
-) -> Context:
-    require_in("knowledge", knowledge, 0.0, 1.0)
-    require_checkable(mechanism, checks)
-    everyone = state.providers
-    if providers is not None:
-        require_count("providers", providers)
-        chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
-        everyone = [everyone[i] for i in sorted(chosen.tolist())]
-    honest = paid_by(mechanism, state.honest, utility)
-    settled_by, evidence, warnings = _settled(mechanism, honest)
-    undated = describe_missing_times(state.honest.submission)
-    if undated is not None:
-        warnings = [*warnings, undated]
-    return Context(
-        state,
-        utility,
-        mechanism,
-        honest,
-        attack_grid(state, only),
-        everyone,
-        stop_at,
-        named_folder(),
-        threshold or settled_by,
-        evidence,
-        warnings,
-        checks,
-        knowledge,
-    )
-
-
-def _settled(
+def _resolved(
     mechanism: Mechanism | OwnMechanism, honest: PaidProfile
 ) -> tuple[Threshold | None, str, list[str]]:
-    """What the mechanism settled on in the honest market, and what it warns of; one of somebody's own has neither."""
-    if not (isinstance(mechanism, Mechanism) and isinstance(honest, Paid___init__)):
+    """The threshold and evidence of the honest market, and warnings; one of somebody's own has none."""
+    if not (isinstance(mechanism, Mechanism) and isinstance(honest, Paid)):
         return None, "", []
-    settled, settled_by = honest.settled(mechanism), honest.payments.threshold
+    resolved, threshold = honest.settled(mechanism), honest.payments.threshold
     collapse = find_collapse(
-        settled.evidence,
+        resolved.evidence,
         honest.profile.submission,
         honest.payments.clustering,
-        checked=settled_by is not None,
+        checked=threshold is not None,
     )
     leaks = honest.payments.leaks
     aside = [describe_leaks(leaks)] if len(leaks) else []
     found = [*aside, *([] if collapse is None else [collapse.message])]
-    return settled_by, str(settled.evidence), [*found, *chaining_messages(settled, honest)]
+    return threshold, str(resolved.evidence), [*found, *chaining_messages(resolved, honest)]
 
 
 def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
@@ -349,11 +306,11 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
     )  # fmt: skip
     explain = {f"finding-{i:03d}": (group, len(trials)) for i, group in enumerate(worst_first(trials))}
     findings = run.steps(_explain, context, explain, _FINDING, before=len(tries))
-    settled_by = context.honest.payments.threshold if isinstance(context.honest, Paid___init__) else None
+    resolved = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
     return AuditReport(
         mechanism=m if isinstance(m := context.mechanism, Mechanism) else m.name,
         evidence=context.evidence,
-        why=None if settled_by is None else settled_by.why,
+        why=None if resolved is None else resolved.why,
         warnings=context.warnings,
         utility=repr(context.utility),
         stop_at=context.stop_at,
@@ -372,12 +329,13 @@ def _trial(context: Context, provider: str, attack: str, clock: str) -> Trial:
         profile = context.attacked(provider, attack, clock)
         with suppress_market_warnings():
             attacked = paid_by(context.mechanism, profile, context.utility)
-            due = _due(context, profile, attacked)
+            checked = _checked(context, profile, attacked)
     except DataMarketError as error:  # too few units for so many names, nobody to copy from
         return Trial(
             provider=provider, attack=attack, honest_payment=honest, clock=clock, why=str(error)
         )
     before, paid = context.honest.payments, attacked.total(provider)
+    due = paid if checked is None else checked.pay
     clear = clearly_paid(honest, before.grand_value, len(context.state.providers))
     harm = harm_of(before, attacked.payments, profile, provider)
     return Trial(
@@ -396,14 +354,8 @@ def _trial(context: Context, provider: str, attack: str, clock: str) -> Trial:
     )
 
 
-def _due(context: Context, profile: SubmittedProfile, attacked: PaidProfile) -> float:
-    """What the attacker can expect given the checks; what it is paid where there are none."""
-    found = _checked(context, profile, attacked)
-    return attacked.total(str(profile.attacker)) if found is None else found.pay
-
-
 def _checked(context: Context, profile: SubmittedProfile, attacked: PaidProfile) -> Expected | None:
-    """What an attack comes to under the checks; None where there are none."""
+    """Price an attack under the checks; None where there are none."""
     if context.checks is None:
         return None
     found = checked_attack(
@@ -432,15 +384,13 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
         certificate = certified(honest, attacked, m, comparisons=all_tried, deterrence=left)
         remedies = []
         gains = worst.expected_gain is None or worst.expected_gain > context.stop_at
-        if (
-            gains and isinstance(m, Mechanism) and isinstance(honest, Paid___init__)
-        ):  # evidence is ours to change
+        if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # else evidence is not ours
+            if unchecked != worst:
+                profile = context.attacked(worst.provider, worst.attack, worst.clock)
             remedies = try_remedies(
                 m,
                 context.state.honest,
-                profile
-                if unchecked == worst
-                else context.attacked(worst.provider, worst.attack, worst.clock),
+                profile,
                 context.utility,
                 honest.payments,
                 context.stop_at,

@@ -1,23 +1,15 @@
-"""The space in which a best response is searched: attack families, each a cube of dials in [0, 1].
+"""Best response: search families and parameters for the attack with the largest net gain.
 
-One decoding for all who search (an optimiser, a Gymnasium action, a grid): a family and a point of its
-cube name an attack. Noise is in spreads of the market's features, on a logarithmic scale. How much is copied, made
-or stolen is on a cubic one: where units are checked, a little that is false may pay more than much.
+Each attack family is a cube of parameters in [0, 1], for optimisers, Gymnasium actions and grids alike. Noise is in
+standard deviations of the market's features, on a logarithmic scale; parts are on a cubic one, since little that is
+false may pay more than much where units are checked.
 
-What an attack costs the attacker is in units of its honest payment (the paper's Remark on costs):
-net gain = G - c_id (identities - 1) - c_d d, with d the perturbation: the sum over the attacker's
-submitted units of the distance to the unit they derive from, in units of the market's spread, per
-honest unit of the attacker. Content made from nothing (junk) has no distance.
+Costs are in units of the honest payment: net gain = G - c_id (identities - 1) - c_d d. The perturbation d is the sum,
+over the attacker's submitted units, of the distance to the unit they derive from, in units of the market's standard
+deviation, per honest unit of the attacker. Generated content has no distance.
 
-One party among several, with what the others play held: what a best response is searched for.
-
-Best response: search families and parameters for the attack with the largest net gain.
-
-The attacker can price any manipulation by the mechanism itself, whatever share of the others' units it sees to make
-it of. Where payees are checked it looks for the largest *expected* net gain, so that it may choose to cheat a little.
-The optimiser is Optuna's TPE where the extra ``gym`` is installed, and SciPy's differential evolution elsewhere. What
-is paid depends neither on costs nor on how many checks there are, so one attack is paid once and priced at every level
-of both. What the others lose is told beside each gain, unchecked; the search does not look for it.
+The optimiser is Optuna's TPE where the extra ``gym`` is installed, else SciPy's differential evolution. An attack is
+paid once and priced at every level of costs and checks.
 """
 
 from __future__ import annotations
@@ -102,8 +94,8 @@ class Effort(Described):
         sources = profile.truth.aligned(submission).source[mine]
         origin = np.array([row.get(str(source), -1) for source in sources])
         known = origin >= 0
-        gone = submission.features[mine[known]] - honest.features[origin[known]]
-        total = float(np.linalg.norm(gone, axis=1).sum())
+        moved = submission.features[mine[known]] - honest.features[origin[known]]
+        total = float(np.linalg.norm(moved, axis=1).sum())
         scale = float(np.sqrt(honest.features.var(axis=0).sum())) or 1.0
         owned = int((state.honest.truth.owner == provider).sum())
         return cls(len(names), total / scale / owned)
@@ -238,7 +230,7 @@ class Space(Described):
 
     @classmethod
     def of(cls, state: MarketState) -> Space:
-        """The space scaled to a market."""
+        """Scale the space to a market."""
         return cls(spread(state))
 
     def attack(self, family: str, dials: Mapping[str, float]) -> str:
@@ -341,13 +333,6 @@ class Response(Shown):
     harm: Harm
 
 
-@dataclass(frozen=True)
-class _Unchecked:
-    gain: float
-    effort: Effort
-    harm: Harm
-
-
 @dataclass(eq=False)
 class Target(Shown):
     """Price attacks of one provider of a market on a mechanism, and remember every outcome.
@@ -383,7 +368,7 @@ class Target(Shown):
         self.honest = paid_by(self._payer, self.state.honest, self.utility)
         self.pay = self.honest.total(self.name)
         # Both are the same under any checks, so `under` shares them.
-        self._known: dict[str, _Unchecked] = {}
+        self._known: dict[str, tuple[float, Effort, Harm]] = {}  # gain unchecked
         self._checked: dict[str, CheckedAttack] = {}
         self.impossible: dict[str, str] = {}
         self._require_clear()
@@ -419,17 +404,14 @@ class Target(Shown):
         """What an attack gains, gross and net, and what the others lose; None where it cannot be carried out."""
         try:
             self._carry_out(attack)
-            known = self._known[attack]
-            expected = known.gain
+            gain, effort, harm = self._known[attack]
+            expected = gain
             if self.checks is not None:
                 expected = self.over_honest(self._checked[attack].expected(self.checks).pay)
-        except (
-            DataMarketError
-        ) as error:  # more names than units, a class that is gone, no labels to change
+        except DataMarketError as error:  # more names than units, a class that is gone, no labels
             self.impossible[attack] = str(error)
             return None
-        net = expected - costs.of(known.effort)
-        return Response(attack, known.gain, expected, net, known.effort, known.harm)
+        return Response(attack, gain, expected, expected - costs.of(effort), effort, harm)
 
     def _carry_out(self, attack: str) -> None:
         """Pay what is not known of an attack yet."""
@@ -440,7 +422,7 @@ class Target(Shown):
             paid = self._payer.pay(profile.submission, self.utility, profile.truth)
         gain = self.over_honest(paid.total(profile.identities_of(self.name)))
         harm = harm_of(self.honest.payments, paid, profile, self.name)
-        self._known[attack] = _Unchecked(gain, Effort.of(profile, self.state), harm)
+        self._known[attack] = gain, Effort.of(profile, self.state), harm
         if self.checks is not None:
             self._checked[attack] = checked_attack(
                 self._payer, profile, paid, self.state.honest, self.pay, self.utility

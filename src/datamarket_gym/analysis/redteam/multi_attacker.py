@@ -1,28 +1,16 @@
-"""What several cheats gain, what is left to the honest, and what the market is worth to its buyer.
+"""Several attackers in one market, and best-response dynamics among them.
 
-With pay_i(p) what party i (a provider, or a coalition together) collects where everybody plays p, in units of the
-utility, and 0 for "is honest",
+With pay_i(p) what party i (a provider, or a coalition together) collects where everybody plays p, and 0 for honesty,
 
-    gain               = pay_i(p) / pay_i(0)            against a market of honest people,
+    gain               = pay_i(p) / pay_i(0)            against a market of honest providers,
     gain_from_cheating = pay_i(p) / pay_i(0_i, p_-i)    against the same market, in which only i is honest.
 
-The first says who is better off than if nobody had begun, the second whether to cheat paid given what others did:
-where all cheat the first may be below 1 and the second above. ``worth`` is v of the distinct genuine units there are,
-each counted once: what the buyer gets. ``value`` is v(all) as the mechanism counts it, made units included.
+``worth`` is v of the distinct genuine units, each once: what the buyer gets. ``value`` is v(all) as the mechanism
+counts it. Where payees are checked all of it is in expectation over who fails.
 
-Where payees are checked (`judge.checked`) all of it is in expectation over who fails: the names of all cheats are
-drawn in one market, so that a cheat may gain by another's being caught. Names whose total is below zero are paid
-nothing there, as in any market with checks.
-
-Best-response dynamics: everybody in turn plays what pays best given what the others play, until nobody gains.
-
-Players have finite menus. A player moves only if that pays more than ``epsilon`` more, and then to the best of its
-menu, the first listed among equals; so the path is a function of the game. It ends
-
-- in an *equilibrium*: nobody can gain more than ``epsilon`` by another item of its menu (an epsilon-equilibrium of the
-  game with these menus: what is on no menu was not tried, nor what cannot be played there, which is told),
-- in a *cycle*: the same profile has come back, and as moves depend on the profile alone it will again, or
-- *unsettled*: after ``rounds`` rounds, or where all moved at once to what cannot be played.
+In best-response dynamics a player moves only if that pays more than ``epsilon`` more, and then to the best of its menu.
+A path ends in an *equilibrium* (nobody gains more than ``epsilon`` by another item of its menu), in a *cycle* (a
+profile has come back), or *unsettled* (after ``rounds`` rounds, or where all moved at once to what cannot be played).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Certificate: what the theorems say about one manipulation of one run, in a form that can be filed.
 
-A certificate holds every term of the bound with its value, what was measured, and which conditions
-held; reading one back from JSON checks that its claim follows from its terms. It speaks of one honest
-and one manipulated profile, not of manipulations that were not tried. `paragraph` says it in plain words.
-
-certify: check the theorems' conditions on an honest and a manipulated run, and write it all down.
+A certificate holds every term of the bound and which conditions held; reading one back from JSON checks that its claim
+follows from its terms. It says nothing of manipulations that were not tried.
 """
 
 from __future__ import annotations

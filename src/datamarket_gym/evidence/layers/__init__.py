@@ -1,14 +1,5 @@
-"""The evidence layers: content, texts, images, metadata, accounts, and the oracles of experiments."""
+"""The evidence layers: content and metadata, texts, images, accounts, and the oracles of experiments."""
 
-from datamarket_gym.evidence.layers import content, hybrids, linkage, metadata, minhash, perceptual
-from datamarket_gym.evidence.layers import oracle as oracles
+from datamarket_gym.evidence.layers import content, linkage, minhash, oracle, perceptual
 
-__all__ = [
-    "content",
-    "hybrids",
-    "linkage",
-    "metadata",
-    "minhash",
-    "oracles",
-    "perceptual",
-]
+__all__ = ["content", "linkage", "minhash", "oracle", "perceptual"]

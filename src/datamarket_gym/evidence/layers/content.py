@@ -1,4 +1,4 @@
-"""Evidence from content alone: nothing, everything, exact hashes and cosine similarity."""
+"""Evidence from content or a column: nothing, everything, exact hashes, cosine similarity, equal metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DECIMALS, DistinctRows, unit_keys
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
 from datamarket_gym.evidence.similarity_search import nearest_acquired
 from datamarket_gym.evidence.spanning_forest import SPANNING, similar_pairs
@@ -70,7 +70,7 @@ class Pool(EvidenceLayer):
 @register("evidence", "exact_hash")
 @dataclass(frozen=True)
 class ExactHash(EvidenceLayer):
-    """Match units whose features and labels are the same after rounding."""
+    """Match units whose content is the same after rounding."""
 
     title = "identical content"
 
@@ -132,3 +132,51 @@ def require_directions(rows: DistinctRows) -> None:
             f"the embedding of row {zero[0]} has zero norm, so its cosine is undefined; "
             "remove the unit or embed it again"
         )
+
+
+@register("evidence", "hybrid_hash_cosine")
+@dataclass(frozen=True)
+class HybridHashCosine(EvidenceLayer):
+    """Match units that are identical, or whose cosine similarity is at least theta."""
+
+    title = "identical content or cosine similarity"
+
+    theta: Theta
+    by_similarity: ClassVar[bool] = True
+
+    def edges(self, view: View) -> Edges:
+        """The edges of both layers."""
+        return Edges.concat([ExactHash().edges(view), Cosine(self.theta).edges(view)])
+
+
+@register("evidence", "metadata")
+@dataclass(frozen=True)
+class Metadata(EvidenceLayer):
+    """Match units that agree in a ``column`` of the submission; an empty cell agrees with nothing.
+
+    The column is believed: use one that the operator fills in, such as a watermark id, a licence or a device. Where
+    submitters fill it in, a copied value matches somebody else's unit, and a changed one unmatches a copy.
+    """
+
+    title = "same metadata"
+
+    column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.column.strip():
+            raise ParameterError("column", self.column, "name a column, as in metadata@licence")
+
+    def edges(self, view: View) -> Edges:
+        """Match all units of a value with the first of them."""
+        codes = value_codes(view.submission, self.column)
+        known = np.flatnonzero(codes >= 0)
+        matches = star(codes[known], f"same {self.column}")
+        return Edges(known[matches.left], known[matches.right], matches.score, matches.reason)
+
+
+def value_codes(submission: Submission, column: str) -> Codes:
+    """Number the values of a column in their own order: one code per unit, -1 where the cell is empty."""
+    values = submission.column(column)
+    number = {value: code for code, value in enumerate(sorted({v for v in values if v is not None}))}
+    return np.array([-1 if value is None else number[value] for value in values], dtype=np.int64)

@@ -25,6 +25,7 @@ import numpy as np
 
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View, star
+from datamarket_gym.evidence.layers.content import Cosine, Theta
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.registry import OneOf, Range, register
 
@@ -145,3 +146,20 @@ def _ranks(values: Values) -> Values:
 
     ranks: Values = rankdata(values) - 1.0
     return ranks
+
+
+@register("evidence", "hybrid_source_cosine")
+@dataclass(frozen=True)
+class HybridSourceCosine(EvidenceLayer):
+    """Match units with a common source, or whose cosine similarity is at least theta."""
+
+    title = "true source or cosine similarity (oracle)"
+
+    theta: Theta
+    needs_oracle: ClassVar[bool] = True
+    by_similarity: ClassVar[bool] = True
+
+    def edges(self, view: View) -> Edges:
+        """The edges of both layers."""
+        view.truth(self)
+        return Edges.concat([OracleSource().edges(view), Cosine(self.theta).edges(view)])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.errors import SubmissionError, require_extra
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
-from datamarket_gym.evidence.layers.content import raw_content
+from datamarket_gym.evidence.layers.content import Cosine, Theta, raw_content
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.market.encoders.base import ContentError, open_image
 from datamarket_gym.registry import Range, register
@@ -85,3 +85,20 @@ def near_hashes(plain: Hashes, mirrored: Hashes, bits: int) -> tuple[Codes, Code
 
 def _hamming(first: Hashes, second: Hashes) -> Codes:
     return np.bitwise_count(first ^ second).sum(axis=-1, dtype=np.int64)
+
+
+@register("evidence", "hybrid_perceptual_cosine")
+@dataclass(frozen=True)
+class HybridPerceptualCosine(EvidenceLayer):
+    """Match images whose perceptual hashes nearly agree, or whose cosine similarity is at least theta."""
+
+    title = "perceptual hashes or cosine similarity"
+
+    theta: Theta
+    bits: HashBits = Perceptual.bits
+    needs_content: ClassVar[str] = "image"
+    by_similarity: ClassVar[bool] = True
+
+    def edges(self, view: View) -> Edges:
+        """The edges of both layers."""
+        return Edges.concat([Perceptual(self.bits).edges(view), Cosine(self.theta).edges(view)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -28,21 +27,15 @@ from datamarket_gym.analysis.redteam.multi_attacker import (
     Standings,
     best_response_dynamics,
 )
+from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.experiments.cells import (
-    Row,
-    attacks_of,
-    kind,
-    labels_of,
-    market_of,
-    oracles_of,
-    selected,
-)
+from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of
 from datamarket_gym.experiments.kinds.spot_checks import FAMILIES, CheckEntry, family, in_spreads
-from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import Document, written
+from datamarket_gym.utilities.oracle import UtilityOracle
 
 PLAYED = "best_responses"
 APART, PAIRS = "apart", "pairs"
@@ -73,61 +66,55 @@ class SeveralOptions(Document):
 
 
 @kind("several", SeveralOptions)
-def several_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
-    """Every mechanism under every utility, without checks and with, by the number of cheats."""
-    options = SeveralOptions(**spec.options)
-    market = market_of(task, seed)
-    _require_cheats(spec, options, market)
+def several_cell(cell: Cell) -> Iterator[Row]:
+    """Yield every mechanism under every utility, without checks and with, by the number of attackers."""
+    options = SeveralOptions(**cell.spec.options)
+    _require_counts(cell, options)
     menu = [HONEST]
-    for _, attack in attacks_of(in_spreads(spec, spread(market.state))):
+    for _, attack in attacks_of(in_spreads(cell.spec, spread(cell.market.state))):
         if (text := written(attack)) not in menu:
             menu.append(text)
-    rows: list[Row] = []
-    for labels, oracle in oracles_of(spec, task, market, engine):
-        for entry in spec.mechanisms:
-            for m, axes in entry.expand():
-                if not selected(spec.only, PLAYED, m.name):
-                    continue
-                levels = [CheckEntry(per_payee=0)]
-                if options.checks is not None and m.name in options.checked:
-                    levels.append(options.checks)
-                for level in levels:
-                    checks = level.build() if level.per_payee else None
-                    scene = _Scene(options, market, m.seeded(seed), oracle, checks, menu, seed)
-                    at = {
-                        "experiment": spec.name, "seed": seed, "attack": PLAYED, **labels, **labels_of(m),
-                        **axes, "checks": level.per_payee,
-                    }  # fmt: skip
-                    rows += [{**at, **row} for row in scene.rows()]
-    return rows
+    for labels, oracle in cell.oracles():
+        for m, axes in cell.mechanisms():
+            if not cell.selects(PLAYED, m):
+                continue
+            levels = [CheckEntry(per_payee=0)]
+            if options.checks is not None and m.name in options.checked:
+                levels.append(options.checks)
+            for level in levels:
+                checks = level.build() if level.per_payee else None
+                at = {"attack": PLAYED, **labels, **labels_of(m), **axes, "checks": level.per_payee}
+                for row in _Dynamics(cell, options, m, oracle, checks, menu).rows():
+                    yield {**at, **row}
 
 
-def _require_cheats(spec: ExperimentSpec, options: SeveralOptions, market: ProviderMarket) -> None:
-    n = len(market.state.providers)
+def _require_counts(cell: Cell, options: SeveralOptions) -> None:
+    n = len(cell.market.state.providers)
     for count in [c for counts in options.cheats.values() for c in counts]:
         if not 1 <= count <= n:
-            raise DataMarketError(f"{spec.name}: options.cheats has {count}; this market has 1 to {n}")
+            raise DataMarketError(
+                f"{cell.spec.name}: options.cheats has {count}; this market has 1 to {n}"
+            )
     for count in options.pairs:
         if count % 2 or not 2 <= count <= n:
             raise DataMarketError(
-                f"{spec.name}: options.pairs has {count}; give even numbers of providers, up to {n}"
+                f"{cell.spec.name}: options.pairs has {count}; give even numbers of providers, up to {n}"
             )
 
 
 @dataclass(frozen=True, eq=False)
-class _Scene:
-    """One market, one mechanism, one utility, with checks or without."""
+class _Dynamics:
+    """Best responses in one market under one mechanism and one utility, with checks or without."""
 
+    cell: Cell
     options: SeveralOptions
-    market: ProviderMarket
-    mechanism: Any
-    oracle: Any
-    checks: Any
+    mechanism: Mechanism | OwnMechanism
+    oracle: UtilityOracle
+    checks: Checks | None
     menu: list[str]
-    seed: int
 
     def rows(self) -> Iterator[Row]:
-        providers = self.market.state.providers
+        providers = self.cell.market.state.providers
         alone = self._stage(list(range(len(providers))))
         for order, counts in self.options.cheats.items():
             for count in counts:
@@ -146,8 +133,8 @@ class _Scene:
                 at = {"together": PAIRS, "cheats": count, "order": "round_robin"}
                 yield {**at, **self._row(pairs, path, range(count // 2))}
 
-    def _stage(self, parties: list[Any]) -> Stage:
-        return Stage(self.market.state, self.mechanism, self.oracle, parties, self.checks)
+    def _stage(self, parties: list[int] | list[tuple[int, int]]) -> Stage:
+        return Stage(self.cell.market.state, self.mechanism, self.oracle, parties, self.checks)
 
     def _path(self, stage: Stage, cheats: int, order: str) -> Path:
         menus = [self.menu if i < cheats else [HONEST] for i in range(len(stage.members))]
@@ -160,7 +147,7 @@ class _Scene:
         if not self.options.trials or count < len(stage.members) or stage.payoffs(path.last) is None:
             return {}
         seat = Seat(stage, path.last)
-        best = best_response(seat, trials=self.options.trials, seed=self.seed)
+        best = best_response(seat, trials=self.options.trials, seed=self.cell.seed)
         now = stage.payoffs(path.last)
         assert now is not None
         return {"regret_searched": max(0.0, best.payoff - now[0])}

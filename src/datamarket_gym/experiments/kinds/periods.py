@@ -1,12 +1,9 @@
-"""Two periods of one market: who sells in which, and what a thief of the first submits in the second.
+"""Two periods of one market: kind ``periods`` (S12).
 
-The thief saw all that was bought in the first period. What it makes of it comes first in the second, before
+The attacker saw all that was acquired in the first period. What it makes of it comes first in the second, before
 everybody else's units, unless it is better off by coming last: for that it needs neither a forged clock nor foresight.
-
-S12: what a thief of the first period gains in the second, with prior art and without it.
-
-Every mechanism pays the first period; what it bought is prior art (`pipeline.prior`). In the second period each
-theft is paid twice, with prior art and as if nothing had been bought before, and held against honesty in that period.
+Every mechanism pays the first period; what it bought is previously acquired data. In the second period each theft is
+paid twice, with that data and as if nothing had been acquired before, and compared with honesty in that period.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,37 +25,29 @@ from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile, genuine
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.errors import (
-    DataMarketError,
-    LeakedRowsWarning,
-    ParameterError,
-    SubmissionError,
-    UnknownNameError,
-)
+from datamarket_gym.errors import DataMarketError, LeakedRowsWarning, ParameterError
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Codes, Features
-from datamarket_gym.experiments.cells import Row, kind, labels_of, market_of, oracles_of, selected
-from datamarket_gym.experiments.kinds.spot_checks import CheckEntry
-from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry
+from datamarket_gym.experiments.cells import Cell, Row, kind, labels_of
+from datamarket_gym.experiments.kinds.spot_checks import CheckEntry, is_learnable
 from datamarket_gym.market.attacks.base import is_clocked
-from datamarket_gym.market.attacks.copies import turned
+from datamarket_gym.market.attacks.copies import rotated
 from datamarket_gym.market.market import ACCOUNT, ProviderMarket
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, acquired_from
 from datamarket_gym.registry import Document
-from datamarket_gym.utilities.labels import require_learnable
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 _LATER = 1.0  # markets last from 0 to 1: the second begins where the first ends
 
 
 class Theft(Document):
-    """What a thief makes of old units, all of ``others`` or its ``own``, and sells in the second period.
+    """What an attacker makes of old units, all of ``others`` or its ``own``, and sells in the second period.
 
     ``copy``: each with Gaussian noise, in spreads (multiples of the typical spread of a feature); ``turn``: each
-    turned, as long as it is, to a cosine with the original just below what the market ties, by chance, and ``towards``:
+    rotated, at its length, to a cosine with the original just below the market's threshold, by chance, and ``towards``:
     towards another of them of its class; ``midpoint``: half-way to such a one; ``blend``: half-way to a new unit of the
-    thief's, of its class if there is one. ``relabelled`` gives each the next class, ``alone`` sells nothing else,
+    attacker's, of its class if there is one. ``relabelled`` gives each the next class, ``alone`` sells nothing else,
     ``apart`` sells it under a further name, and ``last`` after everybody else's units. Of ``new`` units it is no theft,
     and what theft is compared with: as many as there are to steal, made of its own new units, taken in turn.
     """
@@ -74,25 +63,25 @@ class Theft(Document):
 
     @property
     def evades(self) -> bool:
-        """Whether it is made for the threshold that the market ties at."""
+        """Whether it is made for the market's threshold."""
         return self.how in ("turn", "towards")
 
 
 @dataclass(frozen=True, eq=False)
 class TwoPeriods:
-    """What was bought in the first period, what all sell in the second when they are honest, and who is the thief."""
+    """What was acquired in the first period, what honest providers sell in the second, and who is the attacker."""
 
     old: Submission
     honest: SubmittedProfile
-    thief: str
+    attacker: str
     spread: float
     seed: int
 
     def originals(self, theft: Theft) -> tuple[Submission, Codes]:
         """The units that a theft is made of: rows of a submission."""
-        new, own = self.honest.submission, self.old.identity == self.thief
+        new, own = self.honest.submission, self.old.identity == self.attacker
         if theft.of == "new":
-            return new, np.resize(np.flatnonzero(new.identity == self.thief), np.count_nonzero(~own))
+            return new, np.resize(np.flatnonzero(new.identity == self.attacker), np.count_nonzero(~own))
         return self.old, np.flatnonzero(own if theft.of == "own" else ~own)
 
     def possible(self, theft: Theft) -> bool:
@@ -100,24 +89,24 @@ class TwoPeriods:
         return len(self.originals(theft)[1]) > 0
 
     def after(self, theft: Theft, noise: float, cosine: float = 1.0) -> SubmittedProfile:
-        """The second period with the theft; ``cosine`` is how like their originals turned copies are."""
+        """The second period with the theft; ``cosine`` is how like their originals rotated copies are."""
         new, truth = self.honest.submission, self.honest.truth
         if not self.possible(theft):
             raise DataMarketError(
-                f"{theft.called}: {self.thief} sold nothing in the first period; choose units of others, or layout "
+                f"{theft.called}: {self.attacker} sold nothing in the first period; choose units of others, or layout "
                 "'continuing'"
             )
         pool, rows = self.originals(theft)
         made = self._made(theft, pool, rows, noise, cosine)
-        kept = np.flatnonzero(new.identity != self.thief) if theft.alone else np.arange(len(new))
+        kept = np.flatnonzero(new.identity != self.attacker) if theft.alone else np.arange(len(new))
         submission = Submission.concat([new.take(kept), made])
-        known = GroundTruth(
+        truth_now = GroundTruth(
             submission.id,
             np.concatenate([truth.owner[kept], pool.identity[rows]]),
             np.concatenate([truth.source[kept], pool.id[rows]]),
-            {**truth.controller, str(made.identity[0]): self.thief},
+            {**truth.controller, str(made.identity[0]): self.attacker},
         )
-        return SubmittedProfile(submission, known, self.thief, theft.called)
+        return SubmittedProfile(submission, truth_now, self.attacker, theft.called)
 
     def _made(
         self, theft: Theft, pool: Submission, rows: Codes, noise: float, cosine: float
@@ -125,21 +114,21 @@ class TwoPeriods:
         n, new = len(rows), self.honest.submission
         features, label = pool.features[rows], pool.label[rows]
         if theft.how == "turn":
-            aside = keyed_generator(self.seed, "turned in period 2", self.thief).normal(
+            aside = keyed_generator(self.seed, "turned in period 2", self.attacker).normal(
                 size=features.shape
             )
-            features = turned(features, aside, cosine)
+            features = rotated(features, aside, cosine)
         elif theft.how == "towards":
-            features = turned(features, self._partners(theft, pool, rows), cosine)
+            features = rotated(features, self._partners(theft, pool, rows), cosine)
         elif theft.how != "copy":
             features = (features + self._partners(theft, pool, rows)) / 2
         if noise:
-            rng = keyed_generator(self.seed, "noise of period 2", self.thief)
+            rng = keyed_generator(self.seed, "noise of period 2", self.attacker)
             features = features + noise * self.spread * rng.normal(size=features.shape)
         if theft.relabelled:
             classes = np.unique(np.concatenate([self.old.label, new.label]))
             label = classes[(np.searchsorted(classes, label) + 1) % len(classes)]
-        name = f"{self.thief}~again" if theft.apart else self.thief
+        name = f"{self.attacker}~again" if theft.apart else self.attacker
         ids = np.array([f"{unit}~again.{i}" for i, unit in enumerate(pool.id[rows])])
         time = None if new.time is None else np.full(n, new.time[0])
         if is_clocked(new):
@@ -158,12 +147,12 @@ class TwoPeriods:
         )
 
     def _partners(self, theft: Theft, pool: Submission, rows: Codes) -> Features:
-        """For each unit another of its class, stolen too or a new one of the thief's (of any class at need)."""
+        """For each unit another of its class, stolen too or a new one of the attacker's (of any class at need)."""
         others, among = pool, np.unique(rows)
         if theft.how == "blend":
             others = self.honest.submission
-            among = np.flatnonzero(others.identity == self.thief)
-        rng = keyed_generator(self.seed, "partners of period 2", self.thief)
+            among = np.flatnonzero(others.identity == self.attacker)
+        rng = keyed_generator(self.seed, "partners of period 2", self.attacker)
         partner = np.empty(len(rows), dtype=np.int64)
         for place, row in enumerate(rows):
             alike = among[others.label[among] == pool.label[row]]
@@ -174,14 +163,14 @@ class TwoPeriods:
 
 
 def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:
-    """Half of the providers sell in the first period; the others, the thief among them, in the second."""
+    """Half of the providers sell in the first period; the others, the attacker among them, in the second."""
     names = market.state.providers
     if len(names) < 2:
         raise DataMarketError("a market of one provider has no two periods; give it two at least")
-    thief = market.state.provider(provider)
-    at = names.index(thief)
+    attacker = market.state.provider(provider)
+    at = names.index(attacker)
     late = [names[(at + i) % len(names)] for i in range(len(names) // 2)]
-    return divided(market, thief, ~np.isin(market.honest.submission.identity, late))
+    return divided(market, attacker, ~np.isin(market.honest.submission.identity, late))
 
 
 def continuing(market: ProviderMarket, provider: int) -> TwoPeriods:
@@ -203,7 +192,7 @@ LAYOUTS: dict[str, Callable[[ProviderMarket, int], TwoPeriods]] = {
 """Who sells in which period, by name."""
 
 
-def divided(market: ProviderMarket, thief: str, early: NDArray[np.bool_]) -> TwoPeriods:
+def divided(market: ProviderMarket, attacker: str, early: NDArray[np.bool_]) -> TwoPeriods:
     """The market in two periods: the units of ``early`` are sold in the first, all others in the second."""
     everything, truth = market.honest.submission, market.honest.truth
     rows = np.flatnonzero(~early)
@@ -213,72 +202,50 @@ def divided(market: ProviderMarket, thief: str, early: NDArray[np.bool_]) -> Two
     sellers = {str(name): str(name) for name in new.identities}
     later = GroundTruth(truth.id[rows], truth.owner[rows], truth.source[rows], sellers)
     old = everything.take(np.flatnonzero(early))
-    return TwoPeriods(old, SubmittedProfile(new, later), thief, spread(market.state), market.seed)
+    return TwoPeriods(old, SubmittedProfile(new, later), attacker, spread(market.state), market.seed)
 
 
 LAYOUT = "layout"
 """The axis of a task that says who sells in which period."""
 WITH, WITHOUT = "with", "without"
-_BELOW = 0.005  # how far below the market's threshold copies are turned
+_BELOW = 0.005  # how far below the market's threshold copies are rotated
 
 
 class PeriodsOptions(Document):
-    """What thieves do, and the checks under which it is priced besides."""
+    """What attackers do, and the checks under which it is priced besides."""
 
     thefts: list[Theft] = Field(min_length=1)
     checks: CheckEntry = CheckEntry(per_payee=3)
 
 
 @kind("periods", PeriodsOptions)
-def periods_cell(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
-    """Every theft under every mechanism, with prior art and without."""
-    options = PeriodsOptions(**spec.options)
-    market = market_of(task, seed)
-    periods = _layout(task)(market, spec.provider)
-    rows: list[Row] = []
-    for labels, oracle in oracles_of(spec, task, market, engine):
-        for entry in spec.mechanisms:
-            for m, axes in entry.pipelines("periods"):
-                of = {"experiment": spec.name, "seed": seed, **labels, **labels_of(m), **axes}
-                found = _second_period(spec, options, m.seeded(seed), periods, oracle)
-                rows += [{**of, **row} for row in found]
-    return rows
-
-
-def _layout(task: TaskEntry) -> Callable[[ProviderMarket, int], TwoPeriods]:
-    name = task.axes.get(LAYOUT)
-    if name is None:
+def periods_cell(cell: Cell) -> Iterator[Row]:
+    """Yield every theft under every mechanism, with previously acquired data and without."""
+    options = PeriodsOptions(**cell.spec.options)
+    layout = cell.task.axes.get(LAYOUT)
+    if layout not in LAYOUTS:
         raise ParameterError(
-            LAYOUT, name, f"give {task.task} axes = {{ {LAYOUT} = ... }}: {sorted(LAYOUTS)}"
+            LAYOUT, layout, f"give {cell.task.task} axes = {{ {LAYOUT} = ... }}: {sorted(LAYOUTS)}"
         )
-    if name not in LAYOUTS:
-        raise UnknownNameError(LAYOUT, str(name), LAYOUTS)
-    return LAYOUTS[str(name)]
-
-
-def _second_period(
-    spec: ExperimentSpec,
-    options: PeriodsOptions,
-    m: Mechanism,
-    periods: TwoPeriods,
-    oracle: UtilityOracle,
-) -> Iterator[Row]:
-    bought = acquired_from(m.pay(periods.old, oracle))
-    for prior, utility in ((WITHOUT, oracle), (WITH, oracle.given(bought))):
-        second = _SecondPeriod(m, periods, utility, options.checks.build())
-        if selected(spec.only, "honest", m.name):
-            yield {"prior": prior, **second.honesty()}
-        for theft in options.thefts:
-            if not (selected(spec.only, theft.called, m.name) and periods.possible(theft)):
-                continue
-            for noise in theft.noise:
-                if found := second.row(theft, noise):
-                    yield {"prior": prior, "noise": noise, **found}
+    periods = LAYOUTS[str(layout)](cell.market, cell.spec.provider)
+    for labels, oracle in cell.oracles():
+        for m, axes in cell.pipelines():
+            at = {**labels, **labels_of(m), **axes}
+            acquired = acquired_from(m.pay(periods.old, oracle))
+            for prior, utility in ((WITHOUT, oracle), (WITH, oracle.given(acquired))):
+                second = _SecondPeriod(m, periods, utility, options.checks.build())
+                if cell.selects("honest", m):
+                    yield {**at, "prior": prior, **second.honesty()}
+                for theft in options.thefts:
+                    if cell.selects(theft.called, m) and periods.possible(theft):
+                        for noise in theft.noise:
+                            if row := second.row(theft, noise):
+                                yield {**at, "prior": prior, "noise": noise, **row}
 
 
 @dataclass(frozen=True, eq=False)
 class _SecondPeriod:
-    """The second period under one mechanism, with the prior art that its utility has."""
+    """The second period under one mechanism, with the previously acquired data that its utility has."""
 
     m: Mechanism
     periods: TwoPeriods
@@ -292,41 +259,41 @@ class _SecondPeriod:
 
     @property
     def clear(self) -> bool:
-        """Whether the thief's honest pay is clearly above zero, so that ratios to it mean something."""
-        pay, sellers = self.before.total([self.periods.thief]), len(self.before.identities)
+        """Whether the attacker's honest pay is clearly above zero, so that ratios to it mean something."""
+        pay, sellers = self.before.total([self.periods.attacker]), len(self.before.identities)
         return clearly_paid(pay, self.before.grand_value, sellers)
 
     def honesty(self) -> Row:
-        """Nobody cheats: how many honest units are taken for old ones, and what evidence costs the honest."""
+        """Return how many honest units are taken for old ones, and what evidence costs, where all are honest."""
         honest, paid = self.periods.honest, self.before
-        untied = self.m.model_copy(update={"evidence": "none"}).pay(honest.submission, self.utility)
-        lost = np.maximum(untied.totals - paid.totals, 0.0).sum()
+        unmatched = self.m.model_copy(update={"evidence": "none"}).pay(honest.submission, self.utility)
+        lost = np.maximum(unmatched.totals - paid.totals, 0.0).sum()
         found = {"attack": "honest", **self._gains(honest, paid)}
-        found["honest_cost"] = gain_of(lost, np.abs(untied.totals).sum())
+        found["honest_cost"] = gain_of(lost, np.abs(unmatched.totals).sum())
         if self.utility.prior is not None:
             found["honest_known"] = len(paid.acquired) / len(honest.submission)
         return found
 
     def row(self, theft: Theft, noise: float) -> Row | None:
-        """A theft: what the thief gains, what others lose, and how much of what it sells was recognised.
+        """A theft: what the attacker gains, what others lose, and how much of what it sells was recognised.
 
-        None where it cannot be played: no likeness is tied, which it would keep below, or it takes a class away, and
+        None where it cannot be played: nothing is matched by similarity, or it takes a class away, and
         accuracy cannot be measured.
         """
-        tied = None if self.before.threshold is None else self.before.threshold.theta
-        if theft.evades and tied is None:
+        theta = None if self.before.threshold is None else self.before.threshold.theta
+        if theft.evades and theta is None:
             return None
-        thief = self.periods.thief
-        profile = self.periods.after(theft, noise, 1.0 if tied is None else tied - _BELOW)
-        if not self._payable(profile):
+        attacker = self.periods.attacker
+        profile = self.periods.after(theft, noise, 1.0 if theta is None else theta - _BELOW)
+        if not is_learnable(profile, self.utility):
             return None
-        with suppress_market_warnings(LeakedRowsWarning):  # the thief's doing
+        with suppress_market_warnings(LeakedRowsWarning):  # the attack causes it
             paid = self.m.pay(profile.submission, self.utility)
-        pay = self.before.total([thief])
-        checked = CheckedAttack(self.m, profile, self.periods.honest, self.utility, thief, pay, paid)
+        pay = self.before.total([attacker])
+        checked = CheckedAttack(self.m, profile, self.periods.honest, self.utility, attacker, pay, paid)
         found = {"attack": theft.called, **self._gains(profile, paid), **self._losses(paid)}
         after, made = checked.expected(Checks(0)), ~genuine(profile, self.periods.honest)
-        own = np.count_nonzero(self.periods.honest.submission.identity == thief)
+        own = np.count_nonzero(self.periods.honest.submission.identity == attacker)
         found["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
         found["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
         if "victim_loss" in found:
@@ -337,18 +304,13 @@ class _SecondPeriod:
             found["known_share"] = float(made[paid.acquired.unit].sum() / made.sum())
         return found
 
-    def _payable(self, profile: SubmittedProfile) -> bool:
-        try:
-            require_learnable(profile.submission.label, self.utility)
-        except SubmissionError:
-            return False
-        return True
-
     def _gains(self, profile: SubmittedProfile, paid: Payments) -> Row:
-        """The thief's pay over its honest pay, raw and of a fixed pot, and how much more all data are worth."""
-        thief, before = self.periods.thief, self.before
-        pay, now = before.total([thief]), paid.total(profile.identities_of(thief))
-        shares = [pot_shares(each)[thief] for each in (provider_totals(paid, profile), before.as_dict())]
+        """The attacker's pay over its honest pay, raw and of a fixed pot, and how much more all data are worth."""
+        attacker, before = self.periods.attacker, self.before
+        pay, now = before.total([attacker]), paid.total(profile.identities_of(attacker))
+        shares = [
+            pot_shares(each)[attacker] for each in (provider_totals(paid, profile), before.as_dict())
+        ]
         return {
             "honest_payment": pay,
             "attacked_payment": now,
@@ -364,7 +326,7 @@ class _SecondPeriod:
         """What those lose whose old units were stolen, together and the one who loses most; and what the others do."""
         before, now = self.before.as_dict(), paid.as_dict()
         sold = set(self.periods.old.identities.tolist())
-        others = [name for name in before if name != self.periods.thief]
+        others = [name for name in before if name != self.periods.attacker]
         victims = {name: before[name] for name in others if name in sold}
         bystanders = {name: before[name] for name in others if name not in sold}
         found = {}

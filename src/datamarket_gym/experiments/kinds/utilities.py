@@ -1,28 +1,47 @@
-"""S13, gains: what attacks gain under every utility, in one and the same market.
+"""Utilities with labels, without, and of imported scores: kinds ``utilities`` and ``valuation`` (S13).
 
-``played`` says which mechanisms pay by which utilities, under which attacks. An attack that needs labels is not played
-where there are none, nor one that takes a whole class away where accuracy is paid for. Of data without labels their
-owner may know the classes all the same: with ``sees_classes`` the attack is made on the labelled market, and the labels
-are taken away afterwards.
+``utilities``: what attacks gain under every utility, in one and the same market. ``played`` says which mechanisms pay
+by which utilities, under which attacks. An attack that needs labels is left out where there are none, and so is one
+that takes a whole class away where accuracy is paid for. Of data without labels their owner may know the classes all
+the same: with ``sees_classes`` the attack is made on the labelled market, and the labels are taken away afterwards.
 
-S13, valuation: how utilities agree when everybody is honest, and what a model loses without the units they value.
-
-Values of single units are Shapley values where every unit plays: in closed form, or by orders of joining that are
+``valuation``: how utilities agree when everybody is honest, and what a model loses without the units they value.
+Values of single units are Shapley values where every unit is a player: in closed form, or by permutations that are
 truncated (``sampled``). The test is the usual one (Ghorbani and Zou 2019, Data Shapley): remove the best units, keep
 the best alone, or remove the worst, and train logistic regression on what is left; accuracy is on rows of the domain
 that are neither units nor validation rows.
+
+A utility without labels (``coverage(labels=False)``) sees the market as if nobody had ever labelled anything: units,
+validation rows and what attackers see of them have no labels, so that evidence has no classes either. Imported scores
+are computed on the units that are paid for: as they were submitted (``reported``), or on the units that represent the
+others (``canonical``). They are gradient products of a logistic model that is fitted here. With W the weights of a
+multinomial logistic regression on standardised features x (and a constant), p the class probabilities and y the label
+as a unit vector, the gradient of a row's loss is (p - y) x', so
+
+    grad_u . grad_z = ((p_u - y_u) . (p_z - y_z)) (x_u . x_z + 1).
+
+``path``: summed over the first `STEPS` steps of gradient descent from W = 0, each times its step size (TracIn: Pruthi
+et al. 2020, Estimating Training Data Influence by Tracing Gradient Descent), over the number of units: all units'
+scores of a row then sum, to first order, to what training took off the row's loss. Few steps, because a fit of
+hundreds of features to hundreds of units that goes on raises the loss of other rows again. ``end``: at the end of a
+long fit alone, TracIn with one checkpoint. There the gradients of all units cancel but for the penalty, so that the
+scores of a row sum to next to nothing. Rows are put in content order first, so that names and order change no score.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
+from scipy.special import softmax
+from scipy.stats import spearmanr
 
 from datamarket_gym.analysis.metrics import Metrics, pot_shares
 from datamarket_gym.analysis.redteam.attack_grid import spread
@@ -30,30 +49,181 @@ from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.data.inputs import without_labels
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.errors import DataMarketError, SubmissionError, UnknownNameError
-from datamarket_gym.execution.arrays import Features, Values
-from datamarket_gym.experiments.cells import (
-    Row,
-    attacks_of,
-    kind,
-    labels_of,
-    market_of,
-    selected,
-    utility_for,
+from datamarket_gym.errors import (
+    DataMarketError,
+    LeakedRowsWarning,
+    UnknownNameError,
+    require_choice,
 )
-from datamarket_gym.experiments.kinds.spot_checks import family, in_spreads
-from datamarket_gym.experiments.spec import ExperimentSpec, TaskEntry, UtilityEntry
-from datamarket_gym.experiments.utilities import MarketUtility, ScoresEntry, utilities_in
+from datamarket_gym.evidence.graph import suppress_market_warnings
+from datamarket_gym.execution.arrays import Features, Values
+from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of, utility_for
+from datamarket_gym.experiments.kinds.spot_checks import family, in_spreads, is_learnable
+from datamarket_gym.experiments.spec import TaskEntry, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import Document
-from datamarket_gym.utilities.labels import require_learnable
+from datamarket_gym.utilities import ImportedScores, ScoreTable
+from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
-_KEPT = (
+Along = Literal["end", "path"]
+STEPS, TO_THE_END = 10, 200
+PENALTY = 1e-3
+"""Of half the squared weights, beside the mean loss."""
+
+
+def gradient_products(
+    features: Features,
+    label: NDArray[Any],
+    validation_features: Features,
+    validation_label: NDArray[Any],
+    along: Along = "path",
+) -> Values:
+    """Return scores (units, validation rows): how far learning from a unit lowers a row's loss."""
+    require_choice("along", along, ("end", "path"))
+    classes = np.unique(np.concatenate([label, validation_label]))
+    code, validation_code = np.searchsorted(classes, label), np.searchsorted(classes, validation_label)
+    order = np.lexsort((*features.T[::-1], code))
+    x, z = _standardised(features[order], validation_features)
+    fit = _Fit(x, np.eye(len(classes))[code[order]], z, np.eye(len(classes))[validation_code])
+    out = np.empty((len(features), len(validation_features)))
+    out[order] = fit.products(along)
+    return out
+
+
+class _Fit:
+    """Gradient descent on the mean loss and the penalty, by the step that the largest curvature allows."""
+
+    def __init__(self, x: Features, y: Values, z: Features, y_rows: Values) -> None:
+        self._x, self._y, self._z, self._y_rows = x, y, z, y_rows
+        smaller = x @ x.T if len(x) < x.shape[1] else x.T @ x
+        curvature = 0.5 * float(np.linalg.eigvalsh(smaller)[-1]) / len(x)  # of the softmax at most 1/2
+        self.step = 1.0 / (curvature + PENALTY)
+
+    def products(self, along: Along) -> Values:
+        """The products after the last step of a long fit, or summed over the first steps."""
+        steps = STEPS if along == "path" else TO_THE_END
+        weights = np.zeros((self._x.shape[1], self._y.shape[1]))
+        total = np.zeros((len(self._x), len(self._z)))
+        for at in range(steps):
+            ours = self._errors(self._x, self._y, weights)
+            if along == "path" or at == steps - 1:
+                total += ours @ self._errors(self._z, self._y_rows, weights).T
+            weights -= self.step * (self._x.T @ ours / len(ours) + PENALTY * weights)
+        return self.step / len(self._x) * total * (self._x @ self._z.T)
+
+    def _errors(self, x: Features, y: Values, weights: Values) -> Values:
+        return softmax(x @ weights, axis=1) - y
+
+
+def _standardised(units: Features, rows: Features) -> tuple[Features, Features]:
+    """Standardise both by the units, with a constant; a feature that never varies becomes zero."""
+    mean, scale = units.mean(axis=0), units.std(axis=0)
+    scale = np.where(scale > 0.0, scale, np.inf)
+    x, z = ((each - mean) / scale for each in (units, rows))
+    return np.c_[x, np.ones(len(x))], np.c_[z, np.ones(len(z))]
+
+
+SCORES = "scores"
+
+
+class ScoresEntry(Document):
+    """Imported scores: what results call them, along what part of the fit, and on which units they are computed."""
+
+    called: str = SCORES
+    along: Along = "path"
+    of: Literal["canonical", "reported"] = "canonical"
+
+
+class MarketUtility(ABC):
+    """A utility in one market, labelled or not."""
+
+    name: str
+    empty: str
+    market: ProviderMarket
+
+    @property
+    def labels(self) -> Row:
+        """What tables tell utilities apart by."""
+        return {"learner": self.name, "empty": self.empty}
+
+    @abstractmethod
+    def oracle(self, submission: Submission) -> UtilityOracle:
+        """What values units of this submission; of imported scores, those computed on it as it stands."""
+
+    def pay(self, m: Mechanism, submission: Submission) -> Payments:
+        """What the mechanism pays."""
+        with suppress_market_warnings(LeakedRowsWarning):  # an attack causes it
+            return m.pay(submission, self.oracle(submission))
+
+
+@dataclass(eq=False)
+class _Fixed(MarketUtility):
+    """One oracle, with its cache, whatever is submitted."""
+
+    name: str
+    empty: str
+    market: ProviderMarket
+    fixed: UtilityOracle
+
+    def oracle(self, submission: Submission) -> UtilityOracle:
+        return self.fixed
+
+
+@dataclass(eq=False)
+class _Scored(MarketUtility):
+    """Gradient products that are computed anew on what is submitted."""
+
+    name: str
+    empty: str
+    market: ProviderMarket
+    along: Along
+    of: str
+
+    def oracle(self, submission: Submission) -> UtilityOracle:
+        return self._on(submission.features, submission.label)
+
+    def pay(self, m: Mechanism, submission: Submission) -> Payments:
+        paid = super().pay(m, submission)
+        if not m.matches or self.of == "reported":
+            return paid
+        # What evidence matches does not depend on scores.
+        with suppress_market_warnings(LeakedRowsWarning):
+            return m.pay(submission, self._on(paid.canonical.features, paid.canonical.label))
+
+    def _on(self, features: Features, label: NDArray[Any]) -> UtilityOracle:
+        data = self.market.dataset
+        scores = gradient_products(
+            features, label, data.validation_features, data.validation_label, self.along
+        )
+        learner = ImportedScores(ScoreTable(features, label, scores, data.validation_features))
+        return self.market.utility_oracle(Utility(SCORES, self.empty), learner)
+
+
+def utilities_in(cell: Cell, scores: list[ScoresEntry]) -> Iterator[MarketUtility]:
+    """Yield the experiment's utilities in its market, and of imported scores each kind."""
+    unlabelled = cell.market.without_labels()
+    for entry in cell.spec.utilities:
+        if entry.learner == SCORES:
+            for each in scores:
+                yield _Scored(each.called, entry.empty, cell.market, each.along, each.of)
+        else:
+            market = unlabelled if needs_no_labels(entry) else cell.market
+            yield _Fixed(entry.learner, entry.empty, market, cell.oracle(entry, market))
+
+
+def needs_no_labels(entry: UtilityEntry) -> bool:
+    """Whether a utility is coverage to which labels do not count."""
+    learner = LEARNERS.create(entry.learner)
+    return isinstance(learner, Coverage) and not learner.labels
+
+
+METRICS = (
     "honest_payment", "attacked_payment", "gain", "gain_additive", "victim_loss", "theft", "utility",
     "near_zero",
 )  # fmt: skip
@@ -76,62 +246,51 @@ class UtilitiesOptions(Document):
 
 
 @kind("utilities", UtilitiesOptions)
-def utilities_cell(
-    spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]
-) -> list[Row]:
-    """Every attack under every utility and each of the mechanisms that pay by it."""
-    options = UtilitiesOptions(**spec.options)
-    market = market_of(task, seed)
-    rows: list[Row] = []
-    for utility in utilities_in(spec, options.scores, market, engine):
-        stands = {sees: _Stand(spec, utility, market, seed, sees) for sees in (False, True)}
-        at = {
-            "experiment": spec.name, "task": task.label, "learner": utility.name,
-            "empty": utility.empty, "seed": seed, **task.axes,
-        }  # fmt: skip
+def utilities_cell(cell: Cell) -> Iterator[Row]:
+    """Yield every attack under every utility and each of the mechanisms that pay by it."""
+    options = UtilitiesOptions(**cell.spec.options)
+    for utility in utilities_in(cell, options.scores):
+        markets = {sees: _AttackedMarket(cell, utility, sees) for sees in (False, True)}
+        at = {"task": cell.task.label, **utility.labels, **cell.task.axes}
         for entry in options.played:
             if utility.name in entry.learners:
-                rows += [{**at, **row} for row in stands[entry.sees_classes].rows(entry)]
-    return rows
+                for row in markets[entry.sees_classes].rows(entry):
+                    yield {**at, **row}
 
 
 @dataclass(eq=False)
-class _Stand:
+class _AttackedMarket:
     """One market under one utility: attacked markets are made once for all mechanisms."""
 
-    spec: ExperimentSpec
+    cell: Cell
     utility: MarketUtility
-    labelled: ProviderMarket
-    seed: int
     sees_classes: bool
     _attacked: dict[str, SubmittedProfile | None] = field(default_factory=dict)
 
     def rows(self, entry: PlayedEntry) -> Iterator[Row]:
-        """Every attack of the entry under each of its mechanisms."""
-        known = {
-            m.name: (m.seeded(self.seed), axes)
-            for each in self.spec.mechanisms
-            for m, axes in each.pipelines("utilities")
-        }
+        """Yield every attack of the entry under each of its mechanisms."""
+        mechanisms = {m.name: (m, axes) for m, axes in self.cell.pipelines()}
         honest = self.utility.market.honest
+        sees = {"attacker": "sees_classes"} if self.sees_classes else {}
         for name in entry.mechanisms:
-            if name not in known:
-                raise UnknownNameError("mechanism of this experiment", name, known)
-            m, axes = known[name]
+            if name not in mechanisms:
+                raise UnknownNameError("mechanism of this experiment", name, mechanisms)
+            m, axes = mechanisms[name]
             before = self.utility.pay(m, honest.submission)
             for label, attack, profile in self._profiles(entry, m):
-                now = self.utility.pay(m, profile.submission)
-                sees = {"attacker": "sees_classes"} if self.sees_classes else {}
+                report = Metrics.evaluate(self.utility.pay(m, profile.submission), profile, before)
+                metrics = report.as_row()
+                changed = float(metrics["attacked_payment"] != metrics["honest_payment"])
                 at = {"attack": label, "family": family(attack), **labels_of(m), **axes, **sees}
-                yield {**at, **_measured(before, now, profile)}
+                yield {**at, **{key: metrics[key] for key in METRICS}, "changed": changed}
 
     def _profiles(
         self, entry: PlayedEntry, m: Mechanism
     ) -> Iterator[tuple[str, Attack, SubmittedProfile]]:
-        state = self.utility.market.state
-        for label, attack in attacks_of(in_spreads(self.spec, spread(state))):
-            asked = any(fnmatch(label, pattern) for pattern in entry.attacks)
-            if not (asked and selected(self.spec.only, label, m.name)):
+        scale = spread(self.utility.market.state)
+        for label, attack in attacks_of(in_spreads(self.cell.spec, scale)):
+            listed = any(fnmatch(label, pattern) for pattern in entry.attacks)
+            if not (listed and self.cell.selects(label, m)):
                 continue
             if label not in self._attacked:
                 self._attacked[label] = self._profile(attack)
@@ -140,32 +299,22 @@ class _Stand:
                 yield label, attack, profile
 
     def _profile(self, attack: Attack) -> SubmittedProfile | None:
-        """The attacked market; None where there are no labels that it needs, or too few are left to learn from."""
+        """Return the attacked market; None without labels that it needs, or where too few are left to learn from."""
         market = self.utility.market
-        if attack.needs_labels and not market.honest.submission.labelled:
+        labelled = market.honest.submission.labelled
+        if attack.needs_labels and not labelled:
             return None
-        seen = self.labelled if self.sees_classes else market
-        profile = attack.apply(self.spec.provider, seen.state)
-        if not market.honest.submission.labelled:
+        seen = self.cell.market if self.sees_classes else market
+        profile = attack.apply(self.cell.spec.provider, seen.state)
+        if not labelled:
             profile = replace(profile, submission=without_labels(profile.submission))
-        try:
-            require_learnable(profile.submission.label, self.utility.oracle(market.honest.submission))
-        except SubmissionError:
-            return None
-        return profile
-
-
-def _measured(before: Payments, now: Payments, profile: SubmittedProfile) -> Row:
-    """The metrics of an attack, and whether the pay is another number at all, to the last bit."""
-    report = Metrics.evaluate(now, profile, before).as_row()
-    changed = float(report["attacked_payment"] != report["honest_payment"])
-    return {**{name: report[name] for name in _KEPT}, "changed": changed}
+        return profile if is_learnable(profile, self.utility.oracle(market.honest.submission)) else None
 
 
 TRAINED = "logistic"
 """The model that is trained on the units that are left."""
 NAMES, UNITS = "shapley", "units"
-"""Who plays for providers' shares: names, exactly, or units, whose values are summed."""
+"""The players behind providers' shares: identities, exactly, or units, whose values are summed."""
 RANDOM = "random"
 HOW = ("remove_best", "keep_best", "remove_worst")
 
@@ -205,18 +354,13 @@ class Valued:
 
 
 @kind("valuation", ValuationOptions)
-def valuation_cell(
-    spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]
-) -> list[Row]:
-    """How the utilities agree, and the test of their values, on one draw of the market."""
-    options = ValuationOptions(**spec.options)
-    market = market_of(task, seed)
-    valued = [
-        _valued(utility, options, seed) for utility in utilities_in(spec, options.scores, market, engine)
-    ]
-    at = {"experiment": spec.name, "task": task.label, "seed": seed, "attack": "honest", **task.axes}
-    found = [*_reliability(valued), *_agreement(valued), *_test(options, task, market, valued, engine)]
-    return [{**at, **row} for row in found]
+def valuation_cell(cell: Cell) -> Iterator[Row]:
+    """Yield how the utilities agree, and the test of their values."""
+    options = ValuationOptions(**cell.spec.options)
+    valued = [_valued(each, options, cell.seed) for each in utilities_in(cell, options.scores)]
+    at = {"task": cell.task.label, "attack": "honest", **cell.task.axes}
+    for row in (*_reliability(valued), *_agreement(valued), *_test(cell, options, valued)):
+        yield {**at, **row}
 
 
 def _valued(utility: MarketUtility, options: ValuationOptions, seed: int) -> Valued:
@@ -236,7 +380,7 @@ def _valued(utility: MarketUtility, options: ValuationOptions, seed: int) -> Val
 
 
 def _unit_mechanism(learner: str, options: ValuationOptions) -> Mechanism:
-    """Every unit plays, and nothing ties them: all are honest."""
+    """Return the mechanism in which every unit is a player of its own: all are honest."""
     plain = get_mechanism("recommended", evidence="none", leak_check="off")
     if learner not in options.sampled.learners:
         return plain
@@ -266,23 +410,15 @@ def _agreement(valued: list[Valued]) -> Iterator[Row]:
 
 
 def rank_correlation(one: Values, other: Values) -> float:
-    """Spearman's; NaN where one side puts all on a level."""
-    from scipy.stats import spearmanr
-
+    """Return Spearman's rank correlation; NaN where one side has equal values alone."""
     if np.ptp(one) == 0.0 or np.ptp(other) == 0.0:
         return float("nan")
     return float(spearmanr(one, other).statistic)
 
 
-def _test(
-    options: ValuationOptions,
-    task: TaskEntry,
-    market: ProviderMarket,
-    valued: list[Valued],
-    engine: dict[str, Any],
-) -> Iterator[Row]:
-    submission = market.honest.submission
-    trained = _Trained(submission, *fresh_rows(task, market, options.test_rows), engine)
+def _test(cell: Cell, options: ValuationOptions, valued: list[Valued]) -> Iterator[Row]:
+    market, submission = cell.market, cell.market.honest.submission
+    trained = _Trained(submission, *fresh_rows(cell.task, market, options.test_rows), cell.engine)
     n, rng = len(submission), keyed_generator(market.seed, "orders of removal")
     chance = [rng.permutation(n) for _ in range(options.random_orders)]
     best_first = {one.learner: _best_first(one.units, rng) for one in valued}
@@ -348,13 +484,13 @@ def fresh_rows(task: TaskEntry, market: ProviderMarket, n: int) -> tuple[Feature
     if len(undealt):
         chosen = keyed_generator(market.seed, "test rows").permutation(undealt)[:n]
         return data.features[chosen], data.label[chosen]
-    wanted: Any = TASKS.create(task.task)
-    more = replace(wanted, validation=wanted.validation + n).draw(market.seed).dataset
-    held = len(data.validation_label)
+    wider: Any = TASKS.create(task.task)
+    more = replace(wider, validation=wider.validation + n).draw(market.seed).dataset
+    rows = len(data.validation_label)
     features, label = more.validation_features, more.validation_label
-    if not np.array_equal(features[:held], data.validation_features):
+    if not np.array_equal(features[:rows], data.validation_features):
         raise DataMarketError(
             f"{task.task}: with more validation rows it draws others, so none are left to test on; "
             "leave rows of its pool undealt"
         )
-    return features[held:], label[held:]
+    return features[rows:], label[rows:]

@@ -19,9 +19,9 @@ from datamarket_gym.explorer.market.request import (
     parts_of,
     preset,
 )
-from datamarket_gym.market.tasks.base import TASKS
+from datamarket_gym.market.tasks.base import TASKS, NumberTask
 from datamarket_gym.market.tasks.datasets import DomainTask, embeddings_path
-from datamarket_gym.market.tasks.synthetic import NumberTask, WithoutLabels
+from datamarket_gym.market.tasks.synthetic import WithoutLabels
 from datamarket_gym.registry import components, describe, plain_text
 from datamarket_gym.utilities.labels import utilities_for
 from datamarket_gym.utilities.oracle import RECOMMENDED

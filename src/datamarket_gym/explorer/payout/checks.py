@@ -69,11 +69,12 @@ from datamarket_gym.payout.ledger.entries import (
     is_same_person,
     require_somebody,
 )
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
 from datamarket_gym.payout.ledger.runs import (
     current_warnings,
+    ledger_of,
     mark_paid,
     require_approvable,
+    run_of,
     valid_approvals,
 )
 from datamarket_gym.payout.ledger.store import read_receipt
@@ -104,34 +105,17 @@ class RunBy(Document):
     by: str = Field(max_length=200)
 
 
-class PlanFields(Document):
-    """Hold what is typed for a plan; what is left out the run's own settings decide."""
-
-    checks: int | None = Field(default=None, ge=1)
-    gain: float | None = None
-    power: float | None = None
-    price: str = ""
-    least: str = ""
-    false_alarms: float = 0.0
-    announce: str = ""
-
-    def request(self) -> PlanRequest:
-        """Return what the library takes."""
-        texts = {name: getattr(self, name).strip() or None for name in ("price", "least")}
-        return PlanRequest(**(self.model_dump() | texts))
-
-
 class PreviewRequest(Document):
     """Ask what a plan would come to."""
 
     run: str
-    plan: PlanFields
+    plan: PlanRequest
 
 
 class PlanEntry(RunBy):
     """Enter a plan."""
 
-    plan: PlanFields
+    plan: PlanRequest
 
 
 class DrawRequest(RunBy):
@@ -375,16 +359,16 @@ def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str
     return payment
 
 
-def preview(run: Path, plan: PlanFields, *, progress: Progress) -> dict[str, Any]:
+def preview(run: Path, plan: PlanRequest, *, progress: Progress) -> dict[str, Any]:
     """Work out what a plan would come to; write nothing."""
     progress.stage("working out what this plan leaves to gain")
-    return _plan_answer(run, preview_plan(run, plan.request()))
+    return _plan_answer(run, preview_plan(run, plan))
 
 
-def enter_plan(run: Path, plan: PlanFields, by: str, *, progress: Progress) -> dict[str, Any]:
+def enter_plan(run: Path, plan: PlanRequest, by: str, *, progress: Progress) -> dict[str, Any]:
     """Enter a plan."""
     progress.stage("entering the plan")
-    return _plan_answer(run, make_plan(run, plan.request(), by))
+    return _plan_answer(run, make_plan(run, plan, by))
 
 
 def _plan_answer(run: Path, summary: PlanSummary) -> dict[str, Any]:

@@ -32,9 +32,9 @@ from datamarket_gym.explorer.payout.runs import (
 )
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.dispute_decisions import Effects, open_on_run, resolve_at, revoke_at
+from datamarket_gym.payout.ledger.disputes import Effects, open_on_run, resolve_at, revoke_at
 from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.integrity import format_checkpoint, ledger_at
+from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
     account_page,
@@ -189,7 +189,7 @@ def overview(where: str, runs: Ids, *, progress: Progress) -> dict[str, Any]:
     return {
         "number": accounts.number,
         "tip": accounts.tip,
-        "checkpoint": format_checkpoint(accounts),
+        "checkpoint": accounts.checkpoint,
         "rules": rule_messages(accounts.rules),
         "approvals": accounts.rules.approvals,
         "currencies": accounts.currencies,
@@ -204,7 +204,7 @@ def overview(where: str, runs: Ids, *, progress: Progress) -> dict[str, Any]:
         ],
         "holds": [{"payee": payee, "why": why} for payee, why in accounts.holds.items()],
         "disputes": _disputes(accounts),
-        "arrived": len(accounts.arrived.entries),
+        "arrived": len(accounts.received),
     }  # fmt: skip
 
 
@@ -253,7 +253,7 @@ def payee_page(
     return {
         **asdict(account_page(statement)),
         "held": statement.held,
-        "checkpoint": format_checkpoint(statement),
+        "checkpoint": statement.checkpoint,
         "in_runs": _runs(accounts, runs, payee),
     }
 
@@ -308,7 +308,7 @@ def _disputes(accounts: Accounts) -> list[dict[str, Any]]:
             "units": list(each.units), "follows": describe_effects(each, accounts.entries),
             "decided": "" if each.resolution is None else
             f"{each.resolution.outcome} by {each.resolution.by}, {each.resolution.at[:10]}: {each.resolution.why}",
-            "changes": each.changes_runs and each.revoked is None,
+            "changes": bool(each.overrides) and each.revoked is None,
         }
         for each in accounts.disputes.by_number.values()
     ]  # fmt: skip
@@ -332,14 +332,14 @@ def _enter(ledger: Ledger, action: Action) -> list[str]:
         case "correct":
             if action.of is None:
                 raise DataMarketError("a correction names the entry that it corrects; give its number")
-            entry = transactions.correct_typed(ledger, payee, amount, action.of, why, by)
+            entry = transactions.correct(ledger, payee, amount, action.of, why, by)
         case "fee":
-            entry = transactions.charge_typed(ledger, payee, amount, currency, why, by)
+            entry = transactions.charge(ledger, payee, amount, currency, why, by)
         case "bounced":
             entry = transactions.bounced(ledger, payee, why, action.of, by)
         case "fund" | "write-off":
             kind = {"fund": "funded", "write-off": "written_off"}[action.action]
-            entry = transactions.end_credit(ledger, kind, payee, amount or None, currency, why, by)
+            entry = transactions.end_balance(ledger, kind, payee, currency, why, amount or None, by)
         case "sent":
             batch = transactions.confirm(ledger, action.batch, action.reference, by)
             sent = _amount(batch.currency, sum(batch.lines.values()))
@@ -359,7 +359,7 @@ def open_dispute(run: Path, dispute: NewDispute, by: str, *, progress: Progress)
     progress.stage("entering the dispute")
     d = dispute
     opened = open_on_run(run, d.payee, d.about, d.units, d.against, d.hold, d.hold_against, by)
-    return {"words": [f"dispute {opened.dispute.number} is open", *opened.told]}
+    return {"words": [f"dispute {opened.dispute.number} is open", *opened.messages]}
 
 
 def resolve(where: str, decision: Decision, by: str, *, progress: Progress) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from datamarket_gym.explorer.jobs import Site
 from datamarket_gym.explorer.payout.tables import Order, OrderedFile, check_tables, preview_file
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED
-from datamarket_gym.payout.ledger.integrity import default_ledger, ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import default_ledger, ledger_of, run_of
 from datamarket_gym.payout.ledger.store import read_receipt
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.run import (

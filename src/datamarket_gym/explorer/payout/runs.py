@@ -38,13 +38,11 @@ from datamarket_gym.explorer.jobs import Site
 from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
-from datamarket_gym.payout.ledger.runs import ledger_warnings
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.ledger.statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
-    is_of_before_needs,
     outputs_of,
     read_manifest,
     require_as_written,
@@ -466,7 +464,7 @@ def run_page(folder: Path, runs: Ids, ledgers: Ids, progress: Progress) -> dict[
             "why": evidence_message(Threshold.model_validate(threshold)),
         },
         "acquired": acquired_messages(manifest, accounts),
-        "has_needs": spec.learner.startswith("coverage") and not is_of_before_needs(manifest),
+        "has_needs": spec.learner.startswith("coverage"),
         "inputs": _inputs(manifest, record),
         "history": [entry_row(each) for each in record.history if each.kind not in _PER_PAYEE],
         "files": [name for name in DOWNLOADS if (folder / name).is_file()],

@@ -1,8 +1,7 @@
 """What an attack is: it replaces one provider's honest units by others, and carries the truth along.
 
-What an attacker knows of the others' units: none, a share of each provider's, or all.
-
-What attackers make of labels: which units are alike by them, and which labels are wrong.
+Beside it are what an attacker knows of the others' units (none, a share of each provider's, or all) and what attackers
+make of labels: which units are alike by them, and which labels are wrong.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class Own(Shown):
         return self.state.rng(purpose, self.name)
 
     def victims(self, victim: int | str) -> list[str]:
-        """The provider so many places after this one, or all others; an error where there is none."""
+        """Return the provider so many places after this one, or all others."""
         providers = self.state.providers
         me, others = providers.index(self.name), len(providers) - 1
         if not others:
@@ -189,7 +188,7 @@ class Attack(Component, ABC):
     """Plug point ``attack``: a frozen dataclass that says which blocks the attacker submits."""
 
     tried: ClassVar[tuple[str, ...]] = ("",)
-    """The parameters that audits try, each as ``name=value, ...``; `judge.redteam.grid` says what ``{noise}`` is."""
+    """The parameters that audits try, each as ``name=value, ...``; `analysis.redteam` says what ``{noise}`` is."""
     needs_content: ClassVar[str] = ""
     """The raw content it changes ("text" or "image"); most attacks need none."""
     needs_labels: ClassVar[bool] = False
@@ -215,10 +214,10 @@ class Attack(Component, ABC):
 
     @abstractmethod
     def blocks(self, own: Own) -> list[Block]:
-        """What the attacker submits instead of its honest units."""
+        """Return what the attacker submits instead of its honest units."""
 
     def apply(self, provider_id: str | int, market_state: MarketState) -> SubmittedProfile:
-        """The profile after the provider's manipulation; everyone else stays honest."""
+        """Return the profile after the provider's manipulation; everyone else stays honest."""
         require_instance(
             "state", market_state, MarketState, "a MarketState, market.state of a ProviderMarket"
         )
@@ -285,17 +284,14 @@ def _submit(state: MarketState, block: Block, identity: str, number: int) -> Sub
         changed["id"] = np.array([f"{u}~{number}.{i}" for i, u in enumerate(honest.id[block.rows])])
         if is_clocked(honest):
             changed["time"] = honest.times[block.rows] + float(honest.times.max()) + 1.0
-    told = block.time if block.forged is None or state.logged else block.forged
-    if told is not None and honest.time is not None:
-        changed["time"] = told
+    time = block.time if block.forged is None or state.logged else block.forged
+    if time is not None and honest.time is not None:
+        changed["time"] = time
     if block.claims_origin and honest.source is not None:
         changed["source"] = changed.get("id", honest.id[block.rows])
-    if block.embedding is not None:
-        changed["embedding"] = block.embedding
-    if block.features is not None:
-        changed["features"] = block.features
-    if block.label is not None:
-        changed["label"] = block.label
+    for name in ("embedding", "features", "label"):
+        if (column := getattr(block, name)) is not None:
+            changed[name] = column
     taken = honest.take(block.rows, changed)
     return replace(
         taken,
@@ -304,7 +300,7 @@ def _submit(state: MarketState, block: Block, identity: str, number: int) -> Sub
 
 
 def _account(honest: Submission, block: Block, identity: str) -> Mapping[str, NDArray[Any]]:
-    """Who copies a unit does not copy the account: each name has its own, unless it claims another's."""
+    """Each name has an account of its own, whatever it copies, unless it claims another's."""
     if ACCOUNT not in honest.metadata:
         return {}
     account = block.account
@@ -331,10 +327,7 @@ def _content(honest: Submission, block: Block) -> Mapping[str, NDArray[Any]]:
 def apply_knowing(
     attack: Attack, provider: str | int, state: MarketState, knowledge: float = 1.0
 ) -> SubmittedProfile:
-    """The attack of a provider who sees its own units and this share of each other provider's.
-
-    Units it does not see are in the market all the same.
-    """
+    """Apply the attack of a provider who sees its own units and this share of each other provider's."""
     require_in("knowledge", knowledge, 0.0, 1.0)
     name = state.provider(provider)
     if knowledge == 1.0:
@@ -383,10 +376,7 @@ def groups(label: NDArray[Any]) -> Codes:
 
 
 def wrong(label: NDArray[Any], among: NDArray[Any]) -> NDArray[Any]:
-    """The class after each label; of numbers, among which the next would be next to right, the one half-way round.
-
-    Both are counted among the different labels of a market, by size, and from the last on to the first.
-    """
+    """Return the class after each label, and of numbers the one half-way round all of the market's, by size."""
     known = np.unique(among)
     step = max(1, len(known) // 2) if are_numbers(known) else 1
     found: NDArray[Any] = known[(np.searchsorted(known, label) + step) % len(known)]

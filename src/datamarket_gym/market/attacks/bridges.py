@@ -1,10 +1,8 @@
-"""Bridges: units that lie between others' units, so that evidence by likeness ties what is not alike.
+"""Bridges: units that lie between others' units, so that evidence by similarity matches what is not alike.
 
-Connected components take a chain of likenesses for one thing, and its earliest unit for the owner. Who
-comes last can therefore lay a chain from anybody's unit to an earlier one. What a chain costs depends on
-the angles: points on the arc between two units, each within the threshold's angle of the next.
-
-Bridges made of texts: two articles blended word by word, until each blend embeds near the next.
+Connected components take a chain of similar units for one thing, and its earliest unit for the owner. Who comes last
+can therefore lay a chain from anybody's unit to an earlier one: points on the arc between two units, each within the
+threshold's angle of the next, or two texts blended word by word, until each blend embeds near the next.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from datamarket_gym.execution.arrays import Features, Values, directions
 from datamarket_gym.market.attacks.base import Attack, Block, Own, Victim
 from datamarket_gym.market.attacks.content import content_of
-from datamarket_gym.market.encoders.store import stored
+from datamarket_gym.market.encoders.base import stored
 from datamarket_gym.registry import Range, register
 
 _WITHIN = 0.999  # of the threshold's angle, so that rounding does not cut a chain
@@ -28,7 +26,7 @@ Threshold = Annotated[float, Range(0, 1, open_low=True), "similarity that it tak
 MostUnits = Annotated[int, Range(1), "units at most"]
 
 Link = tuple[int, int]
-"""A unit that is tied to the hub already, and the one to be tied to it."""
+"""A unit that is connected to the hub already, and the one to be connected to it."""
 
 
 @register("attack", "bridge")
@@ -88,20 +86,20 @@ def own_block(own: Own, first: bool) -> Block:
 
 
 def links(own: Own, victim: int | str, first: bool) -> Iterator[Link]:
-    """What to tie to what, so that all units of the victim hang on the hub: a tree that grows by its nearest."""
+    """Connect all units of the victim to the hub by a tree that grows by its nearest unit."""
     theirs = own.rows_of(victim)
     others = np.setdiff1d(np.arange(len(own.honest)), theirs)
     hubs = own.rows if first else others
     hub = int(hubs[own.honest.times[hubs].argmin()])
     unit = directions(own.honest.vectors)
-    goals, tied_to = unit[theirs], np.full(len(theirs), hub)
+    goals, linked_to = unit[theirs], np.full(len(theirs), hub)
     nearness, left = goals @ unit[hub], np.ones(len(theirs), dtype=bool)
     for _ in range(len(theirs)):
         at = int(np.where(left, nearness, -np.inf).argmax())
         left[at] = False
-        yield int(tied_to[at]), int(theirs[at])
+        yield int(linked_to[at]), int(theirs[at])
         closer = goals @ goals[at]
-        tied_to = np.where(closer > nearness, theirs[at], tied_to)
+        linked_to = np.where(closer > nearness, theirs[at], linked_to)
         nearness = np.maximum(nearness, closer)
 
 

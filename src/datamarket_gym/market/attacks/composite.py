@@ -1,4 +1,4 @@
-"""Everything at once: the attack that a best response is searched in."""
+"""The combined attack, in which best responses are searched."""
 
 from __future__ import annotations
 

@@ -1,15 +1,7 @@
-"""Paraphrases by rule, at three strengths; deterministic given the generator.
+"""Copies whose text or image is changed by rule, at three strengths, then embedded again by the encoder.
 
-No language model: what anybody can do with a list of words. Every rule gives a text that is not empty.
-
-Image augmentation by rule, at three strengths; deterministic given the generator.
-
-Sizes are relative to the image's, so that small and large images change alike to the eye.
-
-Copies on the level of content: rewritten or augmented by rule, then embedded again by the encoder.
-
-The attacker keeps its units and puts changed copies of a share of them into further identities, as in
-near_duplicate_2x_sybils; what differs is that the change is made to the text or the image.
+No language model: what anybody can do with a list of words. Every rule gives a text that is not empty. Sizes of image
+changes are relative to the image's. All is deterministic given the generator.
 """
 
 from __future__ import annotations
@@ -26,8 +18,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.market.attacks.base import CONTENT, Attack, Block, Identities, Own, Share, groups
-from datamarket_gym.market.encoders.base import open_image, to_bytes
-from datamarket_gym.market.encoders.store import stored
+from datamarket_gym.market.encoders.base import open_image, stored, to_bytes
 from datamarket_gym.registry import OneOf, Range, register
 
 _PAIRS = """

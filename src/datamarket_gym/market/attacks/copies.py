@@ -1,7 +1,4 @@
-"""The paper's attack library: copies under pseudonyms, pure splits and label noise.
-
-Copies turned just out of reach of a similarity threshold, at the length of their originals.
-"""
+"""The paper's attack library (copies under pseudonyms, pure splits, label noise), and rotated copies."""
 
 from __future__ import annotations
 
@@ -153,21 +150,6 @@ class ProviderZeroAttack(Attack):
         return super().apply(0, market_state)
 
 
-def _copies(own: Own, fraction: float, sybils: int, sigma: float) -> list[Block]:
-    if not fraction:
-        return [Block(0, own.rows)]
-    count = max(1, round(fraction * len(own.rows)))
-    copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
-    noise = own.rng("copy noise")
-    blocks = [Block(0, own.rows)]
-    for pseudonym in range(1, sybils + 1):
-        features = own.honest.features[copied]
-        if sigma > 0:
-            features = features + noise.normal(scale=sigma, size=features.shape)
-        blocks.append(Block(pseudonym, copied, features=features, copy=True))
-    return blocks
-
-
 @register("attack", "turn")
 @dataclass(frozen=True)
 class Turn(Attack):
@@ -185,15 +167,15 @@ class Turn(Attack):
     fraction: Share = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the turned copies."""
+        """Own units, and the rotated copies."""
         rows = stolen(own, self.victim, self.fraction, "turn")
         vectors = own.honest.features[rows]
         aside = own.rng("turning").normal(size=vectors.shape)
-        made = turned(vectors, aside, self.cosine)
+        made = rotated(vectors, aside, self.cosine)
         return [Block(0, own.rows), Block(0, rows, features=made, copy=True)]
 
 
-def turned(vectors: Features, aside: Features, cosine: float) -> Features:
+def rotated(vectors: Features, aside: Features, cosine: float) -> Features:
     """The vectors, as long as they are, turned to a cosine with themselves, towards ``aside``."""
     least = np.finfo(float).tiny
     squared = np.maximum((vectors**2).sum(axis=1, keepdims=True), least)
@@ -201,3 +183,18 @@ def turned(vectors: Features, aside: Features, cosine: float) -> Features:
     aside *= np.sqrt(squared / np.maximum((aside**2).sum(axis=1, keepdims=True), least))
     made: Features = cosine * vectors + np.sqrt(1 - cosine**2) * aside
     return made
+
+
+def _copies(own: Own, fraction: float, sybils: int, sigma: float) -> list[Block]:
+    if not fraction:
+        return [Block(0, own.rows)]
+    count = max(1, round(fraction * len(own.rows)))
+    copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
+    noise = own.rng("copy noise")
+    blocks = [Block(0, own.rows)]
+    for pseudonym in range(1, sybils + 1):
+        features = own.honest.features[copied]
+        if sigma > 0:
+            features = features + noise.normal(scale=sigma, size=features.shape)
+        blocks.append(Block(pseudonym, copied, features=features, copy=True))
+    return blocks

@@ -1,4 +1,4 @@
-"""The rest of every market's worries: laundering, curation, theft, junk and poisoning."""
+"""Attacks by generated units, selection, copies of others' units, random units and wrong labels."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class SyntheticLaundering(Attack):
             of_class = np.flatnonzero(code == c)
             mine, where = columns[of_class], np.flatnonzero(code[parents] == c)
             if self.how == "gaussian":
-                spread = mine.std(axis=0)
-                found[where] = rng.normal(mine.mean(axis=0), spread, (len(where), len(spread)))
+                deviation = mine.std(axis=0)
+                found[where] = rng.normal(mine.mean(axis=0), deviation, (len(where), len(deviation)))
             else:
                 partner = columns[rng.choice(of_class, size=len(where))]
                 share = rng.uniform(size=(len(where), 1))
@@ -154,7 +154,7 @@ class JunkPadding(Attack):
     first: First = False
 
     def blocks(self, own: Own) -> list[Block]:
-        """Noise with the overall mean and spread of the attacker's own units, random labels."""
+        """Noise with the overall mean and standard deviation of the attacker's own units, random labels."""
         rng = own.rng("junk")
         mine = own.honest.features[own.rows]
         classes = np.unique(own.honest.label)

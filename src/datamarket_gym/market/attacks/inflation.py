@@ -3,7 +3,7 @@
 X. Wang et al., Adversarial Attacks on Data Attribution (arXiv 2409.05657): train proxies on guessed data and perturb
 one's units toward high scores. X. Gao et al., On the Fragility of Data Attribution When Learning Is Distributed
 (arXiv 2605.15520): a small batch of made units where others cover little. Both keep to a budget: no unit moves
-further than ``budget`` spreads, in the root mean square over features, from one of the attacker's own.
+further than ``budget`` standard deviations, in the root mean square over features, from one of the attacker's own.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Outlier(Attack):
 
 
 def reach(own: Own, budget: float) -> float:
-    """How far a unit may go: ``budget`` times the typical spread of a feature over its own units, in each."""
+    """How far a unit may go in each feature: ``budget`` times the typical standard deviation over its own units."""
     return budget * float(np.sqrt(own.honest.features[own.rows].var(axis=0).sum()))
 
 

@@ -1,15 +1,12 @@
-"""Several cheats at once, each with an attack of its own, alone or in a coalition that shares what it holds.
+"""Several attackers at once, each with an attack of its own, alone or in a coalition that shares what it owns.
 
-Every cheat acts on what everybody *holds*, as if all others were honest: nobody sees what the others make, and nobody
-copies a copy. So the market of several cheats is the honest units of those who do not cheat, and of every cheat what
-it would submit alone. The order in which cheats are listed decides nothing: they are put in the market's own order,
-and a cheat's random numbers are keyed by its name. One cheat is `Attack.apply` to the bit.
+Every attacker acts on what everybody owns, as if all others were honest: nobody copies a copy. So the market of several
+attackers is the honest units of the others, and of every attacker what it would submit alone. The order in which
+attackers are listed decides nothing, and an attacker's random numbers are keyed by its name.
 
-A coalition acts as one owner of all that its members hold, under the name of the first of them (in the market's order)
-and that one's pseudonyms; the others' names go. Whose each unit was stays in the truth.
-
-Times are those that each cheat's units have alone. Copies of two cheats of one unit come at one moment, after the
-original: they draw lots, as all units of equal time do. A made unit whose id another cheat uses too is renamed.
+A coalition acts as one owner of all that its members own, under the name and pseudonyms of the first of them in the
+market's order. Whose each unit was stays in the truth. Copies of two attackers of one unit come at one moment, after
+the original. A made unit whose id another attacker uses too is renamed.
 """
 
 from __future__ import annotations
@@ -49,23 +46,23 @@ class MultiAttackerGame(Shown):
         require_in("knowledge", self.knowledge, 0.0, 1.0)
 
     def members(self, state: MarketState) -> tuple[str, ...]:
-        """The names of who cheats, in the market's order; the first is the one that the cheat goes by."""
+        """Return the names of the attacker's members in the market's order; the first is the one it goes by."""
         return members_of(self.providers, state)
 
 
 def members_of(providers: Sequence[str | int] | str | int, state: MarketState) -> tuple[str, ...]:
-    """The names of one provider, or of a coalition, in the market's order."""
+    """Return the names of one provider, or of a coalition, in the market's order."""
     listed = (providers,) if isinstance(providers, str | int | np.integer) else tuple(providers)
     names = [state.provider(provider) for provider in listed]
     if not names:
-        raise ParameterError("providers", providers, "name at least one provider who cheats")
+        raise ParameterError("providers", providers, "name at least one provider who attacks")
     if len(set(names)) < len(names):
         raise ParameterError("providers", providers, "name every member of a coalition once")
     return tuple(sorted(names, key=state.providers.index))
 
 
 def as_owners(honest: SubmittedProfile, coalitions: Sequence[Sequence[str]]) -> SubmittedProfile:
-    """The honest profile with all that a coalition's members hold as its first member's."""
+    """Return the honest profile with all that a coalition's members own as its first member's."""
     lead = {name: members[0] for members in coalitions for name in members}
     truth = honest.truth
     owner = np.array([lead.get(str(name), str(name)) for name in truth.owner])
@@ -73,12 +70,12 @@ def as_owners(honest: SubmittedProfile, coalitions: Sequence[Sequence[str]]) -> 
     return replace(honest, truth=GroundTruth(truth.id, owner, truth.source, controller))
 
 
-def attacked_by(cheats: Sequence[MultiAttackerGame], state: MarketState) -> SubmittedProfile:
+def attacked_by(attackers: Sequence[MultiAttackerGame], state: MarketState) -> SubmittedProfile:
     """Make the profile of a market in which some attack and everybody else is honest.
 
     Parameters
     ----------
-    cheats
+    attackers
         The attackers.
     state
         The market.
@@ -89,21 +86,23 @@ def attacked_by(cheats: Sequence[MultiAttackerGame], state: MarketState) -> Subm
         The profile; its ``attacker`` is named where there is one alone.
     """
     listed = sorted(
-        ((cheat.members(state), cheat) for cheat in cheats),
+        ((attacker.members(state), attacker) for attacker in attackers),
         key=lambda one: state.providers.index(one[0][0]),
     )
-    _require_apart([members for members, _ in listed])
+    attacking = [name for members, _ in listed for name in members]
+    if twice := sorted(name for name in set(attacking) if attacking.count(name) > 1):
+        raise DataMarketError(
+            f"{twice[0]} is listed in two attackers; a provider attacks alone or in one coalition"
+        )
     honest = state.honest.submission
     truth = state.honest.truth.aligned(honest)
-    cheating = [name for members, _ in listed for name in members]
-    others = np.flatnonzero(~np.isin(truth.owner, cheating))
-    parts = [_alone(cheat, members, state) for members, cheat in listed]
-    parts = _renamed(parts, honest.id)
-    names = {k: v for k, v in truth.controller.items() if v not in cheating}
+    others = np.flatnonzero(~np.isin(truth.owner, attacking))
+    parts = _renamed([_alone(attacker, members, state) for members, attacker in listed], honest.id)
+    names = {k: v for k, v in truth.controller.items() if v not in attacking}
     for part in parts:
-        if twice := names.keys() & part.truth.controller.keys():
+        if twice := sorted(names.keys() & part.truth.controller.keys()):
             raise DataMarketError(
-                f"{min(twice)!r} would be a name of two cheats; give providers names of which none is "
+                f"{twice[0]!r} would be a name of two attackers; give providers names of which none is "
                 "another's with a tilde after it"
             )
         names |= part.truth.controller
@@ -117,36 +116,26 @@ def attacked_by(cheats: Sequence[MultiAttackerGame], state: MarketState) -> Subm
     )
     if len(parts) == 1:
         return replace(parts[0], submission=submission, truth=joined)
-    told = "; ".join(
-        f"{part.attacker}: {part.attack}" if len(members) == 1 else f"{'+'.join(members)}: {part.attack}"
-        for part, (members, _) in zip(parts, listed, strict=True)
+    attacks = (
+        f"{'+'.join(members)}: {part.attack}" for part, (members, _) in zip(parts, listed, strict=True)
     )
-    return SubmittedProfile(submission, joined, None, told or "honest")
+    return SubmittedProfile(submission, joined, None, "; ".join(attacks) or "honest")
 
 
-def _require_apart(coalitions: Sequence[Sequence[str]]) -> None:
-    """Refuse a provider who cheats twice."""
-    seen: set[str] = set()
-    for members in coalitions:
-        if twice := seen.intersection(members):
-            raise DataMarketError(
-                f"{min(twice)} is listed in two cheats; a provider cheats alone or in one coalition"
-            )
-        seen.update(members)
-
-
-def _alone(cheat: MultiAttackerGame, members: tuple[str, ...], state: MarketState) -> SubmittedProfile:
-    """What a cheat submits: its own part of the market in which nobody else cheats."""
+def _alone(
+    attacker: MultiAttackerGame, members: tuple[str, ...], state: MarketState
+) -> SubmittedProfile:
+    """What an attacker submits in the market in which nobody else attacks."""
     union = replace(state, honest=as_owners(state.honest, [members]))
-    attack = ATTACKS.create(cheat.attack)
-    profile = apply_knowing(attack, members[0], union, cheat.knowledge)
+    attack = ATTACKS.create(attacker.attack)
+    profile = apply_knowing(attack, members[0], union, attacker.knowledge)
     submission = profile.submission
     mine = np.isin(submission.identity, profile.identities_of(members[0]))
     truth = profile.truth.aligned(submission)
     names = {str(name): members[0] for name in np.unique(submission.identity[mine])}
-    held = dict(zip(state.honest.truth.id.tolist(), state.honest.truth.owner.tolist(), strict=True))
+    owners = dict(zip(state.honest.truth.id.tolist(), state.honest.truth.owner.tolist(), strict=True))
     owner = [
-        held.get(source, who) if who == members[0] and held.get(source) in members else who
+        owners.get(source, who) if who == members[0] and owners.get(source) in members else who
         for who, source in zip(truth.owner[mine].tolist(), truth.source[mine].tolist(), strict=True)
     ]
     own = GroundTruth(truth.id[mine], np.array(owner), truth.source[mine], names)
@@ -154,7 +143,7 @@ def _alone(cheat: MultiAttackerGame, members: tuple[str, ...], state: MarketStat
 
 
 def _renamed(parts: list[SubmittedProfile], honest: Text) -> list[SubmittedProfile]:
-    """The parts with ids of their own: a made unit whose id two cheats use goes by its cheat's name, too."""
+    """Add its attacker's name to the id of a made unit that two attackers use."""
     ids = [part.submission.id for part in parts]
     found, counts = np.unique(np.concatenate([*ids, honest[:0]]), return_counts=True)
     shared = np.setdiff1d(found[counts > 1], honest)
@@ -162,13 +151,13 @@ def _renamed(parts: list[SubmittedProfile], honest: Text) -> list[SubmittedProfi
 
 
 def _with_ids(part: SubmittedProfile, shared: Text) -> SubmittedProfile:
-    def told(column: Text) -> Text:
+    def renamed(column: Text) -> Text:
         return np.where(np.isin(column, shared), np.char.add(column, f"~{part.attacker}"), column)
 
     submission, truth = part.submission, part.truth
-    changed = {"id": told(submission.id)}
+    changed = {"id": renamed(submission.id)}
     if submission.source is not None:
-        changed["source"] = told(submission.source)
-    own = GroundTruth(told(truth.id), truth.owner, told(truth.source), truth.controller)
+        changed["source"] = renamed(submission.source)
+    own = GroundTruth(renamed(truth.id), truth.owner, renamed(truth.source), truth.controller)
     taken = submission.take(np.arange(len(submission)), changed)
     return replace(part, submission=taken, truth=own)

@@ -1,9 +1,6 @@
-"""Where data comes from: tasks and partitions."""
+"""Tasks, which say where data comes from, and partitions, which say who owns it."""
 
-from datamarket_gym.market.tasks import datasets as bundled
-from datamarket_gym.market.tasks import datasets as domains
-from datamarket_gym.market.tasks import partitions
-from datamarket_gym.market.tasks import synthetic as regression
+from datamarket_gym.market.tasks import datasets, partitions
 from datamarket_gym.market.tasks.base import Dataset, Task, TaskDraw
 from datamarket_gym.market.tasks.synthetic import Synthetic
 
@@ -12,8 +9,6 @@ __all__ = [
     "Synthetic",
     "Task",
     "TaskDraw",
-    "bundled",
-    "domains",
+    "datasets",
     "partitions",
-    "regression",
 ]

@@ -1,13 +1,11 @@
-"""What a task is: for each seed a dataset (a pool of labelled rows to hand out, and a fixed validation
-split) and the rows each provider owns.
-"""
+"""Tasks: for each seed a dataset (a pool of rows, and validation rows) and the rows each provider owns."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +13,9 @@ from numpy.typing import NDArray
 from datamarket_gym.data.inputs import is_labelled, label_column, unlabelled, without_labels
 from datamarket_gym.data.submission import matrix
 from datamarket_gym.display import Shown
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.execution.arrays import Features
+from datamarket_gym.market.tasks.partitions import PARTITIONS
 from datamarket_gym.registry import Component, Kind, Range
 
 
@@ -46,7 +45,7 @@ class Task(Component, ABC):
 
     @abstractmethod
     def draw(self, seed: int) -> TaskDraw:
-        """The data and the partition for one seed; the same seed gives the same draw."""
+        """Return the data and the partition for one seed; the same seed gives the same draw."""
 
 
 TASKS: Kind[Task] = Kind("task", Task)
@@ -106,10 +105,8 @@ class Dataset(Shown):
                     f"content {kind!r} has {len(items)} entries for {len(self.features)} rows; "
                     "give one per row"
                 )
-        if (
-            not (is_labelled(self.label) and is_labelled(self.validation_label))
-            or self.label.dtype.kind == "f"
-        ):
+        labelled = is_labelled(self.label) and is_labelled(self.validation_label)
+        if not labelled or self.label.dtype.kind == "f":
             return
         classes = np.unique(self.label)
         if len(classes) < 2:
@@ -125,6 +122,45 @@ class Dataset(Shown):
             )
 
     def without_labels(self) -> Dataset:
-        """The same rows before anybody labelled any."""
+        """Return the rows without labels."""
         held = unlabelled(len(self.validation_label))
         return replace(without_labels(self), validation_label=held)
+
+
+@dataclass(frozen=True)
+class TableTask(Task):
+    """Providers, their units and the validation rows, drawn from a table of rows with a class or a number each."""
+
+    n_providers: Count = 8
+    per_provider: Count = 60
+    validation: ValidationCount = 200
+    partition: PartitionName = "iid"
+    stream: ClassVar[int]
+    """Keeps these draws apart from other uses of the same seeds."""
+
+    @abstractmethod
+    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
+        """Return the name, and the features and labels of all rows, or of ``rows`` that are drawn."""
+
+    def draw(self, seed: int) -> TaskDraw:
+        """Draw the pool, the validation rows and the partition for one seed."""
+        rng = np.random.default_rng(np.random.SeedSequence([seed, self.stream]))
+        needed = self.n_providers * self.per_provider + self.validation
+        name, features, label = self.table(needed, rng)
+        if needed > len(label):
+            raise DataMarketError(
+                f"{name} has {len(label)} rows, but {needed} are asked for ({self.n_providers} providers with "
+                f"{self.per_provider} units each, {self.validation} validation rows); ask for fewer"
+            )
+        held_out, pool = np.split(rng.permutation(len(label)), [self.validation])
+        dataset = Dataset(name, features[pool], label[pool], features[held_out], label[held_out])
+        partition = PARTITIONS.create(self.partition)
+        return TaskDraw(dataset, partition.deal(label[pool], self.n_providers, self.per_provider, rng))
+
+
+@dataclass(frozen=True)
+class NumberTask(TableTask):
+    """A table of rows with a number each; providers are dealt at random."""
+
+    partition: ClassVar[str] = "iid"  # type: ignore[misc]  # classes are no matter
+    stream: ClassVar[int] = 20261116

@@ -1,11 +1,9 @@
-"""Real data that comes with scikit-learn: nothing to download, and the same rows on every machine.
+"""Real data: tables that come with scikit-learn, and embedded images or texts of public data sets.
 
-The four real domains as tasks: units are embedded images or texts of a public data set.
-
-Each draw takes providers' rows from the training split and the validation rows from the test split.
-Image tasks draw as many classes as there are providers, and provider i holds class i of those drawn;
-text tasks deal a random subset of all classes out. Where the test split has too few rows of the
-drawn classes, training rows that nobody holds fill it up.
+Each draw of a public data set takes providers' rows from the training split and the validation rows from the test
+split. Image tasks draw as many classes as there are providers, and provider i holds class i of those drawn; text tasks
+deal a random subset of all classes out. Where the test split has too few rows of the drawn classes, training rows that
+nobody holds fill it up.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +31,9 @@ from datamarket_gym.market.datasets import (
 from datamarket_gym.market.tasks.base import (
     Count,
     Dataset,
+    NumberTask,
     PartitionName,
+    TableTask,
     Task,
     TaskDraw,
     ValidationCount,
@@ -41,46 +41,17 @@ from datamarket_gym.market.tasks.base import (
 from datamarket_gym.market.tasks.partitions import PARTITIONS
 from datamarket_gym.registry import register
 
-_STREAM = 20261119  # keeps these draws apart from other users of the same seeds
-
-
-@dataclass(frozen=True)
-class BundledTask(Task):
-    """Providers, their units and the validation rows, drawn from a table of rows with a class each."""
-
-    n_providers: Count = 8
-    per_provider: Count = 60
-    validation: ValidationCount = 200
-    partition: PartitionName = "dominant_class@0.5"
-
-    @abstractmethod
-    def table(self) -> tuple[str, Features, Codes]:
-        """What it is called, and all its rows with their classes."""
-
-    def draw(self, seed: int) -> TaskDraw:
-        """The pool, the validation rows and the partition for one seed."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, _STREAM]))
-        name, features, label = self.table()
-        needed = self.n_providers * self.per_provider + self.validation
-        if needed > len(label):
-            raise DataMarketError(
-                f"{name} has {len(label)} rows, but {needed} are asked for ({self.n_providers} providers with "
-                f"{self.per_provider} units each, {self.validation} validation rows); ask for fewer"
-            )
-        held_out, pool = np.split(rng.permutation(len(label)), [self.validation])
-        dataset = Dataset(name, features[pool], label[pool], features[held_out], label[held_out])
-        partition = PARTITIONS.create(self.partition)
-        return TaskDraw(dataset, partition.deal(label[pool], self.n_providers, self.per_provider, rng))
-
 
 @register("task", "digits")
 @dataclass(frozen=True)
-class Digits(BundledTask):
+class Digits(TableTask):
     """1,797 handwritten digits of 8 x 8 grey levels (Alpaydin and Kaynak 1998), as they come with scikit-learn."""
 
     title = "handwritten digits"
+    partition: PartitionName = "dominant_class@0.5"
+    stream: ClassVar[int] = 20261119
 
-    def table(self) -> tuple[str, Features, Codes]:
+    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
         """All images, grey levels from 0 to 1."""
         from sklearn.datasets import load_digits
 
@@ -90,21 +61,18 @@ class Digits(BundledTask):
 
 @register("task", "breast_cancer")
 @dataclass(frozen=True)
-class BreastCancer(BundledTask):
+class BreastCancer(TableTask):
     """Thirty measurements of cells of 569 tumours, benign or malignant (Street et al. 1993), from scikit-learn.
 
-    Columns are standardised on all of it.
+    Columns are standardised on all of it. A third of the tumours are malignant: too few to deal out unevenly.
     """
 
     title = "tumours"
-
     per_provider: Count = 40
     validation: ValidationCount = 140
-    partition: PartitionName = (
-        "iid"  # a third of the tumours are malignant: too few to deal out unevenly
-    )
+    stream: ClassVar[int] = 20261119
 
-    def table(self) -> tuple[str, Features, Codes]:
+    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
         """All tumours."""
         from sklearn.datasets import load_breast_cancer
 
@@ -113,7 +81,27 @@ class BreastCancer(BundledTask):
         return "breast_cancer", centred / found.data.std(axis=0), found.target.astype(np.int64)
 
 
-_DOMAIN_STREAM = 20260730  # keeps these draws apart from other users of the same seeds
+@register("task", "diabetes")
+@dataclass(frozen=True)
+class Diabetes(NumberTask):
+    """Ten measurements of 442 patients and the progression of diabetes a year later (Efron et al. 2004).
+
+    The table comes with scikit-learn. Columns are standardised on all of it.
+    """
+
+    title = "diabetes"
+    n_providers: Count = 5
+    validation: ValidationCount = 140
+
+    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
+        """All patients."""
+        from sklearn.datasets import load_diabetes
+
+        found = load_diabetes(scaled=True)
+        return "diabetes", found.data * np.sqrt(len(found.target)), found.target.astype(np.float64)
+
+
+_STREAM = 20260730  # keeps these draws apart from other users of the same seeds
 
 
 @dataclass(frozen=True)
@@ -137,20 +125,20 @@ class DomainTask(Task):
 
     @property
     def dealt_by(self) -> str:
-        """The partition, written: the domain's own unless another was named."""
+        """The partition, written: the domain's own where none is named."""
         own = "class_stratified" if self.domain.kind == "image" else "iid"
         return self.partition or own
 
     def pool(self) -> Embeddings:
         """Embeddings and labels of the training split, from which providers are dealt."""
-        return _embeddings(self.domain).training()
+        return _embeddings(embeddings_path(self.domain)).training()
 
     def draw(self, seed: int) -> TaskDraw:
         """Classes, providers' rows and validation rows for one seed."""
-        everything = _embeddings(self.domain)
+        everything = _embeddings(embeddings_path(self.domain))
         assert everything.label is not None
         assert everything.train is not None
-        rng = np.random.default_rng(np.random.SeedSequence([seed, _DOMAIN_STREAM]))
+        rng = np.random.default_rng(np.random.SeedSequence([seed, _STREAM]))
         code = self._classes(everything.label, rng)
         dealt, held_out = self._rows(code, everything.train, rng)
         rows = np.concatenate(dealt)
@@ -205,11 +193,7 @@ class Cifar10(DomainTask):
     """CIFAR-10 under a frozen ResNet-18; one class per provider."""
 
     title = "CIFAR-10"
-
-    @property
-    def domain(self) -> Domain:
-        """CIFAR-10."""
-        return DOMAINS["cifar10"]
+    domain = DOMAINS["cifar10"]
 
 
 @register("task", "stl10")
@@ -218,11 +202,7 @@ class Stl10(DomainTask):
     """STL-10 under a frozen ResNet-18; one class per provider."""
 
     title = "STL-10"
-
-    @property
-    def domain(self) -> Domain:
-        """STL-10."""
-        return DOMAINS["stl10"]
+    domain = DOMAINS["stl10"]
 
 
 @register("task", "agnews")
@@ -231,11 +211,7 @@ class AgNews(DomainTask):
     """AG News under frozen MiniLM-L6-v2; a random partition."""
 
     title = "AG News"
-
-    @property
-    def domain(self) -> Domain:
-        """AG News."""
-        return DOMAINS["agnews"]
+    domain = DOMAINS["agnews"]
 
 
 @register("task", "imdb")
@@ -244,11 +220,7 @@ class Imdb(DomainTask):
     """IMDB reviews under frozen MiniLM-L6-v2; a random partition."""
 
     title = "IMDB"
-
-    @property
-    def domain(self) -> Domain:
-        """IMDB."""
-        return DOMAINS["imdb"]
+    domain = DOMAINS["imdb"]
 
 
 def embeddings_path(which: Domain) -> Path:
@@ -262,12 +234,8 @@ def embeddings_path(which: Domain) -> Path:
     return found
 
 
-def _embeddings(which: Domain) -> Embeddings:
-    return _read(embeddings_path(which))
-
-
 @lru_cache(maxsize=4)
-def _read(path: Path) -> Embeddings:
+def _embeddings(path: Path) -> Embeddings:
     found = load_embeddings(path)
     if found.label is None or found.train is None:
         raise DataMarketError(

@@ -1,36 +1,31 @@
-"""The synthetic labelled-mixture market.
+"""Synthetic markets: the labelled mixture, a regression, and any task's market without labels.
 
 The paper gives 8 providers x 60 units, 4 classes, 24 features, separation 1.2 and 200 validation
 rows. The remaining constants reproduce its main table: 7 informative features, one cluster per
 class, 1 % flipped labels, and a dominant class with share 0.75 at each provider.
-
-Markets whose labels are numbers: a synthetic one, and a real table of measurements.
-
-Providers are dealt at random: no provider has a kind of number of its own.
-
-A market without labels: another task's draw, of which the labels are taken away once all is dealt.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from datamarket_gym.errors import DataMarketError, ParameterError, require_in
-from datamarket_gym.execution.arrays import Features, Values
+from datamarket_gym.errors import ParameterError, require_in
+from datamarket_gym.execution.arrays import Features
 from datamarket_gym.market.tasks.base import (
     TASKS,
     Count,
     Dataset,
+    NumberTask,
     PartitionName,
     Task,
     TaskDraw,
     ValidationCount,
 )
-from datamarket_gym.market.tasks.partitions import PARTITIONS, Iid
+from datamarket_gym.market.tasks.partitions import PARTITIONS
 from datamarket_gym.registry import Range, register
 
 _POOL = 4  # rows drawn per row handed out, so that no class runs out under uneven mixtures
@@ -112,37 +107,6 @@ class Synthetic(Task):
         return TaskDraw(dataset, dealt)
 
 
-_STREAM = 20261116  # keeps these draws apart from other users of the same seeds
-
-
-@dataclass(frozen=True)
-class NumberTask(Task):
-    """Providers, their units and the validation rows, drawn from a table of rows with a number each."""
-
-    n_providers: Count = 8
-    per_provider: Count = 60
-    validation: ValidationCount = 200
-
-    @abstractmethod
-    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, Values]:
-        """What it is called, and at least so many rows of features with their numbers, in any order."""
-
-    def draw(self, seed: int) -> TaskDraw:
-        """The pool, the validation rows and the partition for one seed."""
-        rng = np.random.default_rng(np.random.SeedSequence([seed, _STREAM]))
-        needed = self.n_providers * self.per_provider + self.validation
-        name, features, label = self.table(needed, rng)
-        if needed > len(label):
-            raise DataMarketError(
-                f"{name} has {len(label)} rows, but {needed} are asked for ({self.n_providers} providers with "
-                f"{self.per_provider} units each, {self.validation} validation rows); ask for fewer"
-            )
-        held_out, pool = np.split(rng.permutation(len(label)), [self.validation])
-        dataset = Dataset(name, features[pool], label[pool], features[held_out], label[held_out])
-        anything = np.zeros(len(pool), dtype=np.int64)
-        return TaskDraw(dataset, Iid().deal(anything, self.n_providers, self.per_provider, rng))
-
-
 @register("task", "synthetic_regression")
 @dataclass(frozen=True)
 class SyntheticRegression(NumberTask):
@@ -156,7 +120,7 @@ class SyntheticRegression(NumberTask):
     features: Annotated[int, Range(5), "features; the first five matter"] = 12
     noise: Annotated[float, Range(0), "noise; the standard deviation of the noise on the numbers"] = 1.0
 
-    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, Values]:
+    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
         """Rows drawn for the seed."""
         from scipy.special import ndtr
 
@@ -164,28 +128,6 @@ class SyntheticRegression(NumberTask):
         u = ndtr(x[:, :5]).T
         y = 10 * np.sin(np.pi * u[0] * u[1]) + 20 * (u[2] - 0.5) ** 2 + 10 * u[3] + 5 * u[4]
         return "synthetic_regression", x, y + self.noise * rng.normal(size=rows)
-
-
-@register("task", "diabetes")
-@dataclass(frozen=True)
-class Diabetes(NumberTask):
-    """Ten measurements of 442 patients and the progression of diabetes a year later (Efron et al. 2004).
-
-    The table comes with scikit-learn. Columns are standardised on all of it.
-    """
-
-    title = "diabetes"
-
-    n_providers: Count = 5
-    per_provider: Count = 60
-    validation: ValidationCount = 140
-
-    def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, Values]:
-        """All patients."""
-        from sklearn.datasets import load_diabetes
-
-        found = load_diabetes(scaled=True)
-        return "diabetes", found.data * np.sqrt(len(found.target)), found.target.astype(np.float64)
 
 
 @register("task", "without_labels")

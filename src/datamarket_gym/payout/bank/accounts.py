@@ -1,22 +1,11 @@
-"""Account numbers: IBAN (ISO 13616) by country, length and check digits; BIC (ISO 9362) by its form.
+"""Bank accounts: IBAN and BIC, names in the letters that every bank takes, and accounts.csv with a row for each payee.
 
-An IBAN holds if its country and length are those of SWIFT's registry (release 101) and, with its first four characters
-moved to the end and letters read as 10 to 35, it leaves 1 when divided by 97 (ISO 7064).
+An IBAN (ISO 13616) holds if its country and length are those of SWIFT's registry (release 101) and, with its first four
+characters moved to the end and letters read as 10 to 35, it leaves 1 when divided by 97 (ISO 7064).
 
-Names in the letters that every bank takes: a to z, A to Z, 0 to 9, / - ? : ( ) . , ' + and space.
-
-These are the characters that SEPA asks every bank to support. What else a name holds is spelled with them, in the way
-of the European Payments Council's best practices (EPC217-08): accents go, Greek and Cyrillic are transliterated, signs
-become the nearest of these or a full stop (``spellings.txt``). Letters of other scripts have no spelling here and
-are handed back: people know how their name is written at their bank, and a table does not.
-
-A bank account: whose it is, its number, and what banks ask for beside it.
-
-accounts.csv: a row for each payee, with its name and account; and whether a batch can be paid by it.
-
-Columns payee, name, and iban (or account with bic or clearing); bic, country and town may be there, others are left
-alone. Cells that were escaped against formulas, as payments.csv has them, are read as they were before; what is no such
-escape stays as it is.
+SEPA asks every bank to support a to z, A to Z, 0 to 9, / - ? : ( ) . , ' + and space. What else a name holds is spelled
+with them (EPC217-08): accents go, Greek and Cyrillic are transliterated, signs become the nearest of these or a full
+stop (``spellings.txt``). Letters of other scripts are refused: people know how their name is written at their bank.
 """
 
 from __future__ import annotations
@@ -60,12 +49,12 @@ CHECK = 97
 
 
 def plain(number: str) -> str:
-    """A number as banks keep it: without the spaces that people write, in capitals."""
+    """Return a number as banks keep it: without the spaces that people write, in capitals."""
     return "".join(number.split()).upper()
 
 
 def iban_fault(iban: str) -> str:
-    """What is wrong with an IBAN; nothing if it holds."""
+    """Return what is wrong with an IBAN; nothing if it holds."""
     if not _IBAN.fullmatch(iban):
         return "an IBAN is two letters, two digits, then letters and digits"
     length = LENGTHS.get(iban[:2])
@@ -73,23 +62,15 @@ def iban_fault(iban: str) -> str:
         return f"no country {iban[:2]} has IBANs; give the columns account and bic instead"
     if len(iban) != length:
         return f"an IBAN of {iban[:2]} has {length} characters, not {len(iban)}"
-    if not 2 <= int(iban[2:4]) <= CHECK + 1 or _remainder(iban) != 1:
+    remainder = int("".join(str(int(c, 36)) for c in iban[4:] + iban[:4])) % CHECK
+    if not 2 <= int(iban[2:4]) <= CHECK + 1 or remainder != 1:
         return "its check digits do not fit: a character is wrong, or two are swapped"
     return ""
 
 
 def bic_fault(bic: str) -> str:
-    """What is wrong with a BIC; nothing if it has the form of one."""
+    """Return what is wrong with a BIC (ISO 9362); nothing if it has the form of one."""
     return "" if _BIC.fullmatch(bic) else "a BIC has 8 or 11 characters, such as DEUTDEFF or DEUTDEFF500"
-
-
-def in_sepa(iban: str) -> bool:
-    """Whether SEPA reaches an account; no IBAN, no SEPA."""
-    return iban[:2] in SEPA
-
-
-def _remainder(iban: str) -> int:
-    return int("".join(str(int(c, 36)) for c in iban[4:] + iban[:4])) % CHECK
 
 
 _TAKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-?:().,'+ ")
@@ -98,7 +79,7 @@ _SLASHES = re.compile(r"//+")
 
 
 def latin(text: str) -> tuple[str, str]:
-    """A text in the letters banks take, and those of its letters that have no such spelling.
+    """Return a text in the letters banks take, and those of its letters that have no such spelling.
 
     Slashes that open or end it, or follow each other, go: banks take them for marks of their own.
     """
@@ -108,13 +89,8 @@ def latin(text: str) -> tuple[str, str]:
 
 
 def cut(text: str, most: int) -> str:
-    """The text within a length, not ending in a space or a slash."""
+    """Cut a text to a length, not ending in a space or a slash."""
     return text[:most].rstrip("/ ")
-
-
-def says_a_name(spelled: str) -> bool:
-    """Whether a spelling holds a letter or a digit."""
-    return any(c.isalnum() for c in spelled)
 
 
 @cache
@@ -180,7 +156,7 @@ class BankAccount:
     @property
     def sepa(self) -> bool:
         """Whether SEPA reaches it."""
-        return in_sepa(self.iban)
+        return self.iban[:2] in SEPA
 
     def spelled(self, most: int) -> str:
         """The name in the letters banks take, within a length."""
@@ -225,7 +201,7 @@ def _faults_of_text(role: str, text: str) -> Iterator[str]:
             f"{role} {visible(text)!r} holds letters that not every bank takes ({visible(unknown)}); write it in Latin "
             "letters, as the bank knows it"
         )
-    elif not says_a_name(cut(spelled, _LONGEST_TOWN)):
+    elif not any(c.isalnum() for c in cut(spelled, _LONGEST_TOWN)):
         yield f"{role} {visible(text)!r} holds no letter or digit; write it as the bank knows it"
 
 
@@ -236,7 +212,10 @@ _NAMED = 10  # in an error or a warning
 
 
 def read_accounts(path: Path) -> dict[str, BankAccount]:
-    """The accounts of a table, by payee, each once; what their cells hold is not checked yet."""
+    """Read the accounts of a table, by payee, each once; what their cells hold is not checked yet.
+
+    Cells that were escaped against formulas, as payments.csv has them, are read as they were before.
+    """
     table = Table.open(path)
     known = [name for name in _OPTIONAL if name in table.names]
     if not {"iban", "account"} & set(known):
@@ -276,16 +255,16 @@ def require_payable(
     lines: Iterable[str],
     accounts: Mapping[str, BankAccount],
     where: Path,
-    otherwise: str,
+    remedy: str,
     letters: bool = True,
 ) -> None:
-    """Refuse a batch if somebody in it has no account, or one that banks refuse; ``otherwise`` is the way out."""
+    """Refuse a batch if somebody in it has no account, or one that banks refuse; ``remedy`` is the way out."""
     lines = list(lines)
     missing = [payee for payee in lines if payee not in accounts]
     if missing:
         raise SubmissionError(
             f"{len(missing):,} of {len(lines):,} payees to be paid have no row in {str(where)!r}: "
-            f"{_listed(_with_hint(missing, accounts))}. Add their rows, or {otherwise}"
+            f"{_listed(_with_hint(missing, accounts))}. Add their rows, or {remedy}"
         )
     faults = [
         f"payee {visible(payee)!r}: {fault}"
@@ -294,12 +273,12 @@ def require_payable(
     ]
     if faults:
         raise SubmissionError(
-            f"{str(where)!r} holds accounts that a bank would refuse: {_listed(faults)}. Correct them, or {otherwise}"
+            f"{str(where)!r} holds accounts that a bank would refuse: {_listed(faults)}. Correct them, or {remedy}"
         )
 
 
 def account_warnings(lines: Iterable[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
-    """What a person should look at before the file goes to the bank: one account of several payees, look-alikes."""
+    """Warn of what to look at before the file goes to the bank: shared accounts, names that look alike."""
     paid = set(lines)
     owners: dict[str, list[str]] = {}
     for payee, account in accounts.items():

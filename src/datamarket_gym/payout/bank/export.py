@@ -1,36 +1,44 @@
-"""What each payment of a batch is for: the runs that it comes from and their periods, in a line for the payee.
-
-From the ledger to a file for a bank: the batch is ordered and its file checked, both or neither.
+"""From the ledger to a file for a bank: what is payable is ordered and its file checked, both or neither.
 
 The file is written aside and checked while the order is not yet in the ledger, and gets its name after it is: so
 there is no file that the ledger does not know of, and no order that cannot be written. Asked again, the open batch
-gives the same bytes.
+gives the same file: its ids are functions of the batch and the payees, so that a bank that is handed a message twice
+knows it and refuses it.
 
-An export as it is asked for: from a ledger or the folder of a run, with the account that pays in words.
+The file is ISO 20022 pain.001.001.09, by which a customer orders credit transfers, checked against the Registration
+Authority's schema beside this module; or plain CSV, for banks and services that take no ISO 20022.
 """
 
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from xml.sax.saxutils import XMLGenerator
+from xml.sax.xmlreader import AttributesImpl
 
-from datamarket_gym.errors import DataMarketError, ParameterError, require_choice
+from datamarket_gym.errors import DataMarketError, ParameterError, require_choice, require_extra
 from datamarket_gym.execution.files import replacing
 from datamarket_gym.payout.bank.accounts import (
     LENGTHS,
+    LONGEST_NAME,
+    LONGEST_SEPA_NAME,
     BankAccount,
     account_warnings,
+    cut,
+    latin,
     plain,
     read_accounts,
     require_payable,
 )
-from datamarket_gym.payout.bank.order import PaymentOrder, payment_order, write_plain
-from datamarket_gym.payout.bank.pain001 import require_valid, schema, write_message
 from datamarket_gym.payout.ledger.balances import Accounts, Batch
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
@@ -39,26 +47,240 @@ from datamarket_gym.payout.ledger.entries import (
     RunRecord,
     describe_state,
 )
-from datamarket_gym.payout.ledger.integrity import ledger_at, run_folder, write_receipt
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder, write_receipt
 from datamarket_gym.payout.ledger.store import Ledger, is_address
 from datamarket_gym.payout.ledger.transactions import only_currency, order_on
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.names import csv_text, visible
 
+MESSAGE = "pain.001"
+FORMATS = (MESSAGE, "csv")
+SCHEMA = "pain.001.001.09"
+NAMESPACE = f"urn:iso:std:iso:20022:tech:xsd:{SCHEMA}"
+COLUMNS = ("payee", "name", "account", "amount", "currency", "reference", "bank", "text")
+LONGEST_TEXT = 140
+_MOST_SEPA = 99_999_999_999  # cents in one transfer
+_ID = 32  # characters; a message takes 35
 _SHORT = 8  # characters of a run's id, enough to find it again
+Node = tuple[str, "str | Iterable[Node]"] | tuple[str, str, dict[str, str]]
+"""An element: its name, its text or its children, and attributes."""
+
+
+@dataclass(frozen=True)
+class BankTransfer:
+    """One payment: to whom, how much in minor units, and what it is known by."""
+
+    payee: str
+    to: BankAccount
+    name: str  # in the letters banks take
+    amount: int
+    reference: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PaymentOrder:
+    """All transfers of a batch, from one account, on one day."""
+
+    id: str
+    at: str
+    on: date
+    currency: Currency
+    debtor: BankAccount
+    sepa: list[BankTransfer]
+    others: list[BankTransfer]
+
+    @property
+    def transfers(self) -> list[BankTransfer]:
+        """All of them, those of SEPA first."""
+        return [*self.sepa, *self.others]
+
+    @property
+    def total(self) -> int:
+        """Minor units."""
+        return sum(transfer.amount for transfer in self.transfers)
+
+    def respelled(self) -> Iterator[tuple[str, str]]:
+        """Yield names that stand otherwise in the order than in the accounts: as they are there, as written."""
+        names = [(self.debtor.name, self.debtor.spelled(LONGEST_SEPA_NAME))]
+        names += [(transfer.to.name, transfer.name) for transfer in self.transfers]
+        yield from (pair for pair in names if pair[0] != pair[1])
+
+
+def payment_order(
+    batch: str,
+    at: str,
+    currency: str,
+    lines: Mapping[str, int],
+    accounts: Mapping[str, BankAccount],
+    debtor: BankAccount,
+    on: date,
+    texts: Mapping[str, str],
+) -> PaymentOrder:
+    """Make the order that pays a batch's lines: euros between IBANs that SEPA reaches go by SEPA; all else does not."""
+    if not lines:
+        raise DataMarketError("there is nothing to be paid")
+    order = PaymentOrder(batch, at, on, Currency(currency), debtor, [], [])
+    for payee, amount in sorted(lines.items()):
+        to = accounts[payee]
+        by_sepa = currency == "EUR" and debtor.sepa and to.sepa
+        if amount <= 0 or (by_sepa and amount > _MOST_SEPA):
+            raise DataMarketError(
+                f"{visible(payee)!r} cannot be sent {order.currency.text(amount)} {currency} in one payment"
+            )
+        name = to.spelled(LONGEST_SEPA_NAME if by_sepa else LONGEST_NAME)
+        text = cut(latin(texts[payee])[0], LONGEST_TEXT)
+        transfer = BankTransfer(payee, to, name, amount, _reference(batch, payee), text)
+        (order.sepa if by_sepa else order.others).append(transfer)
+    if len({transfer.reference for transfer in order.transfers}) != len(lines):
+        raise DataMarketError("two payments of the batch would have one reference")
+    return order
+
+
+def _reference(*parts: str) -> str:
+    """Return an id of texts; lengths stand before them, so that no two lists of texts make one."""
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:_ID].upper()
+
+
+def write_plain(order: PaymentOrder, path: Path) -> None:
+    """Write a row per transfer: names as the accounts have them, amounts with the currency's digits."""
+    rows = [
+        (
+            each.payee, each.to.name, each.to.number, order.currency.text(each.amount), order.currency.code,
+            each.reference, each.to.bic or each.to.clearing, each.text,
+        )
+        for each in order.transfers
+    ]  # fmt: skip
+    path.write_text(csv_text(COLUMNS, rows, ["amount"]), encoding="utf-8", newline="")
+
+
+def write_message(order: PaymentOrder, path: Path) -> None:
+    """Write the message; see `require_valid`. Its texts went through `latin`, or are ids, numbers and codes."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        out = XMLGenerator(file, "UTF-8")
+        out.startDocument()
+        out.startElement("Document", AttributesImpl({"xmlns": NAMESPACE}))
+        _write(out, ("CstmrCdtTrfInitn", _initiation(order)), 1)
+        out.characters("\n")
+        out.endElement("Document")
+        out.characters("\n")
+        out.endDocument()
+
+
+@cache
+def schema() -> Any:
+    """Return the schema that messages are checked by; an error where lxml is not installed."""
+    require_extra("lxml", "payout")
+    from lxml import etree
+
+    text = (files("datamarket_gym.payout.bank") / f"{SCHEMA}.xsd").read_bytes()
+    return etree.XMLSchema(etree.fromstring(text))
+
+
+def require_valid(path: Path, order: PaymentOrder) -> None:
+    """Read a message back: it must fit its schema, and its amounts must add up to the order."""
+    from lxml import etree
+
+    fits, tree = schema(), etree.parse(path, etree.XMLParser(resolve_entities=False, huge_tree=True))
+    if not fits.validate(tree):
+        wrong = fits.error_log[0]
+        raise DataMarketError(f"the message does not fit its schema at {wrong.path}: {wrong.message}")
+    amounts = [Decimal(found.text or "") for found in tree.iter(f"{{{NAMESPACE}}}InstdAmt")]
+    due = Decimal(order.total).scaleb(-order.currency.digits)
+    if len(amounts) != len(order.transfers) or sum(amounts) != due:
+        raise DataMarketError(f"the message orders {sum(amounts)} where {due} is due")
+
+
+def _initiation(order: PaymentOrder) -> Iterator[Node]:
+    transfers = order.transfers
+    yield (
+        "GrpHdr",
+        [
+            ("MsgId", order.id),
+            ("CreDtTm", datetime.fromisoformat(order.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
+            *_totals(order, transfers),
+            ("InitgPty", [("Nm", order.debtor.spelled(LONGEST_SEPA_NAME))]),
+        ],
+    )
+    blocks = [(sepa, some) for sepa, some in ((True, order.sepa), (False, order.others)) if some]
+    for number, (sepa, some) in enumerate(blocks, 1):
+        yield "PmtInf", _block(order, f"{order.id}-{number}", sepa, some)
+
+
+def _block(order: PaymentOrder, name: str, sepa: bool, transfers: list[BankTransfer]) -> Iterator[Node]:
+    yield "PmtInfId", name
+    yield "PmtMtd", "TRF"
+    yield "BtchBookg", "true"
+    yield from _totals(order, transfers)
+    if sepa:
+        yield "PmtTpInf", [("SvcLvl", [("Cd", "SEPA")])]
+    yield "ReqdExctnDt", [("Dt", order.on.isoformat())]
+    yield "Dbtr", _party(order.debtor, order.debtor.spelled(LONGEST_SEPA_NAME))
+    yield "DbtrAcct", [_account(order.debtor)]
+    yield "DbtrAgt", [_bank(order.debtor)]
+    if sepa:
+        yield "ChrgBr", "SLEV"
+    for transfer in transfers:
+        yield "CdtTrfTxInf", _transfer(order, transfer)
+
+
+def _transfer(order: PaymentOrder, transfer: BankTransfer) -> Iterator[Node]:
+    yield "PmtId", [("EndToEndId", transfer.reference)]
+    yield "Amt", [("InstdAmt", order.currency.text(transfer.amount), {"Ccy": order.currency.code})]
+    if transfer.to.bic or transfer.to.clearing:
+        yield "CdtrAgt", [_bank(transfer.to)]
+    yield "Cdtr", _party(transfer.to, transfer.name)
+    yield "CdtrAcct", [_account(transfer.to)]
+    yield "RmtInf", [("Ustrd", transfer.text)]
+
+
+def _totals(order: PaymentOrder, transfers: list[BankTransfer]) -> list[Node]:
+    total = sum(transfer.amount for transfer in transfers)
+    return [("NbOfTxs", str(len(transfers))), ("CtrlSum", order.currency.text(total))]
+
+
+def _party(account: BankAccount, name: str) -> Iterator[Node]:
+    yield "Nm", name
+    if account.country:
+        yield "PstlAdr", [("TwnNm", account.spelled_town()), ("Ctry", account.country)]
+
+
+def _account(account: BankAccount) -> Node:
+    number: Node = ("IBAN", account.iban) if account.iban else ("Othr", [("Id", account.account)])
+    return "Id", [number]
+
+
+def _bank(account: BankAccount) -> Node:
+    bank: list[Node] = []
+    if account.bic:
+        bank.append(("BICFI", account.bic))
+    if account.clearing:
+        system, _, number = account.clearing.partition(" ")
+        kind: Node = ("ClrSysId", [("Cd", system)])
+        bank.append(("ClrSysMmbId", [kind, ("MmbId", number)]))
+    # As SEPA has it where the IBAN suffices.
+    return "FinInstnId", bank or [("Othr", [("Id", "NOTPROVIDED")])]
+
+
+def _write(out: XMLGenerator, node: Node, depth: int) -> None:
+    name, content = node[0], node[1]
+    out.characters("\n" + " " * depth)
+    out.startElement(name, AttributesImpl(node[2] if len(node) == 3 else {}))
+    if isinstance(content, str):
+        out.characters(content)
+    else:
+        for child in content:
+            _write(out, child, depth + 1)
+        out.characters("\n" + " " * depth)
+    out.endElement(name)
 
 
 def remittance_texts(
     entries: Sequence[LedgerEntry], runs: Mapping[str, RunRecord], batch: Batch
 ) -> dict[str, str]:
-    """A line for each payee of a batch; entries after the batch change none of them."""
-    held = _runs_held(entries, batch)
-    return {payee: _line(held[payee], runs, batch) for payee in batch.lines}
-
-
-def _runs_held(entries: Sequence[LedgerEntry], batch: Batch) -> dict[str, list[str]]:
-    """The runs that each payee's line comes from.
+    """Return what each payment of a batch is for, its runs and their periods; later entries change none of them.
 
     An order takes what its runs pay and what earlier orders left (held, too little) or gave back; runs that are in no
     batch yet wait for their own.
@@ -68,35 +290,32 @@ def _runs_held(entries: Sequence[LedgerEntry], batch: Batch) -> dict[str, list[s
     runs_of: dict[str, list[str]] = {}
     begun: set[str] = set()  # runs that are in a batch, or were
     for entry in entries:
-        payee, said = entry.payee, entry.content
+        payee, content = entry.payee, entry.content
         if entry.currency != batch.currency:
             continue
         if entry.kind == "payment":
             waiting.setdefault(payee, []).append(entry.run)
         elif entry.kind == "batch":
-            runs_of[said["batch"]] = said["runs"]
-            begun.update(said["runs"])
+            runs_of[content["batch"]] = content["runs"]
+            begun.update(content["runs"])
         elif entry.kind == "ordered":
             left = waiting.pop(payee, [])
-            ordered[said["batch"], payee] = [run for run in left if run in begun]
+            ordered[content["batch"], payee] = [run for run in left if run in begun]
             waiting[payee] = [run for run in left if run not in begun]
         elif entry.kind in ("cancelled", "bounced"):
-            name = (said if entry.kind == "cancelled" else entries[said["of"] - 1].content)["batch"]
+            sent = content if entry.kind == "cancelled" else entries[content["of"] - 1].content
+            name = sent["batch"]
             waiting[payee] = ordered[name, payee] + waiting.get(payee, [])
             if entry.kind == "cancelled":
                 begun.difference_update(runs_of[name])
-    return {payee: ordered[batch.id, payee] for payee in batch.lines}
+    return {payee: _text(ordered[batch.id, payee], runs, batch) for payee in batch.lines}
 
 
-def _line(held: list[str], runs: Mapping[str, RunRecord], batch: Batch) -> str:
-    if not held:
+def _text(paid: list[str], runs: Mapping[str, RunRecord], batch: Batch) -> str:
+    if not paid:
         return f"Payout, batch {batch.id}"
-    periods = ", ".join(dict.fromkeys(runs[run].period for run in held if runs[run].period))
-    return f"Payout{f' {periods}' if periods else ''}, run {', '.join(run[:_SHORT] for run in held)}"
-
-
-MESSAGE = "pain.001"
-FORMATS = (MESSAGE, "csv")
+    periods = ", ".join(dict.fromkeys(runs[run].period for run in paid if runs[run].period))
+    return f"Payout{f' {periods}' if periods else ''}, run {', '.join(run[:_SHORT] for run in paid)}"
 
 
 @dataclass(frozen=True)
@@ -107,13 +326,13 @@ class BankExport:
     again: bool
     order: PaymentOrder
     doubts: list[str]
-    respelled: list[tuple[str, str]]  # names as given, and as they are written
+    respelled: list[tuple[str, str]]  # names in the accounts, and as they are written
 
 
 def debtor_account(
     name: str, number: str, bic: str | None = None, country: str | None = None, town: str | None = None
 ) -> BankAccount:
-    """The account that pays: an IBAN, or where there is none a number and the bank's BIC."""
+    """Make the account that pays: an IBAN, or where there is none a number and the bank's BIC."""
     bare = plain(number)
     is_iban = bare[:2] in LENGTHS and bare[2:4].isdecimal()
     account = BankAccount(
@@ -137,7 +356,7 @@ def export_payments(
     form: str = MESSAGE,
     by: str | None = None,
 ) -> BankExport:
-    """Order what is payable and write it for a bank; see the module. CSV can do without accounts and debtor."""
+    """Order what is payable and write it for a bank; CSV can do without accounts and debtor."""
     require_choice("format", form, FORMATS)
     _require_writable(out)
     message = form == MESSAGE
@@ -147,7 +366,7 @@ def export_payments(
                 "format", form, "give --accounts, --from and --from-account, or --format csv"
             )
         schema()  # before anything is ordered
-    known = None if accounts is None else read_accounts(accounts)
+    payees = {} if accounts is None else read_accounts(accounts)
     with replacing(out) as part, ledger.transaction() as transaction:
         code = _currency(transaction.accounts, currency, run)
         batch = order_on(transaction, run=run, currency=code, by=by)
@@ -155,9 +374,10 @@ def export_payments(
             raise _nothing_to_send(transaction.accounts, code, run, ledger.where)
         again = not transaction.new
         _require_not_held(batch, transaction.accounts, ledger.where)
-        payees = {payee: BankAccount(payee, "") for payee in batch.lines} if known is None else known
-        if accounts is not None:
-            require_payable(batch.lines, payees, accounts, _otherwise(batch, ledger, again), message)
+        if accounts is None:
+            payees = {payee: BankAccount(payee, "") for payee in batch.lines}
+        else:
+            require_payable(batch.lines, payees, accounts, _remedy(batch, ledger, again), message)
         texts = remittance_texts(transaction.accounts.entries, transaction.accounts.runs, batch)
         payer, day = debtor or BankAccount("", ""), _day(on, batch)
         order = payment_order(batch.id, batch.at, code, batch.lines, payees, payer, day, texts)
@@ -170,12 +390,8 @@ def export_payments(
             raise ParameterError(
                 "out", str(out), "is there and holds something else; choose another name, or remove it first"
             )  # fmt: skip
-    noted = [
-        *account_warnings(batch.lines, payees),
-        *_to_itself(order),
-        *(_addresses(order) if message else ()),
-    ]
-    return BankExport(batch, again, order, noted, list(order.respelled()) if message else [])
+    doubts = [*account_warnings(batch.lines, payees), *_order_warnings(order, message)]
+    return BankExport(batch, again, order, doubts, list(order.respelled()) if message else [])
 
 
 def _require_writable(out: Path) -> None:
@@ -195,27 +411,22 @@ def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: 
         return LedgerError(
             f"the run is {describe_state(accounts.required(run).state)}; approve it before it is paid"
         )
-    adds = (
-        ""
-        if run is None
-        else f". What several runs pay adds up in an export of the whole ledger: {where}"
-    )
+    hint = f". What several runs pay adds up in an export of the whole ledger: {where}" if run else ""
     return LedgerError(
         f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
-        f"held or below the least amount; see: datamarket ledger show {where}{adds}"
+        f"held or below the least amount; see: datamarket ledger show {where}{hint}"
     )
 
 
 def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
-    """The currency that is asked for, which is that of the run where one is named."""
+    """Return the currency that is asked for, which is that of the run where one is named."""
     code = only_currency(accounts, run) if run or not currency else Currency(currency).code
     if currency and code != currency:
         raise ParameterError("currency", currency, f"the run is in {code}; leave the currency out")
     return code
 
 
-def _otherwise(batch: Batch, ledger: Ledger, again: bool) -> str:
-    """What to do if a batch cannot be paid as it is."""
+def _remedy(batch: Batch, ledger: Ledger, again: bool) -> str:
     if again:
         return f"cancel the batch: datamarket ledger cancel {ledger.where} --batch {batch.id} --why ..."
     return f"hold these payees: datamarket ledger hold {ledger.where} --payee ... --why ... (nothing was ordered)"
@@ -233,7 +444,7 @@ def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
 
 
 def _day(on: date | None, batch: Batch) -> date:
-    """When the bank is to pay: the day that is asked for, or that on which the batch was ordered."""
+    """Return when the bank is to pay: the day that is asked for, or that on which the batch was ordered."""
     ordered = datetime.fromisoformat(batch.at).astimezone(UTC).date()
     first = ordered - timedelta(days=1)  # it may still be yesterday where the bank is
     if on is not None and on < first:
@@ -241,22 +452,20 @@ def _day(on: date | None, batch: Batch) -> date:
     return on or ordered
 
 
-def _to_itself(order: PaymentOrder) -> Iterator[str]:
+def _order_warnings(order: PaymentOrder, message: bool) -> Iterator[str]:
     own = [t.payee for t in order.transfers if t.to.number and t.to.number == order.debtor.number]
     if own:
         yield f"{visible(own[0])!r} is paid to the account that the money comes from; see whose account that is"
-
-
-def _addresses(order: PaymentOrder) -> Iterator[str]:
+    if not message:
+        return
     bare = sum(not transfer.to.country for transfer in order.others)
     missing = [f"{bare:,} of {len(order.others):,} payments that do not go by SEPA"] if bare else []
     if order.others and not order.debtor.country:
         missing.append("the account that payments outside SEPA come from")
     if missing:
         yield (
-            f"no country and town: {', and '.join(missing)}"
-            + "; banks may refuse them since November 2026: fill in the columns country and town, and --from-country "
-            "and --from-town"
+            f"no country and town: {', and '.join(missing)}; banks may refuse them since November 2026: fill in the "
+            "columns country and town, and --from-country and --from-town"
         )
 
 
@@ -301,17 +510,18 @@ def export_from(
     done = export_payments(
         ledger, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
     )
-    place = ledger.where if is_address(where) else where  # an address may hold a password
-    alone = False
-    if folder:
+    paid_as = None
+    if folder and wanted:
         after = ledger.accounts()
         write_receipt(folder, ledger, after)
-        alone = done.batch.runs == [wanted] and after.runs[wanted].state == "approved"
-    return LedgerExport(done, place, folder if alone else None)
+        if done.batch.runs == [wanted] and after.runs[wanted].state == "approved":
+            paid_as = folder
+    place = ledger.where if is_address(where) else where  # an address may hold a password
+    return LedgerExport(done, place, paid_as)
 
 
 def _folder(where: str, run: str | None) -> Path | None:
-    """The folder of the run whose payees are asked for; None where none is named, or one by its id."""
+    """Return the folder of the run whose payees are asked for; None where none is named, or one by its id."""
     named = run_folder(where)
     if named and run:
         raise DataMarketError(
@@ -321,8 +531,8 @@ def _folder(where: str, run: str | None) -> Path | None:
 
 
 def _run_id(accounts: Accounts, run: str) -> str:
-    """The run whose id begins so."""
-    found = [known for known in accounts.runs if run and known.startswith(run)]
+    """Return the run whose id begins so."""
+    found = [each for each in accounts.runs if run and each.startswith(run)]
     if len(found) != 1:
         raise DataMarketError(
             f"{len(found) or 'no'} runs of the ledger have an id that begins with {run!r}; see: datamarket ledger show"

@@ -22,7 +22,7 @@ from datamarket_gym.payout.checks.outcomes import FOLDER, answers_of, examinatio
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
 from datamarket_gym.payout.checks.plan import PLAN_FILE as PLAN
 from datamarket_gym.payout.checks.plan import CheckPlan, carried_text, paid_payees
-from datamarket_gym.payout.ledger.integrity import run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.ledger.store import is_readable
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spec_of
@@ -55,11 +55,7 @@ def _examined(run: Path) -> Examined:
 def certificate_of(run: Path, checks: Checks) -> Deterrence:
     """What so many checks of every payee leave, for a run whose payees passed them."""
     manifest = read_manifest(run)
-    spec, money, settles = (
-        spec_of(manifest),
-        Currency(manifest["currency"]),
-        settled_by(manifest),
-    )
+    spec, money, settles = (spec_of(manifest), Currency(manifest["currency"]), settled_by(manifest))
     payees = paid_payees(run, manifest)
     return certified_checks(
         checks,

@@ -169,7 +169,7 @@ def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAns
             if person in seen:
                 raise SubmissionError(
                     f"{what}, and {visible(answer.by)!r} looked at it before ({seen[person]}); have somebody else "
-                    "look who does not know the first answer, or record with --one-look: the look then counts as "
+                    "look who does not know the first answer, or record with --check-once: the look then counts as "
                     "not made, and the certificate says so"
                 )
             seen[person] = f"number {number}"

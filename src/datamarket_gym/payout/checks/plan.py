@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from datamarket_gym.analysis.theorems.deterrence import (
     Checks,
@@ -42,7 +42,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError, RunError, req
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import claimed, json_text, remove_leftovers, write_text
 from datamarket_gym.payout.ledger.entries import APPROVED, DrawRecord, require_draft
-from datamarket_gym.payout.ledger.integrity import run_of, transaction_of
+from datamarket_gym.payout.ledger.runs import run_of, transaction_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text
@@ -300,17 +300,41 @@ class CheckPlan(Document):
         return json_text(self.model_dump(mode="json"))
 
 
-@dataclass(frozen=True)
-class PlanRequest:
-    """What the operator asks for; None where the run's own settings decide."""
+class PlanRequest(Document):
+    """The settings of a plan; None where the run's own settings decide."""
 
-    checks: int | None = None
-    gain: float | None = None
-    power: float | None = None
-    price: str | None = None
-    least: str | None = None
-    false_alarms: float = 0.0
-    announce: str = ""
+    checks: int | None = Field(
+        None, description="Checks of each payee; as many as the run requires if left out."
+    )
+    gain: float | None = Field(
+        None,
+        description="Instead of --checks: as many checks as leave at most this to gain by false units, as a share of a "
+        "payment, such as 0.01.",
+    )
+    power: float | None = Field(
+        None,
+        description="Probability that a check of a false unit finds out; that of the run if left out.",
+    )
+    price: str | None = Field(
+        None, description="Cost of one check, such as 2.50, to see what all of them cost."
+    )
+    least: str | None = Field(
+        None,
+        description="Payees who are paid less than this are neither checked nor paid; they can submit again.",
+    )
+    false_alarms: float = Field(
+        0.0, description="Probability that a check takes a genuine unit for a false one; 0 if left out."
+    )
+    announce: str = Field(
+        "",
+        description="What the public random number that draws the units (the beacon) will be, such as "
+        '"the hash of Bitcoin block 900000".',
+    )
+
+    @field_validator("price", "least")
+    @classmethod
+    def _read_blank(cls, value: str | None) -> str | None:
+        return None if value is None else value.strip() or None
 
 
 @dataclass(frozen=True)

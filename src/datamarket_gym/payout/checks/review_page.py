@@ -348,11 +348,7 @@ class UnitComparison:
     """The drawn units, what is nearest to each, and what all of them hold."""
 
     def __init__(
-        self,
-        results: Results,
-        places: Places,
-        draws: Sequence[Draw],
-        side: int | None = None,
+        self, results: Results, places: Places, draws: Sequence[Draw], side: int | None = None
     ) -> None:
         self.results = results
         self.owner = results.inputs.owner

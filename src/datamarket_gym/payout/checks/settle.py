@@ -56,7 +56,7 @@ from datamarket_gym.payout.checks.plan import (
     read_check_plan,
     write_carried,
 )
-from datamarket_gym.payout.ledger.integrity import ledger_of
+from datamarket_gym.payout.ledger.runs import ledger_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency

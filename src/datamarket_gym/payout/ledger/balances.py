@@ -1,72 +1,41 @@
-"""Rules that a market sets itself: how many people approve a run, and what is too little to be sent.
+"""What the entries of the ledger come to: runs, balances, batches, disputes and rules, read from the first to the last.
 
-A rule that asks for less care than the one before (fewer people) stands once as many people as before have entered it.
+An entry that cannot follow from those before it (a payment that no approved run makes, a second approval, more sent
+than is owed) is an error, whoever wrote it. Money is in one of four places, per payee and currency:
 
-What the entries of the ledger come to: states, balances, who is owed what, what is on its way.
-
-Read from the first entry to the last; nothing else is kept anywhere. An entry that cannot follow from those before it
-(a payment that no approved run makes, a second approval, more sent than is owed) is an error, whoever wrote it.
-
-Money is in one of four places, per payee and currency:
-
-- *balance*: credits and debts that runs carry from one to the next. Nobody has put money in for them.
-- *payable*: approved, and owed.
-- *outgoing*: ordered at the bank, in a batch; then *sent*.
+- *balance*: credits and debts that runs carry from one to the next; nobody has put in money for them,
+- *payable*: approved, and owed,
+- *outgoing*: ordered at the bank, in a batch,
+- *sent*.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datamarket_gym.display import Shown
-from datamarket_gym.payout.ledger.disputes import Disputes
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     RECEIVED,
     LedgerEntry,
     LedgerError,
-    ReceivedBatches,
     RunRecord,
     is_same_person,
     read_draft,
+    require_batch_entry,
 )
-
-MOST_APPROVALS = 10
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How many people approve a run; the least that is sent, by currency; and who asks for fewer approvals."""
-
-    approvals: int = 1
-    least: dict[str, int] = field(default_factory=dict)
-    asking: dict[int, list[str]] = field(default_factory=dict)
-
-    def after(self, entry: LedgerEntry) -> Rules:
-        """The rules after an entry of the kind ``rule``."""
-        said: dict[str, Any] = entry.content
-        if "least" in said:
-            if entry.amount < 0:
-                raise LedgerError("the least amount to be sent cannot be below zero")
-            return replace(self, least={**self.least, entry.currency: entry.amount})
-        wanted = said.get("approvals")
-        if type(wanted) is not int or not 1 <= wanted <= MOST_APPROVALS:
-            raise LedgerError(f"a run is approved by 1 to {MOST_APPROVALS} people, not by {wanted!r}")
-        if wanted >= self.approvals:
-            return replace(self, approvals=wanted, asking={})
-        asking = [by for by in self.asking.get(wanted, []) if not is_same_person(by, entry.by)]
-        asking = sorted([*asking, entry.by])
-        if len(asking) < self.approvals:
-            return replace(self, asking={**self.asking, wanted: asking})
-        return replace(self, approvals=wanted, asking={})
-
+from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.operator_evidence import Override
 
 FORMAT = 1
+MOST_APPROVALS = 10
+OUTCOMES = ("upheld", "rejected", "withdrawn")
+"""How a dispute may end."""
 Key = tuple[str, str]  # payee, currency
-Asked = tuple[str, str, str, int, int]  # kind, payee, currency, amount, of which entry
+Proposal = tuple[str, str, str, int, int]  # kind, payee, currency, amount, of which entry
 EFFECTS: dict[str, tuple[int, int, int, int]] = {
     #               payable outgoing sent balance
     "payment": (1, 0, 0, 0),
@@ -81,12 +50,39 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
     "written_off": (0, 0, 0, -1),
 }
 """What an amount of each kind is added to, or taken from."""
-DECIDED = ("correction", "fee", "funded", "written_off")
-"""Money that moves because people say so: as many decide on it as approve a run."""
-_ABOUT_RUNS = (
+_DECIDED = ("correction", "fee", "funded", "written_off")  # by as many people as approve a run
+_RUN_KINDS = (
     "planned", "drawn", "answers", "checked", "superseded", "accepted", "approval", "approved", "paid",
     "forfeited",
 )  # fmt: skip
+_SHORT = 200  # characters of what people wrote, in a line
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How many people approve a run; the least that is sent, by currency; and who asks for fewer approvals.
+
+    Fewer approvals stand once as many people as approve a run now have entered them.
+    """
+
+    approvals: int = 1
+    least: dict[str, int] = field(default_factory=dict)
+    asking: dict[int, list[str]] = field(default_factory=dict)
+
+    def after(self, entry: LedgerEntry) -> Rules:
+        """Return the rules after an entry of the kind ``rule``."""
+        content: dict[str, Any] = entry.content
+        if "least" in content:
+            if entry.amount < 0:
+                raise LedgerError("the least amount to be sent cannot be below zero")
+            return replace(self, least={**self.least, entry.currency: entry.amount})
+        wanted = content.get("approvals")
+        if type(wanted) is not int or not 1 <= wanted <= MOST_APPROVALS:
+            raise LedgerError(f"a run is approved by 1 to {MOST_APPROVALS} people, not by {wanted!r}")
+        others = [by for by in self.asking.get(wanted, []) if not is_same_person(by, entry.by)]
+        if wanted >= self.approvals or len(others) + 1 >= self.approvals:
+            return replace(self, approvals=wanted, asking={})
+        return replace(self, asking={**self.asking, wanted: sorted([*others, entry.by])})
 
 
 @dataclass
@@ -101,7 +97,170 @@ class Batch(Shown):
     lines: dict[str, int] = field(default_factory=dict)
     state: str = "ordered"  # then sent, or cancelled
     reference: str = ""
-    ended: set[str] = field(default_factory=set)  # whose lines are sent, or cancelled
+    ended: set[str] = field(default_factory=set)  # payees whose lines are sent, or cancelled
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """How a dispute ended."""
+
+    outcome: str
+    why: str
+    by: str
+    at: str
+    entry: int
+    overrides: tuple[Override, ...] = ()
+    corrections: tuple[int, ...] = ()  # numbers of the entries that move money for it
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """One dispute, as the ledger has it now."""
+
+    number: int
+    run: str
+    payee: str
+    about: str
+    units: tuple[str, ...]
+    against: str
+    holds: tuple[str, ...]  # whose payments were held for it when it was opened
+    by: str
+    at: str
+    entry: int
+    resolution: Resolution | None = None
+    revoked: LedgerEntry | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing was decided yet."""
+        return self.resolution is None
+
+    @property
+    def state(self) -> str:
+        """Open, or what was decided."""
+        if self.resolution is None:
+            return "open"
+        return self.resolution.outcome + (", override revoked" if self.revoked else "")
+
+    @property
+    def overrides(self) -> tuple[Override, ...]:
+        """What later runs split or join by it, or did until it was revoked."""
+        return () if self.resolution is None else self.resolution.overrides
+
+    @property
+    def hold_reason(self) -> str:
+        """Why payments are held for it."""
+        return f"dispute {self.number}: {self.about}"
+
+
+class DisputeError(LedgerError):
+    """A dispute that does not exist, is decided already, or cannot have the effect that was asked for."""
+
+
+@dataclass
+class Disputes:
+    """All disputes of a ledger, by number, from entries of three kinds.
+
+    ``dispute``: {"number", "about", "units", "against", "holds"}, of a payee of a run. Numbers count from 1.
+    ``resolved``: {"number", "outcome", "why", "overrides", "corrections"}.
+    ``revoked``: {"number", "why"}. The overrides of an upheld dispute end; corrections stay, for money has moved.
+    """
+
+    by_number: dict[int, Dispute] = field(default_factory=dict)
+
+    def after(self, entry: LedgerEntry) -> None:
+        """Take up the next entry."""
+        content, number = entry.content, entry.content["number"]
+        if entry.kind == "dispute":
+            if number != self.next_number:
+                raise DisputeError(
+                    f"entry {entry.number} opens dispute {number}, and the next one is {self.next_number}; "
+                    "the ledger was not written by this program"
+                )
+            self.by_number[number] = Dispute(
+                number, entry.run, entry.payee, content["about"], tuple(content["units"]), content["against"],
+                tuple(content["holds"]), entry.by, entry.at, entry.number,
+            )  # fmt: skip
+            return
+        dispute = self.unresolved(number) if entry.kind == "resolved" else self.standing(number)
+        if (entry.run, entry.payee) != (dispute.run, dispute.payee):
+            raise DisputeError(f"dispute {number} is not about run {entry.run[:16]} of {entry.payee!r}")
+        if entry.kind == "revoked":
+            self.by_number[number] = replace(dispute, revoked=entry)
+            return
+        overrides = tuple(Override.model_validate(each) for each in content["overrides"])
+        outcome, corrections = content["outcome"], tuple(content["corrections"])
+        if outcome not in OUTCOMES or (outcome != "upheld" and (overrides or corrections)):
+            raise DisputeError(f"a dispute that is {outcome!r} has no effect")
+        resolution = Resolution(
+            outcome, content["why"], entry.by, entry.at, entry.number, overrides, corrections
+        )
+        self.by_number[number] = replace(dispute, resolution=resolution)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next dispute."""
+        return len(self.by_number) + 1
+
+    @property
+    def open(self) -> list[Dispute]:
+        """Those that nobody has decided yet."""
+        return [dispute for dispute in self.by_number.values() if dispute.open]
+
+    @property
+    def overrides(self) -> list[Override]:
+        """What upheld disputes split and join in every run from now on that has the units and identities."""
+        return [each for d in self.by_number.values() if d.revoked is None for each in d.overrides]
+
+    def require_overrides(self, taken: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse a run that takes an override from the ledger which no dispute has decided, or one that was revoked."""
+        standing = {_all_but_names(each): each for each in self.overrides}
+        for each in map(Override.model_validate, taken):
+            whole = standing.get(_all_but_names(each))
+            if whole is None or not {*each.units, *each.identities} <= {*whole.units, *whole.identities}:
+                raise DisputeError(
+                    f"the run takes a {each.action} from the ledger by dispute {each.dispute} that does "
+                    "not stand there (any more); pay again, into another folder"
+                )
+
+    def numbered(self, number: int) -> Dispute:
+        """Return a dispute by its number."""
+        if number not in self.by_number:
+            there = f"there are 1 to {len(self.by_number)}" if self.by_number else "it holds none"
+            raise DisputeError(
+                f"the ledger holds no dispute {number} ({there}); datamarket dispute list shows them"
+            )
+        return self.by_number[number]
+
+    def unresolved(self, number: int) -> Dispute:
+        """Return an open dispute by its number; the error on a decided one shows the decision."""
+        dispute = self.numbered(number)
+        if (decision := dispute.resolution) is not None:
+            raise DisputeError(
+                f"dispute {number} was {decision.outcome} by {visible(decision.by)} on {decision.at[:10]} (entry "
+                f"{decision.entry}: {visible(decision.why, _SHORT)}); a decision stands: open another dispute if it "
+                "was wrong"
+            )
+        return dispute
+
+    def standing(self, number: int) -> Dispute:
+        """Return a dispute whose overrides hold for the next runs."""
+        dispute = self.numbered(number)
+        if not dispute.overrides:
+            raise DisputeError(
+                f"dispute {number} is {dispute.state} and has no override that could be revoked"
+            )
+        if dispute.revoked is not None:
+            raise DisputeError(
+                f"the override of dispute {number} was revoked by {visible(dispute.revoked.by)} on "
+                f"{dispute.revoked.at[:10]} (entry {dispute.revoked.number}) already"
+            )
+        return dispute
+
+
+def _all_but_names(override: Override) -> tuple[object, ...]:
+    kind = "units" if override.units else "identities"
+    return (override.dispute, override.action, kind, override.reason, override.by, override.date)
 
 
 @dataclass
@@ -125,15 +284,15 @@ class Accounts(Shown):
     batches: dict[str, Batch] = field(default_factory=dict)
     disputes: Disputes = field(default_factory=Disputes)
     rules: Rules = field(default_factory=Rules)
-    arrived: ReceivedBatches = field(default_factory=ReceivedBatches)
+    received: list[LedgerEntry] = field(default_factory=list)  # batches of units that arrived
     entries: list[LedgerEntry] = field(default_factory=list)
     _due: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)  # run: kind, payee
     _bounced: set[int] = field(default_factory=set)
-    _asked: dict[Asked, list[str]] = field(default_factory=dict)  # who asks for what is not decided yet
+    _proposals: dict[Proposal, list[str]] = field(default_factory=dict)  # by whom
 
     @classmethod
     def of(cls, entries: Iterable[LedgerEntry]) -> Accounts:
-        """The accounts after all of these entries."""
+        """Return the accounts after all of these entries."""
         accounts = cls()
         for entry in entries:
             accounts.after(entry)
@@ -166,156 +325,153 @@ class Accounts(Shown):
             if not batch.lines or batch.ended not in (set(), set(batch.lines)) or unpaid:
                 raise LedgerError(f"of the batch {batch.id} only a part was entered")
 
-    def balances(self, currency: str) -> dict[str, int]:
-        """The balances of a currency that are not zero, by payee."""
-        return {
-            who: left for (who, code), left in sorted(self.balance.items()) if code == currency and left
-        }
+    @property
+    def checkpoint(self) -> str:
+        """The line that says how far the ledger goes: number, hash and time of its last entry."""
+        return f"{self.number} {self.tip} {self.at}"
 
     @property
     def currencies(self) -> list[str]:
         """The currencies of the runs."""
         return sorted({record.currency for record in self.runs.values()})
 
+    def balances(self, currency: str) -> dict[str, int]:
+        """Return the balances of a currency that are not zero, by payee."""
+        return {
+            who: left for (who, code), left in sorted(self.balance.items()) if code == currency and left
+        }
+
     def required(self, run: str) -> RunRecord:
-        """A run of the ledger."""
+        """Return a run of the ledger."""
         if run not in self.runs:
             raise LedgerError(f"the ledger holds no run {run[:16]}; pay first")
         return self.runs[run]
 
+    def missing(self, proposal: Proposal, by: str) -> int:
+        """Return how many people must still propose an entry, if ``by`` does now."""
+        others = [name for name in self._proposals.get(proposal, []) if not is_same_person(name, by)]
+        return self.rules.approvals - 1 - len(others)
+
+    def came_back(self, number: int) -> bool:
+        """Return whether what an entry sent has bounced."""
+        return number in self._bounced
+
+    def waiting(self, currency: str) -> list[RunRecord]:
+        """Return the approved runs of a currency whose payments are in no batch yet."""
+        ordered = {run for b in self.batches.values() if b.state == "ordered" for run in b.runs}
+        return [
+            run for run in self.runs.values()
+            if run.state == "approved" and run.currency == currency and run.run not in ordered
+        ]  # fmt: skip
+
     def _take(self, entry: LedgerEntry) -> None:
-        if (self.number == 0) != (entry.kind == "opened"):
+        kind, content = entry.kind, entry.content
+        if (self.number == 0) != (kind == "opened"):
             raise LedgerError("a ledger begins with the entry that opens it, and has no second one")
-        if entry.kind in EFFECTS:
-            _MONEY[entry.kind](self, entry)
-            if entry.kind in DECIDED:
-                self._decided(entry)
+        if kind in EFFECTS:
+            self._require_money(entry)
             self._move(entry)
-        elif entry.kind in _ABOUT_RUNS:
-            self._about_run(entry)
+        elif kind in _RUN_KINDS:
+            self._take_run(entry)
+        elif kind == "opened":
+            if content["format"] != FORMAT:
+                raise LedgerError("the ledger is of another version")
+            self.id = str(content["id"])
+        elif kind == "draft":
+            if entry.run in self.runs:
+                raise LedgerError(f"run {entry.run[:16]} is in the ledger already")
+            record = read_draft(entry)
+            self.disputes.require_overrides(record.standing)
+            self.runs[entry.run] = record
+        elif kind == "rule":
+            self.rules = self.rules.after(entry)
+        elif kind == "hold":
+            self.holds[entry.payee] = str(content["why"])
+        elif kind == "release":
+            if entry.payee not in self.holds:
+                raise LedgerError(f"{entry.payee!r} is not held")
+            del self.holds[entry.payee]
+        elif kind == "proposed":
+            self._propose(entry)
+        elif kind == "batch":
+            self._open_batch(entry)
+        elif kind in ("dispute", "resolved", "revoked"):
+            self._take_dispute(entry)
+        elif kind == RECEIVED:
+            self._receive(entry)
         else:
-            other = _OTHERS.get(entry.kind)
-            if other is None:
-                raise LedgerError(f"{entry.kind!r} is no kind of entry of this version")
-            other(self, entry)
+            raise LedgerError(f"{kind!r} is no kind of entry of this version")
+
+    def _receive(self, entry: LedgerEntry) -> None:
+        """Take up a batch of units: the order of these entries decides who was first."""
+        require_batch_entry(entry)
+        if entry.at <= self.latest:
+            raise LedgerError(
+                f"the time of a batch, {entry.at}, is not later than that of an entry before it, {self.latest}, and "
+                "the order of times decides who was first: set the clock right"
+            )
+        self.received.append(entry)
 
     def _move(self, entry: LedgerEntry) -> None:
-        key = (entry.payee, entry.currency)
-        payable, outgoing, sent, balance = EFFECTS[entry.kind]
-        if payable:
-            self.payable[key] += payable * entry.amount
-        if outgoing:
-            self.outgoing[key] += outgoing * entry.amount
-        if sent:
-            self.sent[key] += sent * entry.amount
-        if balance:
-            self.balance[key] += balance * entry.amount
+        key, places = (
+            (entry.payee, entry.currency),
+            (self.payable, self.outgoing, self.sent, self.balance),
+        )
+        for sign, place in zip(EFFECTS[entry.kind], places, strict=True):
+            if sign:
+                place[key] += sign * entry.amount
         self.totals[entry.kind, entry.currency] += entry.amount
+        if entry.kind in _DECIDED:
+            self._proposals.pop(_proposal(entry), None)
 
-    def _asks(self, entry: LedgerEntry) -> None:
-        """Somebody asks for an entry that several must decide on; it must be one that could be entered."""
-        if entry.content["for"] not in DECIDED:
-            raise LedgerError(f"{entry.content['for']!r} is nothing that several people decide on")
-        asked = replace(entry, kind=entry.content["for"])
-        _MONEY[asked.kind](self, asked)
-        people = self._asked.setdefault(_asked(asked), [])
+    def _require_money(self, entry: LedgerEntry) -> None:
+        """Refuse money that does not follow from the entries before, or that too few people have decided on."""
+        match entry.kind:
+            case "payment" | "carried_forward":
+                self._require_due(entry)
+            case "ordered":
+                self._require_ordered(entry)
+            case "sent" | "cancelled":
+                self._end_line(entry)
+            case "bounced":
+                self._require_bounced(entry)
+            case _:
+                self._require_decidable(entry, entry.kind)
+                if (missing := self.missing(_proposal(entry), entry.by)) > 0:
+                    raise LedgerError(
+                        f"{self.rules.approvals} people decide on a {entry.kind}; {missing} must still ask"
+                    )
+
+    def _require_decidable(self, entry: LedgerEntry, kind: str) -> None:
+        key = (entry.payee, entry.currency)
+        if kind == "correction":
+            self._require_correction(entry)
+        elif kind == "fee":
+            if not 0 < entry.amount <= self.payable[key]:
+                raise LedgerError("a fee is above zero, and at most what is owed")
+        else:  # credits are paid by the market or end, debts end
+            left = self.balance[key]
+            if kind == "funded" and not 0 < entry.amount <= left:
+                raise LedgerError(
+                    f"{entry.payee!r} has a credit of {left}, of which {entry.amount} cannot be paid"
+                )
+            if entry.amount == 0 or abs(entry.amount) > abs(left) or (entry.amount < 0) != (left < 0):
+                raise LedgerError(
+                    f"{entry.payee!r} has a balance of {left}, of which {entry.amount} cannot end"
+                )
+
+    def _propose(self, entry: LedgerEntry) -> None:
+        kind = entry.content["for"]
+        if kind not in _DECIDED:
+            raise LedgerError(f"{kind!r} is nothing that several people decide on")
+        self._require_decidable(entry, kind)
+        people = self._proposals.setdefault(_proposal(entry, kind), [])
         if any(is_same_person(entry.by, by) for by in people):
             raise LedgerError(f"{entry.by!r} has asked for this before; somebody else must, too")
         people.append(entry.by)
 
-    def _decided(self, entry: LedgerEntry) -> None:
-        if (missing := self.missing(_asked(entry), entry.by)) > 0:
-            raise LedgerError(
-                f"{self.rules.approvals} people decide on a {entry.kind}; {missing} must still ask"
-            )
-        self._asked.pop(_asked(entry), None)
-
-    def missing(self, asked: Asked, by: str) -> int:
-        """How many people must still ask for an entry, if ``by`` does now."""
-        others = [name for name in self._asked.get(asked, []) if not is_same_person(name, by)]
-        return self.rules.approvals - 1 - len(others)
-
-    def _opened(self, entry: LedgerEntry) -> None:
-        if entry.content["format"] != FORMAT:
-            raise LedgerError("the ledger is of another version")
-        self.id = str(entry.content["id"])
-
-    def _drafted(self, entry: LedgerEntry) -> None:
-        if entry.run in self.runs:
-            raise LedgerError(f"run {entry.run[:16]} is in the ledger already")
-        record = read_draft(entry)
-        self.disputes.require_standing(record.standing)
-        self.runs[entry.run] = record
-
-    def _ruled(self, entry: LedgerEntry) -> None:
-        self.rules = self.rules.after(entry)
-
-    def _arrives(self, entry: LedgerEntry) -> None:
-        self.arrived.after(entry, self.latest)
-
-    def _held(self, entry: LedgerEntry) -> None:
-        self.holds[entry.payee] = str(entry.content["why"])
-
-    def _released(self, entry: LedgerEntry) -> None:
-        if entry.payee not in self.holds:
-            raise LedgerError(f"{entry.payee!r} is not held")
-        del self.holds[entry.payee]
-
-    def _disputed(self, entry: LedgerEntry) -> None:
-        """A dispute of a run's payee is opened, decided, or what was decided ends."""
-        run, said = self.required(entry.run), entry.content
-        if entry.payee not in (line.identity for line in run.lines):
-            raise LedgerError(f"{entry.payee!r} is no payee of run {entry.run[:16]}")
-        for number in said.get("corrections", ()):
-            named = self.entries[number - 1]
-            about = (named.kind, named.run, named.content.get("dispute"))
-            if about != ("correction", entry.run, said["number"]):
-                raise LedgerError(f"entry {number} is no correction by dispute {said['number']}")
-        self.disputes.after(entry)
-        self.runs[entry.run] = run.after(entry)
-
-    def _batched(self, entry: LedgerEntry) -> None:
-        name = str(entry.content["batch"])
-        if name in self.batches:
-            raise LedgerError(f"there is a batch {name} already")
-        runs = [self.required(run).run for run in entry.content["runs"]]
-        if any(self.runs[run].state not in APPROVED for run in runs):
-            raise LedgerError("a batch holds payments of approved runs alone")
-        self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs)
-
-    def _about_run(self, entry: LedgerEntry) -> None:
-        before = self.required(entry.run)
-        if entry.kind == "approved":
-            self._require_approvals(before)
-            if self.balances(before.currency) != {k: v for k, v in sorted(before.opening.items()) if v}:
-                raise LedgerError(
-                    "the balances that the run takes up have changed since it was drafted, by another run or by an "
-                    "entry: pay again, into another folder, with the balances as they are now"
-                )
-        if entry.kind == "paid":
-            batch = self.batches[entry.content["batch"]]
-            if batch.state != "sent" or batch.ended != set(batch.lines) or entry.run not in batch.runs:
-                raise LedgerError("no batch that was sent holds the payments of the run")
-        self.runs[entry.run] = after = before.after(entry)
-        if entry.kind == "approved":
-            old = before.opening
-            self._due[entry.run] = {("payment", x.identity): x.paid for x in after.lines if x.paid} | {
-                ("carried_forward", x.identity): x.balance - old.get(x.identity, 0)
-                for x in after.lines
-                if x.balance != old.get(x.identity, 0)
-            }
-        elif entry.kind == "forfeited" and entry.amount != after.kept:
-            raise LedgerError(f"the run keeps {after.kept}, not {entry.amount}")
-
-    def _require_approvals(self, run: RunRecord) -> None:
-        missing = self.rules.approvals - len(run.approvals)
-        if missing > 0:
-            raise LedgerError(
-                f"the run needs {self.rules.approvals} approvals and has {len(run.approvals)}"
-            )
-
-    def _from_run(self, entry: LedgerEntry) -> None:
-        """A payment, or a balance carried: as the approved run has it, once."""
+    def _require_due(self, entry: LedgerEntry) -> None:
+        """Require a payment, or a balance carried forward, as the approved run has it, once."""
         run = self.required(entry.run)
         due = self._due.get(entry.run, {})
         if run.state not in APPROVED or due.pop((entry.kind, entry.payee), None) != entry.amount:
@@ -324,15 +480,7 @@ class Accounts(Shown):
             raise LedgerError(f"the run is in {run.currency}, not in {entry.currency}")
         self.runs[entry.run] = run.after(entry)
 
-    def waiting(self, currency: str) -> list[RunRecord]:
-        """Approved runs of a currency whose payments are in no batch yet."""
-        ordered = {run for b in self.batches.values() if b.state == "ordered" for run in b.runs}
-        return [
-            run for run in self.runs.values()
-            if run.state == "approved" and run.currency == currency and run.run not in ordered
-        ]  # fmt: skip
-
-    def _corrects(self, entry: LedgerEntry) -> None:
+    def _require_correction(self, entry: LedgerEntry) -> None:
         named = self._named(entry)
         if entry.amount == 0:
             raise LedgerError("a correction of nothing")
@@ -341,19 +489,15 @@ class Accounts(Shown):
                 f"entry {named.number} is no payment that can be corrected, but {named.kind}"
             )
         if named.kind == "approved":
-            known = any(x.identity == entry.payee for x in self.required(named.run).lines)
+            concerned = any(x.identity == entry.payee for x in self.required(named.run).lines)
         else:
-            known = named.payee == entry.payee
-        if not known or named.currency != entry.currency:
+            concerned = named.payee == entry.payee
+        if not concerned or named.currency != entry.currency:
             raise LedgerError(
                 f"entry {named.number} is not about {entry.payee!r} in {entry.currency}: that cannot be corrected"
             )
 
-    def _charges(self, entry: LedgerEntry) -> None:
-        if not 0 < entry.amount <= self.payable[entry.payee, entry.currency]:
-            raise LedgerError("a fee is above zero, and at most what is owed")
-
-    def _orders(self, entry: LedgerEntry) -> None:
+    def _require_ordered(self, entry: LedgerEntry) -> None:
         batch = self.batches[entry.content["batch"]]
         owed = self.payable[entry.payee, entry.currency]
         if entry.payee in self.holds or entry.payee in batch.lines:
@@ -362,8 +506,8 @@ class Accounts(Shown):
             raise LedgerError(f"{entry.payee!r} is owed {owed}, and {entry.amount} were ordered")
         batch.lines[entry.payee] = entry.amount
 
-    def _ends(self, entry: LedgerEntry) -> None:
-        """A line of a batch is sent, or cancelled."""
+    def _end_line(self, entry: LedgerEntry) -> None:
+        """Send or cancel a line of a batch."""
         batch = self.batches[entry.content["batch"]]
         if (
             batch.lines.get(entry.payee) != entry.amount
@@ -378,66 +522,74 @@ class Accounts(Shown):
         if entry.kind == "sent":
             batch.reference = str(entry.content["reference"])
 
-    def _bounces(self, entry: LedgerEntry) -> None:
-        named = self._named(entry)
-        if named.kind != "sent" or (named.payee, named.currency, named.amount) != (
-            entry.payee,
-            entry.currency,
-            entry.amount,
-        ):
+    def _require_bounced(self, entry: LedgerEntry) -> None:
+        named, about = self._named(entry), ("sent", entry.payee, entry.currency, entry.amount)
+        if (named.kind, named.payee, named.currency, named.amount) != about:
             raise LedgerError(f"entry {named.number} is no payment that was sent to {entry.payee!r}")
         if named.number in self._bounced:
             raise LedgerError(f"what entry {named.number} sent has come back before")
         self._bounced.add(named.number)
 
-    def _gives_up(self, entry: LedgerEntry) -> None:
-        """Part of a balance, or all of it: credits are paid by the market or end, debts end."""
-        left = self.balance[entry.payee, entry.currency]
-        if entry.kind == "funded" and not 0 < entry.amount <= left:
-            raise LedgerError(
-                f"{entry.payee!r} has a credit of {left}, of which {entry.amount} cannot be paid"
-            )
-        if entry.amount == 0 or abs(entry.amount) > abs(left) or (entry.amount < 0) != (left < 0):
-            raise LedgerError(
-                f"{entry.payee!r} has a balance of {left}, of which {entry.amount} cannot end"
-            )
-
     def _named(self, entry: LedgerEntry) -> LedgerEntry:
-        """The entry that another names."""
+        """Return the entry that another names."""
         of = entry.content["of"]
         if type(of) is not int or not 1 <= of <= len(self.entries):
             raise LedgerError(f"there is no entry {of}")
         return self.entries[of - 1]
 
-    def came_back(self, number: int) -> bool:
-        """Whether what an entry sent has bounced."""
-        return number in self._bounced
+    def _open_batch(self, entry: LedgerEntry) -> None:
+        name = str(entry.content["batch"])
+        if name in self.batches:
+            raise LedgerError(f"there is a batch {name} already")
+        runs = [self.required(run).run for run in entry.content["runs"]]
+        if any(self.runs[run].state not in APPROVED for run in runs):
+            raise LedgerError("a batch holds payments of approved runs alone")
+        self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs)
+
+    def _take_dispute(self, entry: LedgerEntry) -> None:
+        """Take up that a dispute of a run's payee is opened, decided, or that what was decided ends."""
+        run, content = self.required(entry.run), entry.content
+        if entry.payee not in (line.identity for line in run.lines):
+            raise LedgerError(f"{entry.payee!r} is no payee of run {entry.run[:16]}")
+        for number in content.get("corrections", ()):
+            named = self.entries[number - 1]
+            about = (named.kind, named.run, named.content.get("dispute"))
+            if about != ("correction", entry.run, content["number"]):
+                raise LedgerError(f"entry {number} is no correction by dispute {content['number']}")
+        self.disputes.after(entry)
+        self.runs[entry.run] = run.after(entry)
+
+    def _take_run(self, entry: LedgerEntry) -> None:
+        before = self.required(entry.run)
+        if entry.kind == "approved":
+            if self.rules.approvals > len(before.approvals):
+                raise LedgerError(
+                    f"the run needs {self.rules.approvals} approvals and has {len(before.approvals)}"
+                )
+            if self.balances(before.currency) != {k: v for k, v in sorted(before.opening.items()) if v}:
+                raise LedgerError(
+                    "the balances that the run takes up have changed since it was drafted, by another run or by an "
+                    "entry: pay again, into another folder, with the balances as they are now"
+                )
+        if entry.kind == "paid":
+            batch = self.batches[entry.content["batch"]]
+            if batch.state != "sent" or batch.ended != set(batch.lines) or entry.run not in batch.runs:
+                raise LedgerError("no batch that was sent holds the payments of the run")
+        self.runs[entry.run] = after = before.after(entry)
+        if entry.kind == "approved":
+            self._due[entry.run] = {(kind, payee): amount for kind, payee, amount in payments_of(after)}
+        elif entry.kind == "forfeited" and entry.amount != after.kept:
+            raise LedgerError(f"the run keeps {after.kept}, not {entry.amount}")
 
 
-def _asked(entry: LedgerEntry) -> Asked:
-    return entry.kind, entry.payee, entry.currency, entry.amount, entry.content.get("of", 0)
+def payments_of(run: RunRecord) -> Iterable[tuple[str, str, int]]:
+    """Yield what is entered when a run is approved: kind, payee and amount of each payment and carried balance."""
+    for line in run.lines:
+        if line.paid:
+            yield "payment", line.identity, line.paid
+        if change := line.balance - run.opening.get(line.identity, 0):
+            yield "carried_forward", line.identity, change
 
 
-_MONEY: dict[str, Callable[[Accounts, LedgerEntry], None]] = {
-    "payment": Accounts._from_run,
-    "carried_forward": Accounts._from_run,
-    "correction": Accounts._corrects,
-    "fee": Accounts._charges,
-    "ordered": Accounts._orders,
-    "sent": Accounts._ends,
-    "cancelled": Accounts._ends,
-    "bounced": Accounts._bounces,
-    "funded": Accounts._gives_up,
-    "written_off": Accounts._gives_up,
-}
-_OTHERS: dict[str, Callable[[Accounts, LedgerEntry], None]] = {
-    "opened": Accounts._opened,
-    "draft": Accounts._drafted,
-    "rule": Accounts._ruled,
-    "hold": Accounts._held,
-    "release": Accounts._released,
-    "proposed": Accounts._asks,
-    "batch": Accounts._batched,
-    **dict.fromkeys(("dispute", "resolved", "revoked"), Accounts._disputed),
-    RECEIVED: Accounts._arrives,
-}
+def _proposal(entry: LedgerEntry, kind: str = "") -> Proposal:
+    return (kind or entry.kind, entry.payee, entry.currency, entry.amount, entry.content.get("of", 0))

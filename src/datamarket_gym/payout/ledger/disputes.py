@@ -1,321 +1,347 @@
-"""Disputes: who says that a run is wrong about them, what was decided, and what follows for the next runs.
+"""Opening disputes, deciding them, and ending what was decided: each is one transaction of the ledger.
 
-All of it is read from entries of the ledger, from the first to the last:
-
-``dispute``   {"number", "about", "units", "against", "holds"}: a payee of ``run`` disputes it. Numbers count from 1.
-``resolved``  {"number", "outcome", "why", "overrides", "corrections"}: upheld, rejected or withdrawn.
-``revoked``   {"number", "why"}: the overrides of an upheld dispute end; corrections stay, for money has moved.
-
-While a dispute is open, its run is approved only despite it (`open_disputes`, a warning). What an upheld one unties or
-ties stands in all later runs until it is revoked (`Disputes.overrides`).
+While a dispute is open, its run is approved only if the warning is accepted. What an upheld one splits or joins holds
+in all later runs until it is revoked.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from datamarket_gym.display import counted, listed
-from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord
+from pydantic import ValidationError
+
+from datamarket_gym.errors import ParameterError, RunError, require_choice, require_known
+from datamarket_gym.payout.ledger.balances import OUTCOMES, Accounts, Dispute, DisputeError
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord, describe_state
+from datamarket_gym.payout.ledger.runs import ledger_at, ledger_of, run_folder, run_of, write_receipt
+from datamarket_gym.payout.ledger.store import Ledger, Transaction, user
+from datamarket_gym.payout.ledger.transactions import decide, require_payee
+from datamarket_gym.payout.manifest import KNOWN
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.operator_evidence import Override
-from datamarket_gym.payout.warnings import UnresolvedWarning
 
-if TYPE_CHECKING:
-    from datamarket_gym.payout.ledger.balances import Accounts
-
-
-OUTCOMES = ("upheld", "rejected", "withdrawn")
-_SHORT, _FEW = 200, 3  # characters of what people wrote, and names, in a line
+_LONGEST = 4000  # characters of a text
 
 
 @dataclass(frozen=True)
-class Resolution:
-    """How a dispute ended."""
+class Effects:
+    """What an upheld dispute brings about: money, and what later runs join and split."""
 
-    outcome: str
-    why: str
-    by: str
-    at: str
-    entry: int
-    overrides: tuple[Override, ...] = ()
-    corrections: tuple[int, ...] = ()  # numbers of the entries that move money for it
-
-
-@dataclass(frozen=True)
-class Dispute:
-    """One dispute, as the ledger has it now."""
-
-    number: int
-    run: str
-    payee: str
-    about: str
-    units: tuple[str, ...]
-    against: str
-    holds: tuple[str, ...]  # whose payments were held for it when it was opened
-    by: str
-    at: str
-    entry: int
-    resolution: Resolution | None = None
-    revoked: LedgerEntry | None = None
-
-    @property
-    def open(self) -> bool:
-        """Whether nothing was decided yet."""
-        return self.resolution is None
-
-    @property
-    def state(self) -> str:
-        """Open, or what was decided."""
-        if self.resolution is None:
-            return "open"
-        return self.resolution.outcome + (", override revoked" if self.revoked else "")
-
-    @property
-    def upheld_at(self) -> int:
-        """The number of the entry that upheld it; 0 where none did."""
-        decided = self.resolution
-        return decided.entry if decided is not None and decided.outcome == "upheld" else 0
-
-    @property
-    def changes_runs(self) -> bool:
-        """Whether later runs untie or tie something by it, or did until it was revoked."""
-        return self.resolution is not None and bool(self.resolution.overrides)
-
-    @property
-    def hold_reason(self) -> str:
-        """Why payments are held for it."""
-        return f"dispute {self.number}: {self.about}"
+    correction: str = ""  # an amount in the run's currency, added to what the payee is owed
+    taken_from: str = ""  # the payee who is owed so much less; the market pays it, if empty
+    separate_units: tuple[str, ...] = ()
+    separate_payees: tuple[str, ...] = ()
+    join_units: tuple[str, ...] = ()
+    join_payees: tuple[str, ...] = ()
 
 
-class DisputeError(LedgerError):
-    """A dispute that does not exist, is decided already, or cannot have the effect that was asked for."""
-
-
-@dataclass
-class Disputes:
-    """All disputes of a ledger, by number."""
-
-    by_number: dict[int, Dispute] = field(default_factory=dict)
-
-    def after(self, entry: LedgerEntry) -> None:
-        """Take up the next entry; kinds that are no matter of disputes change nothing."""
-        content = entry.content
-        if entry.kind == "dispute":
-            number = content["number"]
-            if number != self.next_number:
-                raise DisputeError(
-                    f"entry {entry.number} opens dispute {number}, and the next one is {self.next_number}; "
-                    "the ledger was not written by this program"
-                )
-            self.by_number[number] = Dispute(
-                number, entry.run, entry.payee, content["about"], tuple(content["units"]), content["against"],
-                tuple(content["holds"]), entry.by, entry.at, entry.number,
-            )  # fmt: skip
-        elif entry.kind == "resolved":
-            found = self._of(entry, self.unresolved(content["number"]))
-            overrides = tuple(Override.model_validate(each) for each in content["overrides"])
-            decided = Resolution(
-                content["outcome"], content["why"], entry.by, entry.at, entry.number, overrides,
-                tuple(content["corrections"]),
-            )  # fmt: skip
-            if decided.outcome not in OUTCOMES or (
-                decided.outcome != "upheld" and (overrides or decided.corrections)
-            ):
-                raise DisputeError(f"a dispute that is {decided.outcome!r} has no effect")
-            self.by_number[found.number] = replace(found, resolution=decided)
-        elif entry.kind == "revoked":
-            found = self._of(entry, self.standing(content["number"]))
-            self.by_number[found.number] = replace(found, revoked=entry)
-
-    def _of(self, entry: LedgerEntry, dispute: Dispute) -> Dispute:
-        if (entry.run, entry.payee) != (dispute.run, dispute.payee):
-            raise DisputeError(
-                f"dispute {dispute.number} is not about run {entry.run[:16]} of {entry.payee!r}"
-            )
-        return dispute
-
-    @property
-    def next_number(self) -> int:
-        """The number of the next dispute."""
-        return len(self.by_number) + 1
-
-    @property
-    def open(self) -> list[Dispute]:
-        """Those that nobody has decided yet."""
-        return [dispute for dispute in self.by_number.values() if dispute.open]
-
-    def require_standing(self, taken: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse a run that takes an override from the ledger which no dispute has decided, or one that was revoked."""
-        decided = {_but_names(o): o for o in self.overrides}
-        for each in (Override.model_validate(plain) for plain in taken):
-            whole = decided.get(_but_names(each))
-            named = set(each.units or each.identities)
-            if whole is None or not named <= set(whole.units or whole.identities):
-                raise DisputeError(
-                    f"the run takes a {each.action} from the ledger by dispute {each.dispute} that does "
-                    f"not stand there "
-                    "(any more); pay again, into another folder"
-                )
-
-    @property
-    def overrides(self) -> list[Override]:
-        """What upheld disputes untie and tie in every run from now on that has the units and identities (`fitting`)."""
-        return [
-            override
-            for dispute in self.by_number.values()
-            if dispute.resolution is not None and dispute.revoked is None
-            for override in dispute.resolution.overrides
-        ]
-
-    def numbered(self, number: int) -> Dispute:
-        """A dispute by its number."""
-        if number not in self.by_number:
-            there = f"there are 1 to {len(self.by_number)}" if self.by_number else "it holds none"
-            raise DisputeError(
-                f"the ledger holds no dispute {number} ({there}); datamarket dispute list shows them"
-            )
-        return self.by_number[number]
-
-    def unresolved(self, number: int) -> Dispute:
-        """An open dispute by its number; a decided one is an error that shows the decision."""
-        found = self.numbered(number)
-        if (first := found.resolution) is not None:
-            raise DisputeError(
-                f"dispute {number} was {first.outcome} by {visible(first.by)} on {first.at[:10]} (entry {first.entry}: "
-                f"{visible(first.why, _SHORT)}); a decision stands: open another dispute if it was wrong"
-            )
-        return found
-
-    def standing(self, number: int) -> Dispute:
-        """A dispute whose overrides hold for the next runs."""
-        found = self.numbered(number)
-        if found.resolution is None or not found.resolution.overrides:
-            raise DisputeError(
-                f"dispute {number} is {found.state} and has no override that could be revoked"
-            )
-        if found.revoked is not None:
-            raise DisputeError(
-                f"the override of dispute {number} was revoked by {visible(found.revoked.by)} on "
-                f"{found.revoked.at[:10]} (entry {found.revoked.number}) already"
-            )
-        return found
-
-
-def dispute_warnings(accounts: Accounts, run: str) -> list[UnresolvedWarning]:
-    """What disputes have to say before a run is approved: those that are open, and decisions that it does not heed."""
-    concern = [d for d in accounts.disputes.by_number.values() if _concerns(accounts, d, run)]
-    undecided = [
-        f"dispute {d.number} of “{visible(d.payee)}”"
-        + (f" against “{visible(d.against)}”" if d.against else "")
-        + f", about {_which(d, run)}: {visible(d.about, _SHORT)}"
-        for d in concern
-        if d.open
-    ]
-    unheeded = [
-        f"dispute {d.number} of “{visible(d.payee)}” was {word} after this run was worked out{_effect(d)}"
-        for d in accounts.disputes.by_number.values()
-        if (word := _unheeded(accounts.runs[run], d, concerned=d in concern))
-    ]
-    if not undecided and not unheeded:
-        return []
-    told = [counted(len(undecided), "dispute is", "disputes are") + " open"] if undecided else []
-    if unheeded:
-        told.append(counted(len(unheeded), "decision is", "decisions are") + " newer than this run")
-    return [
-        UnresolvedWarning.of(
-            "disputes",
-            " and ".join(told),
-            "Look into what is open, then: datamarket dispute resolve RUN/ --number N --outcome upheld, rejected or "
-            "withdrawn --why TEXT. Where a payee is right, and where a decision is newer than the run, pay again, into "
-            "another folder: the new run heeds it. Only a decision about units or names that the run does not have "
-            "changes nothing in it.",
-            [*undecided, *unheeded],
+def open_dispute(
+    ledger: Ledger,
+    run: str,
+    payee: str,
+    about: str,
+    *,
+    units: Sequence[str] = (),
+    against: str = "",
+    hold: bool = False,
+    hold_against: bool = False,
+    by: str | None = None,
+) -> Dispute:
+    """Enter that a payee of a run disputes it; ``hold`` keeps its payments back, ``hold_against`` the other's."""
+    about = _one_line("about", about)
+    if hold_against and not against:
+        raise ParameterError(
+            "hold-against", hold_against, "say whose payments are meant: --against NAME"
         )
-    ]
-
-
-def _concerns(accounts: Accounts, dispute: Dispute, run: str) -> bool:
-    """Whether a dispute is about a run, or about a draft whose place the run takes.
-
-    It takes the place of a draft that it supersedes, and of one that was entered before it for the same period in the
-    same currency: paying again is no way around a dispute.
-    """
-    about, this = accounts.runs[dispute.run], accounts.runs[run]
-    for _ in accounts.runs:  # no chain is longer
-        if about.run != run and about.superseded and about.superseded[0] in accounts.runs:
-            about = accounts.runs[about.superseded[0]]
-    if about.run == run:
-        return True
-    later = this.history[0].number > about.history[0].number
-    same = about.period and (about.period, about.currency) == (this.period, this.currency)
-    theirs = any(line.identity == dispute.payee for line in this.lines)
-    return bool(later and same and about.state not in APPROVED and theirs)
-
-
-def _unheeded(run: RunRecord, dispute: Dispute, *, concerned: bool) -> str:
-    """What was decided since a run was worked out, and is not in it: ``upheld``, ``revoked``, or nothing."""
-    taken = dispute.number in {override["dispute"] for override in run.standing}
-    if dispute.revoked is not None:
-        return "revoked" if taken else ""
-    newer = dispute.upheld_at > run.history[0].number
-    return "upheld" if newer and (concerned or dispute.changes_runs) else ""
-
-
-def _effect(dispute: Dispute) -> str:
-    decided = dispute.resolution.overrides if dispute.resolution is not None else ()
-    told = [f"{o.action} of {listed(map(visible, o.units or o.identities), _FEW)}" for o in decided]
-    return f" ({'; '.join(told)})" if told else ""
-
-
-def _which(dispute: Dispute, run: str) -> str:
-    return "it" if dispute.run == run else f"the draft {dispute.run[:16]}, whose place it takes"
-
-
-def make_override(
-    dispute: Dispute, action: str, kind: str, names: Sequence[str], why: str, by: str, day: datetime.date
-) -> Override:
-    """What an upheld dispute unties (``split``) or ties (``join``): ``units`` or ``identities``."""
-    return Override.model_validate(
-        {
-            "action": action,
-            kind: list(dict.fromkeys(names)),
-            "reason": f"dispute {dispute.number} of {dispute.payee}, upheld: {why}",
-            "by": by,
-            "date": day,
-            "dispute": dispute.number,
-        }
-    )
-
-
-def select_overrides(
-    overrides: Iterable[Override], units: Collection[str], identities: Collection[str]
-) -> tuple[list[Override], list[str]]:
-    """Standing overrides as far as a run has the units and identities they name, and a line on each that is left out.
-
-    A split keeps those that are there; a join needs two of them.
-    """
-    there: Mapping[str, frozenset[str]] = {
-        "units": frozenset(units),
-        "identities": frozenset(identities),
-    }
-    kept, told = [], []
-    for each in overrides:
-        kind = "units" if each.units else "identities"
-        names: list[str] = getattr(each, kind)
-        present = [name for name in names if name in there[kind]]
-        if missing := [name for name in names if name not in there[kind]]:
-            few = listed(map(visible, missing), _FEW)
-            told.append(
-                f"dispute {each.dispute}: the {each.action} of {kind} leaves out {few}, not in this run"
+    with ledger.transaction() as transaction:
+        accounts = transaction.accounts
+        record = accounts.required(run)
+        _require_payee_of(record, payee, *([against] if against else []))
+        if against == payee:
+            raise ParameterError(
+                "against", against, "that is the payee itself; name somebody else, or nobody"
             )
-        if len(present) >= (2 if each.action == "join" else 1):
-            kept.append(each.model_copy(update={kind: present}))
-    return kept, told
+        if record.state == "superseded":
+            raise DisputeError(
+                f"run {run[:16]} pays nobody, for another has taken its place; open the dispute on that one"
+            )
+        held = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
+        for name in held:
+            if record.state == "paid" and not accounts.payable[name, record.currency]:
+                raise DisputeError(
+                    f"run {run[:16]} is paid, and {visible(name)!r} is owed nothing that could be held; open the "
+                    "dispute without a hold: if it is upheld, a correction can be entered"
+                )
+        number = accounts.disputes.next_number
+        content = {
+            "number": number, "about": about, "units": list(dict.fromkeys(units)), "against": against,
+            "holds": held,
+        }  # fmt: skip
+        transaction.add("dispute", run=run, payee=payee, content=content, by=by)
+        dispute = accounts.disputes.numbered(number)
+        for name in held:
+            if name not in accounts.holds:  # else they are held for another reason, which goes on
+                _hold(transaction, name, dispute, by)
+    return dispute
 
 
-def _but_names(override: Override) -> tuple[object, ...]:
-    kind = "units" if override.units else "identities"
-    return (override.dispute, override.action, kind, override.reason, override.by, override.date)
+def resolve_dispute(
+    ledger: Ledger,
+    number: int,
+    outcome: str,
+    why: str,
+    effects: Effects | None = None,
+    *,
+    units: Collection[str] | None = None,
+    by: str | None = None,
+) -> Dispute:
+    """Decide a dispute, with all that follows from it; holds for it end.
+
+    ``units`` are those of the run, by which names of units are checked; None where its folder is not at hand.
+    """
+    require_choice("outcome", outcome, OUTCOMES)
+    why = _one_line("why", why)
+    effects = effects or Effects()
+    if outcome != "upheld" and effects != Effects():
+        raise DisputeError(
+            f"a dispute that is {outcome} has no effect; leave corrections and overrides out"
+        )
+    if effects.taken_from and not effects.correction:
+        raise ParameterError("from", effects.taken_from, "say how much is taken: --correction AMOUNT")
+    with ledger.transaction() as transaction:
+        accounts = transaction.accounts
+        dispute = accounts.disputes.unresolved(number)
+        overrides = _overrides(accounts, dispute, effects, why, by or user(), units)
+        corrections = _correct(transaction, dispute, effects, why, by) if effects.correction else []
+        if any(entry.kind == "proposed" for entry in corrections):
+            return dispute  # it is decided when somebody else asks for the same
+        content = {
+            "number": number, "outcome": outcome, "why": why,
+            "overrides": [each.model_dump(mode="json") for each in overrides],
+            "corrections": [entry.number for entry in corrections],
+        }  # fmt: skip
+        transaction.add("resolved", run=dispute.run, payee=dispute.payee, content=content, by=by)
+        for name in dispute.holds:
+            _release(transaction, name, dispute, by)
+        return accounts.disputes.numbered(number)
+
+
+def revoke_dispute(ledger: Ledger, number: int, why: str, *, by: str | None = None) -> Dispute:
+    """End what an upheld dispute splits and joins in later runs; corrections stay."""
+    content = {"number": number, "why": _one_line("why", why)}
+    with ledger.transaction() as transaction:
+        disputes = transaction.accounts.disputes
+        dispute = disputes.standing(number)
+        transaction.add("revoked", run=dispute.run, payee=dispute.payee, content=content, by=by)
+        return disputes.numbered(number)
+
+
+def _overrides(
+    accounts: Accounts,
+    dispute: Dispute,
+    effects: Effects,
+    why: str,
+    by: str,
+    units: Collection[str] | None,
+) -> list[Override]:
+    overrides = []
+    for action, kind, names in (
+        ("split", "units", effects.separate_units),
+        ("split", "identities", effects.separate_payees),
+        ("join", "units", effects.join_units),
+        ("join", "identities", effects.join_payees),
+    ):
+        if not names:
+            continue
+        if kind == "identities":
+            require_payee(accounts, *names)
+        elif units is not None:
+            require_known("unit", names, units)
+        elif strange := [name for name in names if name not in dispute.units]:
+            raise DisputeError(
+                f"dispute {dispute.number} does not name the unit {visible(strange[0])!r}; give the folder of the run "
+                "instead of the ledger, so that it can be looked up"
+            )
+        plain = {
+            "action": action, kind: list(dict.fromkeys(names)), "by": by, "dispute": dispute.number,
+            "reason": f"dispute {dispute.number} of {dispute.payee}, upheld: {why}",
+            "date": datetime.datetime.now(datetime.UTC).date(),
+        }  # fmt: skip
+        try:
+            overrides.append(Override.model_validate(plain))
+        except ValidationError as error:
+            parameter = "separate" if action == "split" else "join"
+            raise ParameterError(parameter, list(names), error.errors()[0]["msg"]) from error
+    return overrides
+
+
+def _correct(
+    transaction: Transaction, dispute: Dispute, effects: Effects, why: str, by: str | None
+) -> list[LedgerEntry]:
+    """Enter the correction and, where somebody else pays for it, its opposite; or propose both."""
+    record = transaction.accounts.required(dispute.run)
+    if record.state not in APPROVED:
+        raise DisputeError(
+            f"run {record.run[:16]} is {describe_state(record.state)}: nothing of it was paid that could be corrected. "
+            "Uphold the dispute without --correction (with --separate or --join, if that is what was wrong), and pay "
+            "again"
+        )
+    amount, other = Currency(record.currency).minor(effects.correction), effects.taken_from
+    source = f"taken from {other}" if other else "paid by the market"
+    changes = [(dispute.payee, amount, source)]
+    if other:
+        _require_payee_of(record, other)
+        if other == dispute.payee:
+            raise ParameterError("from", other, "that is whom the correction is for; name somebody else")
+        _require_enough(transaction.accounts, record, other, amount)
+        changes.append((other, -amount, f"given to {dispute.payee}"))
+    entries = []
+    for payee, change, note in changes:
+        content = {
+            "of": _payment_to(record, payee).number, "dispute": dispute.number,
+            "why": f"dispute {dispute.number}, upheld: {why} ({note})",
+        }  # fmt: skip
+        entries.append(
+            decide(
+                transaction, "correction", payee, record.currency, change, content, run=record.run, by=by
+            )
+        )
+    return entries
+
+
+def _payment_to(record: RunRecord, payee: str) -> LedgerEntry:
+    """Return the payment of a run to a payee; where it pays them nothing, the entry by which it was approved."""
+    own = [e for e in record.history if e.kind == "payment" and e.payee == payee]
+    return (own or [e for e in record.history if e.kind == "approved"])[0]
+
+
+def _require_enough(accounts: Accounts, record: RunRecord, payee: str, amount: int) -> None:
+    """Refuse to take more from somebody than the run, with its corrections, has left them."""
+    left = sum(
+        entry.amount
+        for entry in accounts.entries
+        if entry.kind in ("payment", "correction") and (entry.run, entry.payee) == (record.run, payee)
+    )
+    if amount > left:
+        text = Currency(record.currency).text
+        raise DisputeError(
+            f"run {record.run[:16]} paid {visible(payee)!r} {record.currency} {text(max(left, 0))}, corrections "
+            f"counted, so that {text(amount)} cannot be taken back; take less, or let the market pay, without --from"
+        )
+
+
+def _hold(transaction: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
+    content = {"why": dispute.hold_reason, "dispute": dispute.number}
+    transaction.add("hold", run=dispute.run, payee=payee, content=content, by=by)
+
+
+def _release(transaction: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
+    """End the hold of a dispute, unless it was ended or replaced by hand; another dispute's takes its place."""
+    if transaction.accounts.holds.get(payee) != dispute.hold_reason:
+        return
+    content = {"why": f"dispute {dispute.number} was decided", "dispute": dispute.number}
+    transaction.add("release", run=dispute.run, payee=payee, content=content, by=by)
+    other = next((d for d in transaction.accounts.disputes.open if payee in d.holds), None)
+    if other is not None:
+        _hold(transaction, payee, other, by)
+
+
+def _one_line(parameter: str, text: str) -> str:
+    """Return a text on one line; nothing, too much and what no file can hold is refused."""
+    line = " ".join(text.split())
+    if not line or len(line) > _LONGEST:
+        raise ParameterError(parameter, visible(line), f"write 1 to {_LONGEST:,} characters")
+    if bad := next((c for c in line if unicodedata.category(c) in ("Cc", "Cs")), ""):
+        raise ParameterError(
+            parameter, visible(line), f"it holds the control character U+{ord(bad):04X}; remove it"
+        )
+    return line
+
+
+def _require_payee_of(record: RunRecord, *names: str) -> None:
+    require_known("payee of this run", names, {line.identity for line in record.lines})
+
+
+@dataclass(frozen=True)
+class OpenedDispute:
+    """A dispute, the state of its run, and messages on the payments that it holds."""
+
+    dispute: Dispute
+    state: str
+    messages: list[str]
+
+
+def open_on_run(
+    run: Path,
+    payee: str,
+    about: str,
+    units: Sequence[str],
+    against: str,
+    hold: bool,
+    hold_against: bool,
+    by: str | None,
+) -> OpenedDispute:
+    """Enter a dispute about the run of a folder."""
+    ledger, record = ledger_of(run), run_of(run)
+    if units:
+        require_known("unit of this run", units, _units_of(run))
+    dispute = open_dispute(
+        ledger, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against, by=by
+    )  # fmt: skip
+    accounts = ledger.accounts()
+    write_receipt(run, ledger, accounts)
+    messages = []
+    if dispute.holds:
+        messages.append(f"held until it is decided: {', '.join(map(visible, dispute.holds))}")
+    for name in dispute.holds:
+        if ordered := accounts.outgoing[name, record.currency]:
+            messages.append(
+                f"{record.currency} {Currency(record.currency).text(ordered)} to {visible(name)} are ordered at the "
+                "bank already, and not held: stop them there, then: datamarket ledger cancel"
+            )
+    return OpenedDispute(dispute, record.state, messages)
+
+
+def resolve_at(
+    where: str, number: int, outcome: str, why: str, effects: Effects, by: str | None
+) -> tuple[Ledger, Dispute]:
+    """Decide a dispute; units are looked up in the run's folder, where that is named."""
+    ledger, folder = ledger_at(where), run_folder(where)
+    disputed = ledger.accounts().disputes.numbered(number)
+    units = _units_of(folder) if folder is not None and run_of(folder).run == disputed.run else None
+    dispute = resolve_dispute(ledger, number, outcome, why, effects, units=units, by=by)
+    if folder is not None:
+        write_receipt(folder, ledger, ledger.accounts())
+    return ledger, dispute
+
+
+def revoke_at(where: str, number: int, why: str, by: str | None) -> None:
+    """End what a dispute changes in later runs."""
+    ledger, folder = ledger_at(where), run_folder(where)
+    revoke_dispute(ledger, number, why, by=by)
+    if folder is not None:
+        write_receipt(folder, ledger, ledger.accounts())
+
+
+def _units_of(run: Path) -> set[str]:
+    """Read the names of all units of a run, those set aside included, and of earlier ones matched with them."""
+    import pyarrow.parquet as pq
+
+    columns = [("clusters.parquet", "unit"), ("leaks.parquet", "unit")]
+    if (run / KNOWN).is_file():  # an earlier unit is named as overrides name it
+        columns += [(KNOWN, "unit"), (KNOWN, "tied_to")]
+    try:
+        return {
+            str(unit)
+            for name, column in columns
+            for unit in pq.read_table(run / name, columns=[column])[column].to_pylist()
+        }
+    except (OSError, KeyError, ValueError) as error:
+        raise RunError(
+            f"the units of {str(run)!r} cannot be read: {error}; run: datamarket verify {run}"
+        ) from error

@@ -1,16 +1,10 @@
-"""An entry of the ledger, and the chain that holds it in its place.
+"""Entries of the ledger, the chain that holds each in its place, and a run as its entries have it.
 
 An entry is one line of JSON (its *body*) and a hash over the hash of the entry before and that line:
 
     hash_n = sha256(hash_(n-1) + newline + body_n),        hash_0 = 64 zeros.
 
 Change, add, move or take out a line anywhere before the last, and the hashes after it no longer fit.
-
-Batches that arrived, as entries of the ledger.
-
-The order of these entries decides who was first, so each is later than every entry before it, whatever its kind.
-
-A run as the ledger has it: what it was entered with, and how it came to its state.
 """
 
 from __future__ import annotations
@@ -31,12 +25,24 @@ from datamarket_gym.payout.names import cannot_be_seen, find_look_alikes, unwrit
 
 START = "0" * 64
 """What the first entry is chained to."""
+RECEIVED = "received"
+"""The kind of the entry of a batch of units that arrived."""
+APPROVED = ("approved", "paid")
+"""The states of a run whose payments stand."""
+STATES = ("draft", "checked", "superseded", *APPROVED)
+ContentKind = Literal["text", "image", "features"]
 _FIELDS = {
     "number": int, "at": str, "by": str, "kind": str, "run": str, "payee": str, "currency": str, "amount": int,
     "content": dict,
 }  # fmt: skip
 _VALUES, _KINDS = itemgetter(*_FIELDS), tuple(_FIELDS.values())
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+_DRAFT = {
+    "manifest": str, "places": dict, "checks": int, "lines": list, "opening": dict, "overrides": list,
+    "standing": list, "warnings": list, "period": str, "submissions": str, "kept": int,
+}  # fmt: skip
+_TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00")
+_HEX = re.compile("[0-9a-f]{64}")
 
 
 class LedgerError(DataMarketError):
@@ -61,65 +67,40 @@ class LedgerEntry(Shown):
 
     @property
     def body(self) -> str:
-        """The line that is hashed and kept."""
+        """The line that is hashed and stored."""
         return _ENCODER.encode({name: getattr(self, name) for name in _FIELDS})
 
 
-def chain_entry(
-    previous: str,
-    *,
-    number: int,
-    at: str,
-    by: str,
-    kind: str,
-    run: str,
-    payee: str,
-    currency: str,
-    amount: int,
-    content: dict[str, Any],
-) -> LedgerEntry:
-    """An entry after the one with the hash ``previous``."""
-    loose = LedgerEntry(number, at, by, kind, run, payee, currency, amount, content, previous, "")
-    return LedgerEntry(
-        number,
-        at,
-        by,
-        kind,
-        run,
-        payee,
-        currency,
-        amount,
-        content,
-        previous,
-        hash_entry(previous, loose.body),
-    )
+def chain_entry(previous: str, **fields: Any) -> LedgerEntry:
+    """Make the entry that follows the one with the hash ``previous``."""
+    entry = LedgerEntry(**fields, previous=previous, hash="")
+    return replace(entry, hash=hash_entry(previous, entry.body))
 
 
 def hash_entry(previous: str, body: str) -> str:
-    """The hash of a body after an entry."""
+    """Hash a body after the entry with the hash ``previous``."""
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
 
 
 def read_entries(rows: Iterable[tuple[int, str, str]]) -> Iterator[LedgerEntry]:
-    """The entries of rows (number, body, hash) in their order; an error at the first that is not in its place."""
+    """Read entries from rows (number, body, hash) in order; an error at the first that is not in its place."""
     previous = START
-    for number, (n, body, said) in enumerate(rows, 1):
-        if n != number:
+    for number, (row_number, body, hash_) in enumerate(rows, 1):
+        if row_number != number:
             raise LedgerError(
-                f"entry {number} of the ledger is gone: entry {n} follows entry {number - 1}"
+                f"entry {number} of the ledger is gone: entry {row_number} follows entry {number - 1}"
             )
-        if said != hash_entry(previous, body):
+        if hash_ != hash_entry(previous, body):
             raise LedgerError(
                 f"entry {number} of the ledger was changed, or one before it was put in or taken out: its "
-                f"hash does not "
-                "follow from it and from the entry before"
+                "hash does not follow from it and from the entry before"
             )
-        yield parse_entry(number, body, previous, said)
-        previous = said
+        yield parse_entry(number, body, previous, hash_)
+        previous = hash_
 
 
-def parse_entry(number: int, body: str, previous: str, said: str) -> LedgerEntry:
-    """The entry of a body; an error where that is none."""
+def parse_entry(number: int, body: str, previous: str, hash_: str) -> LedgerEntry:
+    """Parse the body of an entry."""
     try:
         fields = json.loads(body)
     except ValueError as error:
@@ -129,84 +110,37 @@ def parse_entry(number: int, body: str, previous: str, said: str) -> LedgerEntry
         raise LedgerError(f"entry {number} of the ledger is none that this version has written")
     if fields["number"] != number:
         raise LedgerError(f"entry {number} of the ledger says that it is entry {fields['number']}")
-    return LedgerEntry(**fields, previous=previous, hash=said)
-
-
-ContentKind = Literal["text", "image", "features"]
-CONTENT_KINDS: tuple[ContentKind, ...] = get_args(ContentKind)
-"""What the digests of a batch may be of."""
-RECEIVED = "received"
-_AT = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00")
-_MOST = 2**63
-_HEX = re.compile("[0-9a-f]{64}")
-
-
-@dataclass
-class ReceivedBatches:
-    """The batches of a ledger, in the order of their entries."""
-
-    entries: list[LedgerEntry] = field(default_factory=list)
-
-    def after(self, entry: LedgerEntry, latest: str) -> None:
-        """Take up the next batch; ``latest`` is the latest time of any entry before."""
-        require_batch_entry(entry)
-        if entry.at <= latest:
-            raise LedgerError(
-                f"the time of a batch, {entry.at}, is not later than that of an entry before it, {latest}, and the "
-                "order of times decides who was first: set the clock right"
-            )
-        self.entries.append(entry)
-
-    def same(self, identity: str, said: dict[str, Any]) -> LedgerEntry | None:
-        """Find the first batch of an identity that says just this."""
-        return next((e for e in self.entries if (e.payee, e.content) == (identity, said)), None)
-
-
-def _is_moment(at: str) -> bool:
-    """Whether a time is one, and written the one way that we write them."""
-    try:
-        return _AT.fullmatch(at) is not None and datetime.fromisoformat(at) is not None
-    except ValueError:  # a 13th month
-        return False
+    return LedgerEntry(**fields, previous=previous, hash=hash_)
 
 
 def require_batch_entry(entry: LedgerEntry) -> None:
     """Refuse what is no entry of a batch, or says less or more than one of its kind does."""
-    said: dict[str, Any] = entry.content
-    plain = (entry.run, entry.currency, entry.amount) == ("", "", 0)
-    if (
-        entry.kind != RECEIVED
-        or set(said) != {"sha256", "units", "what"}
-        or not plain
-        or not _is_moment(entry.at)
-    ):
+    content: dict[str, Any] = entry.content
+    empty = (entry.run, entry.currency, entry.amount) == ("", "", 0)
+    keys = {"sha256", "units", "what"}
+    if entry.kind != RECEIVED or set(content) != keys or not empty or not _is_time(entry.at):
         raise LedgerError("it is no entry of a batch that this version has written")
     if not entry.payee.strip() or unwritable(entry.payee):
         raise LedgerError("a batch is of somebody, who is named in characters that files can hold")
-    if type(said["units"]) is not int or said["units"] < 1:
-        raise LedgerError(f"a batch has at least one unit, not {said['units']!r}")
-    if said["units"] >= _MOST:
-        raise LedgerError("no batch has 2**63 units or more")
-    if said["what"] not in CONTENT_KINDS:
-        raise LedgerError(f"units are {', '.join(CONTENT_KINDS)}, not {said['what']!r}")
-    if not (isinstance(said["sha256"], str) and _HEX.fullmatch(said["sha256"])):
+    if type(content["units"]) is not int or not 1 <= content["units"] < 2**63:
+        raise LedgerError("a batch has at least one unit, and fewer than 2**63")
+    if content["what"] not in get_args(ContentKind):
+        raise LedgerError(f"units are {', '.join(get_args(ContentKind))}, not {content['what']!r}")
+    if not (isinstance(content["sha256"], str) and _HEX.fullmatch(content["sha256"])):
         raise LedgerError("the hash of a batch is written as 64 digits from 0 to f")
 
 
-APPROVED = ("approved", "paid")
-"""The states of a run whose payments stand."""
-STATES = ("draft", "checked", "superseded", *APPROVED)
-
-
-_DRAFT = {
-    "manifest": str, "places": dict, "checks": int, "lines": list, "opening": dict, "overrides": list,
-    "standing": list, "warnings": list, "period": str, "submissions": str, "kept": int,
-}  # fmt: skip
+def _is_time(at: str) -> bool:
+    """Return whether a time is one, and written the one way that we write them."""
+    try:
+        return _TIME.fullmatch(at) is not None and datetime.fromisoformat(at) is not None
+    except ValueError:  # a 13th month
+        return False
 
 
 @dataclass(frozen=True)
 class Line:
-    """One identity's line in a run: paid now, entitled to, and the balance carried; minor units."""
+    """One identity's line in a run: paid now, entitled to, and the carried-forward balance; minor units."""
 
     identity: str
     paid: int
@@ -216,7 +150,7 @@ class Line:
 
 @dataclass(frozen=True)
 class DrawRecord:
-    """By what plan, and under which beacon, a run's checks were drawn."""
+    """By what plan, and under which beacon, the spot checks of a run were drawn."""
 
     plan: str
     beacon: str
@@ -235,67 +169,122 @@ class RunRecord(Shown):
     lines: list[Line]
     opening: dict[str, int]  # balances of the ledger that it takes up
     overrides: list[dict[str, Any]]
-    standing: list[dict[str, Any]]  # those of the overrides that the ledger brought: resolved disputes
+    standing: list[dict[str, Any]]  # those of the overrides that come from resolved disputes
     warnings: list[dict[str, Any]]
     period: str = ""
     submissions: str = ""  # sha256 of what was submitted
     kept: int = 0  # of the pot, by checks that were failed
     contents: Contents = field(default_factory=Contents)  # of what was submitted
-    prior: list[str] = field(
-        default_factory=list
-    )  # earlier runs that it is priced given, the oldest first
+    prior: list[str] = field(default_factory=list)  # earlier runs it is priced given, the oldest first
     state: str = "draft"
     plan: str | None = None
     beacon: str | None = None
     superseded: tuple[str, str] | None = None  # the run that took its place, and its folder
     approvals: list[tuple[str, str]] = field(default_factory=list)  # by, at
     reference: str | None = None  # what the payment is known by
-    history: list[LedgerEntry] = field(default_factory=list)
+    history: list[LedgerEntry] = field(default_factory=list)  # shared by all states of a run
 
     @property
     def draw(self) -> DrawRecord | None:
-        """The draw of the run's checks; None where there was none."""
+        """The draw of the run's spot checks; None where there was none."""
         return None if self.plan is None or self.beacon is None else DrawRecord(self.plan, self.beacon)
 
     def after(self, entry: LedgerEntry) -> RunRecord:
-        """The run after an entry about it; an error where that cannot follow."""
-        step = _STEPS.get(entry.kind)
-        after = self if step is None else step(self, entry)
-        self.history.append(
-            entry
-        )  # one list for all states of a run: runs have as many entries as payees
-        return after
+        """Return the run after an entry about it; an error where that cannot follow."""
+        run, content = self, entry.content
+        match entry.kind:
+            case "planned":
+                require_draft(self, "planned")
+                if self.beacon is not None:
+                    raise LedgerError(
+                        f"checks of this run were drawn already (beacon {self.beacon!r}); a plan cannot change after "
+                        "that"
+                    )
+                run = replace(self, plan=str(content["plan"]))
+            case "drawn":
+                require_draft(self, "drawn")
+                if self.plan is None or self.beacon is not None:
+                    raise LedgerError("checks are drawn once, by a plan that was entered before")
+                run = replace(self, beacon=str(content["beacon"]))
+            case "answers":
+                require_draft(self, "answered")
+            case "checked":
+                require_draft(self, "checked")
+                run = replace(self, state="checked")
+            case "superseded":
+                require_draft(self, "superseded")
+                by = (str(content["by_run"]), str(content["place"]))
+                run = replace(self, state="superseded", superseded=by)
+            case "approval":
+                self._require_approvable()
+                if any(is_same_person(entry.by, by) for by, _ in self.approvals):
+                    raise LedgerError(
+                        f"{entry.by!r} has approved the run before; somebody else must, too"
+                    )
+                if content.get("manifest") != self.manifest:
+                    raise LedgerError(
+                        "the approval is of another manifest than the run was entered with"
+                    )
+                run = replace(self, approvals=[*self.approvals, (entry.by, entry.at)])
+            case "approved":
+                self._require_approvable()
+                if (entry.amount, entry.currency) != (self.amount, self.currency):
+                    raise LedgerError(f"entry {entry.number} approves another amount than the run's")
+                run = replace(self, state="approved")
+            case "paid":
+                if self.state != "approved":
+                    raise LedgerError(
+                        f"the run is {describe_state(self.state)}; approve it before it is paid"
+                    )
+                run = replace(self, state="paid", reference=str(content["reference"]))
+        self.history.append(entry)
+        return run
+
+    def _require_approvable(self) -> None:
+        """Require a draft that asks for no checks and has none begun, or a run that is checked."""
+        unchecked = self.state == "draft" and not self.checks and self.beacon is None
+        if not (self.state == "checked" or unchecked):
+            raise LedgerError(f"the run is {describe_state(self.state)} and cannot be approved")
 
 
 def read_draft(entry: LedgerEntry) -> RunRecord:
-    """A run as its draft was entered."""
-    said = entry.content
+    """Read a run from the entry of its draft."""
+    content = entry.content
     try:
-        if wrong := [name for name, kind in _DRAFT.items() if type(said[name]) is not kind]:
+        if wrong := [name for name, kind in _DRAFT.items() if type(content[name]) is not kind]:
             raise TypeError(wrong[0])
-        lines = [Line(str(who), int(p), int(e), int(b)) for who, p, e, b in said["lines"]]
+        lines = [Line(str(who), int(p), int(e), int(b)) for who, p, e, b in content["lines"]]
         record = RunRecord(
-            entry.run, entry.amount, entry.currency, said["manifest"], said["places"], said["checks"], lines,
-            said["opening"], said["overrides"], said["standing"], said["warnings"], said["period"],
-            said["submissions"], said["kept"], Contents.from_plain(said.get("contents", {})),
-            [str(run) for run in said.get("prior", [])], history=[entry],
+            entry.run, entry.amount, entry.currency,
+            **{name: content[name] for name in _DRAFT if name != "lines"}, lines=lines,
+            contents=Contents.from_plain(content.get("contents", {})),
+            prior=[str(run) for run in content.get("prior", [])], history=[entry],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise LedgerError(
             f"entry {entry.number} is no draft that this version has written: {error!r}"
         ) from error
-    _require_sums(record, entry)
+    names = {line.identity for line in lines}
+    good = (
+        len(names) == len(lines)
+        and record.opening.keys() <= names
+        and sum(x.paid for x in lines) == record.amount
+        and sum(x.balance for x in lines) == sum(record.opening.values())
+        and all(x.paid >= 0 and x.entitled == x.paid + x.balance for x in lines)
+    )
+    if not good:
+        raise LedgerError(f"the payments of the run in entry {entry.number} do not add up to its amount")
     return record
 
 
-def require_draft(record: RunRecord, what: str) -> None:
+def require_draft(record: RunRecord, participle: str) -> None:
     """Refuse what can be done with drafts alone."""
     if record.state != "draft":
-        raise LedgerError(f"the run is {describe_state(record.state)}; only drafts can be {what}")
+        raise LedgerError(f"the run is {describe_state(record.state)}; only drafts can be {participle}")
 
 
 def is_same_person(one: str, other: str) -> bool:
-    """Whether two names are one person's, however they are typed: names that look alike are one."""
+    """Return whether two names are one person's, however they are typed: names that look alike are one."""
     return one == other or bool(find_look_alikes([one, other]))
 
 
@@ -306,92 +295,5 @@ def require_somebody(by: str) -> None:
 
 
 def describe_state(state: str) -> str:
-    """A state as sentences say it."""
-    return {"draft": "a draft"}.get(state, state)
-
-
-def _require_sums(record: RunRecord, entry: LedgerEntry) -> None:
-    """The lines pay the amount, and balances are those that were brought in."""
-    names = [line.identity for line in record.lines]
-    paid, left = sum(x.paid for x in record.lines), sum(x.balance for x in record.lines)
-    good = (
-        len(set(names)) == len(names)
-        and record.opening.keys() <= set(names)
-        and paid == record.amount
-        and left == sum(record.opening.values())
-        and all(x.paid >= 0 and x.entitled == x.paid + x.balance for x in record.lines)
-    )
-    if not good:
-        raise LedgerError(f"the payments of the run in entry {entry.number} do not add up to its amount")
-
-
-def _planned(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    require_draft(run, "planned")
-    if run.beacon is not None:
-        raise LedgerError(
-            f"checks of this run were drawn already (beacon {run.beacon!r}); a plan cannot change after that"
-        )
-    return replace(run, plan=str(entry.content["plan"]))
-
-
-def _drawn(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    require_draft(run, "drawn")
-    if run.plan is None or run.beacon is not None:
-        raise LedgerError("checks are drawn once, by a plan that was entered before")
-    return replace(run, beacon=str(entry.content["beacon"]))
-
-
-def _answered(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    require_draft(run, "answered")
-    return run
-
-
-def _checked(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    require_draft(run, "checked")
-    return replace(run, state="checked")
-
-
-def _superseded(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    require_draft(run, "superseded")
-    said = entry.content
-    return replace(run, state="superseded", superseded=(str(said["by_run"]), str(said["place"])))
-
-
-def _approval(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    _require_approvable(run)
-    if any(is_same_person(entry.by, by) for by, _ in run.approvals):
-        raise LedgerError(f"{entry.by!r} has approved the run before; somebody else must, too")
-    if entry.content.get("manifest") != run.manifest:
-        raise LedgerError("the approval is of another manifest than the run was entered with")
-    return replace(run, approvals=[*run.approvals, (entry.by, entry.at)])
-
-
-def _approved(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    _require_approvable(run)
-    if entry.amount != run.amount or entry.currency != run.currency:
-        raise LedgerError(f"entry {entry.number} approves another amount than the run's")
-    return replace(run, state="approved")
-
-
-def _require_approvable(run: RunRecord) -> None:
-    """A draft that asks for no checks and has none begun, or a run that is checked."""
-    if not (run.state == "checked" or (run.state == "draft" and not run.checks and run.beacon is None)):
-        raise LedgerError(f"the run is {describe_state(run.state)} and cannot be approved")
-
-
-def _paid(run: RunRecord, entry: LedgerEntry) -> RunRecord:
-    if run.state != "approved":
-        raise LedgerError(f"the run is {describe_state(run.state)}; approve it before it is paid")
-    return replace(run, state="paid", reference=str(entry.content["reference"]))
-
-
-_STEPS = {
-    "planned": _planned,
-    "drawn": _drawn,
-    "answers": _answered,
-    "checked": _checked,
-    "superseded": _superseded,
-    "approval": _approval,
-    "approved": _approved,
-    "paid": _paid,
-}
+    """Return a state as sentences say it."""
+    return "a draft" if state == "draft" else state

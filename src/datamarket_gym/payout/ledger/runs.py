@@ -1,22 +1,21 @@
-"""What the ledger itself has to say before a run is approved.
-
-What happens to runs in the ledger: entered as drafts, approved, paid; each once, in one transaction.
+"""Runs in the ledger: which ledger a run's folder belongs to, and how a run is drafted, approved and paid, each once.
 
 A run is known by its id, whatever folder it lies in: two folders with the same run are one run here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from datamarket_gym.display import counted
+from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.intake.times import ROLE as INTAKE
-from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import dispute_warnings
+from datamarket_gym.execution.files import read_json, write_json
+from datamarket_gym.payout.ledger.balances import Accounts, Dispute, payments_of
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     LedgerError,
@@ -25,139 +24,148 @@ from datamarket_gym.payout.ledger.entries import (
     describe_state,
     is_same_person,
 )
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of, transaction_of, write_receipt
-from datamarket_gym.payout.ledger.store import Ledger, Transaction, user
+from datamarket_gym.payout.ledger.store import (
+    FILE,
+    NAME,
+    Ledger,
+    Receipt,
+    Transaction,
+    holds_tip,
+    is_address,
+    open_ledger,
+    read_receipt,
+    user,
+)
 from datamarket_gym.payout.ledger.transactions import batch_of, confirm_on, order_on, to_send
+from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.report.pages import update_report
 from datamarket_gym.payout.warnings import UnresolvedWarning, require_answered
 
-_MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: told; all but a few
-
-
-def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """Warnings that stand before the approval of a run, from what is in the ledger now."""
-    return [
-        *_unused_log(accounts, record),
-        *_same_submissions(accounts, record),
-        *_unnamed_prior(accounts, record),
-        *_left_behind(record),
-        *dispute_warnings(accounts, record.run),
-    ]
-
-
-def _unused_log(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """Batches were received here before the run was worked out, and its times are not from them."""
-    before = [e for e in accounts.arrived.entries if e.number < record.history[0].number]
-    if not before or INTAKE in record.places:
-        return []
-    return [
-        UnresolvedWarning.of(
-            "unused_log",
-            f"The ledger holds {counted(len(before), 'batch', 'batches')} with the time of receipt, and "
-            f"the run takes no "
-            "times from there",
-            "Whoever writes the table's times decides who was first, though you wrote down what arrived when. Pay with "
-            "--intake and this ledger; units that are not in it are then refused by name.",
-            count=len(before),
-        )
-    ]
-
-
-def _same_submissions(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """The same table was paid for before, or units of it, under other settings, in another currency or format."""
-    found = [
-        (part, other)
-        for other in accounts.runs.values()
-        if other.run != record.run
-        and other.state in APPROVED
-        and (part := _part(record, other)) >= _MUCH
-    ]
-    if not found:
-        return []
-    most = max(part for part, _ in found)
-    what = "the same submissions" if most > _ALL else f"about {most:.0%} of the units"
-    return [
-        UnresolvedWarning.of(
-            "same_submissions",
-            f"{what} were paid for before",
-            "Another run that is approved divides its amount by the same submissions, or by many of them. If it is the "
-            "same payday, paid again under other settings, everybody is paid twice: do not approve this one. If units "
-            "were submitted a second time, see by whom, and whether your market pays for them again: priced given that "
-            "run (pay --prior), it does not.",
-            [
-                f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
-                f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"
-                for part, other in found
-            ],
-        )
-    ]
-
-
-def _unnamed_prior(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """A run that is priced given earlier ones, and not given all that the ledger has bought.
-
-    Of one that names none: what was approved since it was worked out. Of what was there before, `pay` has told.
-    """
-    others = [
-        other
-        for other in accounts.runs.values()
-        if other.state in APPROVED
-        and other.run not in (record.run, *record.prior)
-        and (record.prior or _approved(other) > record.history[0].number)
-    ]
-    if not others:
-        return []
-    return [
-        UnresolvedWarning.of(
-            "unnamed_prior",
-            f"{counted(len(others), 'approved run is', 'approved runs are')} not among those that this one is priced "
-            "given",
-            "Whoever copied what these have bought is paid for it now. If it is the same kind of data, pay again with "
-            "--prior for each of them, into another folder.",
-            [
-                f"run {other.run[:16]} {other.period} ({other.state}), in {other.places.get('run', '')}"
-                for other in others
-            ],
-        )
-    ]
-
-
-def _approved(record: RunRecord) -> int:
-    """The entry by which a run was approved."""
-    return next(entry.number for entry in record.history if entry.kind == "approved")
-
-
-def _part(record: RunRecord, other: RunRecord) -> float:
-    """What part of a run's units another was submitted, too."""
-    if other.submissions == record.submissions:
-        return 1.0
-    shared = record.contents.shared(other.contents)
-    return min(1.0, shared / record.contents.distinct) if shared else 0.0
-
-
-def _left_behind(record: RunRecord) -> list[UnresolvedWarning]:
-    """Debts of those who submit nothing any more: the credits that stand against them are funded by nobody."""
-    money = Currency(record.currency)
-    entitled = {line.identity: line.entitled for line in record.lines}
-    gone = [(who, left) for who, left in record.opening.items() if left < 0 and entitled[who] == left]
-    if not gone:
-        return []
-    total = money.text(-sum(left for _, left in gone))
-    return [
-        UnresolvedWarning.of(
-            "left_behind",
-            f"{record.currency} {total} are owed by payees who earn nothing in this run",
-            "Credits of others stand against these debts, and nobody funds them while their debtors stay away. Pay the "
-            "credits yourself (datamarket ledger fund), or end both sides (datamarket ledger write-off).",
-            [f"{who} owes {money.text(-left)}" for who, left in gone],
-        )
-    ]
-
-
+INTAKE = "intake"
+"""The intake log among the inputs of a run, and among their places."""
+_MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: a warning; all but a few
 _PAYMENTS = "payments.csv"
+_SHORT, _FEW = 200, 3  # characters of what people wrote, and names, in a line
+
+
+def default_ledger(out: Path) -> str:
+    """Return the ledger of a run whose folder this is, if no other is named: beside the folder."""
+    return str(out.resolve().parent / NAME)
+
+
+def same_ledger(one: str, other: str) -> bool:
+    """Return whether two paths or addresses are of the same ledger."""
+    if is_address(one) and is_address(other):
+        return open_ledger(one).where == open_ledger(other).where
+    return is_address(one) == is_address(other) and Path(one).resolve() == Path(other).resolve()
+
+
+def run_folder(where: str) -> Path | None:
+    """Return the folder of a run, if one is named; None for a ledger, and for a folder of runs that holds one."""
+    folder = Path(where)
+    if is_address(where) or not folder.is_dir():
+        return None
+    return folder if (folder / MANIFEST).is_file() or not (folder / NAME).is_file() else None
+
+
+def ledger_at(where: str) -> Ledger:
+    """Open the ledger of a path or an address, of the folder of a run, or of a folder of runs that holds it.
+
+    Parameters
+    ----------
+    where : str
+        The path or the address.
+
+    Returns
+    -------
+    Ledger
+        The ledger.
+
+    Raises
+    ------
+    DataMarketError
+        If there is none.
+    """
+    if not where.strip():
+        raise DataMarketError(
+            "the ledger is named by nothing; give its file, its address, or the folder of a run"
+        )
+    folder = run_folder(where)
+    if folder is not None:
+        return ledger_of(folder)
+    inside = not is_address(where) and Path(where).is_dir()
+    return open_ledger(Path(where) / NAME if inside else where)
+
+
+def ledger_of(folder: Path) -> Ledger:
+    """Open the ledger of a run's folder."""
+    receipt = read_receipt(folder)
+    if receipt is None:
+        raise DataMarketError(
+            f"{str(folder)!r} holds no payout run that is in a ledger; check the path, or run pay"
+        )
+    if not is_address(receipt.ledger) and not Path(receipt.ledger).is_file():
+        raise LedgerError(
+            f"the ledger {receipt.ledger!r} of the run in {str(folder)!r} is gone; if it was moved: "
+            f"datamarket ledger attach {folder} LEDGER"
+        )
+    return open_ledger(receipt.ledger)
+
+
+def run_of(folder: Path, accounts: Accounts | None = None) -> RunRecord:
+    """Return the run of a folder; refused where the ledger no longer holds the tip in the folder's receipt."""
+    accounts, receipt = accounts or ledger_of(folder).accounts(), read_receipt(folder)
+    if receipt is not None and not holds_tip(accounts.entries, receipt.tip):
+        # Another process may have entered something, and noted it here, after these accounts were read.
+        _require_held(folder, ledger_of(folder).accounts(), receipt)
+    return accounts.required(read_manifest(folder)["run"])
+
+
+def _require_held(folder: Path, accounts: Accounts, receipt: Receipt) -> None:
+    if not holds_tip(accounts.entries, receipt.tip):
+        raise LedgerError(
+            f"the ledger does not hold entry {receipt.tip.number} as it was when the run in {str(folder)!r} was last "
+            f"entered: it is another ledger, was written anew, or cut short; run: datamarket verify {folder}"
+        )
+
+
+def write_receipt(folder: Path, ledger: Ledger, accounts: Accounts) -> None:
+    """Note in a folder where its ledger is and its tip, and on the folder's report the state of the run."""
+    where = ledger.where
+    if ledger.path is not None:
+        try:
+            where = os.path.relpath(ledger.path.resolve(), folder.resolve())
+        except ValueError:  # another drive
+            where = str(ledger.path.resolve())
+    data = {"ledger": where, "number": accounts.number, "tip": accounts.tip}
+    if not (folder / FILE).is_file() or read_json(folder / FILE) != data:
+        write_json(folder / FILE, data)
+    record = accounts.runs.get(read_manifest(folder)["run"])
+    if record is not None:
+        update_report(folder, record.history)
+
+
+@contextmanager
+def transaction_of(folder: Path) -> Iterator[tuple[Transaction, RunRecord]]:
+    """Open a transaction on the ledger of a run's folder, whose receipt is written after it."""
+    ledger = ledger_of(folder)
+    with ledger.transaction() as transaction:
+        yield transaction, run_of(folder, transaction.accounts)
+    write_receipt(folder, ledger, transaction.accounts)
+
+
+def attach(folder: Path, where: str) -> None:
+    """Record in a run's folder where its ledger lies now; the ledger must hold the run as the folder has it."""
+    ledger = open_ledger(where)
+    accounts, receipt = ledger.accounts(), read_receipt(folder)
+    if receipt is not None:
+        _require_held(folder, accounts, receipt)
+    accounts.required(read_manifest(folder)["run"])
+    write_receipt(folder, ledger, accounts)
 
 
 @dataclass(frozen=True)
@@ -188,9 +196,8 @@ class Draft:
     contents: dict[str, Any] = field(default_factory=dict)
     prior: Sequence[str] = ()
 
-    @property
-    def content(self) -> dict[str, Any]:
-        """The same as plain values, for the entry."""
+    def to_content(self) -> dict[str, Any]:
+        """Return the content of the entry."""
         return {
             "manifest": self.manifest, "places": self.places, "checks": self.checks, "period": self.period,
             "lines": [[x.identity, x.paid, x.entitled, x.balance] for x in self.lines],
@@ -203,12 +210,12 @@ class Draft:
 
 
 def read_ledger_inputs(accounts: Accounts, currency: str) -> LedgerInputs:
-    """What a run in a currency takes from the ledger as it is now."""
+    """Return what a run in a currency takes from the ledger as it is now."""
     return LedgerInputs(accounts.balances(currency), accounts.disputes.overrides)
 
 
 def ledger_inputs_of(manifest: dict[str, Any]) -> LedgerInputs:
-    """What a finished run has taken."""
+    """Return what a finished run has taken."""
     standing = [Override.model_validate(o) for o in manifest.get("standing_overrides", [])]
     return LedgerInputs(manifest["opening_balances"], standing)
 
@@ -216,19 +223,19 @@ def ledger_inputs_of(manifest: dict[str, Any]) -> LedgerInputs:
 def enter_draft(ledger: Ledger, folder: Path, draft: Draft, by: str | None = None) -> str:
     """Enter a run as a draft; returns its state. One that is there already stays as it is."""
     with ledger.transaction() as transaction:
-        known = transaction.accounts.runs.get(draft.run)
-        if known is None:
+        record = transaction.accounts.runs.get(draft.run)
+        if record is None:
             transaction.add(
-                "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.content, by=by
+                "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.to_content(), by=by
             )  # fmt: skip
-            known = transaction.accounts.runs[draft.run]
-        elif known.manifest != draft.manifest:
+            record = transaction.accounts.runs[draft.run]
+        elif record.manifest != draft.manifest:
             raise DataMarketError(
                 f"the ledger {ledger.where!r} holds the run in {str(folder)!r} with another manifest: it was "
                 "worked out elsewhere, or changed; run verify --recompute on both, and go on with the entered one"
             )
     write_receipt(folder, ledger, transaction.accounts)
-    return known.state
+    return record.state
 
 
 def require_accepted(folder: Path, accept: Sequence[str]) -> None:
@@ -252,38 +259,67 @@ def approve(folder: Path, manifest: str, by: str | None = None, accept: Sequence
                 raise DataMarketError(
                     "manifest.json is not the one the run was entered with; run verify"
                 )
-            who = by or user()
+            person = by or user()
             found = current_warnings(transaction.accounts, record)
-            known = any(is_same_person(who, name) for name, _ in record.approvals)
-            if not known or not _has_answered(record, who, found):
+            approved = any(is_same_person(person, name) for name, _ in record.approvals)
+            if not approved or not _has_answered(record, person, found):
                 require_answered(found, accept)
                 for warning in found:
-                    said = {"warning": warning.name, "title": warning.title}
-                    transaction.add("accepted", run=record.run, content=said, by=by)
-            if not known:
+                    content = {"warning": warning.name, "title": warning.title}
+                    transaction.add("accepted", run=record.run, content=content, by=by)
+            if not approved:
                 transaction.add("approval", run=record.run, content={"manifest": manifest}, by=by)
-            if (
-                len(valid_approvals(transaction.accounts, record.run))
-                >= transaction.accounts.rules.approvals
-            ):
-                _pay_out(transaction, record, by)
+            needed = transaction.accounts.rules.approvals
+            if len(valid_approvals(transaction.accounts, record.run)) >= needed:
+                _enter_approval(transaction, record, by)
     return transaction.accounts.runs[record.run].state
 
 
+def _enter_approval(transaction: Transaction, record: RunRecord, by: str | None) -> None:
+    """Enter that a run is approved, and all that it pays and carries."""
+    run, currency = record.run, record.currency
+    content = {"manifest": record.manifest}
+    transaction.add("approved", run=run, currency=currency, amount=record.amount, content=content, by=by)
+    for kind, payee, amount in payments_of(record):
+        transaction.add(kind, run=run, payee=payee, currency=currency, amount=amount, by=by)
+    if record.kept:
+        transaction.add("forfeited", run=run, currency=currency, amount=record.kept, by=by)
+
+
 def valid_approvals(accounts: Accounts, run: str) -> list[str]:
-    """Who has approved a run and answered for every warning that it has now; others must look again."""
+    """Return who has approved a run and answered for every warning that it has now; others must look again."""
     record = accounts.required(run)
     found = current_warnings(accounts, record)
     return [name for name, _ in record.approvals if _has_answered(record, name, found)]
 
 
-def _has_answered(record: RunRecord, who: str, found: Sequence[UnresolvedWarning]) -> bool:
-    said = {
+def _has_answered(record: RunRecord, person: str, found: Sequence[UnresolvedWarning]) -> bool:
+    accepted = {
         (entry.content["warning"], entry.content["title"])
         for entry in record.history
-        if entry.kind == "accepted" and is_same_person(entry.by, who)
+        if entry.kind == "accepted" and is_same_person(entry.by, person)
     }
-    return all((warning.name, warning.title) in said for warning in found)
+    return all((warning.name, warning.title) in accepted for warning in found)
+
+
+def require_approvable(record: RunRecord, folder: Path) -> None:
+    """Refuse to approve a draft that asks for checks, or whose checks were begun, and one that is superseded."""
+    if record.state == "checked":
+        return
+    if record.superseded is not None:
+        raise DataMarketError(
+            f"another run in {record.superseded[1]!r} has taken the place of this one; approve that one"
+        )
+    if record.draw is not None:
+        raise DataMarketError(
+            "checks of this run were drawn and not settled; record what they found "
+            f"(datamarket check record {folder} outcomes.csv), then: datamarket check settle {folder}"
+        )
+    if record.checks > 0:
+        raise DataMarketError(
+            f"the run asks for {record.checks} checks of each payee before it is approved; begin with: "
+            f"datamarket check plan {folder} (or pay again with --checks 0)"
+        )
 
 
 def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
@@ -326,12 +362,12 @@ def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> Non
     outputs = read_manifest(folder)["outputs"]
     if _PAYMENTS in outputs:
         require_as_written(folder, outputs, _PAYMENTS)
-    said = {line.identity: line.paid for line in record.lines if line.paid}
+    paid = {line.identity: line.paid for line in record.lines if line.paid}
     owed = to_send(accounts, record.currency, record.run)
-    differ = sorted(who for who in said.keys() | owed.keys() if said.get(who) != owed.get(who))
+    differ = sorted(who for who in paid.keys() | owed.keys() if paid.get(who) != owed.get(who))
     if differ:
         text, who = Currency(record.currency).text, differ[0]
-        why = f"{visible(who)!r} is paid {text(said.get(who, 0))} by the run, and {text(owed.get(who, 0))} can be sent"
+        why = f"{visible(who)!r} is paid {text(paid.get(who, 0))} by the run, and {text(owed.get(who, 0))} can be sent"
         more = f", and {len(differ) - 1} more differ" if len(differ) > 1 else ""
         raise LedgerError(
             f"{why} (held, corrected, come back, below the least amount){more}; order what can be sent first: "
@@ -339,44 +375,181 @@ def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> Non
         )
 
 
-def _pay_out(transaction: Transaction, record: RunRecord, by: str | None) -> None:
-    """Enter that a run is approved, and all that it pays and carries."""
-    transaction.add(
-        "approved", run=record.run, currency=record.currency, amount=record.amount,
-        content={"manifest": record.manifest}, by=by,
-    )  # fmt: skip
-    for line in record.lines:
-        carried = line.balance - record.opening.get(line.identity, 0)
-        for kind, amount in (("payment", line.paid), ("carried_forward", carried)):
-            if amount:
-                transaction.add(
-                    kind, run=record.run, payee=line.identity, currency=record.currency, amount=amount, by=by
-                )  # fmt: skip
-    if record.kept:
-        transaction.add("forfeited", run=record.run, currency=record.currency, amount=record.kept, by=by)
-
-
 def current_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """All warnings that stand before the approval of a run: its own, and those of the ledger as it is now."""
-    own = [UnresolvedWarning.from_plain(said) for said in record.warnings]
+    """List all warnings that stand before the approval of a run: its own, and those of the ledger as it is now."""
+    own = [UnresolvedWarning.from_plain(plain) for plain in record.warnings]
     return [*own, *ledger_warnings(accounts, record)]
 
 
-def require_approvable(record: RunRecord, folder: Path) -> None:
-    """Refuse to approve a draft that asks for checks, or whose checks were begun, and one that is superseded."""
-    if record.state == "checked":
-        return
-    if record.superseded is not None:
-        raise DataMarketError(
-            f"another run in {record.superseded[1]!r} has taken the place of this one; approve that one"
+def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
+    """List the warnings that stand before the approval of a run, from what is in the ledger now."""
+    return [
+        *_unused_log(accounts, record),
+        *_same_submissions(accounts, record),
+        *_unnamed_prior(accounts, record),
+        *_left_behind(record),
+        *dispute_warnings(accounts, record.run),
+    ]
+
+
+def _unused_log(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
+    """Batches were received here before the run was worked out, and its times are not from them."""
+    before = [e for e in accounts.received if e.number < record.history[0].number]
+    if before and INTAKE not in record.places:
+        yield UnresolvedWarning.of(
+            "unused_log",
+            f"The ledger holds {counted(len(before), 'batch', 'batches')} with the time of receipt, and "
+            "the run takes no times from there",
+            "Whoever writes the table's times decides who was first, though you wrote down what arrived when. Pay with "
+            "--intake and this ledger; units that are not in it are then refused by name.",
+            count=len(before),
         )
-    if record.draw is not None:
-        raise DataMarketError(
-            "checks of this run were drawn and not settled; record what they found "
-            f"(datamarket check record {folder} outcomes.csv), then: datamarket check settle {folder}"
+
+
+def _same_submissions(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
+    """The same table was paid for before, or units of it, under other settings, in another currency or format."""
+    found = [
+        (part, other)
+        for other in accounts.runs.values()
+        if other.run != record.run
+        and other.state in APPROVED
+        and (part := _shared_part(record, other)) >= _MUCH
+    ]
+    if found:
+        most = max(part for part, _ in found)
+        what = "the same submissions" if most > _ALL else f"about {most:.0%} of the units"
+        yield UnresolvedWarning.of(
+            "same_submissions",
+            f"{what} were paid for before",
+            "Another run that is approved divides its amount by the same submissions, or by many of them. If it is the "
+            "same payout run, paid again under other settings, everybody is paid twice: do not approve this one. If "
+            "units were submitted a second time, see by whom, and whether your market pays for them again: priced "
+            "given that run (pay --prior), it does not.",
+            [
+                f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
+                f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"
+                for part, other in found
+            ],
         )
-    if record.checks > 0:
-        raise DataMarketError(
-            f"the run asks for {record.checks} checks of each payee before it is approved; begin with: "
-            f"datamarket check plan {folder} (or pay again with --checks 0)"
+
+
+def _shared_part(record: RunRecord, other: RunRecord) -> float:
+    """Return what part of a run's units another was submitted, too."""
+    if other.submissions == record.submissions:
+        return 1.0
+    shared = record.contents.shared(other.contents)
+    return min(1.0, shared / record.contents.distinct) if shared else 0.0
+
+
+def _unnamed_prior(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
+    """A run that is priced given earlier ones, and not given all that the ledger has bought.
+
+    Of one that names none: what was approved since it was worked out. `pay` has told of what was there before.
+    """
+    others = [
+        other
+        for other in accounts.runs.values()
+        if other.state in APPROVED
+        and other.run not in (record.run, *record.prior)
+        and (record.prior or _approved_at(other) > record.history[0].number)
+    ]
+    if others:
+        yield UnresolvedWarning.of(
+            "unnamed_prior",
+            f"{counted(len(others), 'approved run is', 'approved runs are')} not among those that this one is priced "
+            "given",
+            "Whoever copied what these have bought is paid for it now. If it is the same kind of data, pay again with "
+            "--prior for each of them, into another folder.",
+            [
+                f"run {other.run[:16]} {other.period} ({other.state}), in {other.places.get('run', '')}"
+                for other in others
+            ],
         )
+
+
+def _approved_at(record: RunRecord) -> int:
+    return next(entry.number for entry in record.history if entry.kind == "approved")
+
+
+def _left_behind(record: RunRecord) -> Iterator[UnresolvedWarning]:
+    """Debts of those who submit nothing any more: the credits that stand against them are funded by nobody."""
+    text = Currency(record.currency).text
+    entitled = {line.identity: line.entitled for line in record.lines}
+    gone = [(who, left) for who, left in record.opening.items() if left < 0 and entitled[who] == left]
+    if gone:
+        yield UnresolvedWarning.of(
+            "left_behind",
+            f"{record.currency} {text(-sum(left for _, left in gone))} are owed by payees who earn nothing in this run",
+            "Credits of others stand against these debts, and nobody funds them while their debtors stay away. Pay the "
+            "credits yourself (datamarket ledger fund), or end both sides (datamarket ledger write-off).",
+            [f"{who} owes {text(-left)}" for who, left in gone],
+        )
+
+
+def dispute_warnings(accounts: Accounts, run: str) -> list[UnresolvedWarning]:
+    """Warn of disputes that are open, and of decisions that the run does not follow."""
+    record, open_disputes, newer = accounts.runs[run], [], []
+    for d in accounts.disputes.by_number.values():
+        concerned = _concerns(accounts, d, run)
+        if concerned and d.open:
+            about = "it" if d.run == run else f"the draft {d.run[:16]}, whose place it takes"
+            against = f" against “{visible(d.against)}”" if d.against else ""
+            open_disputes.append(
+                f"dispute {d.number} of “{visible(d.payee)}”{against}, about {about}: {visible(d.about, _SHORT)}"
+            )
+        if decision := _newer_decision(record, d, concerned=concerned):
+            effects = "; ".join(
+                f"{o.action} of {listed(map(visible, o.units or o.identities), _FEW)}"
+                for o in d.overrides
+            )
+            newer.append(
+                f"dispute {d.number} of “{visible(d.payee)}” was {decision} after this run was worked out"
+                + (f" ({effects})" if effects else "")
+            )
+    if not open_disputes and not newer:
+        return []
+    title = (
+        [f"{counted(len(open_disputes), 'dispute is', 'disputes are')} open"] if open_disputes else []
+    )
+    if newer:
+        title.append(f"{counted(len(newer), 'decision is', 'decisions are')} newer than this run")
+    return [
+        UnresolvedWarning.of(
+            "disputes",
+            " and ".join(title),
+            "Look into what is open, then: datamarket dispute resolve RUN/ --number N --outcome upheld, rejected or "
+            "withdrawn --why TEXT. Where a payee is right, and where a decision is newer than the run, pay again, into "
+            "another folder: the new run follows it. Only a decision about units or names that the run does not have "
+            "changes nothing in it.",
+            [*open_disputes, *newer],
+        )
+    ]
+
+
+def _concerns(accounts: Accounts, dispute: Dispute, run: str) -> bool:
+    """Return whether a dispute is about a run, or about a draft whose place the run takes.
+
+    It takes the place of a draft that it supersedes, and of one that was entered before it for the same period in the
+    same currency: paying again is no way around a dispute.
+    """
+    about, this = accounts.runs[dispute.run], accounts.runs[run]
+    for _ in accounts.runs:  # no chain is longer
+        if about.run != run and about.superseded and about.superseded[0] in accounts.runs:
+            about = accounts.runs[about.superseded[0]]
+    if about.run == run:
+        return True
+    later = this.history[0].number > about.history[0].number
+    same = about.period and (about.period, about.currency) == (this.period, this.currency)
+    named = any(line.identity == dispute.payee for line in this.lines)
+    return bool(later and same and about.state not in APPROVED and named)
+
+
+def _newer_decision(run: RunRecord, dispute: Dispute, *, concerned: bool) -> str:
+    """Return what was decided since a run was worked out and is not in it: ``upheld``, ``revoked``, or nothing."""
+    if dispute.revoked is not None:
+        taken = any(override["dispute"] == dispute.number for override in run.standing)
+        return "revoked" if taken else ""
+    decision = dispute.resolution
+    upheld = decision is not None and decision.outcome == "upheld"
+    newer = decision is not None and decision.entry > run.history[0].number
+    return "upheld" if upheld and newer and (concerned or dispute.overrides) else ""

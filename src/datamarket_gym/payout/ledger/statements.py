@@ -23,9 +23,14 @@ from dataclasses import dataclass, replace
 
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import ParameterError
-from datamarket_gym.payout.ledger.balances import EFFECTS, Accounts, Rules
-from datamarket_gym.payout.ledger.disputes import Dispute
-from datamarket_gym.payout.ledger.entries import APPROVED, RECEIVED, LedgerEntry, LedgerError, RunRecord
+from datamarket_gym.payout.ledger.balances import EFFECTS, Accounts, Dispute, Rules
+from datamarket_gym.payout.ledger.entries import (
+    APPROVED,
+    RECEIVED,
+    LedgerEntry,
+    LedgerError,
+    RunRecord,
+)
 from datamarket_gym.payout.ledger.transactions import require_payee
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
@@ -222,6 +227,11 @@ class AccountStatement(Shown):
     number: int
     tip: str
     at: str
+
+    @property
+    def checkpoint(self) -> str:
+        """The line that says how far the ledger went: number, hash and time of its last entry."""
+        return f"{self.number} {self.tip} {self.at}"
 
 
 def account_statement(
@@ -458,12 +468,7 @@ def _notes(
         )
 
 
-STATES = {
-    "draft": "draft",
-    "checked": "checked, not approved",
-    "approved": "approved",
-    "paid": "paid",
-}
+STATES = {"draft": "draft", "checked": "checked, not approved", "approved": "approved", "paid": "paid"}
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,19 @@
-"""The tables of a ledger, the triggers that guard them, and how transactions on them begin.
+"""Where a ledger lies: a SQLite file, or tables of a PostgreSQL database, through SQLAlchemy.
 
-Two tables every ledger has. The third, of the digests of batches that arrived, is made with the first batch.
+Rows are only added to the entries (number, body, hash); the tip is the number and hash of the last one. A third table,
+made with the first batch that is received, holds the digests of units. Triggers refuse changes by hand, and the chain
+of hashes finds the others. One process writes at a time, and what it adds is one transaction of the database.
 
-The checksum of a SQLite ledger: a hash of the whole file, beside it, so that no byte of it changes unseen.
-
-The chain holds what the entries say; bytes of the file that say nothing (free space, counters) are held by the
-checksum. It is announced before a page is committed and closed after: if the process is killed between, the tip
-before or the one announced is what must be there, and the next who writes or verifies closes it.
-
-Receipts: ``RUN/ledger.json`` says which ledger a run is entered in, and its tip when anything was last entered there.
-
-So each run is a checkpoint of the chain: a ledger that was cut short, written anew from some entry on, or brought
-back from an older copy does not hold the tip that its runs have. Nothing is entered in such a ledger, or what was
-sent since would be sent again.
-
-Where a ledger lies: a SQLite file, or tables of a PostgreSQL database, through SQLAlchemy.
-
-Two tables: the entries (number, body, hash), to which rows are only added, and the tip (the last number and hash); and
-a third where batches arrived: the digests of their units, which only those read who ask for them.
-Triggers refuse every change by hand that they can see; the chain finds the others. One writer at a time: a lock beside
-the file, or a lock of the server; each page of entries is one transaction.
+A SQLite file has a checksum beside it, announced before a commit and closed after it: if the process is killed in
+between, the tip before or the one announced must be there. The folder of each run has a receipt (``ledger.json``) with
+the tip when anything was last entered there, so that an older copy of the ledger, or one cut short, is refused. A
+checkpoint is a tip noted where whoever keeps the ledger cannot change it: one line of number, hash and time.
 """
 
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import secrets
 import sqlite3
@@ -42,11 +31,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from datamarket_gym.display import Shown
-from datamarket_gym.errors import RunError, require_extra
-from datamarket_gym.execution.files import json_text, read_json, sha256, waiting_for, write_json
+from datamarket_gym.display import Shown, counted, listed, shortened
+from datamarket_gym.errors import DataMarketError, RunError, require_extra
+from datamarket_gym.execution.files import (
+    json_text,
+    read_json,
+    sha256,
+    waiting_for,
+    write_json,
+    write_text,
+)
 from datamarket_gym.payout.ledger.balances import FORMAT, Accounts
 from datamarket_gym.payout.ledger.entries import (
+    APPROVED,
     START,
     LedgerEntry,
     LedgerError,
@@ -56,6 +53,28 @@ from datamarket_gym.payout.ledger.entries import (
 )
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check
+from datamarket_gym.payout.money import Currency
+
+NAME = "ledger.sqlite"
+FILE = "ledger.json"
+DIGEST_LENGTH = 32
+"""Bytes of the digest of a unit."""
+LedgerRow = tuple[int, str, str]  # number, body, hash
+LedgerRows = tuple[LedgerRow, ...]
+_WAIT = 30.0  # seconds another process may hold the ledger
+_GONE = "; run the same command again once the server is back: nothing is entered twice"
+_HINTS = {
+    "password": "; set PGPASSWORD, or keep it in a .pgpass file",
+    "database is locked": f"; another program has held it for {_WAIT:g} seconds: close it, and try again",
+    "lock timeout": f"; another process has been writing to it for {_WAIT:g} seconds: try again",
+    "Connection refused": "; see that the server is running",
+    "terminating connection": _GONE,
+    "server closed the connection": _GONE,
+    "unable to open": "; check that you may read the file and write to its folder",
+    "readonly": "; check that you may write to the file and its folder",
+    "not a database": ": it is no ledger; check the path",
+    "is full": "; nothing was entered: make room and run the same command again",
+}
 
 _METADATA = sa.MetaData()
 ENTRIES = sa.Table(
@@ -81,15 +100,15 @@ DIGESTS = sa.Table(
 )
 _ONLY_ADDED = "entries of the ledger are only added"
 _SQLITE = tuple(
-    f"CREATE TRIGGER book_{name} BEFORE {verb} ON {table} {when}BEGIN SELECT RAISE(ABORT, '{said}'); END"
-    for name, verb, table, when, said in (
+    f"CREATE TRIGGER ledger_{name} BEFORE {verb} ON {table} {when}BEGIN SELECT RAISE(ABORT, '{message}'); END"
+    for name, verb, table, when, message in (
         ("entries_kept", "UPDATE", "ledger_entries", "", _ONLY_ADDED),
         ("entries_stay", "DELETE", "ledger_entries", "", _ONLY_ADDED),
         ("entries_follow", "INSERT", "ledger_entries",
          "WHEN NEW.number != 1 + (SELECT coalesce(max(number), 0) FROM ledger_entries) ",
          "an entry follows the last one"),
-        ("head_stays", "DELETE", "ledger_tip", "", "the tip of the ledger stays"),
-        ("head_moves", "UPDATE", "ledger_tip", "WHEN NEW.number <= OLD.number ", "the tip of the ledger moves on"),
+        ("tip_stays", "DELETE", "ledger_tip", "", "the tip of the ledger stays"),
+        ("tip_moves", "UPDATE", "ledger_tip", "WHEN NEW.number <= OLD.number ", "the tip of the ledger moves on"),
     )
 )  # fmt: skip
 _POSTGRESQL = (
@@ -153,97 +172,75 @@ UNION ALL SELECT 'heir ' || inhrelid::regclass || ' of ' || inhparent::regclass
 """
 
 
-def begin(connection: Connection, *, making: bool = False) -> None:
+def _execute(connection: Connection, statements: Sequence[str]) -> None:
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+
+
+def _is_sqlite(connection: Connection) -> bool:
+    return connection.dialect.name == "sqlite"
+
+
+def _begin(connection: Connection, *, making: bool = False) -> None:
     """Begin a transaction that writes, and keep other writers out until it ends."""
-    if connection.dialect.name == "sqlite":
+    if _is_sqlite(connection):
         connection.exec_driver_sql("BEGIN EXCLUSIVE" if making else "BEGIN IMMEDIATE")
     else:
         connection.exec_driver_sql("SET LOCAL lock_timeout = '30s'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
 
 
-def begin_reading(connection: Connection) -> None:
-    """Begin a transaction that sees the ledger as of one moment."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("BEGIN")
-    else:
-        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
-
-def make(connection: Connection) -> None:
-    """Make the tables and their triggers, in the transaction that is going on."""
+def _make_tables(connection: Connection) -> None:
     _METADATA.create_all(connection, checkfirst=False)
-    for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
-        connection.exec_driver_sql(statement)
+    _execute(connection, _SQLITE if _is_sqlite(connection) else _POSTGRESQL)
 
 
-def has_digests(connection: Connection) -> bool:
-    """Whether there is the table of digests."""
+def _make_digests(connection: Connection) -> None:
+    _LATER.create_all(connection, checkfirst=False)
+    _execute(connection, _SQLITE_LATER if _is_sqlite(connection) else _POSTGRESQL_LATER)
+
+
+def _has_digests(connection: Connection) -> bool:
     return sa.inspect(connection).has_table(DIGESTS.name)
 
 
-def add_digests(connection: Connection, digests: dict[int, bytes]) -> None:
-    """Add the digests of the entries that were just added; the table is made where there is none yet."""
-    if not has_digests(connection):
-        make_digests(connection)
-    connection.execute(
-        sa.insert(DIGESTS), [{"number": n, "digests": said} for n, said in digests.items()]
-    )
-
-
-def make_digests(connection: Connection) -> None:
-    """Make the table of digests and its triggers, in the transaction that is going on."""
-    _LATER.create_all(connection, checkfirst=False)
-    for statement in _SQLITE_LATER if connection.dialect.name == "sqlite" else _POSTGRESQL_LATER:
-        connection.exec_driver_sql(statement)
-
-
-def differences(connection: Connection) -> list[str]:
-    """Tables, columns, triggers and functions that are not as this version makes them, in words.
-
-    The table of digests is there with all that belongs to it, or not at all.
-    """
-    if connection.dialect.name == "sqlite":
-        found = _of_sqlite(connection)
+def _changed_rules(connection: Connection) -> list[str]:
+    """List tables, columns, triggers and functions that are not as this version makes them."""
+    found = _rules(connection)
+    digests = any(DIGESTS.name in rule for rule in found)
+    if _is_sqlite(connection):
         with sa.create_engine("sqlite://").connect() as fresh:
-            _make_all(fresh, found)
-            made = _of_sqlite(fresh)
+            expected = _fresh_rules(fresh, digests)
     else:
-        found = {str(row[0]) for row in connection.exec_driver_sql(_POSTGRESQL_RULES)}
-        made = _of_new_schema(connection, found)
+        savepoint = connection.begin_nested()  # a schema that is gone when it is rolled back
+        try:
+            _execute(
+                connection,
+                ("CREATE SCHEMA ledger_as_made", "SET LOCAL search_path TO ledger_as_made"),
+            )
+            expected = {
+                rule.replace("ledger_as_made.", "") for rule in _fresh_rules(connection, digests)
+            }
+        finally:
+            savepoint.rollback()
     return [
-        *(f"gone or changed: {_short(rule)}" for rule in sorted(made - found)),
-        *(f"not of this program: {_short(rule)}" for rule in sorted(found - made)),
+        *(f"gone or changed: {shortened(rule, 80)}" for rule in sorted(expected - found)),
+        *(f"not of this program: {shortened(rule, 80)}" for rule in sorted(found - expected)),
     ]
 
 
-def _of_sqlite(connection: Connection) -> set[str]:
+def _fresh_rules(connection: Connection, digests: bool) -> set[str]:
+    _make_tables(connection)
+    if digests:
+        _make_digests(connection)
+    return _rules(connection)
+
+
+def _rules(connection: Connection) -> set[str]:
+    if not _is_sqlite(connection):
+        return {str(row[0]) for row in connection.exec_driver_sql(_POSTGRESQL_RULES)}
     rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master")
     return {" ".join(f"{kind} {name} {sql}".split()) for kind, name, sql in rows}
-
-
-def _make_all(connection: Connection, found: set[str]) -> None:
-    """Make the tables of a ledger of which these rules were found."""
-    make(connection)
-    if any(DIGESTS.name in rule for rule in found):
-        make_digests(connection)
-
-
-def _of_new_schema(connection: Connection, found: set[str]) -> set[str]:
-    """The same of tables that are made anew, in a schema that is gone when the transaction is undone."""
-    transaction = connection.begin_nested()
-    try:
-        connection.exec_driver_sql("CREATE SCHEMA ledger_as_made")
-        connection.exec_driver_sql("SET LOCAL search_path TO ledger_as_made")
-        _make_all(connection, found)
-        rows = connection.exec_driver_sql(_POSTGRESQL_RULES).all()
-        return {str(row[0]).replace("ledger_as_made.", "") for row in rows}
-    finally:
-        transaction.rollback()
-
-
-def _short(rule: str) -> str:
-    return rule if len(rule) <= 80 else f"{rule[:79]}…"
 
 
 @dataclass(frozen=True)
@@ -255,25 +252,25 @@ class Tip:
 
 
 class LedgerChecksum:
-    """The checksum of a file; whoever uses it holds the lock of the ledger."""
+    """The checksum of a SQLite file; whoever uses it holds the lock of the ledger."""
 
     def __init__(self, ledger: Path) -> None:
         self.ledger = ledger
         self.path = ledger.with_name(f"{ledger.name}.checksum")
 
     def announce(self, before: Tip, after: Tip) -> None:
-        """Say which tips there may be until it is closed."""
+        """Write which tips there may be until it is closed."""
         write_json(self.path, {"before": asdict(before), "after": asdict(after)})
 
     def close(self, tip: Tip) -> None:
-        """Seal the file as it is, with this tip; one that was not announced is refused."""
+        """Write the checksum of the file as it is, with this tip."""
         self.require_tip(tip)
         write_json(self.path, {"sha256": sha256(self.ledger), "tip": asdict(tip)})
 
     @property
     def pending(self) -> bool:
         """Whether it was announced and not closed."""
-        return self.path.is_file() and "before" in self._said()
+        return self.path.is_file() and "before" in self._read()
 
     def require(self) -> None:
         """Refuse a file whose bytes differ from its checksum, unless the checksum is pending."""
@@ -281,10 +278,8 @@ class LedgerChecksum:
             raise LedgerError(
                 f"the checksum {str(self.path)!r} is gone: restore it, or the ledger with its checksum, from a copy"
             )
-        said = self._said()
-        if "before" in said:
-            return
-        if said["sha256"] != sha256(self.ledger):
+        checksum = self._read()
+        if "before" not in checksum and checksum["sha256"] != sha256(self.ledger):
             raise LedgerError(
                 f"the file {str(self.ledger)!r} is not as it was left: something else than this program "
                 "changed or replaced it"
@@ -292,57 +287,52 @@ class LedgerChecksum:
 
     def require_unmade(self) -> None:
         """Refuse to begin a ledger beside a checksum, unless only a first entry was announced."""
-        if self.path.is_file() and self._said().get("before", {}).get("number") != 0:
+        if self.path.is_file() and self._read().get("before", {}).get("number") != 0:
             raise LedgerError(
                 f"the ledger {str(self.ledger)!r} is gone or was emptied, and its checksum is still there: "
-                f"restore the ledger "
-                "from a copy"
+                "restore the ledger from a copy"
             )
 
     def require_tip(self, tip: Tip) -> None:
-        """Refuse a tip that is not the checksummed one, nor one that was announced."""
-        said = self._said()
-        known = [said["before"], said["after"]] if "before" in said else [said["tip"]]
-        if asdict(tip) not in known:
+        """Refuse a tip that is neither the checksummed one nor one that was announced."""
+        if asdict(tip) not in self._read().values():
             raise LedgerError(
                 f"the ledger ends with entry {tip.number}, and its checksum says otherwise"
             )
 
-    def _said(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, Any]:
         try:
-            said = read_json(self.path)
+            content = read_json(self.path)
         except RunError as error:
             raise LedgerError(f"the checksum {str(self.path)!r} cannot be read: {error}") from error
-        kinds = ({"before", "after"}, {"sha256", "tip"})
-        written = self.path.read_bytes() == json_text(said).encode()  # a blank more is a change, too
-        if not isinstance(said, dict) or set(said) not in kinds or not written:
+        keys = ({"before", "after"}, {"sha256", "tip"})
+        as_written = self.path.read_bytes() == json_text(content).encode()  # one more blank is a change
+        if not isinstance(content, dict) or set(content) not in keys or not as_written:
             raise LedgerError(f"the checksum {str(self.path)!r} is none that this version has written")
-        return said
-
-
-FILE = "ledger.json"
+        return content
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a folder says of its ledger: where it is, and its tip when the folder was last written."""
+    """Where the ledger of a run's folder is, and its tip when the folder was last written."""
 
     ledger: str
     tip: Tip
 
 
 def read_receipt(folder: Path) -> Receipt | None:
-    """What a folder says of its ledger; None where it says nothing yet."""
-    if not (folder / FILE).is_file():
+    """Read the receipt of a run's folder; None where there is none yet."""
+    path = folder / FILE
+    if not path.is_file():
         return None
-    said = read_json(folder / FILE)
+    content = read_json(path)
     try:
-        ledger, number, tip = said["ledger"], said["number"], said["tip"]
+        ledger, number, tip = content["ledger"], content["number"], content["tip"]
         if not (type(ledger) is str and type(number) is int and type(tip) is str):
             raise TypeError
     except (TypeError, KeyError) as error:
         raise RunError(
-            f"{str(folder / FILE)!r} does not say which ledger the run is in; remove it, then run: "
+            f"{str(path)!r} does not say which ledger the run is in; remove it, then run: "
             f"datamarket ledger attach {folder} LEDGER"
         ) from error
     where = ledger if is_address(ledger) else os.path.normpath(folder.resolve() / ledger)
@@ -350,56 +340,55 @@ def read_receipt(folder: Path) -> Receipt | None:
 
 
 def is_address(where: str) -> bool:
-    """Whether a ledger is named by an address, not by a path."""
+    """Return whether a ledger is named by an address, not by a path."""
     return "://" in where
 
 
-def holds_tip(entries: list[LedgerEntry], tip: Tip) -> bool:
-    """Whether a chain holds a tip that was noted elsewhere."""
+def holds_tip(entries: Sequence[LedgerEntry], tip: Tip) -> bool:
+    """Return whether a chain holds a tip that was noted elsewhere."""
     return 1 <= tip.number <= len(entries) and entries[tip.number - 1].hash == tip.hash
 
 
 def is_readable(path: Path) -> bool:
-    """Whether a file is there and can be read: several people may share a ledger, and not the folders of its runs."""
+    """Return whether a file is there and can be read: people may share a ledger, and not the folders of its runs."""
     return os.access(path, os.R_OK) and path.is_file()
 
 
-def require_newest(accounts: Accounts, where: str) -> None:
+def _require_newest(accounts: Accounts, where: str) -> None:
     """Refuse a ledger that is behind one of its runs: an older copy, or a second one."""
     for folder, receipt in _receipts(accounts):
         if not holds_tip(accounts.entries, receipt.tip):
             raise LedgerError(
                 f"the ledger {where!r} ends with entry {accounts.number} and does not hold entry {receipt.tip.number} "
                 f"as the run in {str(folder)!r} knows it from {receipt.ledger!r}: it is an older copy, or "
-                f"a second one, "
-                "and what was sent since would be sent again. Bring the newest copy of the ledger back"
+                "a second one, and what was sent since would be sent again. Bring the newest copy of the ledger back"
             )
 
 
-def note_tip(accounts: Accounts, ledger: str) -> None:
-    """Note the tip in the folders of all runs that are in this ledger, as far as they lie where they were made."""
+def _note_tip(accounts: Accounts, ledger: str) -> None:
+    """Note the tip in the folders of all runs of this ledger that still lie where they were made."""
     for folder, receipt in _receipts(accounts):
         if receipt.ledger == ledger and os.access(folder, os.W_OK):
-            said = read_json(folder / FILE)
-            with warn_if_not_written(str(folder / FILE)):
-                write_json(folder / FILE, {**said, "number": accounts.number, "tip": accounts.tip})
+            content = read_json(folder / FILE)
+            with _warn_if_not_written(str(folder / FILE)):
+                write_json(folder / FILE, {**content, "number": accounts.number, "tip": accounts.tip})
 
 
 @contextmanager
-def warn_if_not_written(what: str) -> Iterator[None]:
-    """A file that cannot be written after entries were is told, and no error: whoever tries again would enter twice."""
+def _warn_if_not_written(path: str) -> Iterator[None]:
+    """Warn of a file that cannot be written after entries were: an error would make people enter them twice."""
     try:
         yield
     except OSError as error:
         warnings.warn(
-            f"what was asked for is entered; {what!r} could not be written after it ({error}). Do not do it again: the "
+            f"what was asked for is entered; {path!r} could not be written after it ({error}). Do not do it again: the "
             "next command that enters anything writes the file anew",
             stacklevel=2,
         )
 
 
 def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
-    """The folders of the ledger's runs that are still there, and what they say of their ledger."""
+    """Yield the folders of the ledger's runs that are still there, and their receipts."""
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
         if not is_readable(folder / FILE) or not is_readable(folder / MANIFEST):
@@ -407,25 +396,6 @@ def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
         receipt, manifest = read_receipt(folder), read_json(folder / MANIFEST)
         if receipt is not None and isinstance(manifest, dict) and manifest.get("run") == record.run:
             yield folder, receipt
-
-
-NAME = "ledger.sqlite"
-LedgerRow = tuple[int, str, str]  # number, body, hash
-LedgerRows = tuple[LedgerRow, ...]
-_WAIT = 30.0  # seconds another process may hold the ledger
-_GONE = "; run the same command again once the server is back: nothing is entered twice"
-_HINTS = {
-    "password": "; set PGPASSWORD, or keep it in a .pgpass file",
-    "database is locked": f"; another program has held it for {_WAIT:g} seconds: close it, and try again",
-    "lock timeout": f"; another process has been writing to it for {_WAIT:g} seconds: try again",
-    "Connection refused": "; see that the server is running",
-    "terminating connection": _GONE,
-    "server closed the connection": _GONE,
-    "unable to open": "; check that you may read the file and write to its folder",
-    "readonly": "; check that you may write to the file and its folder",
-    "not a database": ": it is no ledger; check the path",
-    "is full": "; nothing was entered: make room and run the same command again",
-}
 
 
 class Transaction:
@@ -436,13 +406,10 @@ class Transaction:
         self.new: list[LedgerRow] = []
         self.digests: dict[int, bytes] = {}  # of the units of batches, by the number of the entry
         self._user = user()
-        self._at = _moment(now)
+        self._at = _timestamp(now)
 
     def wait(self) -> None:
-        """Wait for a time later than that of every entry: two within a millisecond would be in no order.
-
-        A clock that is behind is refused, not waited for.
-        """
+        """Wait for a time later than that of every entry; a clock that is behind is refused, not waited for."""
         while self._at <= self.accounts.latest:
             if self._at < self.accounts.latest:
                 raise LedgerError(
@@ -451,7 +418,7 @@ class Transaction:
                     "when that entry was made, wait until that time"
                 )
             time.sleep(0.0005)
-            self._at = _moment()
+            self._at = _timestamp()
 
     def add(
         self,
@@ -465,15 +432,16 @@ class Transaction:
         by: str | None = None,
     ) -> LedgerEntry:
         """Add an entry; refused where it cannot follow those that are there."""
-        last, said, who = self.accounts, dict(content or {}), self._user if by is None else by
-        require_somebody(who)
-        if self._at < last.at:
-            said["clock"] = f"the clock ran backwards: the entry before is of {last.at}"
+        accounts, content = self.accounts, dict(content or {})
+        by = self._user if by is None else by
+        require_somebody(by)
+        if self._at < accounts.at:
+            content["clock"] = f"the clock ran backwards: the entry before is of {accounts.at}"
         entry = chain_entry(
-            last.tip or START, number=last.number + 1, at=self._at, by=who, kind=kind, run=run, payee=payee,
-            currency=currency, amount=amount, content=said,
+            accounts.tip or START, number=accounts.number + 1, at=self._at, by=by, kind=kind, run=run,
+            payee=payee, currency=currency, amount=amount, content=content,
         )  # fmt: skip
-        last.after(entry)
+        accounts.after(entry)
         self.new.append((entry.number, entry.body, entry.hash))
         return entry
 
@@ -487,94 +455,16 @@ class Ledger(Shown):
     path: Path | None = None  # of a SQLite file
 
     def read(self) -> list[LedgerEntry]:
-        """All entries; an error at the first that is not as it was entered."""
+        """Read all entries; an error at the first that is not as it was entered."""
         return list(_chain(self._rows()))
 
     def accounts(self) -> Accounts:
-        """What the entries come to, to be looked at: what is added is added on a transaction, which has its own."""
+        """Read what the entries come to; entries are added on a transaction, which has accounts of its own."""
         return _accounts(self._rows())
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Add entries in one transaction; nobody else writes meanwhile."""
-        with self._writing() as (connection, rows, checksum):
-            transaction = Transaction(Accounts.of(_chain(rows)))
-            require_newest(transaction.accounts, self.where)
-            yield transaction
-            if not transaction.new:
-                return
-            transaction.accounts.require_whole()
-            after = Tip(transaction.accounts.number, transaction.accounts.tip)
-            if checksum is not None:
-                checksum.announce(_tip(rows), after)
-            with self._refusing():
-                new = [{"number": n, "body": body, "hash": said} for n, body, said in transaction.new]
-                connection.execute(sa.insert(ENTRIES), new)
-                if transaction.digests:
-                    add_digests(connection, transaction.digests)
-                connection.execute(sa.update(TIP).values(number=after.number, hash=after.hash))
-                connection.commit()
-            note_tip(transaction.accounts, self.where if self.path is None else str(self.path))
-
-    def digests(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
-        """The digests of the units of each of these batches, as they lie there; None where there are none."""
-        as_it_is = sa.type_coerce(DIGESTS.c.digests, sa.types.NullType())  # SQLite holds anything
-        with self._refusing(), self.engine.connect() as connection:
-            there = has_digests(connection)
-            for number in numbers:
-                wanted = sa.select(as_it_is).where(DIGESTS.c.number == number)
-                found = connection.execute(wanted).scalar_one_or_none() if there else None
-                if found is not None and not isinstance(found, bytes):
-                    raise LedgerError(
-                        f"the digests of entry {number} are no bytes: something else wrote them"
-                    )
-                yield found
-
-    def numbers_with_digests(self) -> list[int]:
-        """The numbers of the entries that have digests."""
-        with self._refusing(), self.engine.connect() as connection:
-            if not has_digests(connection):
-                return []
-            return list(connection.execute(sa.select(DIGESTS.c.number)).scalars())
-
-    def examined(self) -> list[Check]:
-        """Its file, rules, chain and sums, looked at."""
-        # Here, for it works on ledgers: a cycle otherwise.
-        from datamarket_gym.payout.ledger.integrity import check_ledger
-
-        return check_ledger(self)
-
-    def changed_rules(self) -> list[str]:
-        """Tables and triggers that are not as this version makes them."""
-        with self._refusing(), self.engine.connect() as connection:
-            return differences(connection)
-
-    @contextmanager
-    def locked(self, *, looking: bool = False) -> Iterator[LedgerChecksum | None]:
-        """Keep other writers out; the checksum of a SQLite file, which must be as it was left.
-
-        Whoever is only ``looking`` may do so where they may not write, too.
-        """
-        if self.path is None:
-            yield None
-            return
-        if looking and not os.access(
-            self.path.parent, os.W_OK
-        ):  # an auditor's copy: nobody can write here
-            yield LedgerChecksum(self.path)
-            return
-        with waiting_for(self.path.with_name(f"{self.path.name}.lock"), _WAIT, "ledger"):
-            self._recover()
-            yield LedgerChecksum(self.path)
-
-    def _recover(self) -> None:
-        """Let SQLite undo what a killed process was writing, before the file's bytes are looked at."""
-        with self._refusing(), self.engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            connection.rollback()
-
-    @contextmanager
-    def _writing(self) -> Iterator[tuple[Connection, LedgerRows, LedgerChecksum | None]]:
         with self.locked() as checksum:
             if checksum is not None:
                 checksum.require()
@@ -583,41 +473,144 @@ class Ledger(Shown):
                     connection = self.engine.connect()
                 with connection:
                     with self._refusing():
-                        begin(connection)
+                        _begin(connection)
                         rows = _checked_rows(connection)
                     if checksum is not None:
                         checksum.require_tip(_tip(rows))
-                    yield connection, rows, checksum
+                    transaction = Transaction(Accounts.of(_chain(rows)))
+                    _require_newest(transaction.accounts, self.where)
+                    yield transaction
+                    if transaction.new:
+                        self._commit(connection, transaction, _tip(rows), checksum)
             finally:
                 if checksum is not None and checksum.pending:
-                    with warn_if_not_written(str(checksum.path)):
+                    with _warn_if_not_written(str(checksum.path)):
                         checksum.close(self._last())
+
+    def _commit(
+        self,
+        connection: Connection,
+        transaction: Transaction,
+        before: Tip,
+        checksum: LedgerChecksum | None,
+    ) -> None:
+        accounts = transaction.accounts
+        accounts.require_whole()
+        if checksum is not None:
+            checksum.announce(before, Tip(accounts.number, accounts.tip))
+        with self._refusing():
+            columns = ("number", "body", "hash")
+            connection.execute(
+                sa.insert(ENTRIES), [dict(zip(columns, row, strict=True)) for row in transaction.new]
+            )
+            if transaction.digests:
+                if not _has_digests(connection):
+                    _make_digests(connection)
+                connection.execute(
+                    sa.insert(DIGESTS),
+                    [{"number": n, "digests": digests} for n, digests in transaction.digests.items()],
+                )
+            connection.execute(sa.update(TIP).values(number=accounts.number, hash=accounts.tip))
+            connection.commit()
+        _note_tip(accounts, self.where if self.path is None else str(self.path))
+
+    def digests(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
+        """Read the stored digests of each of these batches; None where there are none."""
+        as_stored = sa.type_coerce(DIGESTS.c.digests, sa.types.NullType())  # SQLite holds anything
+        with self._refusing(), self.engine.connect() as connection:
+            there = _has_digests(connection)
+            for number in numbers:
+                wanted = sa.select(as_stored).where(DIGESTS.c.number == number)
+                digests = connection.execute(wanted).scalar_one_or_none() if there else None
+                if digests is not None and not isinstance(digests, bytes):
+                    raise LedgerError(
+                        f"the digests of entry {number} are no bytes: something else wrote them"
+                    )
+                yield digests
+
+    def numbers_with_digests(self) -> list[int]:
+        """List the numbers of the entries that have digests."""
+        with self._refusing(), self.engine.connect() as connection:
+            if not _has_digests(connection):
+                return []
+            return list(connection.execute(sa.select(DIGESTS.c.number)).scalars())
+
+    def changed_rules(self) -> list[str]:
+        """List tables and triggers that are not as this version makes them."""
+        with self._refusing(), self.engine.connect() as connection:
+            return _changed_rules(connection)
+
+    def examined(self) -> list[Check]:
+        """Check its file, rules, chain and sums; what comes after something that cannot be read is left out."""
+        checks: list[Check] = []
+        try:
+            with self.locked(reading=True) as checksum:
+                if checksum is not None:
+                    pending = checksum.pending
+                    checksum.require()
+                entries = self.read()
+                if checksum is not None:
+                    tip = Tip(entries[-1].number, entries[-1].hash)
+                    checksum.require_tip(tip)
+                    if pending:
+                        checksum.close(tip)
+                    detail = (
+                        "checksummed again after a writer was killed"
+                        if pending
+                        else "as it was checksummed"
+                    )
+                    checks.append(Check("file of the ledger", True, detail))
+            changed = self.changed_rules()
+            detail = "; ".join(changed) or "as this version makes them"
+            checks.append(Check("tables and triggers", not changed, detail))
+            checks.append(Check("chain", True, f"{len(entries):,} entries, tip {entries[-1].hash[:16]}"))
+            accounts = Accounts.of(entries)
+        except LedgerError as error:
+            return [*checks, Check("ledger", False, str(error))]
+        checks += [*_check_sums(accounts), _check_times(entries)]
+        if accounts.received or self.numbers_with_digests():
+            checks.append(_check_batches(self, accounts))
+        return checks
+
+    @contextmanager
+    def locked(self, *, reading: bool = False) -> Iterator[LedgerChecksum | None]:
+        """Keep other writers out of a SQLite file; whoever is only ``reading`` may do so where they may not write."""
+        if self.path is None:
+            yield None
+        elif reading and not os.access(self.path.parent, os.W_OK):  # an auditor's copy
+            yield LedgerChecksum(self.path)
+        else:
+            with waiting_for(self.path.with_name(f"{self.path.name}.lock"), _WAIT, "ledger"):
+                with self._refusing(), self.engine.connect() as connection:
+                    connection.exec_driver_sql(
+                        "BEGIN IMMEDIATE"
+                    )  # undoes what a killed process was writing
+                    connection.rollback()
+                yield LedgerChecksum(self.path)
 
     def _rows(self) -> LedgerRows:
         with self._refusing(), self.engine.connect() as connection:
-            begin_reading(connection)
+            connection.exec_driver_sql(
+                "BEGIN"
+                if _is_sqlite(connection)
+                else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+            )
             return _checked_rows(connection)
 
     def _last(self) -> Tip:
-        """The tip after a page: what it follows was checked before it was entered, and is again by whoever reads."""
         columns = ENTRIES.c
         last = sa.select(columns.number, columns.hash).order_by(columns.number.desc()).limit(1)
         with self._refusing(), self.engine.connect() as connection:
-            number, said = connection.execute(last).one()
-            return Tip(int(number), str(said))
+            return Tip(*connection.execute(last).one())
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """What the database refuses is an error of ours, without the password."""
+        """Raise what the database refuses as an error of ours, without the password."""
         try:
             yield
-        except (
-            SQLAlchemyError,
-            sqlite3.Error,
-            UnicodeError,
-        ) as error:  # SQLite quotes damaged bytes in its errors
-            said = str(getattr(error, "orig", None) or error).strip().splitlines()
-            first = said[0] if said else type(error).__name__
+        except (SQLAlchemyError, sqlite3.Error, UnicodeError) as error:  # SQLite quotes damaged bytes
+            lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+            first = lines[0] if lines else type(error).__name__
             hint = next((hint for word, hint in _HINTS.items() if word in first), "")
             raise LedgerError(f"the ledger {self.where!r} refuses: {first}{hint}") from error
 
@@ -630,24 +623,27 @@ def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
 
     Parameters
     ----------
-    where
-        Its path or address (``postgresql://...``).
-    new
-        Whether it is made where it is not there yet.
+    where : str or Path
+        Its path, or its address (``postgresql://...``).
+    new : bool, optional
+        Make it where it is not there yet.
 
     Returns
     -------
     Ledger
         The ledger.
+
+    Raises
+    ------
+    LedgerError
+        If there is none, or the address cannot be read.
     """
     text = str(where)
     if is_address(text):
         ledger = _of_server(text)
         there = _has_tables(ledger)
     else:
-        path = Path(
-            text
-        ).resolve()  # a link to a ledger has its lock and its checksum where the ledger is
+        path = Path(text).resolve()  # a link has its lock and its checksum where the ledger is
         ledger = Ledger(text, _of_file(path), path)
         there = path.is_file() and path.stat().st_size > 0 and _has_tables(ledger)
         if path.exists() and not path.is_file():
@@ -663,26 +659,25 @@ def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
 
 
 def has_ledger(where: str) -> bool:
-    """Whether there is a ledger, or something that is left of one; whoever opens that finds out."""
+    """Return whether there is a ledger, or something that is left of one; whoever opens that finds out."""
     return is_address(where) or Path(where).exists() or LedgerChecksum(Path(where)).path.exists()
 
 
-def without_password(url: URL) -> str:
-    """An address as files and messages may have it."""
+def _without_password(url: URL) -> str:
     query = {key: value for key, value in url.query.items() if "password" not in key}
-    known = URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
-    return known.render_as_string(hide_password=False)
+    address = URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
+    return address.render_as_string(hide_password=False)
 
 
 def user() -> str:
-    """Who is at the keyboard."""
+    """Return the name of the user at the keyboard."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # no such user, as in some containers
         return "unknown"
 
 
-def _moment(now: datetime | None = None) -> str:
+def _timestamp(now: datetime | None = None) -> str:
     return (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
 
 
@@ -706,7 +701,7 @@ def _of_server(text: str) -> Ledger:
         raise LedgerError(f"a ledger lies in a SQLite file or in PostgreSQL, not in {url.drivername!r}")
     require_extra("psycopg", "postgres")
     engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
-    return Ledger(without_password(url), engine)
+    return Ledger(_without_password(url), engine)
 
 
 def _has_tables(ledger: Ledger) -> bool:
@@ -721,7 +716,7 @@ def _make(ledger: Ledger) -> None:
     with ledger.locked() as checksum:
         transaction = Transaction(Accounts())
         with ledger._refusing(), ledger.engine.connect() as connection:
-            begin(connection, making=True)
+            _begin(connection, making=True)
             if sa.inspect(connection).has_table(ENTRIES.name):
                 return
             if checksum is not None:
@@ -729,7 +724,7 @@ def _make(ledger: Ledger) -> None:
             first = transaction.add("opened", content={"format": FORMAT, "id": secrets.token_hex(16)})
             if checksum is not None:
                 checksum.announce(Tip(0, START), Tip(1, first.hash))
-            make(connection)
+            _make_tables(connection)
             connection.execute(sa.insert(ENTRIES).values(number=1, body=first.body, hash=first.hash))
             connection.execute(sa.insert(TIP).values(one=1, number=1, hash=first.hash))
             connection.commit()
@@ -738,20 +733,17 @@ def _make(ledger: Ledger) -> None:
 
 
 def _checked_rows(connection: Connection) -> LedgerRows:
-    """The rows of the entries, chain and tip checked."""
+    """Read the rows of the entries, and check their chain and the tip."""
     columns = ENTRIES.c
-    found = connection.execute(
-        sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
-    )
-    rows = tuple((n, body, said) for n, body, said in found.all())
-    for place, row in enumerate(rows, 1):
+    wanted = sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
+    rows = tuple((number, body, hash_) for number, body, hash_ in connection.execute(wanted).all())
+    for number, row in enumerate(rows, 1):
         if tuple(map(type, row)) != (int, str, str):
-            raise LedgerError(f"entry {place} of the ledger is none that this version has written")
+            raise LedgerError(f"entry {number} of the ledger is none that this version has written")
     if not _chain(rows):
         raise LedgerError("the ledger is empty: all of its entries were taken out")
-    tips = [tuple(row) for row in connection.execute(sa.select(TIP))]
     tip = _tip(rows)
-    if tips != [(1, tip.number, tip.hash)]:
+    if [tuple(row) for row in connection.execute(sa.select(TIP))] != [(1, tip.number, tip.hash)]:
         raise LedgerError(
             f"the ledger ends with entry {tip.number}, and its tip says otherwise: entries were taken out, or added by "
             "hand"
@@ -759,11 +751,9 @@ def _checked_rows(connection: Connection) -> LedgerRows:
     return rows
 
 
-# One command reads its ledger many times. The rows are read anew each time and held against those of the last time, to
-# the byte; only if they are the same is what they came to taken over.
+# One command reads its ledger many times: rows equal to those of the last time are not parsed again.
 @lru_cache(maxsize=1)
 def _chain(rows: LedgerRows) -> tuple[LedgerEntry, ...]:
-    """The entries of rows; an error at the first that is not in its place."""
     return tuple(read_entries(rows))
 
 
@@ -773,4 +763,115 @@ def _accounts(rows: LedgerRows) -> Accounts:
 
 
 def _tip(rows: LedgerRows) -> Tip:
-    return Tip(rows[-1][0], rows[-1][2]) if rows else Tip(0, START)
+    return Tip(rows[-1][0], rows[-1][2])
+
+
+def batch_hash(digests: Sequence[bytes]) -> str:
+    """Hash the digests of a batch's units, in their order."""
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[bytes]]:
+    """Read the digests of batches, one batch at a time, and compare each with the hash in its entry."""
+    for entry, raw in zip(entries, ledger.digests([each.number for each in entries]), strict=True):
+        if raw is None:
+            raise LedgerError(f"the digests of the batch of entry {entry.number} are gone")
+        digests = [raw[at : at + DIGEST_LENGTH] for at in range(0, len(raw), DIGEST_LENGTH)]
+        whole = len(raw) == DIGEST_LENGTH * entry.content["units"]
+        if not whole or batch_hash(digests) != entry.content["sha256"]:
+            raise LedgerError(
+                f"the digests of the batch of entry {entry.number} were changed: their hash is not the one in it"
+            )
+        yield digests
+
+
+def _check_batches(ledger: Ledger, accounts: Accounts) -> Check:
+    """Check that all batches have their digests, and nothing else has any."""
+    batches = accounts.received
+    try:
+        numbers = {entry.number for entry in batches}
+        if strange := sorted(set(ledger.numbers_with_digests()) - numbers):
+            raise LedgerError(f"there are digests for entry {strange[0]}, which is no batch")
+        units = sum(map(len, read_digests(ledger, batches)))
+    except LedgerError as error:
+        return Check("batches", False, str(error))
+    detail = f"{counted(len(batches), 'batch', 'batches')}, {counted(units, 'unit')}, as they arrived"
+    return Check("batches", True, detail)
+
+
+def _check_sums(accounts: Accounts) -> Iterator[Check]:
+    """Per currency: what came in is owed, on its way, sent or charged; balances are what was carried and not ended."""
+    for code in accounts.currencies:
+        total = {kind: amount for (kind, c), amount in accounts.totals.items() if c == code}
+        payment, correction, funded, written_off, forward, fee = (
+            total.get(kind, 0)
+            for kind in ("payment", "correction", "funded", "written_off", "carried_forward", "fee")
+        )
+        owed, going, sent, left = (
+            sum(amount for (_, c), amount in place.items() if c == code)
+            for place in (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
+        )
+        came = payment + correction + funded
+        runs = sum(
+            r.amount for r in accounts.runs.values() if r.currency == code and r.state in APPROVED
+        )
+        good = (
+            came == owed + going + sent + fee
+            and runs == payment
+            and left == forward - funded - written_off
+            and forward == 0
+        )
+        text = Currency(code).text
+        detail = f"{text(came)} came in: {text(sent)} sent, {text(going)} ordered, {text(owed)} owed, {text(fee)} fees"
+        yield Check(f"sums in {code}", good, detail)
+
+
+def _check_times(entries: Sequence[LedgerEntry]) -> Check:
+    """Check that times that run backwards were noted when they were entered."""
+    back = [e for e, before in zip(entries[1:], entries, strict=False) if e.at < before.at]
+    if not back:
+        return Check("times", True, f"{entries[0].at} to {entries[-1].at}")
+    shown = listed((str(e.number) for e in back), 5)
+    return Check(
+        "times", all("clock" in e.content for e in back), f"the clock ran backwards before entry {shown}"
+    )
+
+
+def add_checkpoint(path: Path, accounts: Accounts) -> str:
+    """Add the tip of the ledger to a file of checkpoints; the line."""
+    line, there = accounts.checkpoint, path.exists()
+    if not there or Tip(accounts.number, accounts.tip) not in read_checkpoints(path):
+        before = path.read_text(encoding="ascii").splitlines() if there else []
+        write_text(path, "".join(f"{each}\n" for each in [*before, line]))
+    return line
+
+
+def read_checkpoints(path: Path) -> list[Tip]:
+    """Read the tips of a file of checkpoints."""
+    if path.exists() and not path.is_file():
+        raise DataMarketError(f"the checkpoints {str(path)!r} are no file; name a text file")
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError) as error:
+        raise DataMarketError(f"the checkpoints {str(path)!r} cannot be read: {error}") from error
+    tips = []
+    for number, line in enumerate(lines, 1):
+        parts = line.split()
+        if len(parts) < 2 or not parts[0].isdigit() or len(parts[1]) != 64:
+            raise DataMarketError(
+                f"line {number} of the checkpoints {str(path)!r} is no checkpoint; write number, hash and time"
+            )
+        tips.append(Tip(int(parts[0]), parts[1]))
+    if not tips:
+        raise DataMarketError(f"the file {str(path)!r} holds no checkpoint")
+    return tips
+
+
+def check_checkpoints(entries: Sequence[LedgerEntry], path: Path) -> Check:
+    """Check that the chain holds every checkpoint of a file."""
+    tips = read_checkpoints(path)
+    lost = [tip for tip in tips if not holds_tip(entries, tip)]
+    detail = f"{counted(len(tips), 'checkpoint')}, the last at entry {max(tip.number for tip in tips)}"
+    if lost:
+        detail = f"the ledger does not hold entry {lost[0].number} of the checkpoint: it was written anew, or cut short"
+    return Check(f"checkpoints {path.name}", not lost, detail)

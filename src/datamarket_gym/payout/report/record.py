@@ -258,10 +258,10 @@ def _chains(results: Results) -> list[Row]:
             "parts": (chain.units - chain.smaller, chain.smaller),
             "matches": chain.ties,
             "apart": chain.ties == chain.held_by,
-            "through": [named_unit(results, unit) for unit in chain.through],
+            "through": [named_unit(results.inputs, unit) for unit in chain.through],
             "held_by": chain.held_by or 0,
-            "left": named_unit(results, chain.left),
-            "right": named_unit(results, chain.right),
+            "left": named_unit(results.inputs, chain.left),
+            "right": named_unit(results.inputs, chain.right),
             "score": chain.score,
             "thin": chain.thin,
         }

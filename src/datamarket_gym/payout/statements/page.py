@@ -28,7 +28,7 @@ from datamarket_gym.execution.files import claimed, replacing
 from datamarket_gym.payout.explain import require_payee
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord
-from datamarket_gym.payout.ledger.integrity import ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.report.pages import render_page

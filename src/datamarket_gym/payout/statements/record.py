@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,7 @@ _COLUMNS = {
         "identity", "payment", "low", "high", "entitled", "balance", "without_evidence", "score", "score_error",
         "units", "paid_together_with",
     ),
-    "clusters.parquet": ("unit", "identity", "cluster", "share", "came", "moment", "by_lot"),
+    "clusters.parquet": ("unit", "identity", "cluster", "share", "came", "moment", "drawn"),
     "evidence.parquet": ("kind", "left", "right", "reason", "score", "claim", "value"),
     "leaks.parquet": ("unit", "identity", "validation_row", "by", "likeness"),
     KNOWN: ("unit", "identity", "run", "period", "old_unit", "old_owner", "reason", "score"),
@@ -57,7 +57,7 @@ class PlayedUnits:
     share: Values
     came: Codes
     moment: Codes
-    by_lot: np.ndarray
+    drawn: np.ndarray
     received: Values | None = None  # seconds since 1970, where times are from the intake log
     entry: Codes | None = None  # of that log
 
@@ -121,7 +121,7 @@ class RunTables:
         units = PlayedUnits(
             clusters["unit"],
             _index_in(clusters["identity"], payments["identity"]),
-            *(clusters[name].to_numpy() for name in ("cluster", "share", "came", "moment", "by_lot")),
+            *(clusters[name].to_numpy() for name in ("cluster", "share", "came", "moment", "drawn")),
             *(clusters[name].to_numpy() for name in _LOGGED if name in clusters.column_names),
         )
         by_kind = {
@@ -130,8 +130,7 @@ class RunTables:
         }
         acquired = _read_table(folder, KNOWN, manifest).to_pylist() if manifest.get("prior") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
-        # An older version wrote no needs; where something else is paid for the file has no rows.
-        needs = Needs.read(require_as_written(folder, outputs, NEEDS)) if NEEDS in outputs else None
+        needs = Needs.read(require_as_written(folder, outputs, NEEDS))
         return cls(
             folder,
             manifest,
@@ -410,7 +409,7 @@ class OwnMatch:
     reasons: list[str]
     score: float  # the lowest, of several reasons
     earlier: Literal["unit", "other", "neither"]
-    by_lot: bool  # they have the same time, and the first was drawn at random
+    drawn: bool  # they have the same time, and the first was drawn at random
     units_in_cluster: int
     paid_to: list[str]  # the first names of those who are paid for all that are in the cluster
     paid_names: int  # how many these are
@@ -443,10 +442,10 @@ class CountedFor:
 class SpotChecks:
     """How many units of each payee are checked, and what came of it, where the run settles an earlier draft."""
 
-    asked: int
+    required: int
     outcome: Literal["open", "failed", "not checked", "passed"]
     drawn: list[str]  # its units that were checked, if it passed
-    found: list[str]  # its units that are not genuine, as a check found; they are not in the game
+    false_units: list[str]  # its units that are not genuine, as a check found; they are not in the game
 
 
 @dataclass(frozen=True)
@@ -471,7 +470,7 @@ class Explanation(Shown):
     score_error: float
     units: int
     leaked: list[TableRow]
-    given: list[str]  # earlier runs that the run builds on, as people know them
+    prior: list[str]  # earlier runs that the run builds on, as people know them
     acquired: list[TableRow]  # units that these have acquired
     unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
@@ -490,7 +489,7 @@ class Explanation(Shown):
     together: list[str]  # other names of the same payee
     linked: list[TableRow]
     claims: list[TableRow]
-    by_lot: int  # clusters in which it was drawn at random who of several names was first
+    drawn: int  # clusters in which it was drawn at random who of several names was first
     drawn_under: str
     checks: SpotChecks
     without_any_evidence: int
@@ -541,14 +540,9 @@ def explain_payee(
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks.get(name, ())
         ],
-        given=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
-        acquired=[
-            {key: value for key, value in r.items() if key != "identity"}
-            for r in tables.acquired.get(name, ())
-        ],
-        unusable=[
-            {"row": r.row, "unit": r.unit, "wrong": r.wrong} for r in tables.unusable.get(name, ())
-        ],
+        prior=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
+        acquired=[_without_identity(r) for r in tables.acquired.get(name, ())],
+        unusable=[_without_identity(asdict(r)) for r in tables.unusable.get(name, ())],
         counted=int(counts.sum()),
         shared=sum(len(tables.owners(i)) > 1 for i in mine[counts & (units.size[mine] > 1)].tolist()),
         repeated=int((~counts & ~elsewhere).sum()),
@@ -568,13 +562,17 @@ def explain_payee(
             for r in tables.links_by_payee.get(payee, ())
         ],
         claims=tables.claims.get(name, []),
-        by_lot=len(np.unique(start[units.by_lot[mine]])),
+        drawn=len(np.unique(start[units.drawn[mine]])),
         drawn_under=drawn_under(manifest["spec"]["beacon"]),
         checks=_checks(tables, name, payee),
         without_any_evidence=money.signed(row["without_evidence"]),
         received=_received(tables, mine),
         needs=needs_covered(tables, name, mine[counts], with_rows),
     )
+
+
+def _without_identity(row: TableRow) -> TableRow:
+    return {key: value for key, value in row.items() if key != "identity"}
 
 
 def _received(tables: RunTables, mine: Codes) -> list[Receipts]:
@@ -683,7 +681,7 @@ class _Pairs:
             reasons=self.reasons(i),
             score=float(self.score[i]),
             earlier="neither" if came[0] == came[1] else "unit" if came[0] < came[1] else "other",
-            by_lot=bool(units.moment[mine] == units.moment[other] and came[0] != came[1]),
+            drawn=bool(units.moment[mine] == units.moment[other] and came[0] != came[1]),
             units_in_cluster=int(units.size[mine]),
             paid_to=[tables.names[code] for code in owners[:EXAMPLES]],
             paid_names=len(owners),

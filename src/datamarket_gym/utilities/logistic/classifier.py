@@ -1,10 +1,9 @@
-"""Which engine answers: compiled kernels for few parameters and many coalitions, else whole batches,
-which begin in single precision where there are many features.
+"""The utility `logistic` and its scorers: checks, easy cases, choice of engine, report.
 
-The choice is a function of the problem, of how many games like it are to be played, and of what is
-installed: all coalitions of its players are assumed to be asked for. All engines give the same answers.
-
-The registered learner and its scorers: checks, easy cases, choice of engine, report.
+Compiled kernels answer where there are few parameters and many coalitions, else whole batches, which begin in single
+precision where there are many features. The choice is a function of the problem, of how many games like it are to be
+played, and of what is installed: all coalitions of its players are assumed to be asked for. All engines give the same
+answers.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import ParameterError, require_in
@@ -25,8 +23,8 @@ from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Values
 from datamarket_gym.execution.parallel import available_cores
 from datamarket_gym.registry import OneOf, Range, register
 from datamarket_gym.utilities.base import Scorer, TrainingRows, UtilityFunction, ValidationRows
-from datamarket_gym.utilities.logistic import certainty as exact
-from datamarket_gym.utilities.logistic.batched import BatchedGames
+from datamarket_gym.utilities.logistic import certainty
+from datamarket_gym.utilities.logistic.batched import Answer, BatchedGames
 from datamarket_gym.utilities.logistic.layout import stack
 from datamarket_gym.utilities.logistic.low_precision import Wide
 from datamarket_gym.utilities.logistic.problem import Problem, prepare, present
@@ -37,39 +35,19 @@ _WORTH_LOADING = 200  # coalitions that take as long in batches as loading the k
 _WORTH_COMPILING = 4000  # half a minute, once on a machine: nobody should wait for it to solve a few
 
 
-class Engine(Protocol):
-    """Solves coalitions with at least two classes."""
-
-    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
-        """Correct predictions, whether they are proven, and gradient evaluations spent.
-
-        What is not proven is solved again by `exact`.
-        """
-
-
 class Batched:
-    """Whole batches on NumPy: without numba, and for few coalitions."""
+    """Whole batches of one game, on NumPy or on a device of torch."""
 
-    def __init__(self, problem: Problem, C: float, jobs: int) -> None:
-        self._games = BatchedGames(stack([problem], C, np.empty(0)), jobs)
+    def __init__(self, problem: Problem, C: float, jobs: int, device: str = "numpy") -> None:
+        self.games = BatchedGames(stack([problem], C, _empty(device)), jobs)
 
-    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
-        """See `Engine`."""
-        (answer,) = self._games.solve([coalitions])
-        return answer.correct, answer.proven, answer.gradients
-
-
-class NoEngine:
-    """Leaves everything to `exact`."""
-
-    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
-        """Nothing proven."""
-        n = len(coalitions)
-        return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool), 0
+    def solve(self, coalitions: CoalitionMatrix) -> Answer:
+        """Solve coalitions with at least two classes; what is not proven is solved again by `certainty`."""
+        return self.games.solve([coalitions])[0]
 
 
-def choose(problem: Problem, C: float, jobs: int, backend: str = "auto", games: int = 1) -> Engine:
-    """The engine for a problem; ``backend`` (compiled, wide, batched, exact) overrides the choice."""
+def choose(problem: Problem, C: float, jobs: int, backend: str = "auto", games: int = 1) -> Any:
+    """Choose the engine for a problem; ``backend`` (compiled, wide, batched) overrides the choice."""
     if backend == "auto":
         many = "wide" if problem.features.shape[1] >= _WIDE else "batched"
         backend = "compiled" if _worth_compiled_kernels(problem, games) else many
@@ -77,9 +55,7 @@ def choose(problem: Problem, C: float, jobs: int, backend: str = "auto", games: 
         from datamarket_gym.utilities.logistic.compiled import Compiled
 
         return Compiled(problem, C, jobs)
-    if backend == "wide":
-        return Wide(problem, C, jobs)
-    return Batched(problem, C, jobs) if backend == "batched" else NoEngine()
+    return Wide(problem, C, jobs) if backend == "wide" else Batched(problem, C, jobs)
 
 
 def _worth_compiled_kernels(problem: Problem, games: int) -> bool:
@@ -110,7 +86,7 @@ class SolverReport(Shown):
 
 
 class LogisticScorer(Scorer):
-    """Answer coalitions on the CPU; `report` counts what it took.
+    """Answer the coalitions of one game; `report` counts what it took.
 
     Parameters
     ----------
@@ -126,6 +102,8 @@ class LogisticScorer(Scorer):
         The engine: ``compiled``, ``wide``, ``batched``, ``exact``, or ``auto``.
     games
         How many games like this one are to be played, by which the engine is chosen.
+    device
+        ``numpy``, or a device of torch on which the batched engine works: ``cpu``, ``cuda``, ``auto``.
     """
 
     def __init__(
@@ -136,15 +114,19 @@ class LogisticScorer(Scorer):
         jobs: int = 0,
         backend: str = "auto",
         games: int = 1,
+        device: str = "numpy",
     ) -> None:
+        require_in("C", C, 0.0, 1e6, open_low=True)
         self.problem = prepare(rows, validation)
         self.C = float(C)
         self.jobs, self.backend, self.games = jobs or available_cores(), backend, games
         self.report = SolverReport()
+        if device != "numpy":
+            self.engine = Batched(self.problem, self.C, 1, device)
 
     @cached_property
-    def engine(self) -> Engine:
-        """What solves coalitions of more than one class."""
+    def engine(self) -> Any:
+        """Choose what solves coalitions of more than one class."""
         return choose(self.problem, self.C, self.jobs, self.backend, self.games)
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
@@ -156,10 +138,11 @@ class LogisticScorer(Scorer):
         coalitions = np.asarray(coalitions)
         correct, todo = _one_class(self.problem, coalitions, self.report)
         if len(todo):
-            hits, proven, gradients = self.engine.solve(coalitions[todo])
-            self.report.gradients += gradients
-            _settle(self.problem, self.C, coalitions[todo], hits, proven, self.report)
-            correct[todo] = hits
+            asked = coalitions[todo]
+            unsolved = Answer(np.zeros(len(todo), np.int64), np.zeros(len(todo), bool))
+            answer = unsolved if self.backend == "exact" else self.engine.solve(asked)
+            _complete(self.problem, self.C, asked, answer, self.report)
+            correct[todo] = answer.correct
         return correct
 
 
@@ -198,32 +181,9 @@ class StackedLogisticScorer(Shown):
             for problem, hits, todo, c, answer in zip(
                 self.problems, counts, open_, remaining, answers, strict=True
             ):
-                self.report.gradients += answer.gradients
-                _settle(problem, self.C, c, answer.correct, answer.proven, self.report)
+                _complete(problem, self.C, c, answer, self.report)
                 hits[todo] = answer.correct
         return counts
-
-
-class TorchLogisticScorer(Scorer):
-    """Answers the coalitions of one game on a device; see `StackedLogisticScorer`."""
-
-    def __init__(
-        self, rows: TrainingRows, validation: ValidationRows, C: float = 1.0, device: str = "auto"
-    ) -> None:
-        self.stacked = StackedLogisticScorer([(rows, validation)], C, device)
-
-    @property
-    def report(self) -> SolverReport:
-        """What the scorer has done so far."""
-        return self.stacked.report
-
-    def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """Validation accuracy of each coalition."""
-        return self.correct(coalitions) / len(self.stacked.problems[0].validation_label)
-
-    def correct(self, coalitions: CoalitionMatrix) -> Codes:
-        """Number of validation rows each coalition's model gets right."""
-        return self.stacked.correct([coalitions])[0]
 
 
 def _one_class(
@@ -250,19 +210,15 @@ def _one_class(
     return hits[having.argmax(axis=1)].astype(np.int64), todo
 
 
-def _settle(
-    problem: Problem,
-    C: float,
-    coalitions: CoalitionMatrix,
-    correct: Codes,
-    proven: Any,
-    report: SolverReport,
+def _complete(
+    problem: Problem, C: float, coalitions: CoalitionMatrix, answer: Answer, report: SolverReport
 ) -> None:
     """Solve what stayed open one by one, in place, and report."""
-    report.proven += int(proven.sum())
-    for b in np.flatnonzero(~proven):
-        outcome = exact.solve(problem, coalitions[b], C)
-        correct[b] = outcome.correct
+    report.proven += int(answer.proven.sum())
+    report.gradients += answer.gradients
+    for b in np.flatnonzero(~answer.proven):
+        outcome = certainty.solve(problem, coalitions[b], C)
+        answer.correct[b] = outcome.correct
         report.proven += outcome.proven
         report.converged += not outcome.proven and not outcome.tied
         report.ties += outcome.tied
@@ -299,6 +255,8 @@ class Logistic(UtilityFunction):
         Cores that are used; 0: all.
     games
         How many games like this one are to be played, by which the engine is chosen.
+    device
+        ``numpy``, or a device of torch on which the batched engine works: ``cpu``, ``cuda``, ``auto``.
     """
 
     title = "logistic regression"
@@ -306,21 +264,15 @@ class Logistic(UtilityFunction):
     C: Annotated[
         float, Range(0, 1e6, open_low=True), "C; the larger, the closer the model follows its data"
     ] = 1.0
-    device: Annotated[str, OneOf("cpu", "cuda", "auto")] = (
-        "cpu"  # cpu, cuda, or auto (cuda where there is one)
-    )
-    jobs: Annotated[int, Range(0)] = (
-        0  # threads on the CPU; 0 means all cores; results do not depend on it
-    )
-    games: Annotated[int, Range(1)] = (
-        1  # how many are to be played: many are worth compiling kernels for; nor on this
-    )
+    device: Annotated[str, OneOf("cpu", "cuda", "auto")] = "cpu"  # auto: cuda where there is one
+    jobs: Annotated[int, Range(0)] = 0  # threads on the CPU; 0 means all cores
+    games: Annotated[int, Range(1)] = 1  # how many are to be played: many are worth compiling for
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows; on the GPU where asked for and available."""
         if self.device != "cpu":
             try:
-                return TorchLogisticScorer(rows, validation, self.C, "cuda")
+                return LogisticScorer(rows, validation, self.C, device="cuda")
             except (ImportError, RuntimeError) as error:
                 warnings.warn(
                     f"logistic on device {self.device!r} is not available ({error}); "

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes
+from datamarket_gym.utilities.logistic.batched import Answer
 from datamarket_gym.utilities.logistic.problem import Problem, present, slabs
 
 _ALL = 64  # players up to which all subsets are listed
@@ -91,8 +92,8 @@ class Compiled:
         self.weight = C * problem.weight
         self._rows: Any = None
 
-    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
-        """See `engine.Engine`."""
+    def solve(self, coalitions: CoalitionMatrix) -> Answer:
+        """Solve coalitions with at least two classes; what is not proven is solved again by `certainty`."""
         from datamarket_gym.utilities.logistic import _numba as coalition
 
         if self._rows is None:
@@ -124,7 +125,7 @@ class Compiled:
                 gradients += sum(task.result() for task in tasks)
                 correct[rows], proven[rows] = hits, sure
                 solution, trend, old = new, change, code
-        return correct, proven, gradients
+        return Answer(correct, proven, gradients)
 
     def _start(self) -> None:
         """Compile if need be; solve the grand coalition, the start where there is no better one."""

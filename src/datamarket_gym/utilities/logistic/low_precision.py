@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from datamarket_gym.execution.arrays import CoalitionMatrix, Codes
+from datamarket_gym.execution.arrays import CoalitionMatrix
 from datamarket_gym.utilities.logistic import descent
 from datamarket_gym.utilities.logistic import descent as calculus
-from datamarket_gym.utilities.logistic.batched import CoalitionBatch, cells_of, judge, lengths
+from datamarket_gym.utilities.logistic.batched import Answer, CoalitionBatch, cells_of, judge, lengths
 from datamarket_gym.utilities.logistic.compiled import Ladder, by_size
 from datamarket_gym.utilities.logistic.descent import Anchor, anchor, edges, gram
 from datamarket_gym.utilities.logistic.layout import Array, Slots, Stack, cast, gather, slots, stack
@@ -263,15 +263,15 @@ _TOGETHER = 72  # coalitions at a time: products are large, and what they need s
 
 
 class Wide:
-    """See `engine.Engine`."""
+    """The engine for many features."""
 
     def __init__(self, problem: Problem, C: float, jobs: int) -> None:
         self.problem, self.jobs = problem, jobs
         self.stack = stack([problem], C, np.empty(0))
         self._game: WideGame | None = None
 
-    def solve(self, coalitions: CoalitionMatrix) -> tuple[Codes, NDArray[np.bool_], int]:
-        """See `engine.Engine`."""
+    def solve(self, coalitions: CoalitionMatrix) -> Answer:
+        """Solve coalitions with at least two classes; what is not proven is solved again by `certainty`."""
         correct = np.zeros(len(coalitions), dtype=np.int64)
         proven = np.zeros(len(coalitions), dtype=bool)
         gradients = 0
@@ -298,7 +298,7 @@ class Wide:
                     gradients += part.gradients
                 small = len(rows) * self.stack.n_classes * self.stack.width <= _KEPT
                 before = joined([part.known() for part in parts]) if small else None
-        return correct, proven, gradients
+        return Answer(correct, proven, gradients)
 
     def _step(self, number: int) -> int:
         """Coalitions at a time: as many for each thread, and fewer where they are large."""

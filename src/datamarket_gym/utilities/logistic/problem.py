@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.errors import ParameterError, UtilityError
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Values
-from datamarket_gym.utilities.base import TrainingRows, ValidationRows
+from datamarket_gym.utilities.base import TrainingRows, ValidationRows, check_rows
 
 EPS = float(np.finfo(np.float64).eps)
 _CELLS = 4_000_000  # of a coalition matrix widened at a time
@@ -61,14 +60,13 @@ class Problem:
 
 def prepare(rows: TrainingRows, validation: ValidationRows) -> Problem:
     """Check the input and build the `Problem`."""
+    check_rows(rows, validation)
     features = np.asarray(rows.features, dtype=np.float64)
     weight = np.asarray(rows.weights, dtype=np.float64)
-    label, player = np.asarray(rows.label), np.asarray(rows.player)
     val = np.asarray(validation.features, dtype=np.float64)
-    _check(features, label, player, weight, rows, val, np.asarray(validation.label))
-    order = np.argsort(player, kind="stable")
+    order = np.argsort(rows.player, kind="stable")
     features, weight = np.ascontiguousarray(features[order]), weight[order]
-    label, player = label[order].astype(np.int64), player[order].astype(np.int64)
+    label, player = rows.label[order].astype(np.int64), rows.player[order].astype(np.int64)
     start = np.searchsorted(player, np.arange(rows.n_players + 1)).astype(np.int64)
     centre = np.average(features, axis=0, weights=weight)
     spread = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weight))
@@ -149,50 +147,3 @@ def standardise(features: Features, weight: Values, validation: Features) -> tup
 def nearly_constant(variance: Any, mean: Any, mass: Any) -> Any:
     """scikit-learn's rule for a variance that is rounding error only; such a scale counts as one."""
     return variance <= mass * EPS * variance + (mass * mean * EPS) ** 2
-
-
-def _check(
-    features: Features,
-    label: Codes,
-    player: Codes,
-    weight: Values,
-    rows: TrainingRows,
-    validation: Features,
-    validation_label: Codes,
-) -> None:
-    if features.ndim != 2 or not len(features):
-        raise ParameterError("features", features.shape, "pass a matrix with at least one row")
-    if validation.ndim != 2 or not len(validation) or validation.shape[1] != features.shape[1]:
-        raise ParameterError(
-            "validation features",
-            validation.shape,
-            f"pass a matrix with at least one row and {features.shape[1]} columns",
-        )
-    if not len(features) == len(label) == len(player) == len(weight):
-        raise ParameterError("label, player, weight", len(label), "pass one per training row")
-    if len(validation) != len(validation_label):
-        raise ParameterError("validation label", len(validation_label), "pass one per row")
-    for name, matrix in (("training", features), ("validation", validation)):
-        bad = ~np.isfinite(matrix).all(axis=1)
-        if bad.any():
-            row = int(bad.argmax())
-            column = int((~np.isfinite(matrix[row])).argmax())
-            raise UtilityError(
-                f"{name} row {row} has {matrix[row, column]} in feature {column}; "
-                "impute or drop such rows before scoring"
-            )
-    if len(features) and np.abs(features).max() > 1e150:
-        row = int(np.abs(features).max(axis=1).argmax())
-        raise UtilityError(f"training row {row} has a feature beyond 1e150; rescale that feature")
-    bad = ~(np.isfinite(weight) & (weight > 0))
-    if bad.any():
-        row = int(bad.argmax())
-        raise UtilityError(f"training row {row} has weight {weight[row]}; weights must be positive")
-    for name, codes, size in (
-        ("label", label, rows.n_classes),
-        ("player", player, rows.n_players),
-    ):
-        bad = (codes < 0) | (codes >= size)
-        if bad.any():
-            row = int(bad.argmax())
-            raise UtilityError(f"training row {row} has {name} {codes[row]}; expected 0..{size - 1}")

@@ -29,7 +29,7 @@ const matchCard = (run, match, reasons) => {
     el("div", { class: "pair" },
       el("div", {}, el("p", {}, el("span", { class: "soft" }, "its unit "), name(match.unit)), match.received ? el("p", { class: "soft" }, `received ${match.received.at}`) : null, mine),
       el("div", {}, el("p", {}, name(match.other), el("span", { class: "soft" }, " of "), payeeLink(run, match.of)), match.other_received ? el("p", { class: "soft" }, `received ${match.other_received.at}`) : null, other)),
-    el("p", {}, why, ` ${match.score.toFixed(4)}; ${EARLIER[match.earlier]}${match.by_lot ? ", by lot" : ""}; paid to `,
+    el("p", {}, why, ` ${match.score.toFixed(4)}; ${EARLIER[match.earlier]}${match.drawn ? ", drawn at random" : ""}; paid to `,
       match.paid_to.map((each, i) => [i ? ", " : "", payeeLink(run, each)]), match.paid_names > match.paid_to.length ? ` and ${many(match.paid_names - match.paid_to.length)} more` : "",
       match.units_in_cluster > 2 ? el("span", { class: "soft" }, ` (${many(match.units_in_cluster)} units in the cluster)`) : null));
   node.fillHeld = (units) => {

@@ -1,0 +1,225 @@
+"""``datamarket embed`` and ``theta``: embed texts or images, and measure the threshold that embeddings allow."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich import table as rich
+from rich.console import Console
+from rich.markup import escape
+from typer import Argument, Option
+
+from datamarket_gym.cli import terminal
+from datamarket_gym.cli.terminal import say
+from datamarket_gym.data.inputs import are_numbers, is_labelled
+from datamarket_gym.data.readers.databases import as_files
+from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.evidence.admissible_interval import Admissibility
+from datamarket_gym.execution.files import write_text
+from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.market.datasets import (
+    DOMAINS,
+    Corpus,
+    Embeddings,
+    cache_folder,
+    find,
+    load_corpus,
+    looking_in,
+    read_source,
+    write_embeddings,
+)
+from datamarket_gym.market.encoders import ContentError, Encoder
+from datamarket_gym.market.encoders.base import ENCODERS, EmbeddingStore, StoredEncoder
+from datamarket_gym.payout.settings import SETTINGS, payout_spec, settings_of
+from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
+
+USUAL = {"text": "minilm", "image": "resnet18"}
+_SIMULATION = dict(settings_of(ThetaCheck))
+
+
+def embed(
+    source: Annotated[
+        str,
+        Argument(
+            help="A domain (cifar10, stl10, agnews, imdb), a table with a column 'text', or a folder of images (one "
+            "sub-folder per class)."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        Option(help="File to write (.npz or .parquet); for a domain, one in the user's cache."),
+    ] = None,
+    encoder: Annotated[
+        str,
+        Option(
+            help="The encoder (see: datamarket list encoder); minilm for texts and resnet18 for images if left out."
+        ),
+    ] = "",
+    device: Annotated[str, Option(help="Where the encoder runs: cpu, cuda, numpy or auto.")] = "auto",
+    limit: Annotated[
+        int, Option(help="Embed only this many units, the first of the source; 0: all.", min=0)
+    ] = 0,
+    skip_bad: Annotated[
+        bool, Option("--skip-bad", help="Leave out what cannot be embedded, and print how much.")
+    ] = False,
+    if_missing: Annotated[
+        bool, Option("--if-missing", help="Do nothing if the embeddings exist.")
+    ] = False,
+    data: terminal.Data = None,
+) -> None:
+    """Embed texts or images by a frozen encoder.
+
+    The same command resumes an interrupted run, and the same content is never embedded twice.
+    """
+    with looking_in(data):
+        usual = source in DOMAINS and not encoder and not limit  # only then is there a usual file
+        if out is None and not usual:
+            raise ParameterError("--out", None, "name the file to write, for example embeddings.npz")
+        if out is None:
+            out, existing = (
+                cache_folder() / DOMAINS[source].embeddings_file,
+                find(DOMAINS[source].embeddings_file),
+            )
+        else:
+            existing = out if out.is_file() else None
+        if if_missing and existing is not None:
+            say(f"the embeddings of {source} are in {existing}")
+        else:
+            _embed(source, out, encoder, device, limit, skip_bad)
+
+
+def _embed(source: str, out: Path, name: str, device: str, limit: int, skip_bad: bool) -> None:
+    if source in DOMAINS:
+        corpus = load_corpus(source)
+    else:
+        with as_files({"texts": source}) as tables:
+            corpus = read_source(tables["texts"])
+    if limit:
+        corpus = _rows(corpus, np.arange(min(limit, len(corpus))))
+    encoder = _encoder(name, corpus.kind, device)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix not in (".npz", ".parquet"):
+        raise DataMarketError(f"cannot write embeddings as {out.suffix!r}; use .npz or .parquet")
+    good, bad = _usable_rows(corpus, encoder, skip_bad)
+    corpus = _rows(corpus, good)
+    parts = out.with_name(
+        f"{out.name}.parts"
+    )  # work in progress, by content: an interrupted run is resumed
+    worker = StoredEncoder(encoder, EmbeddingStore(parts))
+    with shown_on_stderr() as progress:
+        progress.stage(f"embedding {source}", "units")
+        vectors = worker.encode(corpus.content.tolist(), progress.count)
+    embeddings = Embeddings(vectors, corpus.label, corpus.train)
+    write_embeddings(out, embeddings, worker.keys(corpus.content.tolist()))
+    shutil.rmtree(parts, ignore_errors=True)
+    left = f"; left out {len(bad)} that cannot be embedded, first: {bad[0]}" if bad else ""
+    say(f"{vectors.shape[0]} x {vectors.shape[1]} embeddings by {encoder.identity} in {out}{left}")
+
+
+def _encoder(name: str, kind: str, device: str) -> Encoder:
+    encoder = ENCODERS.create(name or USUAL[kind])
+    if encoder.kind != kind:
+        raise ParameterError("encoder", name, f"it reads {encoder.kind}s, these are {kind}s")
+    fields = getattr(encoder, "__dataclass_fields__", {})
+    return replace(encoder, device=device) if "device" in fields else encoder  # type: ignore[type-var]
+
+
+def _usable_rows(corpus: Corpus, encoder: Encoder, skip: bool) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the rows that can be embedded, and what is wrong with the others; checked before any work."""
+    good, bad = [], []
+    for row, item in enumerate(corpus.content.tolist()):
+        try:
+            encoder.prepare(item, row)
+            good.append(row)
+        except ContentError as error:
+            if not skip:
+                raise DataMarketError(f"{error}; or leave such units out by --skip-bad") from error
+            bad.append(str(error))
+    if not good:
+        raise DataMarketError(f"none of {len(corpus)} units can be embedded; the first: {bad[0]}")
+    return np.array(good), bad
+
+
+def _rows(corpus: Corpus, rows: NDArray[np.int64]) -> Corpus:
+    return Corpus(corpus.kind, corpus.content[rows], corpus.label[rows], corpus.train[rows])
+
+
+@terminal.with_settings(_SIMULATION | {name: SETTINGS[name] for name in terminal.TABLE})
+def theta(
+    embeddings: Annotated[
+        str,
+        Argument(
+            help="Embeddings (.npz, .npy, or a table with a column 'embedding' or 'features' as for `pay`), or a "
+            "domain: cifar10, stl10, agnews, imdb."
+        ),
+    ],
+    settings: dict[str, Any],
+    json_: Annotated[
+        Path | None, Option("--json", help="Write all that was measured to this file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, Option(help="Draw the measured curve and bounds (.png, .svg or .pdf).")
+    ] = None,
+    data: terminal.Data = None,
+    config: terminal.Config = None,
+) -> None:
+    """Measure which similarity thresholds (theta) these embeddings allow.
+
+    Prints two answers. First, the threshold that `recommended` would take with these rows as its validation (or
+    reference) rows: the lowest at which false matches cost honest providers at most 1 % of their pay. Second, the check
+    for connected components, by which the paper's mechanisms match: two lower bounds, an upper bound, and whether a
+    threshold lies between. The simulation options are those of the second. Columns are named as for `pay`.
+    """
+    simulation = {name: settings.pop(name) for name in _SIMULATION if name in settings}
+    check = terminal.read_model(ThetaCheck, simulation)
+    with looking_in(data):
+        domain = embeddings if embeddings in DOMAINS else ""
+        rows = domain_task(domain).pool() if domain else _read(embeddings, config, settings)
+        measured = check.of_domain(domain) if domain else check.of(rows.training())
+        policy = recommended(rows)
+    if json_ is not None:
+        both = measured.as_dict() | {"recommended": policy.model_dump(mode="json")}
+        write_text(json_, json.dumps(both, indent=2) + "\n")
+    if plot is not None:
+        measured.save_plot(plot)
+    console = Console()
+    console.print(in_words(policy), style="green" if policy.theta else "red", highlight=False)
+    classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)
+    console.print(_table(measured, classes))
+    style = "green" if measured.usable else "red"
+    console.print(f"Components: {measured.verdict}", style=style, highlight=False)
+
+
+def _read(embeddings: str, config: Path | None, settings: dict[str, Any]) -> Embeddings:
+    # Nothing is paid here; but the settings of a payout run include an amount.
+    spec = payout_spec(config, {"amount": "1", **settings})
+    with as_files({"embeddings": embeddings}) as files:
+        return table_rows(files["embeddings"], spec)
+
+
+def _table(measured: Admissibility, classes: bool) -> rich.Table:
+    table = rich.Table(
+        title=f"For components: {measured.units} units of {measured.dimensions} numbers, {measured.partition} partition"
+    )
+    table.add_column("quantity")
+    table.add_column("value", justify="right")
+    table.add_row("median norm", f"{measured.median_norm:.3f}")
+    whose = "honest units of one class" if classes else "any two honest units"
+    table.add_row(f"pairwise floor: cosine of {whose}, p90", f"{measured.pairwise_floor:.3f}")
+    for cutoff, floor in measured.chaining_floors.items():
+        style = "bold" if cutoff == measured.cutoff else None
+        table.add_row(f"chaining floor: mixed components below {cutoff:g}", f"{floor:.2f}", style=style)
+    ceiling = f"ceiling: cosine with variants ({measured.variants}), p10"
+    table.add_row(ceiling, f"{measured.near_duplicate_p10:.4f}")
+    low, high = measured.interval
+    table.add_row("admissible interval", escape(f"[{low:.3f}, {high:.4f}]"), style="bold")
+    table.add_row("margin", f"{measured.margin:.3f}")
+    if measured.lonely_classes:
+        table.add_row("classes of a single unit, left out", str(measured.lonely_classes))
+    return table

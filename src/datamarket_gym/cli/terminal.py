@@ -1,0 +1,244 @@
+"""Options that several commands share, and how commands print: everything in full, on a terminal of any width."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from typer import Argument, Option
+
+from datamarket_gym.execution.parallel import Compute, computing, device_named
+from datamarket_gym.registry import D, fault
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.manifest import Check
+    from datamarket_gym.payout.settings import Setting
+
+WARNING = "bold red"
+FEW = 20
+"""Rows that are shown of a long table."""
+
+Jobs = Annotated[int, Option(help="Processes to use; 0 uses every core.", min=0)]
+# Where a command computes. None of this is a setting of a run, and none changes a result.
+Cluster = Annotated[
+    str,
+    Option(
+        help="Address of a dask scheduler, such as tcp://10.0.0.1:8786, whose workers compute instead of this "
+        "machine. Results do not change. See docs/cluster.md."
+    ),
+]
+Memory = Annotated[
+    float,
+    Option(
+        help="Memory in GiB for intermediate results, besides two copies of the units. Results do not change. "
+        "See docs/scale.md."
+    ),
+]
+MEMORY = Compute().memory
+BlockDevice = Annotated[
+    str, Option(help="Where units are compared: cpu, cuda or auto. Payments do not change by a cent.")
+]
+Device = Annotated[str, Option(help="Where models are fitted: cpu, cuda or auto.")]
+Data = Annotated[
+    Path | None,
+    Option(
+        help="Folder of data sets and encoder weights; DATAMARKET_DATA if left out. See docs/real-domains.md."
+    ),
+]
+Load = Annotated[
+    list[Path] | None,
+    Option(
+        help="Python file that registers components of your own. Repeatable; see docs/plug-points.md."
+    ),
+]
+Config = Annotated[
+    Path | None, Option(help="TOML file with settings of `pay`; options take precedence.")
+]
+AsJson = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder of a payout run.")]
+Ledger = Annotated[
+    str,
+    Argument(
+        metavar="LEDGER", help="The ledger: its file, its address, or the folder of a run entered in it."
+    ),
+]
+Payee = Annotated[str, Option(help="The payee's name, as in payments.csv.")]
+By = Annotated[str | None, Option(help="Your name, for the ledger; the user's name if left out.")]
+Why = Annotated[str, Option(help="The reason, which the ledger keeps.")]
+Currency = Annotated[
+    str, Option(help="Three letters, such as EUR; needed if the ledger has several currencies.")
+]
+Checkpoints = Annotated[
+    Path | None,
+    Option(
+        "--checkpoints", help="File of checkpoints of the ledger (see: datamarket ledger checkpoint)."
+    ),
+]
+Intake = Annotated[
+    str | None,
+    Option(
+        help="Ledger with your intake log. Submission times are then those of the log, not of the table; units that "
+        "the log does not have are refused. See: datamarket intake --help."
+    ),
+]
+
+BATCH = (
+    "columns.id", "columns.label", "columns.features", "columns.text", "columns.image", "files.images",
+    "files.features",
+)  # fmt: skip
+"""The settings by which a batch of units is read."""
+TABLE = ("columns.identity", *BATCH, "columns.embedding", "columns.time", "encoder")
+"""The settings by which a table of units is read."""
+TABLES = (*TABLE, "files.embedding", "files.validation_features", "files.reference_features")
+"""The settings by which tables of units, validation and reference rows are read."""
+
+
+def compute_context(
+    *, cluster: str, device: str = "cpu", memory: float = MEMORY
+) -> AbstractContextManager[None]:
+    """Compute on the cluster or device of these options; print which device ``auto`` is."""
+    resolved = device_named(device)
+    if device == "auto":
+        typer.echo(f"units are compared on: {resolved}", err=True)
+    return computing(Compute(resolved, memory, cluster))
+
+
+def _add_options(argument: str, options: Mapping[str, Any]) -> Callable[[Callable[..., None]], Any]:
+    """Give a command these options; it receives those that were typed as a dictionary under ``argument``."""
+    keys = {name.replace(".", "_"): name for name in options}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        parameters = [each for each in own if each.name != argument] + [
+            inspect.Parameter(
+                key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=options[name]
+            )
+            for key, name in keys.items()
+        ]
+
+        @wraps(command)
+        def typed(*places: Any, **values: Any) -> None:
+            given = {name: values.pop(key, None) for key, name in keys.items()}
+            values[argument] = {name: value for name, value in given.items() if value is not None}
+            command(*places, **values)
+
+        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        typed.__annotations__ = {each.name: each.annotation for each in parameters}
+        return typed
+
+    return decorate
+
+
+def with_settings(settings: Mapping[str, Setting]) -> Callable[[Callable[..., None]], Any]:
+    """Give a command an option for each of these settings; it receives those typed as ``settings``."""
+    return _add_options("settings", {name: _option(setting) for name, setting in settings.items()})
+
+
+def read_model(model: type[D], values: dict[str, Any]) -> D:
+    """Build a settings model from what was typed; a value that it refuses is an error in one line."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise fault(error) from error
+
+
+def with_payout_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Any]:
+    """Give a command options for some settings of a payout run."""
+    from datamarket_gym.payout.settings import SETTINGS
+
+    return with_settings({name: SETTINGS[name] for name in names})
+
+
+def _option(setting: Setting) -> Any:
+    flags = f"{setting.flag}/{setting.off}" if setting.kind is bool else setting.flag
+    kind = list[str] if setting.kind is list else setting.kind
+    return Annotated[kind | None, Option(flags, help=setting.help, rich_help_panel=setting.panel)]
+
+
+def _moved(kind: Any, what: str) -> Any:
+    return Annotated[kind, Option(help=f"{what}, if moved since.", rich_help_panel="Moved inputs")]
+
+
+with_moved_inputs = _add_options(
+    "moved",
+    {
+        "submissions": _moved(Path | None, "The table or folder of submissions"),
+        "validation": _moved(Path | None, "The validation rows"),
+        "reference": _moved(Path | None, "The reference rows"),
+        "prior": _moved(
+            list[Path] | None, "Folder of an earlier run that this one builds on (repeatable)"
+        ),
+        "intake": _moved(str | None, "The ledger with the intake log"),
+    },
+)
+"""Give a command options for where the inputs of a run are now; it receives those typed as ``moved``."""
+
+
+def say(text: str, style: str | None = None, *, indent: int = 0, whole: bool = False) -> None:
+    """Print a sentence as it is, without markup; a ``whole`` one is never broken into lines."""
+    console = Console()
+    if indent:
+        console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
+    else:
+        console.print(text, style=style, highlight=False, markup=False, soft_wrap=whole)
+
+
+def say_more(total: int, where: str = "", shown: int = FEW) -> None:
+    """Print how many rows are not shown, if any."""
+    if total > shown:
+        say(f"… and {total - shown:,} more{where}")
+
+
+def make_table(
+    *heads: str,
+    title: str | None = None,
+    right: Iterable[str] = (),
+    whole: Iterable[str] = (),
+    tight: bool = True,
+) -> Table:
+    """Make a table whose cells are wrapped, never cut; columns in ``whole`` are not wrapped."""
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=tight
+    )
+    for head in heads:
+        justify = "right" if head in right else "left"
+        table.add_column(head, overflow="fold", justify=justify, no_wrap=head in whole)  # type: ignore[arg-type]
+    return table
+
+
+def make_list(*heads: str, columns: int = 0) -> Table:
+    """Make a table without lines."""
+    table = Table(box=None, pad_edge=False, show_header=bool(heads))
+    for head in heads or [""] * columns:
+        table.add_column(head, overflow="fold")
+    return table
+
+
+def print_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
+    """Fill a table with rows of plain text and print it."""
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console().print(table)
+
+
+def print_checks(checks: Sequence[Check]) -> bool:
+    """Print what was verified; return whether all of it is good."""
+    table = make_list(columns=3)
+    for check in checks:
+        table.add_row(
+            "[green]ok[/]" if check.good else "[red]FAILED[/]", check.what, escape(check.detail)
+        )
+    Console().print(table)
+    return all(check.good for check in checks)

@@ -1,0 +1,616 @@
+"""The intake log: which batches of units arrived, from whom and when by the operator's clock, and receipts for them.
+
+The digest of a unit says what was handed in, and nothing of who did or under which name:
+
+    digest = sha256(tag + length of the label, 8 bytes + label + payload)
+
+The tag says what the payload is. A text is its UTF-8, an image the bytes of its file, features are float32, little
+endian, with 0 for -0. The label is text, empty where there is none. Entries of the ledger hold who, when and a hash
+over the digests of a batch; the digests lie beside them and are compared with that hash by whoever reads them. The
+same batch entered again, as by a command that was killed and is run once more, gives the entry of the first time.
+
+A receipt is what the submitter keeps: the entry as it was entered, the hash of the entry before and its own. A log that
+was cut short or written anew holds no entry with this hash. A run goes by the log up to the last batch that was there
+when it was worked out, so that it can be worked out again later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.inputs import unlabelled
+from datamarket_gym.data.readers.arrays import ArrayFile
+from datamarket_gym.data.readers.tables import Table, file_and_member, rows_read
+from datamarket_gym.display import Shown, counted, listed
+from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
+from datamarket_gym.execution.arrays import Codes, Features, LowPrecisionRows, Values
+from datamarket_gym.execution.files import json_text, read_json, write_text
+from datamarket_gym.payout.input_files import Skipped, image_bytes, image_tree
+from datamarket_gym.payout.ledger.entries import (
+    RECEIVED,
+    ContentKind,
+    LedgerEntry,
+    LedgerError,
+    hash_entry,
+    parse_entry,
+    require_batch_entry,
+)
+from datamarket_gym.payout.ledger.store import (
+    Ledger,
+    Tip,
+    batch_hash,
+    has_ledger,
+    holds_tip,
+    is_address,
+    open_ledger,
+    read_checkpoints,
+    read_digests,
+)
+from datamarket_gym.payout.manifest import Check
+from datamarket_gym.payout.names import require_writable, visible
+from datamarket_gym.payout.settings import Columns, Files
+
+__all__ = ["enter_batch", "read_arrivals", "unit_digests"]
+
+FORMAT = 1
+_ROWS = 4096
+_LARGEST = float(np.finfo(np.float32).max)
+_FEW = 5
+
+
+def content_kind(columns: Columns) -> ContentKind:
+    """Return what is taken as the content of units: texts where a column of them is named, else images, else features.
+
+    What was handed in comes first: features beside a text are what somebody made of it, perhaps later.
+    """
+    if columns.text is not None:
+        return "text"
+    return "image" if columns.image is not None else "features"
+
+
+def unit_digests(
+    what: ContentKind, label: NDArray[Any], payload: Sequence[str] | Sequence[bytes] | Features
+) -> list[bytes]:
+    """Compute the digest of each unit.
+
+    Parameters
+    ----------
+    what : {"text", "image", "features"}
+        What the payload is.
+    label : ndarray
+        The label of each unit.
+    payload : sequence of str, sequence of bytes, or ndarray
+        A text, a file of an image, or a row of features each.
+
+    Returns
+    -------
+    list of bytes
+        One digest of 32 bytes a unit.
+    """
+    if len(label) != len(payload):
+        raise SubmissionError(f"{len(payload):,} units and {len(label):,} labels; give each unit one")
+    tag = f"datamarket unit 1 {what}\n".encode()
+    return [
+        hashlib.sha256(b"".join((tag, len(name).to_bytes(8, "little"), name, content))).digest()
+        for name, content in zip(_labels(label), _contents(what, payload), strict=True)
+    ]
+
+
+def _labels(label: NDArray[Any]) -> Iterable[bytes]:
+    """Return labels as text, whichever file they come from; moments to the nanosecond, 2.0 as 2.
+
+    Whether 2 stands among whole numbers or beside 2.5 is the file's, and not the unit's.
+    """
+    if label.dtype.kind == "f":
+        whole = (label == np.rint(label)) & (np.abs(label) < 2**53)
+        texts = zip(label.tolist(), label.astype(np.str_).tolist(), whole.tolist(), strict=True)
+        return ((str(int(number)) if is_whole else text).encode() for number, text, is_whole in texts)
+    plain = label.astype("datetime64[ns]") if label.dtype.kind == "M" else label
+    return (text.encode() for text in plain.astype(np.str_).tolist())
+
+
+def _contents(what: ContentKind, payload: Any) -> Iterable[bytes]:
+    if what == "features":
+        return _numbers(payload if isinstance(payload, LowPrecisionRows) else np.asarray(payload))
+    return (text.encode() for text in payload) if what == "text" else payload
+
+
+def _numbers(features: Features | LowPrecisionRows) -> Iterable[bytes]:
+    for at in range(0, len(features), _ROWS):  # a few rows at a time: no second copy of a large matrix
+        some = features[at : at + _ROWS]
+        if not (np.abs(some) <= _LARGEST).all():
+            row, entry = np.argwhere(~(np.abs(some) <= _LARGEST))[0].tolist()
+            raise SubmissionError(
+                f"row {at + row} has {some[row, entry]:g} as entry {entry} of its features; the intake log takes "
+                f"numbers of at most {_LARGEST:.3g} in size"
+            )
+        rows = np.ascontiguousarray(some.astype("<f4") + np.float32(0))  # -0 + 0 is 0
+        yield from (row.tobytes() for row in rows)
+
+
+@dataclass(frozen=True)
+class UnitBatch:
+    """The digests of units, row by row; whose they are, where the batch says so."""
+
+    where: str
+    what: ContentKind
+    ids: list[str]
+    identity: list[str] | None
+    digests: list[bytes]
+    skipped: Skipped  # files of a folder that were not read
+
+    def owner(self, named: str | None) -> str:
+        """Return whose batch it is: of one who hands it in, whom the batch may name and must not contradict."""
+        inside = sorted(set(self.identity or ()))
+        if len(inside) > 1:
+            raise SubmissionError(
+                f"{self.where} holds units of {len(inside):,} identities ({visible(inside[0])!r}, "
+                f"{visible(inside[1])!r}, ...), and what arrives in one file is in no order: give each a batch"
+            )
+        if named is None and not inside:
+            raise SubmissionError(
+                f"{self.where} does not say whose units it holds; name who hands it in with --payee"
+            )
+        if named is not None and inside and inside != [named]:
+            raise SubmissionError(
+                f"{self.where} holds units of {visible(inside[0])!r}, and is to be entered as {visible(named)!r}'s; "
+                "correct --payee, or the batch"
+            )
+        owner = inside[0] if named is None else named
+        require_writable("identity", [owner])
+        return owner
+
+    def place(self, unit: str) -> int:
+        """Return the row of a unit, by its id."""
+        if self.ids.count(unit) > 1:
+            raise SubmissionError(f"{self.where} has several units {unit!r}; give each an id of its own")
+        if unit not in self.ids:
+            raise UnknownNameError("unit", unit, self.ids)
+        return self.ids.index(unit)
+
+
+def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
+    """Read a batch: a table in any format that ``pay`` reads, or a folder identity/label/image. No encoder is asked."""
+    if path.is_dir():
+        tree = image_tree(path, identities=True)
+        digests = unit_digests("image", tree.label, image_bytes(path, tree.names))
+        return UnitBatch(repr(str(path)), "image", tree.names, tree.identity, digests, tree.skipped)
+    what, table = content_kind(columns), Table.open(path)
+    label_column = table.label_column(columns.label)
+    labels = [] if label_column is None else [label_column]
+    content_column = {"text": columns.text, "image": columns.image}.get(what)
+    content = [] if content_column is None else [table.require(what, content_column)]
+    id_ = columns.id or ("id" if "id" in table.names else None)
+    ids = [] if id_ is None else [table.require("id", id_)]
+    owners = [columns.identity] if columns.identity in table.names else []
+    matrices = {}
+    if what == "features" and files.features is None:
+        matrices["features"] = table.require_matrix("features", columns.features or "features")
+    text = [*ids, *owners, *content]
+    other = [*labels, *table.counting(text, labels, matrices)]
+    single, dense = table.read(text, other, matrices, narrow=True)
+    count = rows_read(single, dense)
+    if labels and single[labels[0]].is_blank(columns.label):
+        labels = []
+    payload: Features | list[str] | list[bytes]
+    if what == "text":
+        payload = single[content[0]].strings()
+    elif what == "image":
+        if files.images is None:
+            raise SubmissionError(f"{table.where}: name the folder of the images, too (--images)")
+        payload = image_bytes(Path(files.images), single[content[0]].named())
+    elif matrices:
+        payload = dense["features"]
+    else:
+        file, member = file_and_member(str(files.features))
+        payload = ArrayFile.open(file).matrix(member, count, narrow=True)
+    return UnitBatch(
+        table.where,
+        what,
+        single[ids[0]].named() if ids else [f"row {i}" for i in range(count)],
+        single[owners[0]].named() if owners else None,
+        unit_digests(what, single[labels[0]].values() if labels else unlabelled(count), payload),
+        [],
+    )
+
+
+def enter_batch(
+    ledger: Ledger, identity: str, digests: Sequence[bytes], what: ContentKind, by: str | None = None
+) -> LedgerEntry:
+    """Enter a batch that has arrived now.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The log.
+    identity : str
+        Who hands the batch in.
+    digests : sequence of bytes
+        The digest of each unit (`unit_digests`), in the order of the batch.
+    what : {"text", "image", "features"}
+        What the digests are of.
+    by : str, optional
+        Who enters it.
+
+    Returns
+    -------
+    LedgerEntry
+        The entry; that of the first time where the same batch was entered before.
+
+    Raises
+    ------
+    LedgerError
+        If the clock is behind the last entry, or the batch is empty.
+    """
+    content = {"sha256": batch_hash(digests), "units": len(digests), "what": what}
+    with ledger.transaction() as transaction:
+        for before in transaction.accounts.received:
+            if (before.payee, before.content) == (identity, content):
+                return before
+        transaction.wait()
+        entry = transaction.add(RECEIVED, payee=identity, content=content, by=by)
+        transaction.digests[entry.number] = b"".join(digests)
+    return entry
+
+
+def _seconds(batch: LedgerEntry) -> float:
+    """Return when a batch arrived, in seconds since 1970 by the operator's clock."""
+    return datetime.fromisoformat(batch.at).timestamp()
+
+
+@dataclass(frozen=True)
+class Arrivals(Shown):
+    """When units arrived, by the operator's clock; digests are read batch by batch, when they are asked for."""
+
+    ledger: Ledger
+    batches: tuple[LedgerEntry, ...]  # the earliest first
+
+    def of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[LedgerEntry | None]:
+        """Find the earliest batch of each identity that holds the digest; None where there is none."""
+        wanted: dict[str, set[bytes]] = {}
+        for who, what in zip(identity, digest, strict=True):
+            wanted.setdefault(who, set()).add(what)
+        batch_of: dict[tuple[str, bytes], LedgerEntry] = {}
+        theirs = [batch for batch in self.batches if batch.payee in wanted]
+        for batch, units in zip(theirs, read_digests(self.ledger, theirs), strict=True):
+            here = wanted[batch.payee].intersection(units)
+            batch_of.update(((batch.payee, each), batch) for each in here)
+            wanted[batch.payee] -= here
+        return [batch_of.get(key) for key in zip(identity, digest, strict=True)]
+
+    def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:
+        """Return when each unit arrived; of two entries the later has the later time, always."""
+        return [None if batch is None else _seconds(batch) for batch in self.of(identity, digest)]
+
+
+def read_arrivals(ledger: Ledger) -> Arrivals:
+    """Read the batches of a log.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The log.
+
+    Returns
+    -------
+    Arrivals
+        The batches, the earliest first.
+    """
+    return Arrivals(ledger, tuple(ledger.accounts().received))
+
+
+class ReceiptError(DataMarketError):
+    """A receipt is none, contradicts itself, or was changed."""
+
+
+@dataclass(frozen=True)
+class IntakeReceipt(Shown):
+    """An entry of the log, and the id of the ledger that it stands in."""
+
+    ledger: str
+    entry: LedgerEntry
+
+    @classmethod
+    def of(cls, ledger: Ledger, entry: LedgerEntry) -> IntakeReceipt:
+        """Return the receipt of an entry."""
+        return cls(ledger.accounts().id, entry)
+
+    def plain(self) -> dict[str, Any]:
+        """Return all of it: what people read, and the entry that was hashed."""
+        entry, content = self.entry, self.entry.content
+        return {
+            "receipt": FORMAT, "ledger": self.ledger, "entry": entry.number, "kind": entry.kind, "at": entry.at,
+            "identity": entry.payee, **{n: content[n] for n in ("units", "what", "sha256") if n in content},
+            "body": entry.body, "previous": entry.previous, "hash": entry.hash,
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> IntakeReceipt:
+        """Read a receipt that agrees with itself; whether any ledger holds the entry is another matter."""
+        names = ("ledger", "entry", "body", "previous", "hash")
+        is_receipt = isinstance(plain, dict) and plain.get("receipt") == FORMAT
+        if not is_receipt or any(name not in plain for name in names):
+            raise ReceiptError(
+                "it is no receipt of a batch; name the file that datamarket intake add wrote"
+            )
+        ledger, number, *texts = (plain[name] for name in names)
+        if type(number) is not int or not all(
+            isinstance(t, str) and t.isascii() for t in (ledger, *texts)
+        ):
+            raise ReceiptError("the receipt was changed: its entry is none")
+        body, previous, hash_ = texts
+        if hash_entry(previous, body) != hash_:
+            raise ReceiptError("the receipt was changed: its hash does not follow from its entry")
+        try:
+            receipt = cls(ledger, parse_entry(number, body, previous, hash_))
+            require_batch_entry(receipt.entry)
+        except LedgerError as error:
+            raise ReceiptError(f"the receipt was changed: {error}") from error
+        if json_text(receipt.plain()) != json_text(
+            plain
+        ):  # as text: 1, 1.0 and true are equal otherwise
+            raise ReceiptError("the receipt was changed: it says otherwise than its entry")
+        return receipt
+
+    def write(self, path: Path) -> None:
+        """Write it; whatever else lies there stays, for it may be a log, a batch or another receipt."""
+        text = json_text(self.plain(), sort=False)
+        try:
+            if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+                raise ReceiptError(f"{str(path)!r} holds something else, which stays: name another file")
+            write_text(path, text)
+        except (OSError, DataMarketError) as error:
+            raise ReceiptError(
+                f"the batch is entry {self.entry.number} of the log; its receipt cannot be written ({error}): run the "
+                "same command again and name another file with --receipt (nothing is entered twice)"
+            ) from error
+
+
+def read_receipt(path: Path) -> IntakeReceipt:
+    """Read a receipt from its file."""
+    try:
+        return IntakeReceipt.from_plain(read_json(path))
+    except (RunError, ReceiptError) as error:
+        raise ReceiptError(f"{str(path)!r}: {error}") from error
+
+
+def check_itself(receipt: IntakeReceipt) -> Check:
+    """Return what a receipt says; reading it has shown that it agrees with itself."""
+    entry = receipt.entry
+    batch = f"a batch of {counted(entry.content['units'], 'unit')} of {visible(entry.payee)!r}"
+    return Check(
+        "receipt", True, f"{batch} arrived {entry.at} by the operator's clock, entry {entry.number}"
+    )
+
+
+def check_in_ledger(receipt: IntakeReceipt, ledger: Ledger) -> list[Check]:
+    """Check that the ledger holds the entry, and its digests."""
+    accounts, entry, here = ledger.accounts(), receipt.entry, f"the ledger {ledger.where!r}"
+    if accounts.id != receipt.ledger:
+        return [
+            Check("ledger", False, f"{here} is another one than the receipt names: ask for that one")
+        ]
+    if not holds_tip(accounts.entries, Tip(entry.number, entry.hash)):
+        lost = f"{here} does not hold entry {entry.number} as the receipt has it: it was written anew, or cut short"
+        return [Check("ledger", False, lost)]
+    checks = [Check("ledger", True, f"{here} holds the entry, to the letter")]
+    try:
+        list(read_digests(ledger, [entry]))
+    except LedgerError as error:
+        return [*checks, Check("digests", False, str(error))]
+    return [*checks, Check("digests", True, "those of all its units lie there as they arrived")]
+
+
+def check_receipt_against_checkpoints(receipt: IntakeReceipt, checkpoints: Path) -> Check:
+    """Check that a checkpoint that somebody else keeps is of the entry."""
+    what, entry = f"checkpoints {checkpoints.name}", receipt.entry
+    hashes = [tip.hash for tip in read_checkpoints(checkpoints) if tip.number == entry.number]
+    if not hashes:
+        return Check(
+            what, False, f"none is of entry {entry.number}; hold the receipt against the log (--ledger), and the log "
+            "against the checkpoints: datamarket verify LEDGER --checkpoints FILE"
+        )  # fmt: skip
+    good = all(each == entry.hash for each in hashes)
+    return Check(
+        what, good, f"entry {entry.number} is {'' if good else 'not '}as it was in the checkpoints"
+    )
+
+
+def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> Check:
+    """Check that a batch at hand is the one of a receipt, and say where a unit of it stands."""
+    what, place = "units of the batch", None if unit is None else batch.place(unit)
+    if batch_hash(batch.digests) != receipt.entry.content["sha256"]:
+        return Check(
+            what, False, f"those of {batch.where} are not those of the entry, or not in the same order; were they "
+            "handed in with other columns?"
+        )  # fmt: skip
+    detail = f"those of {batch.where} are those of the entry, all {len(batch.digests):,} of them"
+    if place is not None:
+        detail += f"; {visible(batch.ids[place])!r} is number {place + 1}"
+    return Check(what, True, detail)
+
+
+def absolute_address(where: str) -> str:
+    """Return where a log is, as ledgers and files may have it: an absolute path, or an address without a password."""
+    return open_ledger(where).where if is_address(where) else str(Path(where).resolve())
+
+
+@dataclass(frozen=True)
+class LogTip:
+    """A log up to its last batch: the id of its ledger, and the number and hash of that batch's entry."""
+
+    log: str
+    number: int
+    tip: str
+
+    @property
+    def words(self) -> str:
+        """The tip, short enough to be read out."""
+        return f"log {self.log[:8]}, up to entry {self.number:,}, tip {self.tip[:16]}"
+
+
+@dataclass(frozen=True, eq=False)
+class ReceivedTimes:
+    """When units were received, and in which entry.
+
+    ``before`` says of each who handed the same in earlier and does not have it in the run; blank where nobody did.
+    """
+
+    upto: LogTip
+    time: Values
+    entry: Codes
+    before: list[str]
+
+    @property
+    def sha256(self) -> str:
+        """A hash of the log as far as it counts and of the times that were taken from it."""
+        taken = [asdict(self.upto), [each.hex() for each in self.time.tolist()], self.entry.tolist()]
+        return hashlib.sha256(json.dumps(taken, sort_keys=True).encode()).hexdigest()
+
+    def of(self, rows: Codes) -> ReceivedTimes:
+        """Return those of some of the units."""
+        before = [self.before[row] for row in rows.tolist()]
+        return replace(self, time=self.time[rows], entry=self.entry[rows], before=before)
+
+
+@dataclass(frozen=True)
+class IntakeLog:
+    """A log, as far as a run goes by it."""
+
+    upto: LogTip
+    arrivals: Arrivals
+
+    @classmethod
+    def open(cls, where: str, upto: LogTip | None = None) -> IntakeLog:
+        """Open the log in a ledger, as it is now or up to an earlier tip, which it must hold as it was."""
+        if not has_ledger(where):
+            raise LedgerError(
+                f"there is no intake log at {where!r}; if it was moved, say where it is now: --intake LEDGER"
+            )
+        ledger = open_ledger(where)
+        with _naming(ledger):
+            accounts = ledger.accounts()
+        if upto is None:
+            if not accounts.received:
+                raise LedgerError(
+                    f"the ledger {ledger.where!r} holds no batch that was received; enter what arrives with "
+                    "datamarket intake add, or leave --intake out"
+                )
+            last = accounts.received[-1]
+            upto = LogTip(accounts.id, last.number, last.hash)
+        elif accounts.id != upto.log:
+            raise LedgerError(
+                f"the ledger {ledger.where!r} is not the intake log of the run: its id is {accounts.id[:16]}, not "
+                f"{upto.log[:16]}; name the right one with --intake"
+            )
+        elif not holds_tip(accounts.entries, Tip(upto.number, upto.tip)):
+            raise LedgerError(
+                f"the intake log {ledger.where!r} does not hold entry {upto.number} as it was when the run was worked "
+                "out: entries were lost or changed; bring the right copy back"
+            )
+        counting = tuple(batch for batch in accounts.received if batch.number <= upto.number)
+        return cls(upto, Arrivals(ledger, counting))
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that holds it."""
+        return self.arrivals.ledger
+
+    def examined(self) -> Check:
+        """Check whether the log is whole: its ledger, the digests of its batches included."""
+        wrong = [f"{check.what}: {check.detail}" for check in self.ledger.examined() if not check.good]
+        detail = "; ".join(wrong) or f"{self.upto.words}, as it was"
+        return Check("intake log", not wrong, f"{self.ledger.where}: {detail}")
+
+    def received(
+        self,
+        what: ContentKind,
+        identity: Sequence[str],
+        label: NDArray[Any],
+        content: Sequence[str] | Sequence[bytes] | Features,
+    ) -> tuple[ReceivedTimes, dict[int, str]]:
+        """Find when units arrived under their identities; rows that did not have no time, and a reason."""
+        digests = unit_digests(what, label, content)
+        with _naming(self.ledger):
+            batches = self.arrivals.of(identity, digests)
+        missing = [row for row, batch in enumerate(batches) if batch is None]
+        seconds = {batch.number: _seconds(batch) for batch in self.arrivals.batches}
+        time = [np.nan if batch is None else seconds[batch.number] for batch in batches]
+        entry = [0 if batch is None else batch.number for batch in batches]
+        before = self._before(identity, digests, entry)
+        times = ReceivedTimes(self.upto, np.array(time), np.array(entry, dtype=np.int64), before)
+        return times, dict(self._reasons(what, missing, identity, digests)) if missing else {}
+
+    def _digests(self, batches: Sequence[LedgerEntry]) -> Iterator[tuple[LedgerEntry, list[bytes]]]:
+        with _naming(self.ledger):
+            yield from zip(batches, read_digests(self.ledger, batches), strict=True)
+
+    def _before(self, identity: Sequence[str], digests: list[bytes], entry: Sequence[int]) -> list[str]:
+        """Describe for each unit the first who handed it in before that entry, and does not have it among these."""
+        wanted, ours = set(digests), set(zip(identity, digests, strict=True))
+        last = max(entry)
+        first: dict[bytes, tuple[int, str]] = {}
+        for batch, here in self._digests([b for b in self.arrivals.batches if b.number < last]):
+            for each in wanted.intersection(here):
+                if (batch.payee, each) not in ours:
+                    first.setdefault(each, (batch.number, batch.payee))
+        earlier = [first.get(digest, (last, "")) for digest in digests]
+        return [
+            f"entry {number} has it from “{visible(who)}”" if number < at else ""
+            for (number, who), at in zip(earlier, entry, strict=True)
+        ]
+
+    def _reasons(
+        self, what: ContentKind, missing: list[int], identity: Sequence[str], digests: list[bytes]
+    ) -> Iterator[tuple[int, str]]:
+        """Say why each of these is not there, as far as the log tells."""
+        wanted, others = {digests[row] for row in missing}, dict[bytes, str]()
+        kinds = dict[str, set[str]]()
+        for batch, here in self._digests(self.arrivals.batches):
+            kinds.setdefault(batch.payee, set()).add(batch.content["what"])
+            for each in wanted.intersection(here):
+                others.setdefault(each, f"entry {batch.number} has it from {batch.payee!r}")
+        for row in missing:
+            who = identity[row]
+            reason = "not in the intake log under this identity"
+            if digests[row] in others:
+                reason += f": {others[digests[row]]}"
+            elif who in kinds and what not in kinds[who]:
+                reason += f": it holds {' and '.join(sorted(kinds[who]))} of {who!r}, and this run reads {what}"
+            yield row, reason
+
+
+@contextmanager
+def _naming(ledger: Ledger) -> Iterator[None]:
+    """Say of an error that it is the log's: a run may have a ledger besides."""
+    try:
+        yield
+    except LedgerError as error:
+        raise LedgerError(f"the intake log {ledger.where!r}: {error}") from error
+
+
+def require_received(
+    unlogged: dict[int, str], ids: Sequence[str], identity: Sequence[str], log: IntakeLog
+) -> None:
+    """Refuse units that are not in the log, by name."""
+    if not unlogged:
+        return
+    rows = (
+        f"{visible(ids[i])!r} of {visible(identity[i])!r} ({visible(why, 200)})"
+        for i, why in unlogged.items()
+    )
+    raise SubmissionError(
+        f"{counted(len(unlogged), 'unit')} of {len(ids):,} cannot be dated by the intake log {log.ledger.where!r}: "
+        f"{listed(rows, _FEW, '; ')}. Enter what arrived (datamarket intake add; it counts from then on), correct "
+        "identity, label or content to what was handed in, or set these units aside with --quarantine"
+    )
