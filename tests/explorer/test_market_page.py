@@ -6,7 +6,17 @@ import time
 from urllib.parse import quote
 
 import pytest
-from market_screen import Library, after, asked, control, minus, moved, opened_market, unfold
+from market_screen import (
+    Library,
+    after,
+    asked,
+    control,
+    minus,
+    moved,
+    opened_market,
+    unfold,
+    wait_for_answer,
+)
 
 from datamarket_gym import get_mechanism
 
