@@ -90,13 +90,13 @@ class Estimate(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         players = [f"player {number}" for number in range(len(self.values))]
         title = f"Scores of {counted(len(players), 'player')} ({self.method})"

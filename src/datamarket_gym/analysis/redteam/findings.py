@@ -314,13 +314,13 @@ class AuditReport(Document, Tabular):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         worst = [f.worst for f in self.findings]
         checked = "" if self.checks is None else ", expected"
