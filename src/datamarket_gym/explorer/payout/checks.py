@@ -35,10 +35,15 @@ from datamarket_gym.explorer.payout.runs import (
     run_ids,
 )
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, PayerRequest, export_from
-from datamarket_gym.payout.checks.agreement import FILE as CERTIFICATE
-from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, DrawnChecks, draw_checks, read_checks
+from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
+from datamarket_gym.payout.checks.draw import (
+    REQUESTED_PROOF,
+    DrawnChecks,
+    draw_checks,
+    read_checks,
+)
 from datamarket_gym.payout.checks.outcomes import (
+    CERTIFICATE,
     NOT_MADE,
     CheckAnswer,
     answers_of,

@@ -139,7 +139,7 @@ def preview_table(path: Path, progress: Progress) -> dict[str, Any]:
     """Show the rows, columns and first values of a table; of a matrix its size."""
     if ending(path) in ARRAYS:
         file = ArrayFile.open(path)
-        matrix = file.matrix(file.chosen(""), finite=False, narrow=True)
+        matrix = file.matrix(file.chosen(""), finite=False, low_precision=True)
         note = f"A matrix of {len(matrix):,} rows of {matrix.shape[1]:,} numbers."
         return {"rows": len(matrix), "read": 0, "columns": [], "more_columns": 0, "notes": [note]}
     table = Table.open(path)
