@@ -105,7 +105,7 @@ def test_theta_says_which_threshold_is_for_payments_and_which_for_components(tmp
     few = np.arange(80) % 19
     np.savez(tmp_path / "e.npz", vectors=rows[few], labels=label[few])
     words = " ".join(run("theta", tmp_path / "e.npz", *small).split())
-    assert "`recommended` ties identical units alone" in words
+    assert "`recommended` matches identical units alone" in words
     assert "19 different validation rows are too few" in words
     np.savez(tmp_path / "e.npz", vectors=rows)
     words = " ".join(run("theta", tmp_path / "e.npz", *small).split())

@@ -45,7 +45,7 @@ from pydantic import Field
 from datamarket_gym.data.readers.databases import is_query
 from datamarket_gym.data.readers.tables import file_and_member
 from datamarket_gym.display import counted
-from datamarket_gym.errors import DataMarketError, require_choice
+from datamarket_gym.errors import DataMarketError, require_choice, require_known
 from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Codes, distinct_pairs
 from datamarket_gym.execution.files import read_json
@@ -59,13 +59,11 @@ from datamarket_gym.payout.explain import (
     RunNeeds,
     counterfactual_messages,
     covered_lines,
-    covered_row_lines,
     match_summary,
     need_messages,
     not_known,
     other_messages,
     payment_messages,
-    require_payee,
     submission_messages,
 )
 from datamarket_gym.payout.ledger.balances import Accounts
@@ -548,7 +546,7 @@ def why(folder: Path, payee: str, progress: Progress) -> dict[str, Any]:
 
 def _explained(folder: Path, payee: str, with_rows: bool = False) -> Explanation:
     tables = tables_of(folder)
-    require_payee(tables, payee)
+    require_known("payee", [payee], tables.number)
     return explain_payee(tables, payee, SHOWN, with_rows)
 
 
@@ -599,7 +597,7 @@ def payee_needs(
         raise not_known("There is nothing to show here")
     inputs_on_show(on_show, folder, moved)
     words = need_messages(folder, moved.path("validation"))
-    return {"lines": list(covered_row_lines(found.needs, words)), "secret": SECRET}
+    return {"lines": list(covered_lines(found.needs, words)), "secret": SECRET}
 
 
 def least_covered(
