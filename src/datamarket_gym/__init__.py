@@ -1,4 +1,4 @@
-"""DataMarket-Gym: pay people for training data without paying cheats.
+"""DataMarket-Gym: pay people for training data without paying attackers.
 
 Submitted units go in, evidence ties some of them together, the tied groups play a coalition game (how much
 of the validation rows they cover, or how well a model learns from them), a semivalue scores the groups, an

@@ -143,7 +143,7 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*whole, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels: of rows that were chosen, these alone, and as narrow as they are stored."""
+        """What travels: of rows that were chosen, these alone, and as they are stored."""
         if self._rows is None:
             parts = [np.asarray(p) if isinstance(p, np.memmap) else p for p in self._parts]
             return {**self.__dict__, "_parts": parts}
@@ -242,21 +242,21 @@ def in_order(matrix: Any, rows: Codes) -> Any:
 
 
 def joined_rows(parts: Sequence[Any]) -> Any:
-    """Matrices one below the other: one array of arrays, or rows of them where some are stored narrow."""
+    """Matrices one below the other: one array of arrays, or rows of them where some are stored at low precision."""
     if not any(isinstance(part, LowPrecisionRows) for part in parts):
         return np.concatenate(parts)
     return LowPrecisionRows(parts, finite=all(getattr(part, "finite", False) for part in parts))
 
 
-def kept_narrow(numbers: NDArray[Any], *, finite: bool = False) -> Any:
-    """A matrix that was read: as it is stored, where that is narrow and it is large; else as plain float64."""
+def keep_low_precision(numbers: NDArray[Any], *, finite: bool = False) -> Any:
+    """Keep a large matrix of low precision as it is stored; make any other plain float64."""
     if is_low_precision(numbers.dtype) and numbers.size > WHOLE:
         return LowPrecisionRows([numbers], finite=finite)
     return np.ascontiguousarray(numbers, dtype=np.float64)
 
 
 def is_low_precision(kind: np.dtype[Any]) -> bool:
-    """Whether numbers of that kind are stored narrow: all of them are float64, too, at half the length or less."""
+    """Tell if numbers are float16 or float32, all of which are float64, too."""
     return kind.kind == "f" and kind.itemsize in _BITS
 
 
@@ -277,7 +277,7 @@ def beyond(matrix: Any, most: float) -> tuple[int, int] | None:
 
 
 def _within(block: NDArray[Any], most: float) -> bool:
-    """Whether all numbers are at most that in size; the bits of narrow ones, without the sign, order them by it."""
+    """Tell if all numbers are at most that in size; bits without the sign order low-precision ones by it."""
     if not block.size:
         return True
     if block.dtype.kind == "f" and block.dtype.itemsize in _BITS:

@@ -288,7 +288,11 @@ def _checks(found: Explanation) -> Iterator[str]:
     checks = found.checks
     match checks.outcome:
         case "failed":
-            units = f": {_listed(checks.found)}" if checks.found else ", under another of its names"
+            units = (
+                f": {_listed(checks.false_units)}"
+                if checks.false_units
+                else ", under another of its names"
+            )
             yield f"It failed a spot check and is paid nothing{units}."
         case "not checked":
             yield "It would have been paid less than its checks cost: it was neither checked nor paid."

@@ -30,7 +30,7 @@ from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.representatives import canonical_training_set
 from datamarket_gym.payout.acquired_data import MatchedAcquiredUnits, known_table, priced_given
-from datamarket_gym.payout.checks.earlier_draft import SettledDraft
+from datamarket_gym.payout.checks.plan import SettledDraft
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import quarantine_csv
 from datamarket_gym.payout.inputs import Inputs

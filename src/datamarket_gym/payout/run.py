@@ -62,7 +62,7 @@ from datamarket_gym.payout.acquired_data import (
     write_acquired,
 )
 from datamarket_gym.payout.audit import run_red_team
-from datamarket_gym.payout.checks.earlier_draft import SettledDraft
+from datamarket_gym.payout.checks.plan import SettledDraft
 from datamarket_gym.payout.input_files import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs
 from datamarket_gym.payout.intake import IntakeLog

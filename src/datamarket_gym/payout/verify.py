@@ -20,7 +20,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.payout.acquired_data import ROLE as PRIOR
-from datamarket_gym.payout.checks.agreement import verify_checks
+from datamarket_gym.payout.checks.outcomes import verify_checks
 from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerError, RunRecord

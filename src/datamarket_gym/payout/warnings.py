@@ -599,10 +599,10 @@ def chained(results: Results) -> Warnings:
     thin = [chain for chain in chains_of(results) if chain.thin]
     number = results.payments.scores.number
     if thin:
+        groups = counted(len({chain.cluster for chain in thin}), "group is", "groups are")
         yield UnresolvedWarning.of(
             "chained",
-            f"{counted(len({chain.cluster for chain in thin}), 'group is', 'groups are')} held together by a few "
-            "matches",
+            f"{groups} held together by a few matches",
             f"Two large parts of it are matched by {FEW_UNITS} units or fewer, by a list or an override, and the "
             "earliest unit of all owns both: one wrong pair is enough. Take it out of the list or the override, and "
             "pay again.",

@@ -52,12 +52,12 @@ def validate_evidence(layer: EvidenceLayer) -> None:
         edges, n = found.edges, len(profile.submission)
         promise(((edges.left >= 0) & (edges.left < n)).all(), "an edge leaves the submission")
         promise(((edges.right >= 0) & (edges.right < n)).all(), "an edge leaves the submission")
-        promise((edges.left != edges.right).all(), "an edge ties a unit to itself")
+        promise((edges.left != edges.right).all(), "an edge matches a unit with itself")
         promise(np.isfinite(edges.score).all(), "an edge has no finite score")
         promise((np.char.str_len(edges.reason) > 0).all(), "an edge has no reason")
         promise(
             all((found.label[edges.left] == found.label[edges.right]).tolist()),
-            "two tied units are in different clusters",
+            "two matched units are in different clusters",
         )
     if layer.needs_oracle:
         return

@@ -70,7 +70,7 @@ class Pool(EvidenceLayer):
 @register("evidence", "exact_hash")
 @dataclass(frozen=True)
 class ExactHash(EvidenceLayer):
-    """Match units whose features and labels are the same after rounding."""
+    """Match units whose content is the same after rounding."""
 
     title = "identical content"
 

@@ -29,10 +29,15 @@ from datamarket_gym.execution.files import TakenError, read_json, sha256, waitin
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, PayerRequest, export_from
-from datamarket_gym.payout.checks.agreement import FILE as CERTIFICATE
-from datamarket_gym.payout.checks.draw import FILE as CHECKS
-from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, DrawnChecks, draw_checks, read_checks
+from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
+from datamarket_gym.payout.checks.draw import (
+    REQUESTED_PROOF,
+    DrawnChecks,
+    draw_checks,
+    read_checks,
+)
 from datamarket_gym.payout.checks.outcomes import (
+    CERTIFICATE,
     NOT_MADE,
     CheckAnswer,
     answers_of,

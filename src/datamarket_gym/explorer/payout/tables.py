@@ -237,7 +237,7 @@ def _short(cell: Any) -> str:
 def _array(path: Path) -> dict[str, Any]:
     """What a file of arrays holds."""
     file = ArrayFile.open(path)
-    found = file.matrix(file.chosen(""), finite=False, narrow=True)
+    found = file.matrix(file.chosen(""), finite=False, low_precision=True)
     return {
         "rows": len(found),
         "looked": 0,

@@ -403,7 +403,7 @@ def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
         "size": lost,
         "harmful": loss.by_evidence > STOP_LOSS,
         "victim": name(victim) if victim is not None and lost is not None and lost > STOP_LOSS else "",
-        "unmatched": loss.untied,
+        "unmatched": loss.without_evidence,
         "spared_by": loss.spared_by or [],
     }
 
