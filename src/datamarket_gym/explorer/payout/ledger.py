@@ -11,7 +11,6 @@ import datetime
 import tempfile
 import threading
 from collections import OrderedDict
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +142,7 @@ def book_payee(
     statement = _statement(accounts, payee, since, until)
     mine = [line for line in _runs(accounts, known) if line["run"] in _of(accounts, payee)]
     return {
-        **asdict(account_page(statement)),
+        **account_page(statement),
         "held": statement.held,
         "anchor": statement.checkpoint,
         "in_runs": mine,
