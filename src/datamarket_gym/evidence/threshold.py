@@ -266,15 +266,15 @@ class Threshold(Document):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         DataMarketError
             If no false-match cost was measured.
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         if self.cost is None:
             raise DataMarketError(

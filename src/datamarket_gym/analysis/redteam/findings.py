@@ -60,7 +60,7 @@ class Trial(Document):
 
     @property
     def unchecked_rank(self) -> tuple[float, float]:
-        """The same were nothing checked."""
+        """Rank by the gain without checks."""
         return self._ranked(self.attacked_payment, self.gain)
 
     def verdict(self, stop_at: float) -> str:
@@ -314,13 +314,13 @@ class AuditReport(Document, Tabular):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         worst = [f.worst for f in self.findings]
         checked = "" if self.checks is None else ", expected"
