@@ -106,7 +106,7 @@ class PostgresServer:
 
     def start(self):
         """Start it, on a port that is free, or on the one it had; wait until it answers."""
-        for _ in range(5):  # somebody else may take the port between looking and listening
+        for attempt in range(6):  # somebody else may take the port between looking and listening
             port = self.port or free_port()
             log = (self.folder / "log").open("ab")
             self.process = subprocess.Popen(
@@ -118,33 +118,36 @@ class PostgresServer:
                 env=self.environment,
             )
             log.close()
-            if self.answers(port):
+            connection = self.connect(port)
+            if connection is not None:
+                connection.close()
                 self.port = port
                 return
-            time.sleep(0.5)  # after kill(): until the dead server's children have let go of its memory
+            self.end()
+            time.sleep(
+                2**attempt / 4
+            )  # after kill(): until the dead server's children let go of its memory
         raise RuntimeError(f"the server did not start: {(self.folder / 'log').read_text()[-2000:]}")
 
-    def answers(self, port):
+    def connect(self, port=None):
+        """A connection, as soon as the server accepts one; None if it ended, or does not within three minutes."""
         import psycopg
 
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while time.monotonic() < until and self.process.poll() is None:
             with suppress(psycopg.OperationalError):
-                psycopg.connect(self.url("postgres", port), connect_timeout=5).close()
-                return True
+                return psycopg.connect(self.url("postgres", port), autocommit=True, connect_timeout=20)
             time.sleep(0.05)
-        return False
+        return None
 
     def url(self, database, port=None):
         return f"postgresql://{USER}:{self.password}@127.0.0.1:{port or self.port}/{database}"
 
     def database(self):
         """The URL of a database that nobody has used."""
-        import psycopg
-
         self.made += 1
         name = f"market_{self.made}"
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+        with self.connect() as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return self.url(name)
 
@@ -155,6 +158,10 @@ class PostgresServer:
         self.process.wait()
 
     def stop(self):
+        self.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self):
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(
                 signal.SIGQUIT
@@ -163,7 +170,6 @@ class PostgresServer:
                 self.process.wait(timeout=30)
             except subprocess.TimeoutExpired:
                 self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def free_port():

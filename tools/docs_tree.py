@@ -34,7 +34,7 @@ SECTIONS = (
     Section(
         "Pay people", "section-pay.md", "A payday from the table to the bank, and what is told to whom.",
         (
-            "payout.md", "unlabelled-texts.md", "tables.md", "intake.md", "prior.md", "checks.md",
+            "payout.md", "unlabelled-texts.md", "tables.md", "intake.md", "acquired-data.md", "checks.md",
             "ledger.md", "statements.md", "bank.md", "disputes.md",
         ),
     ),

@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex
 
 from datamarket_gym.display import listed
 
-_NAMED = 50  # names in an error: a book may know of many
+_NAMED = 50  # names in an error: a ledger may know of many
 
 
 class DataMarketError(Exception):
@@ -40,7 +40,7 @@ class SubmissionError(DataMarketError):
 
 
 class NothingNewError(SubmissionError):
-    """Every unit is tied to one that was bought before, so that nothing is left to pay for."""
+    """Every unit matches one that was acquired before, so that nothing is left to pay for."""
 
 
 class RunError(DataMarketError):
@@ -126,7 +126,7 @@ class ProgramError(DataMarketError):
 
 
 class MissingBaselineError(DataMarketError):
-    """A peer's environment is not there; the text is the line that installs it."""
+    """The environment of a baseline is not there; the text is the line that installs it."""
 
 
 class UtilityError(DataMarketError):
@@ -161,7 +161,7 @@ class MarketWarning(UserWarning):
 
 
 class CollapsedMarketWarning(MarketWarning):
-    """Similarity evidence tied much of a market into one cluster; says how much, and what to do."""
+    """Similarity evidence matched much of a market into one cluster; says how much, and what to do."""
 
     what = "the market collapsed"
 
@@ -179,9 +179,9 @@ class UndatedMarketWarning(MarketWarning):
 
 
 class MissingBaselineWarning(MarketWarning):
-    """A peer's environment is not there, and what it would pay was left out; says which line installs it."""
+    """The environment of a baseline is not there, and what it would pay was left out; says which line installs it."""
 
-    what = "a peer was left out"
+    what = "a baseline was left out"
 
 
 class FutureTimesWarning(MarketWarning):

@@ -60,17 +60,17 @@ def test_demo_says_what_happened():
     assert done.returncode == 0, done.stderr
     assert "provider_0" in done.stdout
     assert "split over several identities" in done.stdout
-    said = " ".join(done.stdout.split())
-    assert "multiplies the attacker's payment" in said
+    output = " ".join(done.stdout.split())
+    assert "multiplies the attacker's payment" in output
     # What pays until somebody looks is named with its gain, and so is what is left with checks.
     gains = shown_gains(done.stdout)
     (name, unchecked) = max(((name, row[1]) for name, row in gains.items()), key=lambda item: item[1])
     assert unchecked > 1.1
-    assert f"the best ({name}) multiplies it by {unchecked:.3f} while no units are checked" in said
+    assert f"the best ({name}) multiplies it by {unchecked:.3f} while no units are checked" in output
     checked = max(row[2] for row in gains.values())
     assert checked <= 1 + 0.2**3 * unchecked + 0.0005  # what three checks of power .8 leave
     best = f"can be expected to multiply it by {checked:.3f}" if checked > 1 else "none of them pays"
-    assert best in said
+    assert best in output
     assert all(
         len(line) <= 80 for line in datamarket("demo", "--seeds", "1", columns=80).stdout.splitlines()
     )

@@ -44,7 +44,7 @@ def written(path, rows, seed, more):
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flags")
     (folder / "pay.toml").write_text(CONFIG)
-    written(folder / "held.parquet", 60, 1, more=False)
+    written(folder / "validation.parquet", 60, 1, more=False)
     written(folder / "units.parquet", 45, 0, more=True)
     with duckdb.connect(folder / "market.db") as connection:
         connection.execute(f"CREATE TABLE units AS SELECT * FROM '{folder}/units.parquet'")
@@ -56,13 +56,13 @@ def typed(*words):
 
 
 def commands(files, flags, out, units=None):
-    units, held = units or files / "units.parquet", files / "held.parquet"
+    units, validation = units or files / "units.parquet", files / "validation.parquet"
     small = ("--per-provider", 5, "--trials", 2)
     yield (
         "pay",
         units,
         "--validation",
-        held,
+        validation,
         "--amount",
         "100",
         "--no-audit",
@@ -74,7 +74,7 @@ def commands(files, flags, out, units=None):
         "audit",
         units,
         "--validation",
-        held,
+        validation,
         "--only",
         "copycat",
         "--out",
@@ -118,14 +118,14 @@ def test_texts_are_embedded_for_all_three(files, tmp_path):
 
 
 def test_features_beside_the_table(files, tmp_path):
-    for name in ("units", "held"):
+    for name in ("units", "validation"):
         frame = pq.read_table(files / f"{name}.parquet")
         np.save(tmp_path / f"{name}.npy", np.column_stack([frame[f"f_{j}"] for j in range(4)]))
         pq.write_table(frame.drop_columns([f"f_{j}" for j in range(4)]), tmp_path / f"{name}.parquet")
     flags = ("--payee", "seller", "--label", "kind", "--features-file", tmp_path / "units.npy")
     pay, audit, theta, _ = commands(tmp_path, flags, tmp_path)
-    held = ("--validation-features-file", tmp_path / "held.npy")
-    for words in ((*pay, *held), (*audit, *held), theta):
+    validation = ("--validation-features-file", tmp_path / "validation.npy")
+    for words in ((*pay, *validation), (*audit, *validation), theta):
         done = typed(*words)
         assert done.exit_code == 0, (words, done.output, done.exception)
     plain = typed("theta", files / "units.parquet", "--per-provider", 5, "--trials", 2, *FLAGS)
@@ -139,7 +139,7 @@ def test_a_column_that_is_not_there_is_named(files, tmp_path, command):
     assert "has no column 'knd' for 'label'; did you mean 'kind'" in str(done.exception)
 
 
-def test_the_settings_of_a_payday_hold_for_its_audit(files, tmp_path):
+def test_the_settings_of_a_payout_run_hold_for_its_audit(files, tmp_path):
     config = tmp_path / "pay.toml"
     config.write_text(f'amount = "5"\nlearner = "knn"\nchecks = 7\npower = 0.5\n{CONFIG}')
     audit = list(commands(files, ("--config", config), tmp_path))[1]

@@ -35,14 +35,14 @@ def table(tmp_path):
 
 def test_embed_a_table_then_ask_for_a_threshold(table, tmp_path):
     out = tmp_path / "e.npz"
-    said = run("embed", table, "--encoder", "ngrams", "--out", out)
-    assert "40 x 256 embeddings by ngrams-3-256" in said
+    output = run("embed", table, "--encoder", "ngrams", "--out", out)
+    assert "40 x 256 embeddings by ngrams-3-256" in output
     assert not (tmp_path / "e.npz.parts").exists()
     assert load_embeddings(out).label.tolist() == [0, 1] * 20
-    said = run("theta", out, "--per-provider", 5, "--trials", 3, "--json", tmp_path / "t.json")
-    found = json.loads((tmp_path / "t.json").read_text())
-    assert found["units"] == 40
-    assert ("do not use cosine evidence" in said) != found["usable"]
+    output = run("theta", out, "--per-provider", 5, "--trials", 3, "--json", tmp_path / "t.json")
+    measured = json.loads((tmp_path / "t.json").read_text())
+    assert measured["units"] == 40
+    assert ("do not use cosine evidence" in output) != measured["usable"]
 
 
 def test_what_cannot_be_embedded_is_an_error_or_counted(tmp_path):
@@ -51,8 +51,8 @@ def test_what_cannot_be_embedded_is_an_error_or_counted(tmp_path):
     with pytest.raises(DataMarketError, match=r"item 5: the text is empty.*--skip-bad"):
         run(*common)
     assert not (tmp_path / "e.npz").exists()
-    said = run(*common, "--skip-bad")
-    assert "left out 2 that cannot be embedded, first: item 5" in " ".join(said.split())
+    output = run(*common, "--skip-bad")
+    assert "left out 2 that cannot be embedded, first: item 5" in " ".join(output.split())
     assert len(load_embeddings(tmp_path / "e.npz").vectors) == 6
 
 
@@ -105,7 +105,7 @@ def test_theta_says_which_threshold_is_for_payments_and_which_for_components(tmp
     few = np.arange(80) % 19
     np.savez(tmp_path / "e.npz", vectors=rows[few], labels=label[few])
     words = " ".join(run("theta", tmp_path / "e.npz", *small).split())
-    assert "`recommended` ties identical units alone" in words
+    assert "`recommended` matches identical units alone" in words
     assert "19 different validation rows are too few" in words
     np.savez(tmp_path / "e.npz", vectors=rows)
     words = " ".join(run("theta", tmp_path / "e.npz", *small).split())

@@ -64,14 +64,14 @@ def test_columns_of_few_bits_are_kept_as_they_are_stored(tmp_path, kind, column,
         tmp_path / f"units.{form}",
     )
     pq.write_table(table, path) if form == "parquet" else feather.write_feather(table, path)
-    found = read(path, narrow=True)
+    found = read(path, low_precision=True)
     assert isinstance(found, LowPrecisionRows)
     assert {block.dtype for _, block in found.blocks()} == {np.dtype(kind)}
     assert found[:].tobytes() == matrix.astype(np.float64).tobytes()
     assert (
         read(path).tobytes() == matrix.astype(np.float64).tobytes()
     )  # nobody gets one who did not ask for it
-    loose = read(path, faults=Faults(), narrow=True)
+    loose = read(path, faults=Faults(), low_precision=True)
     assert isinstance(loose, LowPrecisionRows)
     assert loose[:].tobytes() == found[:].tobytes()
 
@@ -83,8 +83,8 @@ def test_other_numbers_are_float64(tmp_path, kind):
     pq.write_table(pa.table({"features": fixed(matrix)}), tmp_path / "units.parquet")
     np.save(tmp_path / "units.npy", matrix)
     for found in (
-        read(tmp_path / "units.parquet", narrow=True),
-        ArrayFile.open(tmp_path / "units.npy").matrix(narrow=True),
+        read(tmp_path / "units.parquet", low_precision=True),
+        ArrayFile.open(tmp_path / "units.npy").matrix(low_precision=True),
     ):
         assert isinstance(found, np.ndarray)
         assert found.dtype == np.float64
@@ -95,7 +95,7 @@ def test_small_matrices_are_plain_whatever_they_are_stored_as(tmp_path):
     pq.write_table(
         pa.table({"features": fixed(np.ones((9, 3), np.float16))}), tmp_path / "units.parquet"
     )
-    assert isinstance(read(tmp_path / "units.parquet", narrow=True), np.ndarray)
+    assert isinstance(read(tmp_path / "units.parquet", low_precision=True), np.ndarray)
 
 
 @pytest.mark.parametrize("kind", ["<f2", "<f4", ">f4"])
@@ -105,13 +105,13 @@ def test_arrays_are_kept_likewise(tmp_path, kind):
     np.save(tmp_path / "units.npy", matrix)
     np.savez(tmp_path / "units.npz", features=matrix)
     for name in ("units.npy", "units.npz"):
-        found = ArrayFile.open(tmp_path / name).matrix(narrow=True)
+        found = ArrayFile.open(tmp_path / name).matrix(low_precision=True)
         assert isinstance(found, LowPrecisionRows)
         assert (found[:] == matrix.astype(np.float64)).all()
     matrix[4, 1] = np.inf
     np.save(tmp_path / "units.npy", matrix)
     with pytest.raises(SubmissionError, match="row 4, entry 1 is inf"):
-        ArrayFile.open(tmp_path / "units.npy").matrix(narrow=True)
+        ArrayFile.open(tmp_path / "units.npy").matrix(low_precision=True)
 
 
 @pytest.mark.usefixtures("everything_is_large")
@@ -120,7 +120,7 @@ def test_what_is_no_number_is_refused_by_its_row_in_any_block(tmp_path):
     matrix[N - 3, 2] = np.nan
     pq.write_table(pa.table({"features": fixed(matrix)}), tmp_path / "units.parquet")
     with pytest.raises(SubmissionError, match=rf"row {N - 3}, entry 2 is nan"):
-        read(tmp_path / "units.parquet", narrow=True)
+        read(tmp_path / "units.parquet", low_precision=True)
 
 
 class Told:

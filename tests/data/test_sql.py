@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -85,7 +86,7 @@ def test_a_query_reads_as_a_submission(database):
         ("SELECT * FROM nowhere ORDER BY 1", "nowhere"),
         ("SELECT id FRM units ORDER BY id", "units"),
         ("SELECT ARRAY[ARRAY[1.0::float8]] AS f ORDER BY 1", "column 'f'"),
-        ("SELECT CAST('{}' AS json) AS j ORDER BY 1::integer", "column 'j' holds json; leave it out"),
+        ("SELECT CAST('{}' AS json) AS j ORDER BY 1::integer", "column 'j' holds (json|struct)"),
         ("", "names a database and no query"),
     ],
 )  # fmt: skip
@@ -99,13 +100,11 @@ def test_what_is_refused_and_nothing_is_written(database, tmp_path, query, said)
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ("1.1::numeric", r"holds numeric; say how many digits .*c::numeric\(12, 2\).*c::float8"),
-        ("'a'::bytea", "holds bytea; leave it out of the query, or cast it"),
-        ("ARRAY[1.5]", r"holds a list of numeric; cast it: c::float8\[\]"),
-        ("ARRAY['a']", "holds a list of text; leave it out"),
+        ("'a'::bytea", "holds binary; leave it out of the query, or cast it"),
+        ("ARRAY['a']", "holds list<.*string>; leave it out"),
         ("'NaN'::numeric(4,2)", "column 'c' cannot be read between rows 0 and 0"),
         ("'infinity'::timestamp", "timestamp too large"),
-        ("interval '1 day'", "holds interval"),
+        ("interval '1 day'", "holds duration"),
         ("nextval('counter')", "read-only transaction"),
     ],
 )
@@ -132,6 +131,7 @@ def test_types_of_postgresql(server, tmp_path):
         "holes": ("ARRAY[1, NULL, 3]::float4[]", [1.0, None, 3.0]),
         "none": ("'{}'::float8[]", []),
         "many": ("sum(2::int)", 2),
+        "exact": ("1.25::numeric", Decimal("1.25")),
         "percent": ("'100 %s'", "100 %s"),
     }
     columns = ", ".join(f"{sql} AS {name}" for name, (sql, _) in cells.items())
@@ -231,12 +231,6 @@ def test_the_file_of_an_answer_depends_on_its_rows_alone(tmp_path):
     changed = batch.set_column(0, "v", pa.array(value))
     write_answer((changed.schema, iter([changed])), tmp_path / "a.arrow", "q")
     assert sha256(tmp_path / "a.arrow") not in hashes
-
-
-def test_both_databases_give_the_same_bytes(duck, server, tmp_path):
-    for name, address in (("duck", duck), ("server", server)):
-        Query.of(address + READ).fetch(tmp_path / f"{name}.arrow")
-    assert (tmp_path / "duck.arrow").read_bytes() == (tmp_path / "server.arrow").read_bytes()
 
 
 def test_errors_name_the_query_and_not_the_file_of_its_answer(duck):

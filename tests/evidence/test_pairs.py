@@ -229,9 +229,9 @@ class Told:
         self.counts.append((done, total))
 
 
-@pytest.mark.parametrize(("n", "is_told"), [(searched.TOLD, True), (searched.TOLD - 1, False)])
+@pytest.mark.parametrize(("n", "is_told"), [(searched._REPORTED, True), (searched._REPORTED - 1, False)])
 def test_from_ten_thousand_rows_on_it_says_how_it_searches(n, is_told):
-    assert searched.TOLD == 10_000  # docs/scale.md says so
+    assert searched._REPORTED == 10_000  # docs/scale.md says so
     rng = np.random.default_rng(0)
     rows = directions(rng.normal(size=(n, 24)) * np.r_[np.full(6, 8.0), np.ones(18)])
     told = Told()
@@ -245,7 +245,7 @@ def test_from_ten_thousand_rows_on_it_says_how_it_searches(n, is_told):
 
 
 def test_where_prefixes_would_not_pay_it_says_so(monkeypatch):
-    monkeypatch.setattr(searched, "TOLD", 50)
+    monkeypatch.setattr(searched, "_REPORTED", 50)
     told = Told()
     with computing(Compute(progress=told)):
         similar_pairs(drawn("even", 60), 0.5)

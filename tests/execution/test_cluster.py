@@ -67,7 +67,7 @@ def here():
 
 def test_blocks_are_as_here_in_order_and_counted(cluster, here):
     told = Counted()
-    with computing(Compute(cluster=cluster.address, progress=told, spread=CELLS)):
+    with computing(Compute(cluster=cluster.address, progress=told, least_pairs=CELLS)):
         near = list(over_blocks(products(), SPANS, CELLS - 1))
         assert {pid for *_, pid in near} == {os.getpid()}  # fewer pairs than are worth the way
         told.counts.clear()
@@ -80,7 +80,7 @@ def test_blocks_are_as_here_in_order_and_counted(cluster, here):
 
 def test_a_matrix_that_two_pieces_of_work_hold_travels_once(cluster, here, monkeypatch):
     sent = []
-    with computing(Compute(cluster=cluster.address, spread=1)):
+    with computing(Compute(cluster=cluster.address, least_pairs=1)):
         scatter = connection()._client.scatter
         monkeypatch.setattr(
             connection()._client, "scatter",
@@ -103,7 +103,7 @@ def test_answers_are_not_all_made_before_they_are_wanted(cluster):
 
 def test_one_that_is_killed_costs_only_time(cluster, here):
     told = Counted(at=6, then=lambda: cluster.kill("one"))
-    with computing(Compute(cluster=cluster.address, progress=told, spread=1)):
+    with computing(Compute(cluster=cluster.address, progress=told, least_pairs=1)):
         found = list(over_blocks(products(0.1), SPANS, CELLS))
     assert equal(found, here)
     assert len({pid for *_, pid in found}) == 2
@@ -118,7 +118,7 @@ def test_where_all_are_killed_what_they_held_is_sent_to_new_ones(cluster, here):
         cluster.worker("one")
 
     told = Counted(at=6, then=all_die)
-    with computing(Compute(cluster=cluster.address, progress=told, spread=1)):
+    with computing(Compute(cluster=cluster.address, progress=told, least_pairs=1)):
         found = list(over_blocks(products(0.05), SPANS, CELLS))
         all_die()  # between two pieces of work, the second of which takes the matrix for sent
         again = list(over_blocks(products(0.01), SPANS, CELLS))

@@ -3,7 +3,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.analysis.redteam.best_response import Target, best_response
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.errors import DataMarketError, UnknownNameError
@@ -100,8 +100,8 @@ def test_knowledge_is_played_where_it_makes_a_difference_alone(rows):
 
 def test_noise_is_in_spreads_of_the_market():
     state = market_of(TaskEntry(task=SMALL), 3).state
-    ((_, attack),) = attacks_of(in_spreads(small(attacks=[THEFT]), spread(state)))
-    assert attack.steal_sigma == pytest.approx(0.6 * spread(state), rel=1e-3)
+    ((_, attack),) = attacks_of(in_spreads(small(attacks=[THEFT]), feature_scale(state)))
+    assert attack.steal_sigma == pytest.approx(0.6 * feature_scale(state), rel=1e-3)
     with pytest.raises(DataMarketError, match="give it a name under"):
         in_spreads(small(attacks=["copycat(sigma={1})"], called={}), 1.0)
 

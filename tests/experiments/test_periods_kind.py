@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs
 from datamarket_gym.experiments.cells import compute, market_of
@@ -75,7 +75,7 @@ def test_copies_are_of_all_that_others_sold_and_come_first():
 
 def test_noise_is_in_spreads_of_the_market():
     plain, noisy = (made(Theft(called="copies"), noise)[1] for noise in (0.0, 2.0))
-    off = (noisy.features - plain.features).std() / spread(MARKET.state)
+    off = (noisy.features - plain.features).std() / feature_scale(MARKET.state)
     assert off == pytest.approx(2.0, rel=0.1)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.analysis.metrics import Metrics, provider_totals
-from datamarket_gym.analysis.redteam.attack_grid import NOISE, attack_grid, spread
+from datamarket_gym.analysis.redteam.attack_grid import NOISE, attack_grid, feature_scale
 from datamarket_gym.experiments.cells import compute
 from datamarket_gym.experiments.spec import ExperimentSpec, MechanismEntry, TaskEntry, UtilityEntry
 from datamarket_gym.experiments.summary import summarise
@@ -132,7 +132,7 @@ def test_the_fairness_experiment_measures_how_much_of_two_delta_is_used():
 
 
 def test_the_attack_grid_tries_noise_from_small_to_large_in_spreads_of_a_feature(market):
-    scale = spread(market.state)
+    scale = feature_scale(market.state)
     found = attack_grid(market.state, "near_duplicate_2x_sybils")
     levels = [create("attack", text).sigma for text in found]
     once = [round(noise * scale, 6) for noise in NOISE]

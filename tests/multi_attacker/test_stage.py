@@ -14,7 +14,7 @@ from datamarket_gym.analysis.redteam import (
     best_response_dynamics,
     market_state,
 )
-from datamarket_gym.analysis.redteam.best_response import Seat
+from datamarket_gym.analysis.redteam.best_response import StageParty
 from datamarket_gym.analysis.theorems import Checks
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.market.attacks import MultiAttackerGame, attacked_by
@@ -48,7 +48,7 @@ def test_one_cheat_gains_what_the_single_attacker_does(market, oracle, checks, a
     target = Target(market.state, get_mechanism("recommended"), oracle, 1, checks)
     stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1, 2, 3], checks)
     alone = target.respond(attack, AttackCosts())
-    (found,) = stage.standings((HONEST, attack, HONEST, HONEST), [1]).cheats
+    (found,) = stage.standings((HONEST, attack, HONEST, HONEST), [1]).attackers
     assert found.gain == pytest.approx(alone.expected_gain, rel=1e-12)
     assert found.gain_from_cheating == pytest.approx(alone.expected_gain, rel=1e-12)
     assert found.honest_pay == pytest.approx(target.pay, rel=1e-12)
@@ -78,7 +78,7 @@ def test_where_worth_is_additive_splitting_gains_nothing_under_shapley(market, c
     path = best_response_dynamics(stage.payoffs, [menu] * 4)
     assert (path.ended, path.last) == ("equilibrium", (HONEST,) * 4)
     everybody = stage.standings((menu[2],) * 4)
-    assert all(one.gain == pytest.approx(1.0) for one in everybody.cheats)
+    assert all(one.gain == pytest.approx(1.0) for one in everybody.attackers)
 
 
 def test_where_worth_is_additive_a_copy_is_paid_as_a_unit_and_the_market_is_worth_no_more(
@@ -88,7 +88,7 @@ def test_where_worth_is_additive_a_copy_is_paid_as_a_unit_and_the_market_is_wort
     stage = Stage(market.state, get_mechanism("shapley"), counted, [0, 1, 2, 3])
     copy = "copycat(fraction=1.0, sigma=0.0)"
     found = stage.standings((copy, copy, HONEST, HONEST), [0, 1])
-    assert [one.gain for one in found.cheats] == pytest.approx([2.0, 2.0])
+    assert [one.gain for one in found.attackers] == pytest.approx([2.0, 2.0])
     assert (found.honest_pay, found.worth, found.value) == pytest.approx((1.0, 1.0, 1.5))
     assert found.honest_share == pytest.approx((2 / 6) / (2 / 4))
     left_out = stage.standings(("strategic_curation(keep=0.5)",) * 2 + (HONEST,) * 2, [0, 1])
@@ -102,7 +102,7 @@ def test_two_who_copy_each_other_exactly_gain_nothing_where_equal_units_are_tied
     stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1])
     copy = "copycat(fraction=1.0, sigma=0.0)"
     found = stage.standings((copy, copy))
-    assert [one.pay for one in found.cheats] == [one.honest_pay for one in found.cheats]
+    assert [one.pay for one in found.attackers] == [one.honest_pay for one in found.attackers]
     assert found.pot_moved == 0.0
 
 
@@ -120,7 +120,7 @@ def test_shares_are_of_one_pot_and_who_is_paid_is_the_market(market, oracle):
 def test_a_coalition_gains_jointly_and_each_a_half(market, oracle):
     stage = Stage(market.state, get_mechanism("recommended"), oracle, [(1, 0)])
     honest = get_mechanism("recommended").pay(market.honest.submission, oracle)
-    (found,) = stage.standings((THEFT,)).cheats
+    (found,) = stage.standings((THEFT,)).attackers
     assert found.members == ("provider_0", "provider_1")
     assert found.honest_pay == pytest.approx(honest.total(["provider_0", "provider_1"]))
     assert sum(found.each.values()) == pytest.approx(found.pay - found.honest_pay)
@@ -131,7 +131,7 @@ def test_a_coalition_gains_jointly_and_each_a_half(market, oracle):
 def test_units_of_a_coalition_are_genuine_to_checks(market, oracle):
     """Who shares what it holds, and adds nothing, never fails."""
     stage = Stage(market.state, get_mechanism("recommended"), oracle, [(0, 1)], Checks(3, 1.0))
-    (found,) = stage.standings(("sybil_split_k(k=3)",)).cheats
+    (found,) = stage.standings(("sybil_split_k(k=3)",)).attackers
     assert found.gain == pytest.approx(1.0)
 
 
@@ -163,13 +163,13 @@ def test_where_all_are_checked_for_sure_thieves_are_paid_nothing_and_the_rest_st
 def test_a_search_at_a_seat_finds_what_the_menu_has(market, oracle):
     stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1])
     plays = (HONEST, THEFT)
-    seat = Seat(stage, plays)
-    best = best_response(seat, trials=6, optimiser="scipy")
+    party_of_stage = StageParty(stage, plays)
+    best = best_response(party_of_stage, trials=6, optimiser="scipy")
     honest = stage.payoffs(plays)[0]
     assert best.net_gain == pytest.approx(1.0 + best.payoff - honest)
     assert best.payoff == stage.payoffs((best.attack, THEFT))[0] > honest
-    with pytest.raises(DataMarketError, match="cheating is free"):
-        seat.respond(THEFT, AttackCosts(identity=0.1))
+    with pytest.raises(DataMarketError, match="attacks are free"):
+        party_of_stage.respond(THEFT, AttackCosts(identity=0.1))
 
 
 def test_what_cannot_be_played_is_said(market, oracle):

@@ -160,7 +160,7 @@ def test_csv_can_be_summed_and_runs_no_formula(ledger):
         for place in ("owed", "on_its_way", "sent", "carried"):
             total = sum(round(float(row[f"{place}_change"]) * digits) for row in lines)
             assert total == round(float(closing[place]) * digits)
-    assert rows[-1]["row"] == "head"
+    assert rows[-1]["row"] == "tip"
     assert (rows[-1]["entry"], rows[-1]["what"]) == (str(ledger.accounts.number), ledger.accounts.tip)
     assert [row["amount"] for row in rows if row["row"] == "draft"] == ["7.00"]
 

@@ -35,8 +35,8 @@ def test_one_pair_of_a_list_that_joins_two_trees_is_named(tmp_path):
     folder = paid(tmp_path, [("copy 3", "copy 40"), ("u5", "u6")])
     assert "chained" in warned(folder)
     (warning,) = (w for w in read_warnings(folder) if w.name == "chained")
-    assert warning.title == "1 group is held together by a few ties"
-    assert "parts of 31 and 31 units: held together by one tie" in warning.items[0]
+    assert warning.title == "1 group is held together by a few matches"
+    assert "parts of 31 and 31 units: held together by one match" in warning.items[0]
     assert "“copy 3” of “copier 0” and “copy 40” of “copier 1”, 0.970" in warning.items[0]
     (row,) = _chains(finished_results(folder, places_of(folder))[1])
     assert (row["parts"], row["matches"], row["thin"]) == ((31, 31), 1, True)

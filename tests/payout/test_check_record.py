@@ -219,11 +219,13 @@ def said(*looks):
 def test_looks_at_one_unit_are_made_by_different_people(twice):
     keep_outcomes(twice, said((1, "genuine", "R. Okafor")))
     for by in ("R. Okafor", " r.okafor"):
-        with pytest.raises(SubmissionError, match=r"number 2 is one of 3 looks at unit 'one', and .* looked at it "
-                           r"before \(number 1\); have somebody else look .* or record with --check-once"):  # fmt: skip
+        again = r"number 2 is one of 3 checks of unit 'one', and .* checked it before \(number 1\); have somebody"
+        with pytest.raises(
+            SubmissionError, match=again + " else check it .* or record with --check-once"
+        ):
             keep_outcomes(twice, said((2, "genuine", by)))
     with pytest.raises(
-        SubmissionError, match="different people are to make; say who looked in the column 'by'"
+        SubmissionError, match="different people are to make; say who checked in the column 'by'"
     ):
         keep_outcomes(twice, said((2, "genuine", "")))
     assert list(answers_of(twice)) == [1]
@@ -233,7 +235,7 @@ def test_looks_at_one_unit_are_made_by_different_people(twice):
 
 
 def test_who_looked_in_an_earlier_draft_does_not_look_again(twice):
-    with pytest.raises(SubmissionError, match=r"one of 2 looks at unit 'three'.*in an earlier draft"):
+    with pytest.raises(SubmissionError, match=r"one of 2 checks of unit 'three'.*in an earlier draft"):
         keep_outcomes(twice, said((5, "genuine", "R. Okafor")))
     keep_outcomes(twice, said((5, "genuine", "K. Ito")))
 
@@ -273,6 +275,6 @@ def test_a_unit_with_several_looks_is_named_by_number(tmp_path):
     path = tmp_path / "outcomes.csv"
     path.write_text("unit,outcome\none,genuine\n")
     with pytest.raises(
-        SubmissionError, match="'one' is looked at 3 times; give the number of the look, one of 1, 2, 3"
+        SubmissionError, match="'one' is checked 3 times; give the number of the check, one of 1, 2, 3"
     ):
         read_outcomes(path, TWICE)

@@ -82,7 +82,7 @@ def test_somebody_fails(folder):
     assert f"datamarket check plan {new}" in done
     typed("check", "plan", new, "--announce", "block 2")
     done = typed("check", "draw", new, "--beacon", "0000def")
-    assert "fell on units that were looked at in an earlier draft, as often" in done
+    assert "fell on units that were checked in an earlier draft, as often" in done
 
 
 def test_forfeits_are_kept_when_that_is_said(folder):
@@ -114,10 +114,10 @@ def test_unanswered_checks_count_as_false_only_when_that_is_said(folder):
 
 def test_one_look_at_units_that_were_drawn_twice_is_said_to_be_one(folder):
     done = typed("check", "plan", folder, "--checks", "12")
-    assert "of them second looks, expected" in done
-    assert "the same, without second looks" in done
+    assert "of them second ones, expected" in done
+    assert "left without any second checks" in done
     done = typed("check", "draw", folder, "--beacon", "0000abc")
-    assert "of the list were drawn more than once: each look is somebody else's" in done
+    assert "of the list were drawn more than once: each check is somebody else's" in done
     alone = outcomes(folder)
     alone.write_text("\n".join(f"{line.rsplit(',', 1)[0]},R. Okafor" for line in alone.read_text().splitlines()
                                if not line.startswith("number")).join(("number,outcome,by\n", "\n")))  # fmt: skip

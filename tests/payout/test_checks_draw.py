@@ -19,10 +19,10 @@ from datamarket_gym.payout.checks.draw import (
     draw_units,
     read_checks,
 )
-from datamarket_gym.payout.checks.earlier_draft import EarlierChecks
 from datamarket_gym.payout.checks.plan import (
     CheckedPayee,
     CheckPlan,
+    EarlierChecks,
     PlanRequest,
     make_plan,
     paid_payees,
@@ -252,10 +252,3 @@ def test_hostile_names_are_safe_in_the_csv_and_come_back(tmp_path):
     assert {d.payee for d in found.draws} >= {"=cmd|' /C calc'!A0", 'a,"b"'}
     assert list(rows[0]) == ["number", "payee", "identity", "unit", "look", "amount", "share", "asked"]
     assert [int(r["number"]) for r in rows] == [d.number for d in found.draws]
-
-
-def test_a_run_of_an_older_version_is_refused_kindly(folder):
-    table = pq.read_table(folder / "clusters.parquet").drop_columns(["amount", "row"])
-    pq.write_table(table, folder / "clusters.parquet")
-    with pytest.raises(DataMarketError, match="knew of no checks; pay again"):
-        make_plan(folder, PlanRequest())

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym.payout.checks.draw import draw_key, draw_units
-from datamarket_gym.payout.checks.earlier_draft import EarlierChecks
-from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan
+from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, EarlierChecks
 
 PLAN = CheckPlan(checks=3, power=0.8)
 

@@ -10,9 +10,8 @@ from payout_files import copied
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
-from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
 from datamarket_gym.payout.checks.settle import settle
-from datamarket_gym.payout.ledger.runs import mark_paid, run_of
+from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.verify import verify
 
 
@@ -135,16 +134,3 @@ def test_a_run_that_says_it_took_the_place_of_another_is_held_against_it(at, tmp
     assert bad(folder) == []  # it may have been moved
     shutil.copytree(at("paid"), place)
     assert bad(folder) == ["the run that took its place"]
-
-
-def test_a_run_of_the_version_that_kept_a_ledger_in_each_run_says_pay_again(tmp_path):
-    folder = paid(tmp_path, checks=0)
-    (folder / "ledger.json").unlink()
-    (folder / "ledger.sqlite").write_bytes(b"SQLite format 3")
-    for work in (
-        verify,
-        lambda run: make_plan(run, PlanRequest()),
-        lambda run: mark_paid(run, "transfer 1"),
-    ):
-        with pytest.raises(DataMarketError, match="before there was a ledger; pay again"):
-            work(folder)

@@ -1,4 +1,4 @@
-"""explain: a payee's own ties, from the tables that a run left and from nothing else."""
+"""explain: a payee's own matches, from the tables that a run left and from nothing else."""
 
 import json
 import shutil
@@ -95,8 +95,8 @@ def test_it_says_what_the_results_say(folder, results, names):
         assert found.score_error == float(results.error[code] * results.score.sum() / results.spec.minor)
         assert found.learner == "knn"
         assert found.units == int((inputs.owner == code).sum()) + len(leaked)
-        told = [(r["unit"], r["row"], r["by"], f"{r['likeness']:.3f}") for r in found.leaked]
-        assert told == [(r["unit"], r["row"], r["by"], r["likeness"]) for r in leaked]
+        shown = [(r["unit"], r["row"], r["by"], f"{r['likeness']:.3f}") for r in found.leaked]
+        assert shown == [(r["unit"], r["row"], r["by"], r["likeness"]) for r in leaked]
         assert found.clusters == len(mine)
         assert found.owned == len(np.unique(shares.cluster[shares.identity == code]))
         assert found.drawn == int(np.isin(mine, drawn_clusters(results)).sum())
@@ -113,16 +113,16 @@ def test_it_says_what_the_results_say(folder, results, names):
         ]  # fmt: skip
         assert found.claims == [
             {"reason": c.reason, "value": c.value, "identities": [inputs.identities[i] for i in c.identities]}
-            for c in results.payees.claims_of(code)
+            for c in results.payees.claims if code in c.identities
         ]  # fmt: skip
         former = {
-            frozenset((tie["left"], tie["right"]))
+            frozenset((match["left"], match["right"]))
             for cluster in describe(results, mine)
-            for tie in cluster["ties"]
+            for match in cluster["matches"]
             if name
-            in [u["identity"] for u in cluster["units"] if u["unit"] in (tie["left"], tie["right"])]
+            in [u["identity"] for u in cluster["units"] if u["unit"] in (match["left"], match["right"])]
         }
-        assert {frozenset((tie.unit, tie.other)) for tie in found.matches} == former
+        assert {frozenset((match.unit, match.other)) for match in found.matches} == former
         assert len(found.matches) == found.matches_in_all == len(former)
         seen += Counter(
             leaked=len(found.leaked), linked=len(found.linked), claims=len(found.claims),
@@ -143,16 +143,16 @@ def test_units_are_counted_once(folder, names):
 
 
 def test_who_was_earlier_and_who_is_paid(folder):
-    ties = {tie.unit: tie for tie in explain(folder, "thief").matches}
-    assert len(ties) == 3
-    for tie in ties.values():
-        assert tie.earlier == "other"
-        assert tie.paid_to == [tie.of]
-        assert not tie.drawn
-    lots = explain(folder, "twin")
-    assert [tie.drawn for tie in lots.matches] == [True] * 3
-    for tie in lots.matches:
-        assert tie.paid_to == (["twin"] if tie.earlier == "unit" else [tie.of])
+    matches = {match.unit: match for match in explain(folder, "thief").matches}
+    assert len(matches) == 3
+    for match in matches.values():
+        assert match.earlier == "other"
+        assert match.paid_to == [match.of]
+        assert not match.drawn
+    draws = explain(folder, "twin")
+    assert [match.drawn for match in draws.matches] == [True] * 3
+    for match in draws.matches:
+        assert match.paid_to == (["twin"] if match.earlier == "unit" else [match.of])
 
 
 def test_payees_to_whom_units_were_lost_come_first(folder, names):
@@ -165,8 +165,8 @@ def test_payees_to_whom_units_were_lost_come_first(folder, names):
 
 
 def test_own_copies_come_after_ties_with_others(folder):
-    ties = explain(folder, "seller 2").matches  # u2 was sent again by seller 2
-    own = [tie.of == "seller 2" for tie in ties]
+    matches = explain(folder, "seller 2").matches  # u2 was sent again by seller 2
+    own = [match.of == "seller 2" for match in matches]
     assert own == sorted(own)
     assert any(own)
 
@@ -202,13 +202,13 @@ def crowd(tmp_path_factory):
 def test_a_victim_inside_a_large_cluster_sees_its_own_ties(crowd):
     found = explain(crowd, "victim")
     assert (found.units, found.owned, found.matches_in_all, len(found.matches)) == (1, 1, 2000, 1000)
-    assert {tie.unit for tie in found.matches} == {"u0"}
-    assert {tuple(tie.paid_to) for tie in found.matches} == {("victim",)}
+    assert {match.unit for match in found.matches} == {"u0"}
+    assert {tuple(match.paid_to) for match in found.matches} == {("victim",)}
     assert (found.matched_payees_in_all, len(found.matched_payees)) == (100, 20)
     last = explain(crowd, "thief 99")
-    assert [tie.other for tie in last.matches] == ["u0"] * 20
+    assert [match.other for match in last.matches] == ["u0"] * 20
     assert (last.for_others, last.counted_for[0].names) == (20, ["victim"])
-    # what was shown before: the 40 most senior units, and as many ties, among which the last thief has none
+    # what was shown before: the 40 most senior units, and as many matches, among which the last thief has none
     results = finished_results(crowd, places_of(crowd))[1]
     label = results.payments.clustering.label
     [cluster] = describe(results, label[:1])
@@ -222,8 +222,8 @@ def typed(*words):
 def test_it_says_how_many_it_shows(crowd):
     done = typed("explain", crowd, "--payee", "victim")
     assert done.exit_code == 0, done.output
-    said = " ".join(done.output.split())
-    assert "20 of 2,000 matches of its units are shown; --json lists 1,000" in said
+    output = " ".join(done.output.split())
+    assert "20 of 2,000 matches of its units are shown; --json lists 1,000" in output
     assert done.output.count("exact_hash") == 20
     assert "are shown" not in typed("explain", crowd, "--payee", "thief 99").output
 
@@ -234,7 +234,7 @@ def test_the_json_is_the_record(folder, names):
         assert json.loads(done.output) == asdict(explain(folder, name))
     assert [field.name for field in fields(Explanation)] == [
         "identity", "run", "currency", "paid", "low", "high", "level", "groups", "entitled", "balance", "opening",
-        "learner", "divided", "measured", "score", "score_error", "units", "leaked", "given", "acquired", "unusable",
+        "learner", "divided", "measured", "score", "score_error", "units", "leaked", "prior", "acquired", "unusable",
         "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all", "clusters",
         "owned", "matches", "matches_in_all", "matched_payees", "matched_payees_in_all", "together", "linked", "claims",
         "drawn", "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
@@ -249,12 +249,12 @@ def test_twins_share(tmp_path):
     folder = run(tmp_path, columns)
     found = explain(folder, "other")
     assert (found.counted, found.shared, found.for_others) == (1, 1, 0)
-    [tie] = found.matches
-    assert (tie.earlier, sorted(tie.paid_to)) == ("neither", ["other", "seller 0"])
+    [match] = found.matches
+    assert (match.earlier, sorted(match.paid_to)) == ("neither", ["other", "seller 0"])
 
 
 def test_a_chain_through_own_units_is_told(tmp_path):
-    """u1 of seller 1 is tied to a copy of its own, which alone is tied to an earlier unit of seller 0."""
+    """u1 of seller 1 is matched with a copy of its own, which alone is matched with an earlier unit of seller 0."""
     columns = units(copies=0)
     pairs = {"id_l": ["u0", "u1"], "id_r": ["u1", "u5"], "probability": [1.0, 1.0]}
     pq.write_table(pa.table(pairs), tmp_path / "pairs.parquet")
@@ -330,8 +330,8 @@ def test_what_checks_came_to(settled):
     draws = read_checks(settled)
     failed = explain(new, "seller 1")
     assert (failed.paid, failed.checks.outcome, failed.checks.drawn) == (0, "failed", [])
-    assert set(failed.checks.found) == {d.unit for d in draws.draws if d.payee == "seller 1"}
-    assert failed.counted + len(failed.checks.found) + failed.for_others == failed.units
+    assert set(failed.checks.false_units) == {d.unit for d in draws.draws if d.payee == "seller 1"}
+    assert failed.counted + len(failed.checks.false_units) + failed.for_others == failed.units
     small = explain(new, "thief")
     assert (small.paid, small.checks.outcome) == (0, "not checked")
     passed = explain(new, "seller 2").checks
@@ -344,8 +344,8 @@ def test_who_looked_is_not_told(settled):
     new = settled.parent / "new"
     draws = read_checks(settled)
     for name in payments(new):
-        said = json.dumps(asdict(explain(new, name)))
-        assert not any(looker(settled, draws, d) in said for d in draws.draws)
+        output = json.dumps(asdict(explain(new, name)))
+        assert not any(looker(settled, draws, d) in output for d in draws.draws)
         others = {d.unit for d in draws.draws if d.payee != name}
         assert not others & set(explain(new, name).checks.drawn)
 
@@ -363,7 +363,7 @@ def test_the_outcome_is_printed(settled, name, words):
 
 
 def test_who_only_brings_a_balance_is_explained(tmp_path):
-    """Somebody of the first payday is not in the second, and is owed something still."""
+    """Somebody of the first payout run is not in the second, and is owed something still."""
     columns = units()
     columns["label"][60:] = (columns["label"][60:] + 1) % 3
     first = run(tmp_path, columns, learner="knn")

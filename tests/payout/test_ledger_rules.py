@@ -355,7 +355,7 @@ def brought(place, balances):
     draft = Draft("0" * 64, 1, "EUR", "0" * 64, {}, 0, lines, LedgerInputs(), [], [], "", "0" * 64, 0)
     with ledger.transaction() as transaction:
         about = {"run": draft.run, "currency": "EUR"}
-        transaction.add("draft", **about, amount=1, content=draft.content)
+        transaction.add("draft", **about, amount=1, content=draft.to_content())
         transaction.add("approval", run=draft.run, content={"manifest": draft.manifest})
         transaction.add("approved", **about, amount=1)
         transaction.add("payment", **about, payee="payee", amount=1)

@@ -22,7 +22,7 @@ from datamarket_gym import (
     registry,
 )
 from datamarket_gym.analysis.redteam import audit, market_state
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.cli.app import app
 from datamarket_gym.evidence import threshold as choice
 from datamarket_gym.evidence.graph import describe_missing_times
@@ -146,7 +146,7 @@ def test_where_honest_units_are_alike_little_noise_pays_as_the_page_says(task):
         return Metrics.evaluate(recommended.pay(profile.submission, oracle), profile, honest).gain
 
     def theft(spreads):
-        noise = spreads * spread(market.state)
+        noise = spreads * feature_scale(market.state)
         return gain(f"composite(split=1, copy=0.0, steal=1.0, steal_sigma={noise}, victims=99)")
 
     assert gain("sybil_split_k@3") == gain("exact_dup_2x_sybils") == theft(0.02) == 1.0

@@ -73,7 +73,7 @@ def test_the_report_and_the_manifest_say_where_times_are_from(folder):
     said = "Times are from the operator&#39;s intake log: a unit came when the operator received it"
     assert said in page
     assert page.index(said) < page.index('id="payments"')
-    assert f"up to entry 6, head {last.tip[:16]}" in page
+    assert f"up to entry 6, tip {last.tip[:16]}" in page
     assert "Unless that is you alone" not in page
     other = (run(folder / "column") / "report.html").read_text()
     said = "Times are from the column “time” of the submissions: whoever writes it decides who was first"

@@ -39,7 +39,7 @@ def test_a_payday_whose_worker_is_killed_pays_the_same(cluster, tmp_path, monkey
     pay(places, spec, tmp_path / "here" / "run")
     assert not shared_out
     told = Counted()
-    with computing(Compute(cluster=cluster.address, spread=1)):
+    with computing(Compute(cluster=cluster.address, least_pairs=1)):
         pay(places, spec, tmp_path / "there" / "run", told)
     require_same_payments(tmp_path / "here" / "run", tmp_path / "there" / "run")
     assert len(shared_out) >= 2  # pairs of units, and validation rows

@@ -99,7 +99,7 @@ def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path
     assert "By none did evidence cost anybody else more than 2%" in calm
     first = found.findings[0]
     trial = first.worst.model_copy(update={"victim": "000000002", "victim_loss": 0.87})
-    loss = Loss(trial=trial, untied=0.04, spared_by=["exact copies"])
+    loss = Loss(trial=trial, without_evidence=0.04, spared_by=["exact copies"])
     ruined = found.model_copy(update={"findings": [first.model_copy(update={"loss": loss})]})
     page = page_of(ruined, results, tmp_path)
     assert (

@@ -54,13 +54,13 @@ def page(folder):
     return read_report(folder)
 
 
-def said(page):
+def shown_text(page):
     inside = page.partition(BEGINS)[2].partition(ENDS)[0]
     return " ".join(re.sub(r"<[^>]+>", " ", inside).split())
 
 
 def test_a_draft_says_that_it_is_not_approved(page):
-    assert said(page) == "Draft. Not approved."
+    assert shown_text(page) == "Draft. Not approved."
     assert page.index(BEGINS) < page.index('<dl class="facts">') < page.index('id="payments"')
 
 
@@ -71,19 +71,21 @@ def test_names_and_periods_cannot_hold_the_comments(page):
 
 
 def test_who_approved_and_when_stands_on_the_first_page(page):
-    shown = said(restate_report(page, APPROVED))
+    shown = shown_text(restate_report(page, APPROVED))
     assert shown == (
         "Approved. Not yet paid. Entered 2026-07-01 10:15 UTC Checks 27 of 27 checks passed Approved by R. Okafor , "
         "2026-07-02 06:00 UTC Approved by M. Iyer , 2026-07-02 09:30 UTC What came after the approval (corrections, "
         "holds, payments that came back, disputes) is not on this page: datamarket ledger show ."
     )
-    assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in said(
+    assert "Paid by R. Okafor , 2026-07-03 12:00 UTC, reference SEPA 4711" in shown_text(
         restate_report(page, PAID)
     )
-    assert "Not to be paid" in said(restate_report(page, REPLACED))
-    assert f"Replaced by run {'ab' * 32} , 2026-07-04 07:00 UTC" in said(restate_report(page, REPLACED))
-    assert "2 of 27 checks failed , 2026-07-01 10:15 UTC" in said(restate_report(page, REPLACED))
-    assert said(restate_report(page, DRAFT)) == "Draft. Not approved. Entered 2026-07-01 10:15 UTC"
+    assert "Not to be paid" in shown_text(restate_report(page, REPLACED))
+    assert f"Replaced by run {'ab' * 32} , 2026-07-04 07:00 UTC" in shown_text(
+        restate_report(page, REPLACED)
+    )
+    assert "2 of 27 checks failed , 2026-07-01 10:15 UTC" in shown_text(restate_report(page, REPLACED))
+    assert shown_text(restate_report(page, DRAFT)) == "Draft. Not approved. Entered 2026-07-01 10:15 UTC"
 
 
 def test_every_byte_comes_back(page):
@@ -146,5 +148,5 @@ def test_a_page_without_one_such_section_is_no_report(broken, page):
         ({"closes": "2026-06-30"}, "until 2026-06-30"),
     ],
 )
-def test_what_a_payday_is_for(settings, words):
+def test_the_period_of_a_payout_run_is_named(settings, words):
     assert period_message(checked_spec({"amount": "1.00", **settings})) == words

@@ -115,7 +115,7 @@ def test_what_each_kind_does_to_the_money_of_a_payee(page):
 
 
 def test_a_ledger_is_opened_once_and_by_this_version(page):
-    refused(page, "begins with", "ledger", content={"format": 1, "id": "2"})
+    refused(page, "begins with", "opened", content={"format": 1, "id": "2"})
     with pytest.raises(LedgerError, match="begins with"):
         Transaction(Accounts()).add("hold", payee="alice", content={"why": "x"})
     with pytest.raises(LedgerError, match="another version"):

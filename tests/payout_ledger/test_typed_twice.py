@@ -5,7 +5,7 @@ import errno
 import pytest
 from clerk import Clerk
 
-from datamarket_gym.payout.ledger import store as receipts
+from datamarket_gym.payout.ledger import store
 from datamarket_gym.payout.ledger import transactions as money
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.store import LedgerChecksum
@@ -44,10 +44,13 @@ def test_what_came_back_comes_back_once(clerk):
 def test_a_disk_that_is_full_after_the_commit_does_not_ask_for_a_second_try(clerk, monkeypatch):
     of = kinds(clerk).index("payment") + 1
     monkeypatch.setattr(LedgerChecksum, "close", full)
-    monkeypatch.setattr(receipts, "write_json", full)
+    announce = store.write_json
     monkeypatch.setattr(
-        receipts, "_receipts", lambda accounts: [(clerk.run_folder("june"), said(clerk))]
+        store,
+        "write_json",
+        lambda path, data: (full if path.name == store.FILE else announce)(path, data),
     )
+    monkeypatch.setattr(store, "_receipts", lambda accounts: [(clerk.run_folder("june"), said(clerk))])
     with pytest.warns(UserWarning, match=r"is entered; .* Do not do it again"):
         assert money.correct(clerk.ledger, "ann", 5, of, "counted wrongly").kind == "correction"
     monkeypatch.undo()
@@ -58,4 +61,4 @@ def test_a_disk_that_is_full_after_the_commit_does_not_ask_for_a_second_try(cler
 
 
 def said(clerk):
-    return receipts.read_receipt(clerk.run_folder("june"))
+    return store.read_receipt(clerk.run_folder("june"))

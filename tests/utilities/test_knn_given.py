@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from datamarket_gym.games.exact import semivalues_from_table
 from datamarket_gym.registry import create
-from datamarket_gym.utilities import knn as knn_given
 from datamarket_gym.utilities import knn_neighbors as knn_kth
 from datamarket_gym.utilities.base import AlwaysThere, TrainingRows, ValidationRows, with_background
 from datamarket_gym.utilities.knn import Knn
@@ -113,18 +112,6 @@ def test_coalitions_of_any_rows_are_answered_as_by_the_scorer_of_all(vote, marke
     engine = AlwaysThere(learner.scorer(with_background(rows, background), validation))
     found = learner.scorer_given(rows, background, validation).utility(coalitions)
     np.testing.assert_array_equal(found, engine.utility(coalitions))
-
-
-def test_where_there_is_no_room_to_keep_orders_nothing_changes(monkeypatch):
-    rows, background, validation = drawn(3, lattice=True)
-    coalitions = np.random.default_rng(0).random((20, 40)) < 0.5
-    answers = []
-    for cells in (1 << 27, 10):
-        monkeypatch.setattr(knn_given, "_ORDER_CELLS", cells)
-        scorer = Knn(3).scorer_given(rows, background, validation)
-        assert (scorer._kept is None) == (cells == 10)
-        answers.append(np.r_[scorer.utility(coalitions), scorer.closed_form(SHAPLEY, 0.0)])
-    assert (answers[0] == answers[1]).all()
 
 
 def test_a_law_whose_table_is_too_large_is_left_to_the_engine(monkeypatch):

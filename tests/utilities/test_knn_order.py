@@ -25,7 +25,7 @@ def plain(rows, validation, k, empty_value, digits=9):
     origin = np.partition(validation.features, middle, axis=0)[middle]
     moved, held = features - origin, -2.0 * (validation.features - origin)
     n = len(label)
-    game = NearestNeighbourGame.of(SHAPLEY.size_law(n), k)
+    game = NearestNeighbourGame.of(SHAPLEY.size_weights(n), k)
     total = np.zeros(n)
     for v, truth in zip(held, validation.label, strict=True):
         distance = (moved * v).sum(axis=1) + (moved * moved).sum(axis=1)
@@ -157,3 +157,20 @@ def test_distances_that_lie_unevenly_are_sorted_all_the_same():
         validation = ValidationRows(rng.normal(size=(9, 2)), rng.integers(0, 3, 9))
         found = Knn(3).scorer(units, validation).closed_form(SHAPLEY, 0.25)
         np.testing.assert_allclose(found, plain(units, validation, 3, 0.25, 12), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [25, 41, 76, 84, 91, 94])
+def test_equal_distances_are_rounded_alike_in_whatever_order_they_are_summed(seed):
+    """Scaled whole numbers have many equal distances, some at the edge of two rounded values."""
+    whole = np.random.default_rng(seed).integers(0, 4, (340, 6))
+    rows, validation = np.split(whole / np.array([1.1, 1.3, 1.7, 1.9, 2.3, 2.9]), [300])
+    origin = np.sort(validation, axis=0)[19]
+
+    def rounded(columns):
+        distances = Distances(
+            rows[:, columns], np.arange(len(rows)), origin[columns], validation[:, columns]
+        )
+        return distances.on_device(0, len(validation))
+
+    for columns in ([5, 4, 3, 2, 1, 0], [3, 4, 5, 0, 1, 2], [1, 2, 3, 4, 5, 0], [4, 3, 2, 1, 0, 5]):
+        np.testing.assert_array_equal(rounded(columns), rounded(list(range(6))))

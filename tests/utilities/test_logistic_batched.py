@@ -265,8 +265,13 @@ def test_the_ways_to_a_gradient_agree(device: str) -> None:
     want = calculus.gradient_by_masks(weights, data, place) + place.penalty[:, :, None] * weights
     got = calculus.loss_gradient(weights, data, place)
     np.testing.assert_allclose(host(got), host(want * place.live), atol=1e-10)
-    edges = calculus.edge_sums_by_masks(weights, data, place)
-    np.testing.assert_allclose(host(calculus.edge_sums(weights, data, place)), host(edges), atol=1e-10)
+    p, (first, second) = (
+        host(calculus.probabilities(weights, data, place)),
+        calculus.pairs(data.n_classes),
+    )
+    mass = (host(place.rows) * host(data.weight)[:, None])[:, :, None]
+    edges = np.einsum("gbkn,gnd->gbkd", p[:, :, first] * p[:, :, second] * mass, host(data.x))
+    np.testing.assert_allclose(host(calculus.edge_sums(weights, data, place)), edges, atol=1e-10)
 
 
 def test_the_gradient_is_that_of_the_objective(device: str) -> None:

@@ -69,15 +69,6 @@ def test_gradient(d: int, classes: int) -> None:
 
 
 @pytest.mark.parametrize(("d", "classes"), SHAPES)
-def test_edge_sums(d: int, classes: int) -> None:
-    data, place = layout(d, classes)
-    torch.manual_seed(1)
-    weights = torch.randn(place.live.shape, dtype=torch.float64, device="cuda") * place.live
-    want = calculus.edge_sums_by_masks(weights, data, place)
-    torch.testing.assert_close(calculus.edge_sums(weights, data, place), want, rtol=1e-11, atol=1e-10)
-
-
-@pytest.mark.parametrize(("d", "classes"), SHAPES)
 def test_steps_of_the_descent(d: int, classes: int) -> None:
     """Twelve steps, both ways from the same state each time; the kernel's history is single precision."""
     data, place = layout(d, classes)

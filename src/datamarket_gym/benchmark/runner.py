@@ -18,7 +18,7 @@ from typing import Any
 
 from datamarket_gym import __version__
 from datamarket_gym.analysis.metrics import clearly_paid
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.analysis.redteam.best_response import best_response
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.benchmark.blind_markets import (
@@ -114,7 +114,7 @@ def _mechanism_rows(asked: AskedCells, drawn: BenchmarkMarket, task: str, draw: 
     payer = entry.mechanism().seeded(asked.draws.seed(task, draw, "mechanism"))
     target = _target(asked, drawn, payer, entry.checks, task, draw)
     yield _row(drawn, target, {"attack": HONEST}, target.outcome("honest"))
-    scale = spread(drawn.state)
+    scale = feature_scale(drawn.state)
     for attack in suite.attacks:
         there = target.knowing(attack.knowledge)
         yield _row(drawn, there, {"attack": attack.name}, there.outcome(filled(attack.attack, scale)))
@@ -125,7 +125,7 @@ def _mechanism_rows(asked: AskedCells, drawn: BenchmarkMarket, task: str, draw: 
 
 
 def _attack_rows(asked: AskedCells, drawn: BenchmarkMarket, task: str, draw: int) -> Iterator[Row]:
-    text = filled(asked.entry.spec, spread(drawn.state))
+    text = filled(asked.entry.spec, feature_scale(drawn.state))
     for opponent in asked.suite.opponents:
         payer = BenchmarkEntry.of_spec(opponent.mechanism).mechanism()
         seeded = payer.seeded(asked.draws.seed(task, draw, "mechanism"))

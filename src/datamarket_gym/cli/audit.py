@@ -216,8 +216,8 @@ def _loss(loss: Loss) -> str:
     lost = loss.trial.victim_loss
     if lost is None:
         return "undefined"
-    unmatched = loss.untied is not None and loss.by_evidence > STOP_LOSS
-    return f"{lost:.0%}" + (f" (unmatched {loss.untied:.0%})" if unmatched else "")
+    unmatched = loss.without_evidence is not None and loss.by_evidence > STOP_LOSS
+    return f"{lost:.0%}" + (f" (unmatched {loss.without_evidence:.0%})" if unmatched else "")
 
 
 def _stopped_by(finding: Finding, stop_at: float) -> str:

@@ -17,10 +17,9 @@ from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.display import counted
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.checks.agreement import FILE as CERTIFICATE
-from datamarket_gym.payout.checks.draw import FILE as CHECKS
+from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.draw import draw_checks
-from datamarket_gym.payout.checks.outcomes import record_answers
+from datamarket_gym.payout.checks.outcomes import CERTIFICATE, record_answers
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, read_check_plan
 from datamarket_gym.payout.checks.review_page import NAME as PAGE

@@ -1,4 +1,4 @@
-"""``datamarket demo``: the main job on one screen: a small market, honest and attacked."""
+"""``datamarket demo``: what attacks gain in a small market, by Shapley value and by the recommended mechanism."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from typer import Option
 
-from datamarket_gym.analysis.metrics import ROUNDING, clearly_paid, provider_totals
-from datamarket_gym.analysis.spot_checks import CheckedAttack
+from datamarket_gym.analysis.evaluation import evaluate
+from datamarket_gym.analysis.metrics import ROUNDING, clearly_paid
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.execution.parallel import one_thread
 from datamarket_gym.execution.progress import shown_on_stderr
@@ -21,14 +21,18 @@ from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
 from datamarket_gym.mechanism import Mechanism, get_mechanism
 from datamarket_gym.registry import describe, written
-from datamarket_gym.utilities.oracle import Utility, UtilityOracle
+from datamarket_gym.utilities.oracle import Utility
 
+_NOISY = (
+    "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)",
+    "copycat(sigma=0.5)",
+)
 SHOWN = (
     "honest",
-    "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)",
+    _NOISY[0],
     "synthetic_laundering",
     "junk_padding",
-    "copycat(sigma=0.5)",
+    _NOISY[1],
     "copycat",
     "sybil_split_k@3",
     "exact_dup_2x_sybils",
@@ -36,9 +40,9 @@ SHOWN = (
     "strategic_curation",
 )
 """The attacks of the demo: after honesty, first those that gain until units are checked."""
-_NOISY = {SHOWN[1]: "noisy copies of all others' units", SHOWN[4]: "noisy copies of another's units"}
-
-ATTACKER = "provider_0"
+_TITLES = dict(
+    zip(_NOISY, ("noisy copies of all others' units", "noisy copies of another's units"), strict=True)
+)
 SMALL = Synthetic(n_providers=4, per_provider=40)
 
 
@@ -49,40 +53,33 @@ class Scheme:
     title: str
     mechanism: Mechanism
     utility: Utility
-    checks: Checks | None = None
+    checks: int = 0
 
 
 def schemes() -> tuple[Scheme, Scheme, Scheme]:
     """Return what most markets would do, and the recommended mechanism without checks and with them."""
-    ours, checks = get_mechanism("recommended"), Checks()
+    ours, checks = get_mechanism("recommended"), Checks().per_payee
     return (
         Scheme("Shapley over names", get_mechanism("shapley"), Utility("logistic", "none")),
         Scheme("recommended, no checks", ours, Utility.paying()),
-        Scheme(f"recommended, {checks.per_payee} checks", ours, Utility.paying(), checks),
+        Scheme(f"recommended, {checks} checks", ours, Utility.paying(), checks),
     )
 
 
 Gains = dict[tuple[str, str], list[tuple[float, float, bool]]]
 """By attack (in words) and scheme, for each market: the attacked and the honest payment, and whether the latter is
 clearly above zero."""
-Payments = dict[tuple[str, bool], dict[str, float]]
-"""By scheme and whether the attack was made: the payments of the first market, by provider."""
 
 
 def demo(
-    attack: Annotated[
-        str, Option(help="Attack whose payments are shown for each provider.")
-    ] = "near_duplicate_2x_sybils",
+    attack: Annotated[str, Option(help="Another attack to try; see: datamarket list attack.")] = "",
     seeds: Annotated[int, Option(help="Markets over which gains are averaged.", min=1)] = 5,
 ) -> None:
-    """Pay a small simulated market with and without an attacker: by Shapley value, and by the recommended mechanism."""
-    chosen = written(ATTACKS.create(attack))
-    titles = {
-        written(ATTACKS.create(name)): _NOISY.get(name, describe("attack", name).title) for name in SHOWN
-    }
-    titles.setdefault(chosen, chosen)
+    """Show what attacks gain in a small simulated market: by Shapley value, and by the recommended mechanism."""
+    titles = {}
+    for name in (*SHOWN, attack) if attack else SHOWN:
+        titles[written(ATTACKS.create(name))] = _TITLES.get(name, describe("attack", name).title)
     gains: Gains = {}
-    payments: Payments = {}
     # Such small products take longer on several threads than on one.
     with one_thread(), shown_on_stderr(in_logs=False) as progress:
         progress.stage("demo", "markets")
@@ -90,47 +87,19 @@ def demo(
             market = ProviderMarket.from_task(SMALL, seed)
             for scheme in schemes():
                 oracle = market.utility_oracle(scheme.utility)
-                before = scheme.mechanism.pay(market.honest.submission, oracle)
-                honest = provider_totals(before, market.honest)
-                clear = clearly_paid(honest[ATTACKER], before.grand_value, len(honest))
-                for name, title in titles.items():
-                    paid = _pay_attacked(name, market, scheme, oracle, honest)
-                    outcome = (paid[ATTACKER], honest[ATTACKER], clear)
-                    gains.setdefault((title, scheme.title), []).append(outcome)
-                    if seed == 0 and name == chosen:
-                        payments[scheme.title, False], payments[scheme.title, True] = honest, paid
+                total = scheme.mechanism.pay(market.honest.submission, oracle).grand_value
+                measured = evaluate(
+                    scheme.mechanism, market, list(titles), utility=oracle, spot_checks=scheme.checks
+                )
+                for (_, name), report in measured.reports.items():
+                    clear = clearly_paid(report.honest_payment, total, SMALL.n_providers)
+                    gains.setdefault((titles[name], scheme.title), []).append(
+                        (report.attacked_payment, report.honest_payment, clear)
+                    )
             progress.count(seed + 1, seeds)
-    Console().print(
-        _payment_table(titles[chosen], payments), _gain_table(gains, seeds), _sentence(gains), sep="\n"
-    )
-
-
-def _pay_attacked(
-    name: str, market: ProviderMarket, scheme: Scheme, oracle: UtilityOracle, honest: dict[str, float]
-) -> dict[str, float]:
-    """Pay each provider while the first one attacks; with checks, the attacker's expected payment."""
-    attacked = ATTACKS.create(name).apply(0, market.state)
-    after = scheme.mechanism.pay(attacked.submission, oracle)
-    paid = provider_totals(after, attacked)
-    if scheme.checks is not None:
-        checked = CheckedAttack(
-            scheme.mechanism, attacked, market.honest, oracle, ATTACKER, honest[ATTACKER], after
-        )
-        paid[ATTACKER] = checked.expected(scheme.checks).pay
-    return paid
-
-
-def _payment_table(attack: str, payments: Payments) -> Table:
-    table = Table(title=f"Shares of the amount; provider_0 attacks: {attack}")
-    table.add_column("provider")
-    columns = [(s.title, attacked) for s in schemes() if s.checks is None for attacked in (False, True)]
-    for title, attacked in columns:
-        table.add_column(f"{_two_lines(title)}\n{'attacked' if attacked else 'honest'}", justify="right")
-    for provider in payments[columns[0]]:
-        shares = [payments[c][provider] / sum(payments[c].values()) for c in columns]
-        style = "bold" if provider == ATTACKER else None
-        table.add_row(provider, *(f"{share:.1%}" for share in shares), style=style)
-    return table
+    console = Console()
+    console.print(_gain_table(gains, seeds))
+    console.print(_sentence(gains))
 
 
 def _gain_table(gains: Gains, seeds: int) -> Table:
@@ -139,9 +108,10 @@ def _gain_table(gains: Gains, seeds: int) -> Table:
         caption="With checks: the expected payment.",
     )
     table.add_column("attack of provider_0")
-    titles = [s.title for s in schemes()]
+    titles = [scheme.title for scheme in schemes()]
     for title in titles:
-        table.add_column(_two_lines(title), justify="right")
+        first, _, last = title.rpartition(" ") if "," not in title else title.partition(" ")
+        table.add_column(f"{first}\n{last}", justify="right")
     for attack in dict.fromkeys(a for a, _ in gains):
         cells = []
         for title in titles:
@@ -169,11 +139,6 @@ def _mean(outcomes: list[tuple[float, float, bool]]) -> float:
     """Average the ratios of the markets where they mean something; NaN where there is none."""
     ratios = [paid / honest for paid, honest, clear in outcomes if clear]
     return float(np.mean(ratios)) if ratios else float("nan")
-
-
-def _two_lines(title: str) -> str:
-    first, _, last = title.rpartition(" ") if "," not in title else title.partition(" ")
-    return f"{first}\n{last}"
 
 
 def _sentence(gains: Gains) -> str:

@@ -1,4 +1,4 @@
-"""Prior art: what was bought in earlier periods, and is there already when the units of a new one are valued."""
+"""Previously acquired data, which is there already when the units of a new period are valued."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class AcquiredData(Shown):
         object.__setattr__(self, "canonical", rows)
         if not len(rows):
             raise SubmissionError(
-                "prior art without a unit to train on is none; leave it out, or name its canonical units"
+                "previously acquired data without a unit to train on is none; leave it out, or name its canonical units"
             )
         if rows.min() < 0 or rows.max() >= len(self.units) or len(np.unique(rows)) < len(rows):
             raise SubmissionError(
-                f"the canonical units of prior art are rows of its {len(self.units)} units, each at most once"
+                f"the canonical units of previously acquired data are rows of its {len(self.units)} units, each once"
             )
 
     def __len__(self) -> int:
@@ -123,7 +123,7 @@ def joined(prior: AcquiredData, submission: Submission) -> Submission:
     if old.embedding is not None:
         columns["embedding"] = old.embedding
     if submission.time is not None:
-        # Old units are senior whatever times say (`View.settled`): theirs are never looked at.
+        # Old units are senior whatever times say (`View`): theirs are never looked at.
         columns["time"] = np.full(n, submission.time.min())
     if submission.source is not None:
         columns["source"] = columns["id"]

@@ -28,7 +28,7 @@ from datamarket_gym.execution.arrays import (
     beyond,
     in_blocks,
     is_low_precision,
-    kept_narrow,
+    keep_low_precision,
 )
 
 DATES = "2026-05-31T12:00:00"
@@ -276,9 +276,10 @@ class MatrixReader:
         rows: int = 0,
         faults: Faults | None = None,
         *,
-        narrow: bool,
+        low_precision: bool,
     ) -> None:
-        self.where, self.names, self.rows, self.faults, self.narrow = where, names, rows, faults, narrow
+        self.where, self.names, self.rows = where, names, rows
+        self.faults, self.low_precision = faults, low_precision
         self._batches: list[tuple[NDArray[Any], NDArray[Any]]] = []  # lengths of rows, all their numbers
         self._out = np.empty((0, 0))
         self._read = self._placed = self._width = 0
@@ -298,19 +299,19 @@ class MatrixReader:
         self._read += len(lengths)
 
     def matrix(self) -> Features:
-        """Return all of it: as stored where that is narrow, large and asked for, else as float64."""
+        """Return all of it: as stored where that is of low precision, large and asked for, else as float64."""
         if self.faults is not None:
             lengths = np.concatenate([lengths for lengths, _ in self._batches])
             counts = Counter(lengths[lengths > 0].tolist())
             self._width = counts.most_common(1)[0][0] if counts else 1
         self._place(self._read)
-        return cast(Features, kept_narrow(self._out[: self._read], finite=self.faults is None))
+        return cast(Features, keep_low_precision(self._out[: self._read], finite=self.faults is None))
 
     def _place(self, rows: int) -> None:
         if not self._placed:
             self._width = self._width or int(self._batches[0][0][0])
             kind = np.result_type(*(flat for _, flat in self._batches))
-            kind = kind if self.narrow and is_low_precision(kind) else np.dtype(np.float64)
+            kind = kind if self.low_precision and is_low_precision(kind) else np.dtype(np.float64)
             self._out = np.zeros((rows, max(self._width, 1)), kind)
         for lengths, flat in self._batches:
             here = self._out[self._placed : self._placed + len(lengths)]

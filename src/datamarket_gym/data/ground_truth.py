@@ -90,7 +90,7 @@ def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.b
     """Which submitted units are honest ones of who submits them: id, features, label and embedding unchanged.
 
     Copies, derivatives, other people's units, relabelled and made up ones are not, nor are those whose embedding,
-    which decides what ties them, is not the honest one.
+    which decides what matches them, is not the honest one.
     """
     theirs, ours = honest.submission, profile.submission
     owner = honest.truth.aligned(theirs).owner

@@ -316,7 +316,7 @@ class Submission(Shown, Tabular):
     ) -> Submission:
         """Some rows (a mask, numbers or a slice) in that order, with some columns replaced.
 
-        Rows that are stored narrow stay so, and their keys, where known, go along: no unit is hashed twice.
+        Rows of low precision stay so, and their keys, where known, go along: no unit is hashed twice.
         """
         changed = changed or {}
         columns = {
@@ -329,7 +329,7 @@ class Submission(Shown, Tabular):
         return found
 
     def compared_by(self, vectors: Features | LowPrecisionRows) -> Submission:
-        """The same units with another embedding; what is known of them, names and keys included, stays known."""
+        """Return the units with another embedding; cached names and keys stay."""
         found = copy(self)
         object.__setattr__(found, "embedding", matrix("embedding", vectors))
         return found
@@ -346,11 +346,11 @@ class Submission(Shown, Tabular):
         )
 
     def plain(self) -> Submission:
-        """The same units with plain float64 arrays in place of what is stored narrow, for whoever changes them."""
-        narrow = [n for n in ("features", "embedding") if isinstance(getattr(self, n), LowPrecisionRows)]
-        if not narrow:
+        """Return the units with plain float64 arrays, which can be changed."""
+        stored = [n for n in ("features", "embedding") if isinstance(getattr(self, n), LowPrecisionRows)]
+        if not stored:
             return self
-        return self.take(slice(None), {name: np.asarray(getattr(self, name)) for name in narrow})
+        return self.take(slice(None), {name: np.asarray(getattr(self, name)) for name in stored})
 
     def _columns(self) -> dict[str, Any]:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "metadata"}
@@ -383,7 +383,7 @@ class Submission(Shown, Tabular):
 def matrix(name: str, values: Any) -> Features:
     """A finite float64 matrix (r, d), or an error that names the row and the column.
 
-    One that is stored narrow stays so (`Narrow`), and is float64 wherever it is read.
+    One that is stored at low precision stays so (`LowPrecisionRows`), and is float64 wherever it is read.
     """
     try:
         array = values if isinstance(values, LowPrecisionRows) else np.asarray(values, dtype=np.float64)

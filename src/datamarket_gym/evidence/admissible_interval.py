@@ -258,13 +258,13 @@ class Admissibility(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         at, (low, high) = self.curve_theta, self.interval
         matched = {"variants matched": self.copies, "honest pairs of one class matched": self.alike}

@@ -1,27 +1,19 @@
 """Seniority, and the evidence graph: units as nodes, evidence as edges, connected components as clusters.
 
 Seniority says which of two units was first: by submission time, at equal times at random, never by name. The random
-order must not be foreseeable, or whoever copies a unit at the same time varies the copy until it wins (a hash that
-everybody can compute takes twenty tries). So it is an HMAC of the unit's content under a text that is known only once
-submissions have closed: the mechanism's seed and beacon. It stays a function of content: renaming or reordering units
-changes nothing. Units alike in time and content cannot be told apart and share one rank.
+order must not be foreseeable, or whoever copies a unit at the same time varies the copy until it wins. So it is an HMAC
+of the unit's content under a text that is known only once submissions have closed: the mechanism's seed and beacon.
+Renaming or reordering units changes nothing; units alike in time and content share one rank. Where times do not say
+who was first, k copies take k / (k + 1) of the unit's pay, whatever the rule.
 
-Evidence says which units are the same attribution object, and why. A layer returns edges between units. Each edge keeps
-its reason and its score. Layers may return a spanning star instead of all pairs of a group: only the connected
-components matter. Where the first units are acquired ones (`View.n_acquired`), paths do not count: each new unit that
-matches one of them needs an edge of its own, which a star around the first of a group has.
+A layer returns edges between units, each with its reason and its score: all pairs of a group or a spanning star, as
+only the connected components matter. Where the first units are acquired ones (`View.n_acquired`), paths do not count:
+each new unit that matches one of them needs an edge of its own.
 
-Where times do not say who was first, no rule can tell a copy from its original. Copies of a unit and the unit itself
-are then alike in everything that a mechanism may see: names decide nothing, and content favours neither. Identical ones
-share, similar ones are ordered at random, so k copies take k / (k + 1) of the unit's pay, certainly or on average.
-
-Collapse: similarity evidence that takes much of a market for one unit. The rule: the largest cluster holds at least ten
-different units, from several identities, and more than a quarter of all; or, in unit-level games, a tenth as many
-clusters as different units or fewer are left, as where each class becomes one. Copies are no collapse: exact ones count
-once, and clusters of somebody's noisy copies are as small as the number of copies of one unit. Ten, because in a tiny
-market a few copies are a quarter of it. Only layers that match by similarity are examined. In identity-level games a
-single match joins all that two identities submitted: there the market has collapsed if at most half as many clusters as
-identities are left.
+Collapse: similarity evidence takes much of a market for one unit. The largest cluster holds at least ten different
+units, from several identities, and more than a quarter of all; or, in unit-level games, a tenth as many clusters as
+different units or fewer are left. In identity-level games a single match joins all that two identities submitted: there
+the market has collapsed if at most half as many clusters as identities are left.
 """
 
 from __future__ import annotations
@@ -187,7 +179,7 @@ class AcquiredMatches(Shown):
         return AcquiredMatches(empty, empty, np.empty(0), np.empty(0, dtype=np.str_))
 
     def where(self, chosen: NDArray[np.bool_] | Codes) -> AcquiredMatches:
-        """Some of them (a mask or places), in that order."""
+        """Select matches (a mask or places), in that order."""
         return AcquiredMatches(
             self.unit[chosen], self.old[chosen], self.score[chosen], self.reason[chosen]
         )
@@ -206,11 +198,6 @@ class AcquiredMatches(Shown):
 @dataclass(frozen=True, eq=False)
 class View(Shown):
     """Hold what an evidence layer may see.
-
-    Two units of one node belong together already, so edges inside a node may be left out. The oracle is
-    handed over only to layers that declare ``needs_oracle``. Where the first ``n_acquired`` units are of earlier
-    periods, only matches between one of them and one of the others are asked for. ``nearest`` is what is known
-    of nearest earlier units from another market; it saves work and changes nothing.
 
     Parameters
     ----------
@@ -357,13 +344,13 @@ class Clusters(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         who = np.full(len(self.label), "") if self.submission is None else self.submission.identity
         title = (
@@ -453,12 +440,9 @@ def clusters_by(
 
 def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLayer:
     if threshold is None:
-        layer: EvidenceLayer = LAYERS.create(oracle)
-        return layer
+        return LAYERS.create(oracle)
     name = oracle.partition("@")[0] if isinstance(oracle, str) else name_of(oracle)
-    written: dict[str, Any] = {"name": name, "theta": threshold}
-    layer = LAYERS.create(written)
-    return layer
+    return LAYERS.create({"name": name, "theta": threshold})
 
 
 def _nodes(submission: Submission, granularity: str) -> Codes:
@@ -505,9 +489,7 @@ def describe_missing_times(submission: Submission) -> str | None:
     )
 
 
-SHARE = 0.25
-LEFT = 0.1
-LEAST_UNITS = 10
+_SHARE, _LEFT, _LEAST_UNITS = 0.25, 0.1, 10
 
 
 @dataclass(frozen=True)
@@ -521,8 +503,7 @@ class CollapsedMarket:
     largest_identities: int
     identities: int
     checked: bool
-
-    by_identity: bool = False
+    by_identity: bool
 
     @property
     def message(self) -> str:
@@ -545,9 +526,9 @@ class CollapsedMarket:
         """What to do about it, by whether the threshold was checked."""
         if self.checked:
             return (
-                "By the validation rows this threshold costs the honest next to nothing, so either they are copies, or "
-                "the validation rows are not like what was submitted; look at some of them, and pay by lineage@none if "
-                "they are no copies"
+                "By the validation rows this threshold costs honest providers next to nothing, so either they are "
+                "copies, or the validation rows are not like what was submitted; look at some of them, and pay by "
+                "lineage@none if they are no copies"
             )
         if not any(name in self.evidence for name in ("cosine", "lineage")):
             return "Ask it for closer similarity; exact_hash matches identical units alone"
@@ -604,18 +585,12 @@ def find_collapse(
         collapsed = identities >= 2 and clusters.n_clusters <= identities / 2
     else:
         n_members = len(members)
-        few = clusters.granularity == "unit" and clusters.n_clusters <= LEFT * len(different)
-        large = sizes[largest] >= LEAST_UNITS and n_members >= 2
-        collapsed = large and (few or sizes[largest] > SHARE * len(different))
+        few = clusters.granularity == "unit" and clusters.n_clusters <= _LEFT * len(different)
+        large = sizes[largest] >= _LEAST_UNITS and n_members >= 2
+        collapsed = large and (few or sizes[largest] > _SHARE * len(different))
     if not collapsed:
         return None
     return CollapsedMarket(
-        str(layer),
-        len(different),
-        clusters.n_clusters,
-        int(sizes[largest]),
-        n_members,
-        identities,
-        checked,
-        by_identity,
-    )
+        str(layer), len(different), clusters.n_clusters, int(sizes[largest]), n_members, identities,
+        checked, by_identity,
+    )  # fmt: skip

@@ -229,15 +229,15 @@ def find_leaks(submission: Submission, validation: ValidationContent) -> Leaks:
     """Find the leaked units, in their order, each with the first row it equals, or else the nearest."""
     pairs = []
     for ours, theirs, name in _spaces(submission, validation):
-        measured = _measure(LabelledVectors(theirs))
-        if measured.level is not None:
-            pairs.append((name, _near(ours, measured.directions, measured.level)))
+        level, unit = _measure(LabelledVectors(theirs))
+        if level is not None:
+            pairs.append((name, _near(ours, unit, level)))
     pairs.append(("text", _similar_texts(submission.metadata.get("text"), validation.text)))
     pairs.append(("identical", _identical(submission.features, validation.features)))
     n = len(submission)
     row, likeness, by = np.full(n, -1), np.zeros(n), np.full(n, "", dtype="<U9")
-    for name, (unit, nearest, how_much) in pairs:  # the later goes before the earlier
-        row[unit], likeness[unit], by[unit] = nearest, how_much, name
+    for name, (places, nearest, how_much) in pairs:  # the later goes before the earlier
+        row[places], likeness[places], by[places] = nearest, how_much, name
     leaked = np.flatnonzero(row >= 0)
     who, whose = submission.id[leaked], submission.identity[leaked]
     return Leaks(leaked, who, whose, row[leaked], likeness[leaked], by[leaked])
@@ -259,17 +259,10 @@ def _spaces(
         yield ours, theirs, name
 
 
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    """The cosine from which on a unit is a copy of a row (None where no direction tells), and the rows' directions."""
-
-    level: float | None
-    directions: Features
-
-
 @lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same validation rows
-def _measure(rows: LabelledVectors) -> _Measured:
-    return _Measured(near_copy_level(rows.vectors), directions(rows.vectors))
+def _measure(rows: LabelledVectors) -> tuple[float | None, Features]:
+    """The cosine from which on a unit is a copy of a row (None where no direction tells), and the rows' directions."""
+    return near_copy_level(rows.vectors), directions(rows.vectors)
 
 
 def near_copy_level(rows: Features) -> float | None:
@@ -285,10 +278,10 @@ Found = tuple[Codes, Codes, Values]
 """Units, the row of each, and how alike they are."""
 
 
-def _near(units: Rows, held: Features, level: float) -> Found:
+def _near(units: Rows, rows: Features, level: float) -> Found:
     """The nearest row of each unit whose cosine with it reaches the level, a block of units at a time."""
-    short = held.astype(np.float32).T
-    slack = max(_SLACK, float(slack_of(held.shape[1])))
+    short = rows.astype(np.float32).T
+    slack = max(_SLACK, float(slack_of(rows.shape[1])))
 
     def block(at: int) -> Found:
         mine = directions(units[at : at + _BLOCK])
@@ -297,11 +290,11 @@ def _near(units: Rows, held: Features, level: float) -> Found:
         some = np.flatnonzero(best >= level - slack)
         # Of a unit's rows those alone that may be its nearest: the slack is twice what a product can be off.
         unit, row = np.nonzero(similar[some] >= (best[some] - slack)[:, None])
-        cosine = products_of(mine, lambda rows: held[rows], some[unit], row)
+        cosine = products_of(mine, lambda places: rows[places], some[unit], row)
         return _closest(some[unit], row, np.minimum(cosine, 1.0), level, at)
 
     starts = range(0, len(units), _BLOCK)
-    return _joined(list(over_blocks(block, starts, len(units) * len(held))))
+    return _joined(list(over_blocks(block, starts, len(units) * len(rows))))
 
 
 def _identical(units: Features, rows: Features) -> Found:
@@ -325,37 +318,28 @@ def _identical(units: Features, rows: Features) -> Found:
 
 def _similar_texts(units: NDArray[Any] | None, rows: Sequence[str | None] | None) -> Found:
     """The most similar row of each unit that shares half of its n-grams or more; blank texts share none."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
     if units is None or rows is None:
         return _joined([])
-    place: dict[str, int] = {}
-    for text in rows:
-        for gram in sorted(_grams(text)):
-            place.setdefault(gram, len(place))
-    held, length = _counted(rows, place)
-    found: list[Found] = []
+    words = {gram for text in rows for gram in _grams(text)}
+    if not words:
+        return _joined([])
+    count = CountVectorizer(analyzer=_grams, vocabulary=sorted(words), binary=True, dtype=np.float64)
+    theirs, length = count.transform(rows), np.array([len(_grams(text)) for text in rows])
+    parts: list[Found] = []
     for at in range(0, len(units), _BLOCK):
-        ours, our_length = _counted(units[at : at + _BLOCK].tolist(), place)
-        shared = (ours @ held.T).tocoo()
+        block = units[at : at + _BLOCK].tolist()
+        shared = (count.transform(block) @ theirs.T).tocoo()
         unit, row, both = shared.row.astype(np.int64), shared.col.astype(np.int64), shared.data
-        jaccard = both / (our_length[unit] + length[row] - both)
-        found.append(_closest(unit, row, jaccard, JACCARD, at))
-    return _joined(found)
+        own = np.array([len(_grams(text)) for text in block])
+        jaccard = both / (own[unit] + length[row] - both)
+        parts.append(_closest(unit, row, jaccard, JACCARD, at))
+    return _joined(parts)
 
 
 def _grams(text: str | None) -> frozenset[str]:
     return ngrams(text, _WORDS) if text and text.strip() else frozenset()
-
-
-def _counted(texts: Sequence[str | None], place: dict[str, int]) -> tuple[Any, Values]:
-    """Which of the known n-grams each text has, as a sparse matrix of ones, and how many n-grams in all."""
-    from scipy.sparse import csr_matrix
-
-    grams = [_grams(text) for text in texts]
-    known = [[place[gram] for gram in each if gram in place] for each in grams]
-    ends = np.cumsum([0, *(len(each) for each in known)])
-    columns = np.array([column for each in known for column in each], dtype=np.int64)
-    ones = csr_matrix((np.ones(len(columns)), columns, ends), shape=(len(grams), len(place)))
-    return ones, np.array([float(len(each)) for each in grams])
 
 
 def _closest(unit: Codes, row: Codes, likeness: Values, least: float, at: int) -> Found:

@@ -1,14 +1,12 @@
 """Bounds on cosines by a few numbers of each direction, and how a search is cut into partitions of similar rows.
 
-A few numbers of each direction bound the cosine of every pair from above, so that most pairs need no more.
-
 Let R be orthogonal, and of Rx keep the first m numbers p and the length r of the rest. For directions x and y
 
     x . y = Rx . Ry <= p . q + r s = (p, r) . (q, s)      (Cauchy and Schwarz, on the rest),
 
-one product of m + 1 numbers instead of all. R are the principal axes of some of the rows, so that a few numbers hold
-most of a row. A few pairs say how many are left at each m (`shares_left`), and what is cheapest. All this decides how
-many pairs are left to be decided, and never how: any orthogonal R and any m give the same answers.
+one product of m + 1 numbers instead of all. R are the principal axes of a sample of the rows, so that a few numbers
+hold most of a row. The pairs of a few rows say how many are left at each m (`shares_left`), and what is cheapest. Any
+orthogonal R and any m give the same answers.
 """
 
 from __future__ import annotations
@@ -53,18 +51,18 @@ Directions = Rows | DistinctRows
 
 
 def levels_of(width: int) -> tuple[int, ...]:
-    """The levels at which rows of a width may be looked at: those that leave something out."""
+    """Return the levels at which rows of a width may be looked at: those that leave something out."""
     return tuple(m for m in LEVELS if m <= 0.85 * width)
 
 
 def evenly(places: Codes, most: int) -> Codes:
-    """At most so many of them, from first to last."""
+    """Choose at most so many places, from first to last."""
     return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
 
 
 @dataclass(frozen=True, eq=False)
 class RotatedRows:
-    """Turned directions in float32, and the lengths of what follows each level, rounded up."""
+    """Rotated directions in float32, and the lengths of what follows each level, rounded up."""
 
     rows: Short
     rest: Short
@@ -83,7 +81,7 @@ class RotatedRows:
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """An orthogonal matrix by which rows are turned (none: as they are), and the levels that are of use."""
+    """An orthogonal matrix by which rows are rotated (none: as they are), and the levels that are of use."""
 
     matrix: Features | None
     levels: tuple[int, ...]
@@ -96,7 +94,7 @@ class Axes:
         return Axes(np.linalg.eigh(sample.T @ sample)[1][:, ::-1].copy(), levels)
 
     def turn(self, unit: Features) -> RotatedRows:
-        """Directions, turned in float64 and rounded at the end."""
+        """Rotate directions in float64 and round at the end."""
         if self.matrix is None:
             return RotatedRows(unit.astype(np.float32), np.empty((len(unit), 0), dtype=np.float32))
         turned = unit @ self.matrix
@@ -122,7 +120,7 @@ class Axes:
         return out
 
     def first(self, unit: Features) -> Short:
-        """The first few numbers of turned directions."""
+        """The first few numbers of rotated directions."""
         turned = unit if self.matrix is None else unit @ self.matrix[:, :_LOOKED]
         return turned[:, :_LOOKED].astype(np.float32)
 
@@ -154,7 +152,7 @@ class Prefix:
         return len(self.short)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How pairs are searched."""
         return f"exactly, by prefixes of {self.width}" if self.rest else "exactly, by whole products"
 
@@ -193,7 +191,7 @@ def _short(rows: Directions, axes: Axes, width: int) -> Prefix:
     return Prefix(short, width, slack_of(short.shape[1]), width < d)
 
 
-_PART_CELLS = 2048  # rows turned at a time
+_PART_CELLS = 2048  # rows rotated at a time
 _SAMPLE_CELLS = 8192  # rows that axes and cells are made from
 _ROUNDS = 5  # of moving the centres of cells
 
@@ -202,7 +200,7 @@ _ROUNDS = 5  # of moving the centres of cells
 class Plan:
     """How a search is cut: decides its speed, and no answer.
 
-    Of the rows that want an answer ``height`` are held against ``width`` others at a time. Others lie in ``cells``;
+    Of the rows that want an answer ``height`` are compared with ``width`` others at a time. Others lie in ``cells``;
     those that want an answer are taken in ``groups``, one after the other. ``levels`` are numbers of a row that may
     be looked at before all.
     """
@@ -227,7 +225,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Turned rows in cells; in a cell in their order. ``place[i]`` says which row lies i-th, ``lies`` the reverse."""
+    """Rotated rows in partitions, in order in each; ``place[i]`` says which row lies i-th, ``lies`` the reverse."""
 
     axes: Axes
     turned: RotatedRows
@@ -274,12 +272,8 @@ class Cells:
 
     def before(self, place: int) -> Codes:
         """Where in each cell the rows from this place on begin."""
-        return np.array(
-            [
-                start + np.searchsorted(self.place[start:stop], place)
-                for start, stop in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
-            ]
-        )
+        ends = zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        return np.array([a + np.searchsorted(self.place[a:b], place) for a, b in ends])
 
 
 def cells_of(rows: DistinctRows, places: Codes, axes: Axes, centres: Short) -> Codes:

@@ -30,7 +30,6 @@ from datamarket_gym.data.content_keys import DistinctRows
 from datamarket_gym.evidence.similarity_bounds import (
     Cells,
     Plan,
-    RotatedRows,
     evenly,
     shares_left,
 )
@@ -48,7 +47,7 @@ from datamarket_gym.execution.arrays import (
 from datamarket_gym.execution.parallel import available_cores, compute, one_thread, over_blocks
 
 _PAIRS = 8192  # decided at a time
-_HELD = 1 << 20  # pairs in question that are held before they are decided
+_PENDING = 1 << 20  # pairs in question that are kept before they are decided
 
 
 def off_in_double(width: int) -> float:
@@ -57,7 +56,11 @@ def off_in_double(width: int) -> float:
 
 
 class Nearest:
-    """The nearest of the columns that rows of a band were offered so far."""
+    """The nearest of the columns offered so far to each row of a band.
+
+    The answer of a row is at least its ``bound``: the threshold, or what a pair that was seen has at least. A pair
+    whose product, with all that it can be off, stays below is out; the others are decided exactly.
+    """
 
     def __init__(self, rows: DistinctRows, band: Codes, least: float) -> None:
         self.rows, self.band, self.least = rows, band, least
@@ -74,7 +77,7 @@ class Nearest:
         kept = about + off >= self.bound[row]
         self._pending.append((row[kept], column[kept], (about + off)[kept]))
         self._held += int(kept.sum())
-        if self._held > _HELD:
+        if self._held > _PENDING:
             self._decide()
 
     def answer(self) -> tuple[Codes, Values]:
@@ -103,14 +106,14 @@ class Nearest:
         order = np.lexsort((column, -exact, row))
         first = order[np.r_[True, row[order][1:] != row[order][:-1]]] if len(order) else order
         row, column, exact = row[first], column[first], exact[first]
-        tie = (exact == self._score[row]) & (column < self._near[row])
-        better = (exact > self._score[row]) | tie
+        first = (exact == self._score[row]) & (column < self._near[row])
+        better = (exact > self._score[row]) | first
         row, column, exact = row[better], column[better], exact[better]
         self._near[row], self._score[row] = column, exact
         self.bound[row] = np.maximum(self.bound[row], exact)
 
 
-_HELD_ON_DEVICE = 1 << 23  # pairs in question that are held before they are decided
+_PENDING_ON_DEVICE = 1 << 23  # likewise, where a device proposes them
 _READ = 8192  # rows made ready at a time
 MANY = 1 / 32
 """The share of pairs in question from which on more is looked at of all of them."""
@@ -120,7 +123,7 @@ Pairs = tuple[Codes, Codes, Values, float]
 
 
 def off_in_half(width: int) -> float:
-    """What a float16 product of directions of so many numbers, held against a bound, can be off."""
+    """What a float16 product of directions of so many numbers, compared with a bound, can be off."""
     return 2.0**-9 + (width + 8) * 2.0**-22
 
 
@@ -136,7 +139,7 @@ def reaching(xp: Any, similar: Any, floor: Any, off: float) -> tuple[Any, Any, A
 
 
 def _without(xp: Any, similar: Any, out: Any) -> Any:
-    """Products, those that are out as low as none is; a device would make a list of these to write to them."""
+    """Products, minus infinity for the pairs that are out."""
     return xp.where(out, xp.full_like(similar[:1, :1], -xp.inf), similar)
 
 
@@ -185,7 +188,7 @@ def nearest_by(
     theirs = device.rows(rows, among)
     ours = theirs if wanted is among else device.rows(rows, wanted)
     asked: list[tuple[Codes, list[Pairs]]] = []
-    held = 0
+    pending = 0
     for at in range(0, len(wanted), device.height):
         band = wanted[at : at + device.height]
         for pairs in _in_question(
@@ -194,10 +197,10 @@ def nearest_by(
             if not asked or asked[-1][0] is not band:
                 asked.append((band, []))
             asked[-1][1].append(pairs)
-            held += len(pairs[0])
-            if held > _HELD_ON_DEVICE:
+            pending += len(pairs[0])
+            if pending > _PENDING_ON_DEVICE:
                 _decide(rows, least, asked, near, score)
-                asked, held = [], 0
+                asked, pending = [], 0
     _decide(rows, least, asked, near, score)
     return near, score
 
@@ -250,9 +253,7 @@ def _in_question(
 
 _RINGS = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the rows before a band, from near to far
 _BLOCKS = 32  # of columns in a ring at most
-_PARTS = 4  # of a band: rows by what their pairs must reach
-_APART = 0.9  # share of the cost together at which parts are searched apart
-_ASKED = (24, 256)  # rows of a part, and columns, whose pairs say how many numbers to look at
+_ASKED = (96, 256)  # rows of a band, and columns, whose pairs say how many numbers to look at
 _OVERHEAD, _ASIDE = 45, 8000
 """What a pair costs besides its numbers, and one that stays in question, in numbers of a block product: measured."""
 _GATHERED = 1024  # pairs in question whose rows are put side by side at a time: few enough to stay near the processor
@@ -272,7 +273,7 @@ class Search:
         return self.counted(band)[:2]
 
     def counted(self, band: Codes) -> tuple[Codes, Values, Codes]:
-        """The same, and how many numbers were multiplied in blocks, and pairs one by one."""
+        """Search, and count the numbers that were multiplied in blocks, and the pairs one by one."""
         at_hand = _Band(self, band)
         for ring in self._rings(at_hand):
             at_hand.search(ring)
@@ -293,7 +294,7 @@ class Search:
 
 
 class _Band:
-    """Rows of a band, turned, and their nearest so far."""
+    """Rotated rows of a band, and their nearest so far."""
 
     def __init__(self, search: Search, band: Codes) -> None:
         self.rows, self.cells, self.plan, self.places = search.rows, search.cells, search.plan, band
@@ -301,57 +302,43 @@ class _Band:
         self.mine = search.cells.turned_of(band, self.best.unit)
         self.off = float(slack_of(search.rows.width)) / 2
         self.work: Codes = np.zeros(2, dtype=np.int64)
-        size = len(band) * search.plan.width
-        self._products: Short = np.empty(size, dtype=np.float32)
-        self._hits: NDArray[np.bool_] = np.zeros(-(-size // 8) * 8, dtype=bool)
+        self._products: Short = np.empty(len(band) * search.plan.width, dtype=np.float32)
 
     def search(self, columns: Codes) -> None:
-        """Hold the band against columns; rows whose nearest so far is near may need fewer numbers than others."""
+        """Compare the band with columns, by as many numbers of each row as seem to cost least."""
         if not len(columns):
             return
-        parts = self._parts(columns)
+        levels, everyone = self.plan.levels, np.arange(len(self.places))
+        level = 0
+        if levels:
+            level = int(self._costs(evenly(everyone, _ASKED[0]), evenly(columns, _ASKED[1])).argmin())
+        by_prefix = level < len(levels)
+        prefix = self.mine.prefix(level, levels[level], everyone) if by_prefix else self.mine.rows
         for at in range(0, len(columns), self.plan.width):
             block = columns[at : at + self.plan.width]
-            for part in parts:
-                if part.level < len(self.plan.levels) and not self._by_prefix(part, block):
-                    part.level = len(self.plan.levels)
-                if part.level == len(self.plan.levels):
-                    self._by_all(part.rows, block)
-
-    def _parts(self, columns: Codes) -> list[_Part]:
-        """The rows by what their pairs must reach, and the level that seems to cost least for each part."""
-        if not self.plan.levels:
-            return [_Part(np.arange(len(self.places)), 0, self.mine.rows)]
-        other = evenly(columns, _ASKED[1])
-        thirds = np.array_split(np.argsort(self.best.bound, kind="stable"), _PARTS)
-        costs = np.stack([self._costs(evenly(rows, _ASKED[0]), other) for rows in thirds])
-        if costs.mean(axis=0).min() * _APART < costs.min(axis=1).mean():
-            thirds, costs = [np.arange(len(self.places))], costs.mean(axis=0)[None]
-        parts = []
-        for rows, level in zip(thirds, costs.argmin(axis=1).tolist(), strict=True):
-            if level < len(self.plan.levels):
-                prefix = self.mine.prefix(level, self.plan.levels[level], rows)
-            else:
-                prefix = self.mine.rows[rows]
-            parts.append(_Part(rows, level, prefix))
-        return parts
+            by_prefix = by_prefix and self._by_prefix(prefix, level, block)
+            if not by_prefix:
+                self._by_all(block)
 
     def _costs(self, some: Codes, other: Codes) -> Values:
+        """What a pair seems to cost at each level, and by all numbers, from all pairs of a few rows."""
         bound = (self.best.bound[some] - self.off).astype(np.float32)
-        mine, theirs = (each.at(rows) for each, rows in ((self.mine, some), (self.cells.turned, other)))
-        return level_costs(self.plan.levels, mine, theirs, bound)
+        mine, theirs = self.mine.at(some), self.cells.turned.at(other)
+        left = shares_left(self.plan.levels, mine, theirs, bound)
+        left[-1] = 0.0  # where all numbers are looked at, none is looked at one by one
+        return np.array([*self.plan.levels, self.rows.width]) + _OVERHEAD + _ASIDE * left
 
-    def _by_prefix(self, part: _Part, block: Codes) -> bool:
+    def _by_prefix(self, prefix: Short, level: int, block: Codes) -> bool:
         """Offer what the first numbers leave in question; False where that is too much."""
-        m = self.plan.levels[part.level]
-        most = self._product(part.prefix, self.cells.turned.prefix(part.level, m, block))
-        bound = (self.best.bound[part.rows] - self.off).astype(np.float32)
-        hit = self._reached(most, bound)
+        m = self.plan.levels[level]
+        most = self._product(prefix, self.cells.turned.prefix(level, m, block))
+        bound = (self.best.bound - self.off).astype(np.float32)
+        hit = np.flatnonzero(most >= bound[:, None])
         self.work[0] += most.size * (m + 1)
         if len(hit) > MANY * most.size:
             return False
         row, column = np.divmod(hit, len(block))
-        row, column = part.rows[row], block[column]
+        column = block[column]
         earlier = self.cells.place[column] < self.places[row]
         row, column = row[earlier], column[earlier]
         self.work[1] += len(row)
@@ -361,62 +348,31 @@ class _Band:
             self.best.offer(ours, self.cells.place[theirs], about.astype(np.float64), self.off)
         return True
 
-    def _reached(self, most: Short, bound: Short) -> Codes:
-        """Which pairs reach the bound of their row: eight at a time, for they are few."""
-        hit = self._hits[: -(-most.size // 8) * 8]
-        hit[most.size :] = False
-        np.greater_equal(most, bound[:, None], out=hit[: most.size].reshape(most.shape))
-        eights = np.flatnonzero(hit.view(np.uint64) != 0)
-        eight, of = np.nonzero(hit.reshape(-1, 8)[eights])
-        return eights[eight] * 8 + of
-
-    def _by_all(self, some: Codes, block: Codes) -> None:
+    def _by_all(self, block: Codes) -> None:
         """Offer what all numbers leave in question; in float64, where float32 leaves too much."""
         rows, place, off = self.cells.turned.rows, self.cells.place[block], self.off
         theirs = rows[block[0] : block[-1] + 1] if (np.diff(block) == 1).all() else rows[block]
-        everyone = len(some) == len(self.places)
-        similar: NDArray[np.floating] = self._product(
-            self.mine.rows if everyone else self.mine.rows[some], theirs
-        )
+        similar: NDArray[np.floating] = self._product(self.mine.rows, theirs)
         self.work[0] += similar.size * rows.shape[1]
-        row, column, about = self._reaching(similar, some, place, off)
+        row, column, about = self._reaching(similar, place, off)
         if len(row) > MANY * similar.size:
             off = off_in_double(rows.shape[1])
-            similar = self.best.unit[some] @ self.rows[place].T
-            row, column, about = self._reaching(similar, some, place, off)
+            row, column, about = self._reaching(self.best.unit @ self.rows[place].T, place, off)
         self.best.offer(row, place[column], about, off)
 
     def _reaching(
-        self, similar: NDArray[np.floating], some: Codes, place: Codes, off: float
+        self, similar: NDArray[np.floating], place: Codes, off: float
     ) -> tuple[Codes, Codes, Values]:
         """Pairs with an earlier row whose product reaches what it must, once the best of these counts."""
-        if place.max() >= self.places[some].min():
-            similar[place >= self.places[some][:, None]] = -np.inf
-        self.best.bound[some], row, column, about = reaching(np, similar, self.best.bound[some], off)
-        return some[row], column, about.astype(np.float64)
+        if place.max() >= self.places.min():
+            similar[place >= self.places[:, None]] = -np.inf
+        self.best.bound, row, column, about = reaching(np, similar, self.best.bound, off)
+        return row, column, about.astype(np.float64)
 
     def _product(self, ours: Short, theirs: Short) -> Short:
         """All pairs, into memory that is used again."""
         out = self._products[: len(ours) * len(theirs)].reshape(len(ours), len(theirs))
         return np.matmul(ours, theirs.T, out=out)
-
-
-def level_costs(levels: tuple[int, ...], ours: RotatedRows, theirs: RotatedRows, bound: Short) -> Values:
-    """What a pair seems to cost at each level, and by all numbers, from all pairs of a few rows."""
-    if not len(ours.rows):
-        return np.zeros(len(levels) + 1)
-    left = shares_left(levels, ours, theirs, bound)
-    left[-1] = 0.0  # where all numbers are looked at, none is looked at aside
-    return np.array([*levels, ours.rows.shape[1]]) + _OVERHEAD + _ASIDE * left
-
-
-@dataclass(eq=False)
-class _Part:
-    """Some rows of a band, the level at which they are looked at, and what is looked at of them."""
-
-    rows: Codes
-    level: int
-    prefix: Short
 
 
 _AT_ONCE = 1 << 18  # pairs that are multiplied whole: to leave some out would take longer
@@ -495,7 +451,7 @@ def _of_distinct(rows: DistinctRows, near: Codes, score: Values) -> tuple[Codes,
 
 
 def nearest_rows(vectors: Rows, least: float, known: NearestRows | None = None) -> NearestRows:
-    """The same to be kept; with an earlier answer only what that does not say is worked out."""
+    """Find the nearest earlier row of each different direction; an earlier answer about some is reused."""
     rows = DistinctRows(vectors)
     again = _still_true(known, rows, least)
     with ThreadPoolExecutor(1) as aside:
@@ -577,7 +533,7 @@ def _nearest(
 
 
 def _of_all(rows: DistinctRows, wanted: Codes, among: Codes, least: float) -> tuple[Codes, Values]:
-    """The same by the products of all pairs; what decides is the same."""
+    """The nearest earlier rows by the products of all pairs."""
     best, off = Nearest(rows, wanted, least), off_in_double(rows.width)
     similar = best.unit @ (best.unit if wanted is among else rows[among]).T
     similar[among >= wanted[:, None]] = -np.inf

@@ -1,25 +1,19 @@
-"""The maximum spanning forest of a graph: of each component the strongest ties that hold it together.
+"""All pairs of directions with a cosine of at least theta, exactly, and the maximum spanning forest of a graph.
 
-The order of ties is by cosine, the higher first, and of equals by rows, the smaller first. No two ties are equal in it,
-so there is one forest F(A) of a set of ties A, however they come; and since a tie that is the weakest of a cycle stays
-so when more ties come, F(F(A) + B) = F(A + B): ties are reduced as they stream by.
+Bands of rows are compared with all later rows. A float32 product of prefixes (`evidence.similarity_bounds`) proves most
+pairs below theta; each of the others is decided by one float64 product of the two rows. Where prefixes leave many pairs
+of a block, whole float32 products come between. Up to `MOST_PAIRS` all pairs are returned, beyond that their forest.
 
-What it keeps. Two rows are joined by ties of at least theta' in the forest exactly if they are in the whole graph, for
-every theta' (a tie that is left out closes a cycle of stronger ones). The strongest tie of every row is in it.
-
-All pairs of directions with a cosine of at least theta, exactly, without the products of all pairs.
-
-Bands of rows are held against all later rows. A float32 product of prefixes (`evidence.prefix`) proves most pairs below
-theta. Each of the others is decided by one float64 product of the two rows, the same wherever it is worked out, so
-that the answer depends neither on blocks nor on prefixes. Where prefixes leave many pairs of a block, whole float32
-products come between, and rows are read once for all of their pairs.
-
-Up to `MOST_PAIRS` all pairs are told, beyond that their maximum spanning forest (`evidence.forest`).
+Edges are ordered by cosine, the higher first, then by rows. No two are equal in this order, so there is one forest F(A)
+of a set of edges A; and since an edge that is the weakest of a cycle stays so when more edges come, F(F(A) + B) =
+F(A + B): edges are reduced as they stream by. Two rows are joined by edges of at least theta' in the forest exactly if
+they are in the whole graph, for every theta', and the strongest edge of every row is in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +22,9 @@ from datamarket_gym.evidence.similarity_bounds import Directions, Prefix, prefix
 from datamarket_gym.execution.arrays import Codes, Features, Values, products, slack_of
 from datamarket_gym.execution.parallel import available_cores, compute, over_blocks
 
-_STRONG = 8  # ties a row that are sorted before all others
+_STRONG = 8  # edges a row that are sorted before all others
 SPANNING = "cosine, spanning"
-"""The reason of ties by cosine where not all are listed, but those that hold each cluster together."""
+"""The reason of edges by cosine where a spanning forest of them alone is listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +62,13 @@ class Pairs:
 
 
 def spanning(left: Codes, right: Codes, score: Values) -> Codes:
-    """Places of the ties in the maximum spanning forest, the strongest first; each pair comes once."""
+    """Find the places of the edges in the maximum spanning forest, the strongest first; each pair comes once."""
     left, right = _numbered(np.minimum(left, right), np.maximum(left, right))
     n = int(right.max()) + 1 if len(right) else 0
     many = _STRONG * n
     if len(left) <= 2 * many:
         return _kruskal(left, right, score, n)
-    # Of very many ties the strongest first: among what they join, weaker ones are in no forest, and need no sorting.
+    # Of very many edges the strongest first: among what they join, weaker ones are in no forest, and need no sorting.
     level = np.partition(score, len(score) - many)[len(score) - many]
     strong = np.flatnonzero(score >= level)
     strong = strong[_kruskal(left[strong], right[strong], score[strong], n)]
@@ -85,7 +79,7 @@ def spanning(left: Codes, right: Codes, score: Values) -> Codes:
 
 
 def _numbered(low: Codes, high: Codes) -> tuple[Codes, Codes]:
-    """Rows numbered anew, in order, without those that no tie has."""
+    """Rows numbered anew, in order, without those that have no edge."""
     if not len(low):
         return low, high
     used = np.zeros(int(high.max()) + 1, dtype=bool)
@@ -99,12 +93,12 @@ def _kruskal(low: Codes, high: Codes, score: Values, n: int) -> Codes:
     from scipy.sparse.csgraph import minimum_spanning_tree
 
     order = np.lexsort((high, low, -score))
-    # Places in the order as weights, from one: a weight of zero is no tie to scipy, and equal ones are drawn for.
+    # Places in the order as weights, from one: a weight of zero is no edge to scipy, and equal ones are ambiguous.
     weight = np.empty(len(order))
     weight[order] = np.arange(1, len(order) + 1)
     graph = coo_array((weight, (low, high)), shape=(n, n))
-    kept = minimum_spanning_tree(graph.tocsr()).data.astype(np.int64)
-    return order[np.sort(kept) - 1]
+    chosen = minimum_spanning_tree(graph.tocsr()).data.astype(np.int64)
+    return order[np.sort(chosen) - 1]
 
 
 def _joined(low: Codes, high: Codes, n: int) -> Codes:
@@ -116,10 +110,7 @@ def _joined(low: Codes, high: Codes, n: int) -> Codes:
 
 
 class Stream:
-    """Pairs that come one block after the other: all are held up to ``most`` of them, the forest beyond.
-
-    Which of the two depends on how many pairs there are, and on nothing else.
-    """
+    """Collect pairs block by block: all of them up to ``most``, their maximum spanning forest beyond."""
 
     def __init__(self, most: int) -> None:
         self._most, self._room = most, most
@@ -127,7 +118,7 @@ class Stream:
         self._seen = self._held = 0
 
     def add(self, pairs: Pairs) -> None:
-        """Some more, or the forest of some more."""
+        """Add pairs, or the forest of some."""
         if not len(pairs):
             return
         self._parts.append(pairs)
@@ -142,15 +133,14 @@ class Stream:
         self._room = self._held + self._most
 
     def pairs(self) -> Pairs:
-        """What is held of all that came; all in order of rows, a forest in its own."""
+        """Return all pairs in order of rows, or their forest in its own."""
         if self._seen > self._most:
             self._reduce()
         return Pairs.joined(self._parts)
 
 
 MOST_PAIRS = 1 << 18
-TOLD = 10_000
-"""From so many rows on a search says how it goes about it."""
+_REPORTED = 10_000  # rows from which on a search reports its progress
 _ROWS, _COLUMNS = 2048, 512  # of a block: its products stay near the processor
 _LEAST_ROWS = 64
 _MANY = 64  # one pair in so many is left by prefixes: the block is multiplied whole
@@ -158,28 +148,27 @@ _PAIR = 24  # bytes
 
 
 def similar_pairs(rows: Directions, theta: float, node: Codes | None = None) -> Pairs:
-    """Pairs i < j of directions with dot product >= theta, of different nodes where there are such.
+    """Find the pairs i < j of directions with dot product >= theta, of different nodes where nodes are named.
 
-    Memory follows `core.compute`: a quarter of it for prefixes, a quarter for blocks, and half for pairs on their way.
+    Of the memory that `compute` allows a quarter is for prefixes, a quarter for blocks, and half for pairs.
     """
     n, d = rows.shape
     by = compute().bytes
     prefix = prefix_of(rows, theta, by // 4)
-    if n >= TOLD:
-        compute().progress.stage(f"comparing {n:,} units, {prefix.words}", "blocks")
+    if n >= _REPORTED:
+        compute().progress.stage(f"comparing {n:,} units, {prefix.description}", "blocks")
     search = _Search(rows, prefix, theta, node, MOST_PAIRS)
     a_row = 4 * _COLUMNS * 4 + 20 * d  # its products and what is chosen of them, and its direction twice
     height = int(np.clip(by // 4 // (a_row * available_cores()), _LEAST_ROWS, _ROWS))
     bands = [(at, min(at + height, n)) for at in range(0, n, height)]
     at_once = max(available_cores(), by // 2 // (_PAIR * MOST_PAIRS))
-    found = Stream(MOST_PAIRS)
+    stream = Stream(MOST_PAIRS)
     for at in range(0, len(bands), at_once):
         some = bands[at : at + at_once]
-        for pairs in over_blocks(
-            search, some, sum((stop - start) * (n - start) for start, stop in some)
-        ):
-            found.add(pairs)
-    return found.pairs()
+        size = sum((stop - start) * (n - start) for start, stop in some)
+        for pairs in over_blocks(search, some, size):
+            stream.add(pairs)
+    return stream.pairs()
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +184,7 @@ class _Search:
     def __call__(self, band: tuple[int, int]) -> Pairs:
         """Pairs whose first row is in the band."""
         start, stop = band
-        found, ours = Stream(self.most), _Band(self.rows, start, stop)
+        stream, ours = Stream(self.most), _Band(self.rows, start, stop)
         short, least = self.prefix.short, self.prefix.least(self.theta)
         products = np.empty((stop - start) * _COLUMNS, dtype=np.float32)
         for at in range(start, len(short), _COLUMNS):
@@ -212,8 +201,8 @@ class _Search:
                 asked &= self.node[start + row] != self.node[at + column]
             row, column = row[asked], column[asked]
             if len(row):
-                found.add(self._decided(ours, at, len(theirs), row, column))
-        return found.pairs()
+                stream.add(self._decided(ours, at, len(theirs), row, column))
+        return stream.pairs()
 
     def _decided(self, ours: _Band, at: int, width: int, row: Codes, column: Codes) -> Pairs:
         """Those of a block that reach theta."""
@@ -238,22 +227,16 @@ class _Band:
 
     def __init__(self, rows: Directions, start: int, stop: int) -> None:
         self._rows, self.start, self._stop = rows, start, stop
-        self._whole: Features | None = None
-        self._short: NDArray[np.float32] | None = None
 
-    @property
+    @cached_property
     def whole(self) -> Features:
-        """All numbers of its directions."""
-        if self._whole is None:
-            self._whole = self._rows[self.start : self._stop]
-        return self._whole
+        """The directions."""
+        return self._rows[self.start : self._stop]
 
-    @property
+    @cached_property
     def short(self) -> NDArray[np.float32]:
-        """The same in float32."""
-        if self._short is None:
-            self._short = self.whole.astype(np.float32)
-        return self._short
+        """The directions in float32."""
+        return self.whole.astype(np.float32)
 
 
 def _row_by_row(ours: Features, theirs: Features, row: Codes, column: Codes) -> Values:

@@ -7,34 +7,28 @@ each deal kept as pretend validation rows. Everybody is honest, so whatever line
     cost(theta) = mean over deals of 1/2 sum_p |share of p with lineage@theta - share of p without|.
 
 The pay is fixed, whatever the market pays by: the Shapley value of 5 nearest neighbours on the same vectors, in closed
-form, counted over chance, negative totals raised to 0. Rows of one class, or without labels, or with numbers for
-labels, say nothing about accuracy: there it is the Shapley value of coverage without labels, cosines above c, the 0.9
-quantile of those between pretend validation rows (docs/real-domains.md says how little that changes). Fixed are the
-numbers of pretend providers and units, too: were they the market's, splitting into names would move theta. A unit's
-nearest earlier one does not depend on theta: ancestors are found once a deal and cut at each theta of the grid. The
-threshold is the lowest of the grid such that there *and at every higher one* the cost, plus three standard errors over
-the deals, is at most 1 %. Three, because the highest similarities among few hundred rows say little about the highest
-in a market; docs/guarantees.md says what markets then pay.
+form, counted over chance, negative totals raised to 0. Where rows have one class, no labels or numbers, it is the
+Shapley value of coverage without labels, cosines above c, the 0.9 quantile of those between pretend validation rows
+(docs/real-domains.md says how little that changes). The numbers of pretend providers and units are fixed, too: were
+they the market's, splitting into names would move theta. The threshold is the lowest of the grid such that there *and
+at every higher one* the cost, plus three standard errors over the deals, is at most 1 %: the highest similarities among
+few hundred rows say little about the highest in a market.
 
-Density correction: the cost is measured in pretend markets of 400 units; the more units there are, the closer the
-nearest stranger comes. The validation rows are honest units that nobody submitted: the 95th percentile of their highest
-cosine with any submitted unit is a floor for thresholds in *this* submission. One in twenty, because matches between
-the honest largely cancel: a few per cent of units may be matched while less than one per cent of pay moves. Of at least
-100 rows, three that somebody knows and submits move the floor by three places among the rows and no further.
+Density correction: the more units there are, the closer the nearest stranger comes. The validation rows are honest
+units that nobody submitted: the 95th percentile of their highest cosine with any submitted unit is a lower bound for
+thresholds in *this* submission. Matches between the honest largely cancel, so one in twenty may match while less than
+one per cent of pay moves. Of at least 100 rows, three that somebody knows and submits move the bound by three places
+among the rows and no further.
 
-Measured on the submissions, a few copies would look like honest units that are alike, and whoever submits copies could
-switch the evidence off; therefore the cost is measured on the operator's own rows. Fewer than 100 are too few: then
-near copies alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
+Measured on the submissions, copies would look like honest units that are alike, and whoever submits copies could switch
+the evidence off; therefore the cost is measured on the operator's own rows. Fewer than 100 are too few: then near
+copies alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
 (`evidence.leakage`). Where the rows have no embeddings, or are fewer than 20, identical units alone are matched.
 
-This is the policy behind ``lineage@auto``, for all who resolve it: `Mechanism.pay`, experiments, audits, payout runs
-and ``datamarket theta``. A threshold is a function of content: neither names nor the order of rows nor a seed decide
-it, but the same mechanism may resolve to another threshold when more units are submitted.
-
-Evidence compares the embeddings that a submission brings; else what the utility compares of features
-(`UtilityFunction.compared`). Coverage of a table goes by standardised features, and so must evidence: in columns of
-very unequal scale the cosine of raw numbers tells hardly any two units apart, and no threshold would match a copy
-without matching strangers.
+This resolves ``lineage@auto`` in `Mechanism.pay`, experiments, audits, payout runs and ``datamarket theta``. Neither
+names nor the order of rows nor a seed decide it. Evidence compares the embeddings of a submission, else what the
+utility compares of features (`UtilityFunction.compared`): coverage of a table goes by standardised features, and so
+must evidence, as in columns of unequal scale the cosine of raw numbers tells hardly any two units apart.
 """
 
 from __future__ import annotations
@@ -135,11 +129,8 @@ class _Deal:
     def __init__(self, vectors: Features, code: Codes, rows: Codes, n: int) -> None:
         units, validation = rows[:n], rows[n:]
         self._cosine = nearest_earlier(vectors[units])[1]
-        self._pay: _Accuracy | _Covered = (
-            _Accuracy(vectors, code, units, validation)
-            if code.any()
-            else _Covered(vectors, units, validation)
-        )
+        pay: type[_Accuracy] | type[_Covered] = _Accuracy if code.any() else _Covered
+        self._pay = pay(vectors, code, units, validation)
         self._provider: Codes = np.arange(n) % PROVIDERS
         self._alone = self._shares(np.ones(n, dtype=bool))
         self._last = (n, 0.0)
@@ -179,21 +170,17 @@ class _Accuracy:
         near = self._near[inside].reshape(len(inside), -1)
         agrees = self._agrees[inside].reshape(near.shape)
         n = near.shape[1]
-        return near, NearestNeighbourGame.of(np.full(n, 1.0 / n), NEIGHBOURS).values(
-            agrees, self._chance
-        )
+        game = NearestNeighbourGame.of(np.full(n, 1.0 / n), NEIGHBOURS)
+        return near, game.values(agrees, self._chance)
 
 
 class _Covered:
     """Pay by coverage without labels, up to a factor: what counts are shares."""
 
-    def __init__(self, vectors: Features, units: Codes, validation: Codes) -> None:
+    def __init__(self, vectors: Features, code: Codes, units: Codes, validation: Codes) -> None:
         towards, unit = directions(vectors[validation]), directions(vectors[units])
-        c = max(
-            0.0,
-            float(np.quantile((towards @ towards.T)[np.triu_indices(len(validation), 1)], _STRANGERS)),
-        )
-        above = np.maximum(towards @ unit.T - c, 0.0)
+        pairs = (towards @ towards.T)[np.triu_indices(len(validation), 1)]
+        above = np.maximum(towards @ unit.T - max(0.0, float(np.quantile(pairs, _STRANGERS))), 0.0)
         self._rank: Codes = np.argsort(above, axis=1, kind="stable")
         self._above = np.take_along_axis(above, self._rank, axis=1)
 
@@ -279,15 +266,15 @@ class Threshold(Document):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         DataMarketError
             If no false-match cost was measured.
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         if self.cost is None:
             raise DataMarketError(
@@ -355,17 +342,15 @@ def choose_threshold(
         return Threshold(why=measured.why, measured_on=measured_on)
     density = near_copies = None
     if measured.cost is None:
-        units = len(sample) if submitted is None else _count_different(submitted)
+        units = len(sample)
+        if submitted is not None:  # copies make no market denser
+            units = len(np.unique(unit_keys(submitted, np.zeros(len(submitted), dtype=np.int64))))
         near_copies = copy_level(sample, _NEAR_STRANGERS, units / len(sample))
     elif submitted is not None:
         density = density_floor((highest or partial(highest_cosines, others=submitted))(sample))
     threshold = Threshold(
-        why=measured.why,
-        cost=measured.cost,
-        density=density,
-        near_copies=near_copies,
-        measured_on=measured_on,
-    )
+        why=measured.why, cost=measured.cost, density=density, near_copies=near_copies, measured_on=measured_on
+    )  # fmt: skip
     if threshold.floor is None or threshold.lowest is None or threshold.lowest > 1:
         return threshold
     theta = threshold.lowest if wanted == AUTO else float(wanted)
@@ -373,24 +358,8 @@ def choose_threshold(
         why = f"theta {theta:g} is below {threshold.floor:.3f}, the lowest that may be used here"
         return threshold.model_copy(update={"why": f"{why}: {_floor_message(threshold)}"})
     why = f"units descend from their nearest earlier one at similarities of at least {theta:g}"
-    return threshold.model_copy(
-        update={
-            "theta": theta,
-            "why": f"{why}: {_floor_message(threshold)}",
-            "evidence": written(Lineage(theta)),
-        }
-    )
-
-
-def density_directions(honest: LabelledVectors) -> Features | None:
-    """Return the directions of validation rows that measure density; None where they are too few for a cost."""
-    measured = _measure(honest, "validation")
-    return None if measured.cost is None else measured.sample
-
-
-def _count_different(vectors: Rows) -> int:
-    """How many different units there are; copies make no market denser."""
-    return len(np.unique(unit_keys(vectors, np.zeros(len(vectors), dtype=np.int64))))
+    why = f"{why}: {_floor_message(threshold)}"
+    return threshold.model_copy(update={"theta": theta, "why": why, "evidence": written(Lineage(theta))})
 
 
 def _floor_message(threshold: Threshold) -> str:
@@ -441,18 +410,17 @@ def with_compared_vectors(
 ) -> tuple[Submission, UtilityOracle]:
     """Give the submission and the utility what evidence compares as embeddings, where that is not the features.
 
-    For evidence alone: what is paid for, and what records hold, are the units as they were submitted. Of many units
-    the vectors are computed where they are read.
+    For evidence alone: what is paid for are the units as they were submitted. Of many the vectors are computed where
+    they are read.
     """
     if submission.embedding is not None:
         return submission, utility
     vectors = compared_vectors(submission, utility)
     if vectors is submission.features:
         return submission, utility
-    whole = submission.features.size <= WHOLE
-    return submission.compared_by(
-        vectors[:] if whole else LowPrecisionRows([vectors], finite=True)
-    ), utility.judging
+    few = submission.features.size <= WHOLE
+    vectors = vectors[:] if few else LowPrecisionRows([vectors], finite=True)
+    return submission.compared_by(vectors), utility.judging
 
 
 def compared_vectors(units: Submission, utility: UtilityOracle) -> Rows:
@@ -503,34 +471,32 @@ def measure_threshold(
     if acquired is not None:
         require_same_columns([acquired.units, submission])
         if wanted != NONE and (highest := _highest_known(acquired, submission, utility)):
-            ours = with_compared_vectors(submission, utility)[0]
-            return choose_threshold(
-                honest_vectors(submission, utility), ours.vectors, wanted, highest=highest
-            )
+            ours = with_compared_vectors(submission, utility)[0].vectors
+            return choose_threshold(honest_vectors(submission, utility), ours, wanted, highest=highest)
     periods = [submission] if acquired is None else [_not_leaked(acquired, utility), submission]
     compared = [with_compared_vectors(units, utility)[0] for units in periods]
     utility = with_compared_vectors(submission, utility)[1]
-    reference = utility.reference
     honest = honest_vectors(compared[-1], utility)
-    if reference is None:
+    if utility.reference is None:
         vectors = _stack([units.vectors for units in compared])
         if cache is None or acquired is not None:
             return choose_threshold(honest, vectors, wanted)
 
-        def noted(sample: Features) -> Values:
-            cache[density_key(sample, utility)] = highest = highest_cosines(sample, vectors)
+        def cached(sample: Features) -> Values:
+            highest = cache[density_key(sample, utility)] = highest_cosines(sample, vectors)
             return highest
 
-        return choose_threshold(honest, vectors, wanted, highest=noted)
+        return choose_threshold(honest, vectors, wanted, highest=cached)
     # Reference rows need not be secret: who submits them again may be paid, but must not make a market dense.
+    reference = utility.reference
     rows = ValidationContent(reference.features, reference.embedding, reference.text, "reference")
     leaks = [find_leaks(units, rows) for units in compared]
     strangers = [
-        in_order(units.vectors, found.others(len(units)))
-        for units, found in zip(compared, leaks, strict=True)
+        in_order(units.vectors, leak.others(len(units)))
+        for units, leak in zip(compared, leaks, strict=True)
     ]
     threshold = choose_threshold(honest, _stack(strangers), wanted, "reference")
-    equal = sum(len(found) for found in leaks)
+    equal = sum(map(len, leaks))
     if not equal or threshold.floor is None:
         return threshold
     excluded = f"{counted(equal, 'unit')} that equal reference rows, or nearly, have no say in it"
@@ -542,10 +508,7 @@ def _stack(periods: list[Features]) -> Rows:
 
 
 def _not_leaked(acquired: AcquiredData, utility: UtilityOracle) -> Submission:
-    """Acquired units without those that were excluded because they are validation rows.
-
-    Else whoever knew some of the rows, and sold them, would have lifted the threshold for good.
-    """
+    """Acquired units that are no validation rows: else whoever knew and sold some would lift the threshold for good."""
     rows = _rows_not_leaked(acquired.units, acquired.canonical, utility)
     return acquired.units if rows is None else acquired.units.take(rows)
 
@@ -562,12 +525,18 @@ def _rows_not_leaked(
     return np.delete(np.arange(len(units)), others[leaks.unit]) if len(leaks) else None
 
 
+def _density_sample_of(units: Submission, utility: UtilityOracle) -> Features | None:
+    """The directions of validation rows that measure density; None where they are few, or reference rows are used."""
+    honest = honest_vectors(units, utility) if utility.reference is None else None
+    measured = None if honest is None else _measure(honest, "validation")
+    return None if measured is None or measured.cost is None else measured.sample
+
+
 def _highest_known(
     acquired: AcquiredData, submission: Submission, utility: UtilityOracle
 ) -> Callable[[Features], Values] | None:
     """How near the sampled directions come to any unit, where that is known of acquired units; else None."""
-    honest = None if utility.reference is not None else honest_vectors(submission, utility)
-    sample = None if honest is None else density_directions(honest)
+    sample = _density_sample_of(submission, utility)
     known = None if sample is None else acquired.highest.get(density_key(sample, utility))
     if known is None:
         return None
@@ -584,16 +553,15 @@ def highest_for_later(
 ) -> dict[str, Values]:
     """Compute what later periods need to know of these units as acquired data (`AcquiredData.highest`), by digest.
 
-    That is how near the sampled validation rows come to any unit, and what the units that stand for their clusters
-    (rows ``canonical``) are to all validation rows, by the utility. The first ``cleared`` units are known to be no
-    validation rows, and ``cache`` is what `measure_threshold` noted of these.
+    That is how near the sampled validation rows come to any unit, and the utility's highest value of the units
+    ``canonical`` for each validation row. The first ``cleared`` units are known to be no validation rows; ``cache`` is
+    what `measure_threshold` filled for them.
     """
     highest = {}
     rows = in_order(units.features, canonical)
-    if len(canonical) and (found := utility.highest(rows, units.label[canonical])) is not None:
-        highest[utility.held_digest] = found
-    honest = honest_vectors(units, utility) if utility.reference is None else None
-    sample = None if honest is None else density_directions(honest)
+    if len(canonical) and (values := utility.highest(rows, units.label[canonical])) is not None:
+        highest[utility.held_digest] = values
+    sample = _density_sample_of(units, utility)
     if sample is not None:
         clean = _rows_not_leaked(units, canonical, utility, cleared)
         vectors, key = compared_vectors(units, utility), density_key(sample, utility)

@@ -143,7 +143,7 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*whole, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels: of rows that were chosen, these alone, and as narrow as they are stored."""
+        """What travels: of rows that were chosen, these alone, and as they are stored."""
         if self._rows is None:
             parts = [np.asarray(p) if isinstance(p, np.memmap) else p for p in self._parts]
             return {**self.__dict__, "_parts": parts}
@@ -235,28 +235,28 @@ def taken(matrix: Any, rows: Any) -> Any:
 
 
 def in_order(matrix: Any, rows: Codes) -> Any:
-    """The same for whoever reads a block at a time: of many rows no copy is made, however they are stored."""
+    """Take rows in order, to be read a block at a time: many rows are not copied, however they are stored."""
     if len(rows) * matrix.shape[1] <= WHOLE:
         return matrix[rows]
     return (matrix if isinstance(matrix, LowPrecisionRows) else LowPrecisionRows([matrix])).take(rows)
 
 
 def joined_rows(parts: Sequence[Any]) -> Any:
-    """Matrices one below the other: one array of arrays, or rows of them where some are stored narrow."""
+    """Matrices one below the other: one array of arrays, or rows of them where some are stored at low precision."""
     if not any(isinstance(part, LowPrecisionRows) for part in parts):
         return np.concatenate(parts)
     return LowPrecisionRows(parts, finite=all(getattr(part, "finite", False) for part in parts))
 
 
-def kept_narrow(numbers: NDArray[Any], *, finite: bool = False) -> Any:
-    """A matrix that was read: as it is stored, where that is narrow and it is large; else as plain float64."""
+def keep_low_precision(numbers: NDArray[Any], *, finite: bool = False) -> Any:
+    """Keep a large matrix of low precision as it is stored; make any other plain float64."""
     if is_low_precision(numbers.dtype) and numbers.size > WHOLE:
         return LowPrecisionRows([numbers], finite=finite)
     return np.ascontiguousarray(numbers, dtype=np.float64)
 
 
 def is_low_precision(kind: np.dtype[Any]) -> bool:
-    """Whether numbers of that kind are stored narrow: all of them are float64, too, at half the length or less."""
+    """Tell if numbers are float16 or float32, all of which are float64, too."""
     return kind.kind == "f" and kind.itemsize in _BITS
 
 
@@ -277,7 +277,7 @@ def beyond(matrix: Any, most: float) -> tuple[int, int] | None:
 
 
 def _within(block: NDArray[Any], most: float) -> bool:
-    """Whether all numbers are at most that in size; the bits of narrow ones, without the sign, order them by it."""
+    """Tell if all numbers are at most that in size; bits without the sign order low-precision ones by it."""
     if not block.size:
         return True
     if block.dtype.kind == "f" and block.dtype.itemsize in _BITS:
@@ -321,7 +321,7 @@ def products(ours: Features, theirs: Features) -> Values:
 
 
 def products_of(ours: Features, read: Callable[[Codes], Features], row: Codes, column: Codes) -> Values:
-    """The same of pairs of rows of ours and others, which are read a few at a time."""
+    """Multiply pairs of rows of ours and others, which are read a few at a time."""
     exact = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         pairs = slice(at, at + _PAIRS)
@@ -351,7 +351,7 @@ def most_similar(
     towards: Callable[[Features], Features] = directions,
     rows: Codes | None = None,
 ) -> tuple[Values, Codes]:
-    """The same, and the place of the first of the others that has it; -1 where there are none.
+    """Find the highest product of each unit vector, and the first of the others that has it; -1 where there are none.
 
     Candidates come from float32 products, a block of rows at a time; each is then decided by one float64 product.
     """

@@ -115,7 +115,7 @@ class Compute(Described):
         Where progress is reported.
     threads
         Threads that share out blocks in this process; 0: one for each core.
-    spread
+    least_pairs
         Work of fewer pairs stays in this process where there is a cluster.
     """
 
@@ -124,13 +124,13 @@ class Compute(Described):
     cluster: str = ""
     progress: Progress = SILENT
     threads: int = 0
-    spread: int = 1 << 28
+    least_pairs: int = 1 << 28
 
     def __post_init__(self) -> None:
         require_choice("device", self.device, DEVICES)
         require_in("memory", self.memory, 0.0, _MOST, open_low=True)
         require_count("threads", self.threads, at_least=0)
-        require_count("spread", self.spread)
+        require_count("least_pairs", self.least_pairs)
         if self.cluster and self.device != "cpu":
             raise ParameterError(
                 "device",
@@ -407,7 +407,7 @@ def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iter
         if len(blocks) <= 1 or cells < CELLS // 8:
             yield from map(work, blocks)
             return
-        if by.cluster and cells >= by.spread:
+        if by.cluster and cells >= by.least_pairs:
             found = _on_cluster(work, blocks, cells)
         else:
             found = _in_threads(work, blocks, by.threads or available_cores())

@@ -1,16 +1,10 @@
-"""Finding data: the folder one names, the user's cache, the public hub.
+"""Data sets: finding and downloading files, the raw content of the public domains, and embeddings.
 
-Nothing of it comes with the package. A file is looked for in the folder that ``--data`` or
-``DATAMARKET_DATA`` names, then in the user's cache; what is nowhere is downloaded into the cache from the
-hub (``DATAMARKET_HUB`` names another server with the same paths) and turned into the files that the rest
-of the package reads: texts as gzipped CSV, images as a blob with offsets, weights as npz.
-
-Corpus: the raw content of a domain (texts, or image files as bytes) with labels and split.
-
-The four public domains are here with their files, classes and encoders; a user's own content is a table
-with texts, or a folder of images with one sub-folder per class.
-
-Embeddings with their labels and split: ``.npz``, ``.npy``, or a table with a list column.
+A file is looked for in the folder that ``--data`` or ``DATAMARKET_DATA`` names, then in the user's cache; what is
+nowhere is downloaded into the cache from the public hub (``DATAMARKET_HUB`` names another server with the same paths)
+and turned into the files that the rest of the package reads: texts as gzipped CSV, images as a blob with offsets,
+weights as npz. A user's own content is a table with texts, or a folder of images with one sub-folder per class;
+embeddings with their labels and split are ``.npz``, ``.npy``, or a table with a list column.
 """
 
 from __future__ import annotations
@@ -93,8 +87,7 @@ def find(name: str) -> Path | None:
 
 def data_file(name: str) -> Path:
     """A file, downloaded into the cache if it is in none of the folders."""
-    found = find(name)
-    if found is not None:
+    if (found := find(name)) is not None:
         return found
     if name not in SOURCES:
         looked = ", ".join(str(folder) for folder in folders())
@@ -413,25 +406,22 @@ def load_embeddings(path: Path, columns: Mapping[str, str] | None = None) -> Emb
 
 def _from_table(path: Path, columns: Mapping[str, str]) -> Embeddings:
     table = Table.open(path)
-    for role in ("embedding", "features"):
-        if role in columns:
-            found = table.require_matrix(role, columns[role])
-            break
+    role = next((role for role in ("embedding", "features") if role in columns), None)
+    if role is not None:
+        matrix_columns = table.require_matrix(role, columns[role])
     else:
-        found = table.matrix_columns("embedding") or table.matrix_columns("features")
-    if not found:
+        matrix_columns = table.matrix_columns("embedding") or table.matrix_columns("features")
+    if not matrix_columns:
         raise SubmissionError(
             f"{table.where} has no column 'embedding' (or 'features'); it has {', '.join(table.names)}"
         )
     label, identity = table.label_column(columns.get("label")), columns.get("identity", "identity")
     text = [name for name in (identity, "split") if name in table.names]
-    other = [] if label is None else [label]
-    single, dense = table.read(text, other, {"embedding": found})
-    train = np.array(single["split"].optional()) == "train" if "split" in single else None
+    single, dense = table.read(text, [] if label is None else [label], {"embedding": matrix_columns})
     return Embeddings(
         dense["embedding"],
         single[label].values() if label and single[label].is_filled() else None,
-        train,
+        np.array(single["split"].optional()) == "train" if "split" in single else None,
         np.array(single[identity].named()) if identity in single else None,
     )
 
@@ -454,7 +444,18 @@ def write_embeddings(path: Path, found: Embeddings, keys: NDArray[np.bytes_]) ->
     ``keys`` are the content keys of the rows: they let a later run reuse what did not change.
     """
     if path.suffix == ".parquet":
-        write_table(_table(found, keys), path)
+        import pyarrow as pa
+
+        flat = pa.array(found.vectors.astype(np.float32).ravel())
+        columns: dict[str, Any] = {
+            "key": pa.array(keys.astype(np.str_)),
+            "embedding": pa.FixedSizeListArray.from_arrays(flat, found.vectors.shape[1]),
+        }
+        if found.label is not None:
+            columns["label"] = pa.array(found.label)
+        if found.train is not None:
+            columns["split"] = pa.array(np.where(found.train, "train", "test"))
+        write_table(pa.table(columns), path)
         return
     if path.suffix != ".npz":
         raise DataMarketError(f"cannot write embeddings as {path.suffix!r}; use .npz or .parquet")
@@ -465,18 +466,3 @@ def write_embeddings(path: Path, found: Embeddings, keys: NDArray[np.bytes_]) ->
         arrays["split"] = np.where(found.train, 0, 1).astype(np.uint8)
     with replacing(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-
-
-def _table(found: Embeddings, keys: NDArray[np.bytes_]) -> Any:
-    import pyarrow as pa
-
-    flat = pa.array(found.vectors.astype(np.float32).ravel())
-    columns: dict[str, Any] = {
-        "key": pa.array(keys.astype(np.str_)),
-        "embedding": pa.FixedSizeListArray.from_arrays(flat, found.vectors.shape[1]),
-    }
-    if found.label is not None:
-        columns["label"] = pa.array(found.label)
-    if found.train is not None:
-        columns["split"] = pa.array(np.where(found.train, "train", "test"))
-    return pa.table(columns)

@@ -195,9 +195,9 @@ class ProviderMarket(Shown):
         validation = feature_array("X_val", X_val)
         require_same_columns("X_val", X_val, "X", X)
         label = label_array("y", y, len(features), "X")
-        held = label_array("y_val", y_val, len(validation), "X_val")
+        validation_label = label_array("y_val", y_val, len(validation), "X_val")
         names, code = np.unique(name_array("owner", owner, len(features), "X"), return_inverse=True)
-        dataset = Dataset("arrays", features, label, validation, held)
+        dataset = Dataset("arrays", features, label, validation, validation_label)
         parts = [np.flatnonzero(code == number) for number in range(len(names))]
         seed = require_whole("seed", seed, at_least=0)
         learner = as_utility(utility)
@@ -205,18 +205,12 @@ class ProviderMarket(Shown):
         named = utility if isinstance(utility, str) else "logistic"
         own = None if isinstance(utility, str) else learner
         return cls(
-            dataset,
-            parts,
-            named,
-            counted_from,
-            seed=seed,
-            times=times,
-            names=names.tolist(),
-            own_utility=own,
-        )
+            dataset, parts, named, counted_from,
+            seed=seed, times=times, names=names.tolist(), own_utility=own,
+        )  # fmt: skip
 
     def without_labels(self) -> ProviderMarket:
-        """The same market before anybody labelled anything; worth by coverage, which needs no labels."""
+        """Return the market without labels; data are worth what they cover, which needs none."""
         bare = self.dataset.without_labels()
         return ProviderMarket(
             bare, self.provider_partition, "coverage", seed=self.seed, times=self.times, names=self.names
@@ -224,21 +218,21 @@ class ProviderMarket(Shown):
 
     def screen(self) -> Screen:
         """Each provider with its units and the number of labels among them, where there are any."""
-        held, data = self.provider_partition, self.dataset
+        parts, data = self.provider_partition, self.dataset
         labelled = is_labelled(data.label)
         labels = counted(len(np.unique(data.label)), "label") if labelled else "no labels"
         title = (
-            f"ProviderMarket of {data.name!r}, seed {self.seed}: {counted(len(held), 'provider')} with "
-            f"{counted(sum(map(len, held)), 'unit')}, {counted(data.features.shape[1], 'feature')}, "
+            f"ProviderMarket of {data.name!r}, seed {self.seed}: {counted(len(parts), 'provider')} with "
+            f"{counted(sum(map(len, parts)), 'unit')}, {counted(data.features.shape[1], 'feature')}, "
             f"{labels}; worth by {utility_title(self.own_utility) if self.own_utility else self.utility.learner} on "
             f"{counted(len(data.validation_label), 'validation row')}, U(empty) = {self.utility.empty}"
         )
         shown = 3 if labelled else 2
         rows = (
             (name, len(part), len(np.unique(data.label[part])))[:shown]
-            for name, part in zip(self.names, held, strict=True)
+            for name, part in zip(self.names, parts, strict=True)
         )
-        return Screen.of(title, ("provider", "units", "labels")[:shown], rows, len(held))
+        return Screen.of(title, ("provider", "units", "labels")[:shown], rows, len(parts))
 
     @cached_property
     def honest(self) -> SubmittedProfile:
@@ -261,13 +255,10 @@ class ProviderMarket(Shown):
         return SubmittedProfile(submission, GroundTruth(ids, owner, ids, {n: n for n in names}))
 
     def _clock(self, units: int) -> Values | None:
-        match self.times:
-            case "none":
-                return None
-            case "equal":
-                return np.zeros(units)
-            case _:
-                return keyed_generator(self.seed, "submission times").uniform(size=units)
+        if self.times == "none":
+            return None
+        drawn = keyed_generator(self.seed, "submission times").uniform(size=units)
+        return np.zeros(units) if self.times == "equal" else drawn
 
     @cached_property
     def state(self) -> MarketState:

@@ -587,13 +587,13 @@ class Payments(PaidTotals):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib where it is installed, else of plotly.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither is installed.
+            If matplotlib is not installed.
         """
         table = self.by_identity()
         errors = table["standard_error"] if "standard_error" in table.columns else None

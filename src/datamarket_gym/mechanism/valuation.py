@@ -298,13 +298,13 @@ class Valuation(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib where it is installed, else of plotly.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither is installed.
+            If matplotlib is not installed.
         """
         table = self._main
         who = "owner" if self.has_owners else "unit"

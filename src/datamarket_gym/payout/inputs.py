@@ -383,7 +383,7 @@ def read_submitted(
     other = [names[role] for role in ("label", "time") if role in names]
     text = [name for role, name in names.items() if role not in ("label", "time")]
     faults = Faults() if spec.quarantine else None
-    single, dense = table.read([*text, *linked], other, matrices, faults, narrow=True)
+    single, dense = table.read([*text, *linked], other, matrices, faults, low_precision=True)
     count = len(single[columns.identity].data)
     if blank := "label" in names and _has_no_labels(single[names["label"]], spec):
         del names["label"]
@@ -633,7 +633,7 @@ def _images(
 def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:
     path, member = file_and_member(written)
     files[role] = file_hash(path)
-    return ArrayFile.open(path).matrix(member, rows, finite=finite, narrow=True)
+    return ArrayFile.open(path).matrix(member, rows, finite=finite, low_precision=True)
 
 
 def submitted_roles(table: Table, columns: Columns, *, dated: bool = True) -> dict[str, str]:

@@ -198,7 +198,7 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
         matrices["features"] = table.require_matrix("features", columns.features or "features")
     text = [*ids, *owners, *content]
     other = [*labels, *table.counting(text, labels, matrices)]
-    single, dense = table.read(text, other, matrices, narrow=True)
+    single, dense = table.read(text, other, matrices, low_precision=True)
     count = rows_read(single, dense)
     if labels and single[labels[0]].is_blank(columns.label):
         labels = []
@@ -213,7 +213,7 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
         payload = dense["features"]
     else:
         file, member = file_and_member(str(files.features))
-        payload = ArrayFile.open(file).matrix(member, count, narrow=True)
+        payload = ArrayFile.open(file).matrix(member, count, low_precision=True)
     return UnitBatch(
         table.where,
         what,

@@ -26,7 +26,7 @@ from datamarket_gym.execution.files import read_json, sha256
 from datamarket_gym.registry import fault
 
 if TYPE_CHECKING:
-    from datamarket_gym.payout.checks.earlier_draft import SettledDraft
+    from datamarket_gym.payout.checks.plan import SettledDraft
     from datamarket_gym.payout.operator_evidence import Override
     from datamarket_gym.payout.settings import PayoutSpec
 
@@ -257,7 +257,7 @@ def require_as_written(folder: Path, outputs: dict[str, Any], name: str) -> Path
 
 def settled_by(manifest: dict[str, Any]) -> SettledDraft | None:
     """What a run settles; None for one that was paid without an earlier one."""
-    from datamarket_gym.payout.checks.earlier_draft import SettledDraft
+    from datamarket_gym.payout.checks.plan import SettledDraft
 
     said = manifest.get("settles")
     try:

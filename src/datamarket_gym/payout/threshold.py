@@ -100,7 +100,7 @@ def in_words(policy: Threshold) -> str:
     """What `recommended` takes, and why."""
     why = f"{policy.why[:1].upper()}{policy.why[1:]}."
     if policy.theta is None:
-        return f"`recommended` ties identical units alone, where these are the validation or reference rows. {why}"
+        return f"`recommended` matches identical units alone, where these are the validation or reference rows. {why}"
     return (
         f"`recommended` takes theta {policy.theta:g}, where these are the validation or reference rows. {why} "
         "A large submission lifts it where units lie closer."

@@ -599,9 +599,10 @@ def chained(results: Results) -> Warnings:
     thin = [chain for chain in chains_of(results) if chain.thin]
     number = results.payments.scores.number
     if thin:
+        groups = counted(len({chain.cluster for chain in thin}), "group is", "groups are")
         yield UnresolvedWarning.of(
             "chained",
-            f"{counted(len({chain.cluster for chain in thin}), 'group is', 'groups are')} held together by a few ties",
+            f"{groups} held together by a few matches",
             f"Two large parts of it are matched by {FEW_UNITS} units or fewer, by a list or an override, and the "
             "earliest unit of all owns both: one wrong pair is enough. Take it out of the list or the override, and "
             "pay again.",
@@ -625,7 +626,7 @@ def _joined(results: Results) -> Warnings:
     many = many[np.lexsort((number[many], -sizes[many], -payees[many]))]
     yield UnresolvedWarning.of(
         "joined_identities",
-        f"{counted(len(many), 'tree of tied units joins', 'trees of tied units join')} {limit} payees or more",
+        f"{counted(len(many), 'tree of matched units joins', 'trees of matched units join')} {limit} payees or more",
         "Copies are seldom shared by so many. Units that differ may have been taken for one another, or somebody "
         "placed units early so as to own what others submit later: of each tree its earliest unit alone is paid. "
         f"Open them in the report (What matched what); split honest units with --overrides. The largest joins "
@@ -718,7 +719,7 @@ def _claims(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "claims",
             f"{counted(len(few), 'claim')} that identities are one payee, not confirmed by all",
-            "Submitters fill these columns in, so a claim ties nobody and costs nobody anything. Ask those whom it "
+            "Submitters fill these columns in, so a claim matches nobody and costs nobody anything. Ask those whom it "
             f"concerns; {say_so}",
             [claim.words(results.inputs.identities) for claim in few],
         )
@@ -726,8 +727,8 @@ def _claims(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "common_keys",
             f"{counted(len(many), 'linkage value is', 'linkage values are')} shared by more than {COMMON} identities",
-            "It ties none of them. It may be a public computer or a broker, or one person under many names: find out "
-            f"what the value is; {say_so}",
+            "It matches none of them. It may be a public computer or a broker, or one person under many names: find "
+            f"out what the value is; {say_so}",
             [
                 f"{claim.reason} = “{visible(claim.value)}”: {len(claim.identities):,} identities"
                 for claim in sorted(many, key=lambda claim: -len(claim.identities))

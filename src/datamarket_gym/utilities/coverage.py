@@ -79,11 +79,11 @@ WELL = 0.5
 _SAMPLE = 2000  # validation rows between which similarities are measured
 _UNITS = 1024  # made directions and multiplied at a time
 _CELLS = 1 << 25  # similarities that a thread holds: 256 MiB
-_SORTED_CELLS = 1 << 20  # similarities that NumPy sorts at a time
 _DEVICE_CELLS = 1 << 27  # similarities that a GPU holds at a time: 1 GiB, and five more such matrices
 _TILE = 256  # validation rows at a time, where units are few enough
 _TASKS = 8  # blocks of one label at most
 _TASK_CELLS = 1 << 22  # pairs that a block is worth making for
+_FEW = 512  # players up to whom whole arrays are faster than a row at a time
 _COMPILED_FROM = 1 << 23  # pairs; loading compiled loops takes as long as sorting so many without
 
 
@@ -105,7 +105,7 @@ def decisive_probabilities(weights: Values) -> Values:
 @register("learner", "coverage")
 @dataclass(frozen=True)
 class Coverage(UtilityFunction):
-    """Value units by how well they cover the validation rows of their label; nothing is trained."""
+    """Value units by how well they cover the validation rows; nothing is trained."""
 
     title = "coverage"
 
@@ -214,7 +214,10 @@ class UnitDirections:
         self._features, self._rows, self._by = features, rows, by
         self._whole: Features | None = None
         if keep and len(rows):
-            self._whole = np.concatenate([block for _, block in self.made()])
+            whole = np.empty((len(rows), by(features[:1]).shape[1]))
+            for at, block in self.made():
+                whole[at : at + len(block)] = block
+            self._whole = whole
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -285,9 +288,9 @@ class LabelGroup:
         size = -(-len(self.row) // tasks)
         return [(at, min(at + size, len(self.row))) for at in range(0, len(self.row), size)]
 
-    def tiles(self, start: int, stop: int, cells: int = _CELLS) -> Iterator[tuple[slice, Features]]:
+    def tiles(self, start: int, stop: int) -> Iterator[tuple[slice, Features]]:
         """Yield some validation rows at a time and their similarities to all players."""
-        size = max(1, min(_TILE, cells // len(self.columns), stop - start))
+        size = max(1, min(_TILE, _CELLS // len(self.columns), stop - start))
         for at in range(start, stop, size):
             rows = slice(at, min(at + size, stop))
             yield rows, self._similarities(self.towards[rows])
@@ -351,16 +354,21 @@ class RowValues:
 
     def add(self, similarity: Features, baseline: Values, slot: Codes, sums: Features) -> Values:
         """Add what each row brings the players to the line ``slot`` of ``sums``; return how far rows are covered."""
-        if not self.compiled:
+        if similarity.shape[1] <= _FEW:
             return self.add_arrays(HostArrays(), similarity, baseline, slot, sums)
-        from datamarket_gym.utilities import _coverage_numba
-
         covered = np.maximum(self.degrees(similarity.max(axis=1)) - baseline, 0.0)
         if 0 < self.nearest < similarity.shape[1]:
             at = similarity.shape[1] - self.nearest - 1
             following = self.degrees(np.array([np.partition(row, at)[at] for row in similarity]))
             baseline = np.maximum(following, baseline)
-        _coverage_numba.add(similarity, self.c, baseline, self.decisive, slot, sums)
+        if self.compiled:
+            from datamarket_gym.utilities import _coverage_numba
+
+            _coverage_numba.add(similarity, self.c, baseline, self.decisive, slot, sums)
+            return covered
+        for i, row in enumerate(similarity):
+            who, g = self.rank(row, float(baseline[i]))
+            sums[slot[i], who] += self.one_row(g, float(baseline[i]))
         return covered
 
     def add_arrays(
@@ -479,7 +487,7 @@ class CoverageScorer(Scorer):
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Compute exact semivalues, for any weights of coalition sizes."""
-        weights = semivalue.size_law(self.n_players)
+        weights = semivalue.size_weights(self.n_players)
         if self._last is None or not np.array_equal(self._last[0], weights):
             everything = np.zeros(len(self.baseline), dtype=np.int64)
             if self.closed_form_by_group(semivalue, empty_value, everything) is None:
@@ -495,7 +503,7 @@ class CoverageScorer(Scorer):
         The sums over all rows come with it, and are kept: whoever asks for both asks for the groups first.
         """
         n = self.n_players
-        weights = semivalue.size_law(n)
+        weights = semivalue.size_weights(n)
         if n > MAX_PLAYERS_ANY_LAW and not is_uniform(weights):
             return None
         by_group, covered = np.zeros((int(group.max()) + 1, n)), np.zeros_like(self.baseline)
@@ -530,7 +538,7 @@ class CoverageScorer(Scorer):
         def sums_of(part: LabelGroup, start: int, stop: int) -> GroupSums:
             groups, slot = np.unique(group[part.row[start:stop]], return_inverse=True)
             sums, covered = np.zeros((len(groups), len(part.player))), np.zeros(stop - start)
-            for rows, similar in part.tiles(start, stop, _CELLS if values.compiled else _SORTED_CELLS):
+            for rows, similar in part.tiles(start, stop):
                 here = slice(rows.start - start, rows.stop - start)
                 covered[here] = values.add(similar, baseline[part.row[rows]], slot[here], sums)
             return GroupSums(groups, sums, covered)
@@ -575,7 +583,7 @@ class CoverageTruncatedScorer(CoverageScorer):
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
         """Say how many units are paid, and how far off a score can be."""
-        return self._truncation(decisive_probabilities(semivalue.size_law(self.n_players)))
+        return self._truncation(decisive_probabilities(semivalue.size_weights(self.n_players)))
 
     def row_values(self, decisive: Values) -> RowValues:
         """Return the formula for some validation rows, and how many units it pays."""
@@ -656,7 +664,7 @@ def covered_rows(
 ) -> CoveredRows:
     """Report the parts of all players, of which ``most`` each are kept; ``player[i]`` is of ``group[i]``."""
     n, baseline = scorer.n_players, scorer.baseline
-    values = scorer.row_values(decisive_probabilities(semivalue.size_law(n)))
+    values = scorer.row_values(decisive_probabilities(semivalue.size_weights(n)))
 
     def of_block(part: LabelGroup, start: int, stop: int) -> CoveredRows:
         here = np.full(n, -1)  # of each player its place in the block

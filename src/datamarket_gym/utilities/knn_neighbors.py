@@ -8,6 +8,8 @@ takes at most a quarter of the memory for blocks, else converted a block at a ti
 The last bits of a product depend on the device and on how it is cut. |x - v|^2 + 4 |v|^2, to which rounding errors are
 proportional, is therefore rounded to 37 bits, and equal distances are ordered by content: by label, then by features
 (byte order), then by weight. Rows that agree in all of these are interchangeable, so that no order depends on names.
+Sums so near the edge of two rounded values that an error could decide between them (one in two thousand) are computed
+again in extended precision, in one order on every device.
 
 The distribution of the k-th nearest row, when p rows P are always there and a coalition S of N players of one row each
 is drawn by size. Let i be a player who is not in S, and e farther than i. Let m_e be the number of players up to e, e
@@ -61,6 +63,7 @@ T = TypeVar("T")
 _BLOCK = 1 << 22  # numbers of training rows converted at once: 32 MiB
 _DEVICE_BLOCK = 1 << 26  # on a device: 512 MiB
 _ROUNDED = 16  # last bits of a distance that decide nothing
+_UNSURE = 16  # units in the last place by which a product may be off
 _TOGETHER = 64  # validation rows in a block
 
 
@@ -121,7 +124,22 @@ class Distances:
         out += on.put(1.25 * (validation**2).sum(axis=1, keepdims=True))  # 5 |v|^2
         bits = out.view(on.xp.int64)  # of numbers above 0, in their order
         bits += 1 << (_ROUNDED - 1)
+        near_edge = ((bits + _UNSURE) & ((1 << _ROUNDED) - 1)) < 2 * _UNSURE
+        if bool(near_edge.any()):
+            row, column = np.nonzero(on.get(near_edge))
+            out[near_edge] = on.put(self._in_extended_precision(start + row, column))
+            bits[near_edge] += 1 << (_ROUNDED - 1)
         bits &= -(1 << _ROUNDED)
+        return out
+
+    def _in_extended_precision(self, row: Codes, column: Codes) -> Values:
+        """|x - v|^2 + 4 |v|^2 of some pairs, alike on every device: equal distances are rounded alike."""
+        step, out = max(1, _BLOCK // self._source.shape[1]), np.empty(len(row))
+        for at in range(0, len(row), step):
+            part = slice(at, at + step)
+            v = (-0.5 * self._validation[row[part]]).astype(np.longdouble)
+            x = (self._source[self._index[column[part]]] + 0.0) - self._origin
+            out[part] = ((x.astype(np.longdouble) - v) ** 2).sum(axis=1) + 4.0 * (v**2).sum(axis=1)
         return out
 
     def __getstate__(self) -> dict[str, Any]:
@@ -298,22 +316,22 @@ class KthNearest:
     count: Values | None  # (N, min(k+1, N)): f(m, t); none for the Shapley value
 
     @classmethod
-    def of(cls, law: Values, k: int) -> KthNearest:
+    def of(cls, size_weights: Values, k: int) -> KthNearest:
         """Prepare weights q_0..q_{N-1} of sizes and k neighbours."""
-        n = len(law)
-        if is_uniform(law):
+        n = len(size_weights)
+        if is_uniform(size_weights):
             return cls(k, None)
         table = np.zeros((n, min(k + 1, n)))
-        for m, count in thinned(law):
+        for m, count in thinned(size_weights):
             table[m, : m + 1] = count[: k + 1]
         return cls(k, table)
 
     @staticmethod
-    def is_costly(law: Values, k: int) -> bool:
+    def is_costly(size_weights: Values, k: int) -> bool:
         """Whether the table of f would take too long, or too much room."""
-        n = len(law)
+        n = len(size_weights)
         large = n > MAX_PLAYERS_ANY_LAW or n * min(k + 1, n) > _MAX_COUNTS
-        return large and not is_uniform(law)
+        return large and not is_uniform(size_weights)
 
     def kth(self, is_player: NDArray[np.bool_]) -> Values:
         """Compute w of all rows from near to far."""

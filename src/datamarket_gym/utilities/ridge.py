@@ -144,13 +144,10 @@ class Models:
     centre: Features  # (B, d): the mean of the features
     level: NDArray[np.float64]  # (B, T): the mean of the target, which is predicted there
 
-    def predictions(self, features: Features, apart: bool) -> NDArray[np.float64]:
+    def predictions(self, features: Features) -> NDArray[np.float64]:
         """Predictions for rows, shape (n, B, T)."""
         b, t, d = self.slopes.shape
-        if apart:
-            product = np.matmul(features, self.slopes.transpose(0, 2, 1)).transpose(1, 0, 2)
-        else:
-            product = (features @ self.slopes.reshape(b * t, d).T).reshape(len(features), b, t)
+        product = (features @ self.slopes.reshape(b * t, d).T).reshape(len(features), b, t)
         offsets = self.level - np.einsum("btd,bd->bt", self.slopes, self.centre)
         predicted: NDArray[np.float64] = product + offsets
         return predicted
@@ -161,22 +158,19 @@ def from_sums(
     coalitions: CoalitionMatrix,
     alpha: float,
     workspace: NDArray[np.float64],
-    apart: bool,
 ) -> tuple[Models, NDArray[np.bool_]]:
-    """Models of a batch, and a mask of those whose variances drowned: solve these from rows.
+    """Compute the models of a batch, and a mask of those whose variances drowned: solve these from rows.
 
-    BLAS adds up batches of other sizes in another order. ``apart``, numpy asks it for one coalition after the other,
-    always in the same shape, and what else is in the batch changes no bit. ``workspace`` has shape (2, at least B, d,
-    d); fresh memory for each batch would cost more than the arithmetic.
+    ``workspace`` has shape (2, at least B, d, d); fresh memory for each batch would cost more than the arithmetic.
     """
     b, (k, d, _) = len(coalitions), sums.second.shape
-    member = coalitions.astype(np.float64).reshape((b, 1, k) if apart else (b, k))
-    total = (member @ sums.mass).reshape(b)
-    mean = (member @ sums.first).reshape(b, d) / total[:, None]
-    target = (member @ sums.target).reshape(b, -1)  # (B, T)
+    member = coalitions.astype(np.float64)
+    total = member @ sums.mass
+    mean = member @ sums.first / total[:, None]
+    target = member @ sums.target  # (B, T)
     product = (member @ sums.product.reshape(k, -1)).reshape(b, -1, d)
     gram, outer = workspace[0, :b], workspace[1, :b]
-    np.matmul(member, sums.second.reshape(k, -1), out=gram.reshape(*member.shape[:-1], d * d))
+    np.matmul(member, sums.second.reshape(k, -1), out=gram.reshape(b, d * d))
     moment = np.einsum("bii->bi", gram) / total[:, None]
     variance = moment - mean**2
     varies = sums.varies(coalitions)
@@ -249,12 +243,7 @@ _BATCH_CELLS = 1 << 20  # cells of the largest array of a batch, which should st
 
 
 class RidgeEngine(Scorer):
-    """Answers coalitions from per-player sums, in batches of bounded memory.
-
-    ``apart`` where the batch must not change a bit, which no count of hits would hide.
-    """
-
-    apart: ClassVar[bool] = False
+    """Answers coalitions from per-player sums, in batches of bounded memory."""
 
     def __init__(
         self, alpha: float, rows: TrainingRows, targets: Features, validation: ValidationRows
@@ -287,9 +276,7 @@ class RidgeEngine(Scorer):
                 workspace = np.empty((2, min(self._batch, max(1, len(by_sums))), d, d))
                 for at in range(0, len(by_sums), self._batch):
                     batch = by_sums[at : at + self._batch]
-                    models, unsafe = from_sums(
-                        self._sums, coalitions[batch], self._alpha, workspace, self.apart
-                    )
+                    models, unsafe = from_sums(self._sums, coalitions[batch], self._alpha, workspace)
                     out[batch] = self._judged(models)
                     by_rows[batch[unsafe]] = True
             for b in np.flatnonzero(by_rows):
@@ -297,7 +284,7 @@ class RidgeEngine(Scorer):
         return out
 
     def _judged(self, models: Models) -> Values:
-        return self.judged(models.level, models.predictions(self._scaled.validation, self.apart))
+        return self.judged(models.level, models.predictions(self._scaled.validation))
 
 
 _TIE = 1e-9
@@ -361,8 +348,6 @@ class RidgeRegression(ComparedAsTables, UtilityFunction):
 class RidgeRegressionScorer(RidgeEngine):
     """Variance explained by each coalition's model."""
 
-    apart: ClassVar[bool] = True
-
     def __init__(self, alpha: float, rows: TrainingRows, validation: ValidationRows) -> None:
         explained = Explained.of(validation)
         super().__init__(alpha, rows, explained.units(rows.target)[:, None], validation)
@@ -370,7 +355,4 @@ class RidgeRegressionScorer(RidgeEngine):
 
     def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
         """U of each coalition's model, at least 0."""
-        explained = gain(
-            np.ascontiguousarray(predicted[:, :, 0].T), self._truth
-        )  # a row each: its own sum
-        return np.clip(explained.mean(axis=1), 0.0, 1.0)
+        return np.clip(gain(predicted[:, :, 0].T, self._truth).mean(axis=1), 0.0, 1.0)

@@ -66,7 +66,7 @@ def market_state(
     return MarketState(profile, validation_features[leak], validation_label[leak], seed, logged=logged)
 
 
-def spread(state: MarketState) -> float:
+def feature_scale(state: MarketState) -> float:
     """The typical spread of a feature over the honest units: the scale of an attacker's noise."""
     return float(np.sqrt(state.honest.submission.features.var(axis=0).mean()))
 
@@ -116,7 +116,7 @@ def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
     list[str]
         The attacks as they are written.
     """
-    scale = spread(state)
+    scale = feature_scale(state)
     found: dict[str, None] = {}
     for name, component in components("attack").items():
         for parameters in vars(component).get("tried", ("",)):

@@ -57,9 +57,9 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 _MOST = 3  # in a sentence
 
 
-def chaining_messages(settled: Mechanism, honest: Paid) -> list[str]:
+def chaining_messages(resolved: Mechanism, honest: Paid) -> list[str]:
     """What few units chain together under likeness; lineage joins no two groups, and other evidence is certain."""
-    layer = settled.evidence
+    layer = resolved.evidence
     if isinstance(layer, Lineage) or not layer.by_similarity:
         return []
     submission = honest.profile.submission
@@ -68,18 +68,18 @@ def chaining_messages(settled: Mechanism, honest: Paid) -> list[str]:
     def named(unit: int) -> str:
         return f"{submission.id[unit]} of {submission.identity[unit]}"
 
-    if found and found[0].ties is None:  # a few hundred near copies of one unit are enough for that
+    if found and found[0].crossing is None:  # a few hundred near copies of one unit are enough for that
         return [
-            f"{settled.evidence} ties more than {MOST_PAIRS:,} pairs, so it was not counted how few units chain large "
-            f"parts of clusters: look at {chain_messages(found[0], named)}. lineage@auto chains nothing"
+            f"{resolved.evidence} matches more than {MOST_PAIRS:,} pairs, so chains through few units were not "
+            f"counted: look at {chain_messages(found[0], named)}. lineage@auto chains nothing"
         ]
     thin = [chain for chain in found if chain.thin]
     if not thin:
         return []
     words = "; ".join(chain_messages(chain, named) for chain in thin[:_MOST])
     more = f"; and {len(thin) - _MOST:,} more" if len(thin) > _MOST else ""
-    head = f"{settled.evidence} chains large parts of clusters through {FEW} units or fewer"
-    return [f"{head}: {words}{more}. lineage@auto ties a unit to one earlier unit alone"]
+    head = f"{resolved.evidence} chains large parts of clusters through {FEW} units or fewer"
+    return [f"{head}: {words}{more}. lineage@auto matches a unit with one earlier unit alone"]
 
 
 BELIEVED, LOGGED = "believed", "logged"
@@ -266,7 +266,7 @@ def _resolved(
     """The threshold and evidence of the honest market, and warnings; one of somebody's own has none."""
     if not (isinstance(mechanism, Mechanism) and isinstance(honest, Paid)):
         return None, "", []
-    resolved, threshold = honest.settled(mechanism), honest.payments.threshold
+    resolved, threshold = honest.resolved(mechanism), honest.payments.threshold
     collapse = find_collapse(
         resolved.evidence,
         honest.profile.submission,
@@ -397,7 +397,8 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
                 context.threshold,
                 context.checks,
             )
-        loss = _spared(context, Loss(trial=group.harmful, untied=_untied(context, group.harmful)))
+        competition = _without_evidence(context, group.harmful)
+        loss = _spared(context, Loss(trial=group.harmful, without_evidence=competition))
     return Finding(
         family=family(worst.attack),
         worst=worst,
@@ -409,8 +410,8 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
     )
 
 
-def _untied(context: Context, harmful: Trial) -> float | None:
-    """What the victim of a trial loses where the mechanism ties nothing; None where it loses little."""
+def _without_evidence(context: Context, harmful: Trial) -> float | None:
+    """What the victim of a trial loses where the mechanism matches nothing; None where it loses little."""
     m = context.mechanism
     if (
         not isinstance(m, Mechanism)
@@ -431,7 +432,7 @@ def _spared(context: Context, loss: Loss) -> Loss:
     if not isinstance(m, Mechanism) or trial.victim is None or loss.by_evidence <= STOP_LOSS:
         return loss
     profile = context.attacked(trial.provider, trial.attack, trial.clock)
-    allowed = (loss.untied or 0.0) + STOP_LOSS
+    allowed = (loss.without_evidence or 0.0) + STOP_LOSS
     spared = spared_by(
         m, context.state.honest, profile, context.utility, trial.victim, allowed, context.threshold
     )

@@ -14,7 +14,7 @@ paid once and priced at every level of costs and checks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from datamarket_gym.analysis.metrics import CLEAR, Harm, clearly_paid, harm_of
-from datamarket_gym.analysis.redteam.attack_grid import moved_embeddings, spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale, moved_embeddings
 from datamarket_gym.analysis.redteam.multi_attacker import HONEST, Plays, Stage
 from datamarket_gym.analysis.spot_checks import CheckedAttack, checked_attack, require_checkable
 from datamarket_gym.analysis.theorems import Certificate
@@ -102,7 +102,7 @@ class Effort(Described):
 
 
 @dataclass(frozen=True)
-class Dial:
+class SearchParameter:
     """A parameter and the values that a number in [0, 1] stands for."""
 
     name: str
@@ -127,63 +127,69 @@ class Dial:
                 return round(self.low + at * (self.high - self.low), 3)
 
 
-def _noise(name: str) -> Dial:
-    return Dial(name, 0.01, 3.0, "noise")
+def _noise(name: str) -> SearchParameter:
+    return SearchParameter(name, 0.01, 3.0, "noise")
 
 
-def _part(name: str, low: float = 0.01, high: float = 1.0) -> Dial:
-    return Dial(name, low, high, "part")
+def _part(name: str, low: float = 0.01, high: float = 1.0) -> SearchParameter:
+    return SearchParameter(name, low, high, "part")
 
 
-_FIRST = Dial("first", kind="choice", choices=(False, True))
-_VICTIM = Dial("victim", kind="choice", choices=(1, "all"))
+_FIRST = SearchParameter("first", kind="choice", choices=(False, True))
+_VICTIM = SearchParameter("victim", kind="choice", choices=(1, "all"))
 
-SPACE: Mapping[str, tuple[Dial, ...]] = {
-    "sybil_split_k": (Dial("k", 2, 4, "count"),),
-    "exact_dup_2x_sybils": (_part("fraction"), Dial("sybils", 1, 4, "count")),
-    "near_duplicate_2x_sybils": (_noise("sigma"), _part("fraction"), Dial("sybils", 1, 4, "count")),
+SPACE: Mapping[str, tuple[SearchParameter, ...]] = {
+    "sybil_split_k": (SearchParameter("k", 2, 4, "count"),),
+    "exact_dup_2x_sybils": (_part("fraction"), SearchParameter("sybils", 1, 4, "count")),
+    "near_duplicate_2x_sybils": (
+        _noise("sigma"),
+        _part("fraction"),
+        SearchParameter("sybils", 1, 4, "count"),
+    ),
     "copycat": (_noise("sigma"), _part("fraction")),
-    "turn": (Dial("cosine", 0.3, 0.98), _VICTIM, _part("fraction")),
+    "turn": (SearchParameter("cosine", 0.3, 0.98), _VICTIM, _part("fraction")),
     "synthetic_laundering": (
         _part("ratio", high=4.0),
-        Dial("how", kind="choice", choices=("gaussian", "mix")),
+        SearchParameter("how", kind="choice", choices=("gaussian", "mix")),
         _FIRST,
     ),
-    "strategic_curation": (Dial("keep", 0.1, 1.0), Dial("rest", 0.0, 1.0)),
-    "junk_padding": (_part("ratio", high=3.0), Dial("identities", 1, 3, "count"), _FIRST),
+    "strategic_curation": (SearchParameter("keep", 0.1, 1.0), SearchParameter("rest", 0.0, 1.0)),
+    "junk_padding": (_part("ratio", high=3.0), SearchParameter("identities", 1, 3, "count"), _FIRST),
     "composite": (
-        Dial("split", 1, 3, "count"),
-        Dial("keep", 0.3, 1.0),
+        SearchParameter("split", 1, 3, "count"),
+        SearchParameter("keep", 0.3, 1.0),
         _part("copy", low=0.0),
         _noise("copy_sigma"),
         _part("steal", low=0.0),
         _noise("steal_sigma"),
-        Dial("victims", 1, 16, "count"),
-        Dial("pick", kind="choice", choices=("random", "rewards")),
-        Dial("names", 0, 2, "count"),
+        SearchParameter("victims", 1, 16, "count"),
+        SearchParameter("pick", kind="choice", choices=("random", "rewards")),
+        SearchParameter("names", 0, 2, "count"),
         _FIRST,
     ),
-    "bridge": (_VICTIM, Dial("theta", 0.6, 0.98), Dial("most", 20, 400, "count")),
+    "bridge": (_VICTIM, SearchParameter("theta", 0.6, 0.98), SearchParameter("most", 20, 400, "count")),
     "leak_stuffing": (_part("share"), _noise("sigma")),
     "squat": (
-        Dial("knows", kind="choice", choices=("leak",)),
-        Dial("points", 1, 20, "count"),
+        SearchParameter("knows", kind="choice", choices=("leak",)),
+        SearchParameter("points", 1, 20, "count"),
         _noise("sigma"),
-        Dial("worthless", kind="choice", choices=(False, True)),
+        SearchParameter("worthless", kind="choice", choices=(False, True)),
     ),
-    "shadow": (Dial("budget", 0.05, 1.5), Dial("steps", 5, 20, "count")),
-    "outlier": (Dial("budget", 0.05, 1.5), _part("ratio", high=2.0)),
+    "shadow": (SearchParameter("budget", 0.05, 1.5), SearchParameter("steps", 5, 20, "count")),
+    "outlier": (SearchParameter("budget", 0.05, 1.5), _part("ratio", high=2.0)),
 }
-"""Families and their dials, within bounds that keep identity-level games cheap.
+"""Families and their parameters, within bounds that keep identity-level games cheap.
 
 Who forges the clock, or sees units before they come, owns them whatever the rule: such attacks are not searched.
 """
 
 FAMILIES = tuple(SPACE)
-DIMENSIONS = max(len(dials) for dials in SPACE.values())
-_HALF_A_SPREAD = 0.69  # where a noise dial stands for half a spread: known to escape and still to teach
+DIMENSIONS = max(len(parameters) for parameters in SPACE.values())
+_HALF_A_SPREAD = (
+    0.69  # where a noise parameter stands for half a spread: known to escape and still to teach
+)
 _A_SPREAD = 0.81
-_FIVE_PERCENT = 0.37  # where the dial of a part stands for that
+_FIVE_PERCENT = 0.37  # where the parameter of a part stands for that
 
 _THEFT = {
     "split": 0.0,
@@ -208,9 +214,9 @@ def starts() -> list[tuple[str, dict[str, float]]]:
     of the better ones; and copies of one's own that came first.
     """
     found = [
-        (family, {d.name: _HALF_A_SPREAD if d.kind == "noise" else at for d in dials})
+        (family, {d.name: _HALF_A_SPREAD if d.kind == "noise" else at for d in parameters})
         for at in (1.0, 0.5, 0.0)
-        for family, dials in SPACE.items()
+        for family, parameters in SPACE.items()
     ]
     known: tuple[dict[str, float], ...] = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
     return [*(("composite", _THEFT | change) for change in known), *found]
@@ -218,7 +224,7 @@ def starts() -> list[tuple[str, dict[str, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Space(Described):
-    """The attacks on one market, by family and dials.
+    """The attacks on one market, by family and parameters.
 
     Parameters
     ----------
@@ -231,30 +237,30 @@ class Space(Described):
     @classmethod
     def of(cls, state: MarketState) -> Space:
         """Scale the space to a market."""
-        return cls(spread(state))
+        return cls(feature_scale(state))
 
-    def attack(self, family: str, dials: Mapping[str, float]) -> str:
-        """The written attack at some dials, each in [0, 1]."""
+    def attack(self, family: str, parameters: Mapping[str, float]) -> str:
+        """The written attack at some parameters, each in [0, 1]."""
         if family not in SPACE:
             raise UnknownNameError("attack family", family, FAMILIES)
-        values = {d.name: d.value(dials[d.name], self.scale) for d in SPACE[family]}
+        values = {d.name: d.value(parameters[d.name], self.scale) for d in SPACE[family]}
         return written(ATTACKS.create({"name": family, **values}))
 
     @staticmethod
-    def point(family: str, dials: Mapping[str, float]) -> list[float]:
-        """The point of [0, 1]^(1 + DIMENSIONS) that `attack_at` reads as this family and dials."""
-        values = [dials[dial.name] for dial in SPACE[family]]
+    def point(family: str, parameters: Mapping[str, float]) -> list[float]:
+        """The point of [0, 1]^(1 + DIMENSIONS) that `attack_at` reads as this family and parameters."""
+        values = [parameters[parameter.name] for parameter in SPACE[family]]
         first = (FAMILIES.index(family) + 0.5) / len(FAMILIES)
         return [first, *values, *[0.5] * (DIMENSIONS - len(values))]
 
     def attack_at(self, point: np.ndarray) -> str:
-        """The written attack at a point of [0, 1]^(1 + DIMENSIONS): the family first, then its dials."""
+        """The written attack at a point of [0, 1]^(1 + DIMENSIONS): the family first, then its parameters."""
         if point.shape != (1 + DIMENSIONS,) or not ((point >= 0.0) & (point <= 1.0)).all():
             raise ParameterError(
                 "action", np.array2string(point, threshold=5), f"give {1 + DIMENSIONS} numbers in [0, 1]"
             )
         family = FAMILIES[min(int(point[0] * len(FAMILIES)), len(FAMILIES) - 1)]
-        names = [dial.name for dial in SPACE[family]]
+        names = [parameter.name for parameter in SPACE[family]]
         return self.attack(family, dict(zip(names, point[1:].tolist(), strict=False)))
 
 
@@ -268,11 +274,11 @@ class Reply:
 
 
 @dataclass(eq=False)
-class Seat:
+class StageParty:
     """A party of a stage, given what everybody plays; `best_response` searches it as it does a `Target`.
 
     Net gains are 1 + the payoff less that of being honest there: differences, as honesty may pay next to nothing where
-    others cheat. Cheating costs nothing here.
+    others attack. Attacking costs nothing here.
     """
 
     stage: Stage
@@ -292,7 +298,7 @@ class Seat:
         """What an attack is worth; None where it cannot be carried out."""
         if costs.of(Effort(2, 1.0)):
             raise ParameterError(
-                "costs", costs, "among several cheats cheating is free; leave costs out"
+                "costs", costs, "among several attackers attacks are free; leave costs out"
             )
         if attack not in self._known:
             payoff = self._payoff(attack)
@@ -317,6 +323,7 @@ class Seat:
         return None if found is None else found[self.party]
 
 
+_Price = Callable[[str], float]
 IMPOSSIBLE = -1.0
 """The net gain an optimiser is told where an attack cannot be carried out."""
 
@@ -388,7 +395,7 @@ class Target(Shown):
         return paid / self.pay
 
     def under(self, checks: Checks | None) -> Target:
-        """The same provider facing other checks, or none; what is paid is remembered by both."""
+        """Return this target under other checks, or none; both remember what is paid."""
         require_checkable(self._payer, checks)
         other = copy(self)
         other.checks = checks
@@ -455,49 +462,35 @@ class Target(Shown):
         )
 
 
-class Priced(Protocol):
-    """What an attack is worth to who plays it."""
+class _Priced(Protocol):
+    @property
+    def attack(self) -> str: ...
 
     @property
-    def attack(self) -> str:
-        """The attack as it is written."""
-        ...
+    def net_gain(self) -> float: ...
+
+
+Found = TypeVar("Found", bound=_Priced)
+FoundOut = TypeVar("FoundOut", bound=_Priced, covariant=True)
+
+
+class _Searchable(Protocol[FoundOut]):
+    """A `Target`, or one party among several (`StageParty`)."""
 
     @property
-    def net_gain(self) -> float:
-        """What is searched for the largest of; honesty is at 1."""
-        ...
-
-
-Found = TypeVar("Found", bound=Priced)
-FoundOut = TypeVar("FoundOut", bound=Priced, covariant=True)
-
-
-class Searchable(Protocol[FoundOut]):
-    """Whose best response can be searched: a `Target`, or one party among several (`seat.Seat`)."""
+    def state(self) -> MarketState: ...
 
     @property
-    def state(self) -> MarketState:
-        """The market."""
-        ...
+    def tried(self) -> list[str]: ...
 
     @property
-    def tried(self) -> list[str]:
-        """The attacks that cost nothing to price again."""
-        ...
+    def honesty(self) -> FoundOut: ...
 
-    @property
-    def honesty(self) -> FoundOut:
-        """What being honest is worth."""
-        ...
-
-    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None:
-        """What an attack is worth; None where it cannot be carried out."""
-        ...
+    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None: ...
 
 
 def best_response(
-    target: Searchable[Found],
+    target: _Searchable[Found],
     costs: AttackCosts | None = None,
     *,
     trials: int = 200,
@@ -533,50 +526,45 @@ def best_response(
     costs = costs or AttackCosts()
     space = Space.of(target.state)
     search = _by_optuna if optimiser == "optuna" else _by_scipy
-    found = [r for r in search(target, costs, space, trials, seed) if r is not None]
-    # What an earlier search on this target paid for is priced again at these costs and checks: it is free.
-    known = [target.respond(attack, costs) for attack in target.tried]
-    found += [r for r in known if r is not None]
-    found.append(target.honesty)
-    return max(found, key=lambda r: (r.net_gain, r.attack))
+
+    def price(attack: str) -> float:
+        response = target.respond(attack, costs)
+        return IMPOSSIBLE if response is None else response.net_gain
+
+    search(price, space, trials, seed)
+    # All that was tried on this target, in earlier searches too, is priced at these costs and checks: it is free.
+    responses = [target.respond(attack, costs) for attack in target.tried]
+    possible = [response for response in responses if response is not None]
+    return max([*possible, target.honesty], key=lambda r: (r.net_gain, r.attack))
 
 
-def _by_optuna(
-    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Found | None]:
+def _by_optuna(price: _Price, space: Space, trials: int, seed: int) -> None:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    found: list[Found | None] = []
 
     def objective(trial: optuna.Trial) -> float:
         family = trial.suggest_categorical("family", FAMILIES)
-        dials = {d.name: trial.suggest_float(f"{family}.{d.name}", 0.0, 1.0) for d in SPACE[family]}
-        found.append(target.respond(space.attack(family, dials), costs))
-        return IMPOSSIBLE if (last := found[-1]) is None else last.net_gain
+        at = {p.name: trial.suggest_float(f"{family}.{p.name}", 0.0, 1.0) for p in SPACE[family]}
+        return price(space.attack(family, at))
 
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(starts()))
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    for family, dials in starts():
-        study.enqueue_trial({"family": family, **{f"{family}.{k}": v for k, v in dials.items()}})
+    for family, parameters in starts():
+        at = {f"{family}.{name}": value for name, value in parameters.items()}
+        study.enqueue_trial({"family": family, **at})
     study.optimize(objective, n_trials=trials)
-    return found
 
 
-def _by_scipy(
-    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Found | None]:
+def _by_scipy(price: _Price, space: Space, trials: int, seed: int) -> None:
     from scipy.optimize import differential_evolution
 
-    found: list[Found | None] = []
+    left = iter(range(trials))  # the optimiser counts generations; we count attacks
 
     def loss(point: np.ndarray) -> float:
-        if len(found) >= trials:  # the optimiser counts generations; we count attacks
-            return 0.0
-        found.append(target.respond(space.attack_at(point), costs))
-        return -IMPOSSIBLE if (last := found[-1]) is None else -last.net_gain
+        return 0.0 if next(left, None) is None else -price(space.attack_at(point))
 
-    first = np.array([space.point(family, dials) for family, dials in starts()])
+    first = np.array([space.point(family, parameters) for family, parameters in starts()])
     people = len(first) + 15
     others = keyed_generator(seed, "best response").random((people - len(first), 1 + DIMENSIONS))
     differential_evolution(
@@ -588,4 +576,3 @@ def _by_scipy(
         polish=False,
         tol=0.0,
     )
-    return found

@@ -1,7 +1,7 @@
 """What an audit found, as a document: everything tried, and the worst of each attack explained.
 
 There are two ways to be the worst: by what the attacker gains, and by what another provider loses. An attack
-that gains nothing may destroy a victim (`AuditReport.harms`). Where payees are checked, gains are judged by expected
+that gains nothing may destroy a victim (`AuditReport.harms`). Where payees are checked, gains are measured by expected
 pay: an attack is *stopped* that gains nothing even unchecked, and *deterred* that gains nothing given the checks.
 """
 
@@ -60,7 +60,7 @@ class Trial(Document):
 
     @property
     def unchecked_rank(self) -> tuple[float, float]:
-        """The same were nothing checked."""
+        """Rank by the gain without checks."""
         return self._ranked(self.attacked_payment, self.gain)
 
     def verdict(self, stop_at: float) -> str:
@@ -106,26 +106,28 @@ def assuming(trial: Trial) -> str:
 class Loss(Document):
     """The trial of one attack by which another provider loses most, and what evidence has to do with it.
 
-    ``untied`` is what the same provider loses by the same attack where the mechanism ties nothing: by
+    ``without_evidence`` is what the same provider loses by the same attack where the mechanism matches nothing: by
     competition alone. None where that is not known: nobody loses much, or the evidence is not ours to change.
     ``spared_by`` is other evidence that may be used and under which it loses no more than that; None where that
     was not asked, because evidence costs it little or is not ours to change.
     """
 
     trial: Trial
-    untied: float | None = None
+    without_evidence: float | None = None
     spared_by: list[str] | None = None
 
     @property
     def by_evidence(self) -> float:
         """The part of the loss that evidence adds; all of it where competition is not known."""
-        return (self.trial.victim_loss or 0.0) - (self.untied or 0.0)
+        return (self.trial.victim_loss or 0.0) - (self.without_evidence or 0.0)
 
     @property
     def words(self) -> str:
         """The loss in a sentence."""
         trial = self.trial
-        alone = "" if self.untied is None else f"; {self.untied:.0%} if nothing were tied"
+        alone = (
+            "" if self.without_evidence is None else f"; {self.without_evidence:.0%} if nothing matched"
+        )
         return (
             f"{trial.victim} loses {trial.victim_loss:.0%} of its honest share{alone} "
             f"(by {trial.provider}, {trial.attack}{assuming(trial)}).{self._spared}"
@@ -312,13 +314,13 @@ class AuditReport(Document, Tabular):
 
         Returns
         -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            The figure of the library that is installed; of matplotlib where both are.
+        matplotlib.figure.Figure
+            The figure.
 
         Raises
         ------
         ImportError
-            If neither matplotlib nor plotly is installed.
+            If matplotlib is not installed.
         """
         worst = [f.worst for f in self.findings]
         checked = "" if self.checks is None else ", expected"

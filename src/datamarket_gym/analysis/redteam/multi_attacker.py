@@ -52,7 +52,7 @@ from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 HONEST = "honest"
-"""How those play who do not cheat."""
+"""How those play who do not attack."""
 
 Plays = tuple[str, ...]
 """What each party plays: an attack as it is written, or `HONEST`."""
@@ -73,7 +73,7 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class Standing:
-    """One party that may cheat: what it plays, what it is paid, and what honesty would have paid it."""
+    """One party that may attack: what it plays, what it is paid, and what honesty would have paid it."""
 
     members: tuple[str, ...]
     attack: str
@@ -102,15 +102,15 @@ class Standing:
 
 @dataclass(frozen=True)
 class Standings:
-    """Where a market stands: those who may cheat, and the rest; NaN where a quantity is undefined.
+    """Where a market stands: those who may attack, and the rest; NaN where a quantity is undefined.
 
-    ``pot_taken``: the share of the pot that those who may cheat have; ``pot_moved``: how much more that is than where
-    all are honest. Of those who never cheat, ``honest_pay``: what they are paid together over what they were paid where
-    all are honest; ``honest_share``: the same of a fixed pot; ``honest_least``: what the one of them who lost most
+    ``pot_taken``: the share of the pot that those who may attack have; ``pot_moved``: how much more that is than where
+    all are honest. Of those who never attack, ``honest_pay``: what they are paid together over what they were paid
+    where all are honest; ``honest_share``: likewise of a fixed pot; ``honest_least``: what the one who lost most
     keeps of its pay, among those clearly paid. ``worth`` and ``value`` are over those of the honest market.
     """
 
-    cheats: tuple[Standing, ...]
+    attackers: tuple[Standing, ...]
     pot_taken: float
     pot_moved: float
     honest_pay: float
@@ -121,23 +121,25 @@ class Standings:
 
     @property
     def gain(self) -> float:
-        """What all who may cheat are paid together, over what they are paid where all are honest."""
-        return gain_of(sum(c.pay for c in self.cheats), sum(c.honest_pay for c in self.cheats))
+        """What all who may attack are paid together, over what they are paid where all are honest."""
+        return gain_of(sum(c.pay for c in self.attackers), sum(c.honest_pay for c in self.attackers))
 
     @property
     def gain_from_cheating(self) -> float:
-        """The same over the sum of what each would be paid if it alone were honest."""
-        return gain_of(sum(c.pay for c in self.cheats), sum(c.lone_honest_pay for c in self.cheats))
+        """What attackers are paid together, over the sum of what each would be paid if it alone were honest."""
+        return gain_of(
+            sum(c.pay for c in self.attackers), sum(c.lone_honest_pay for c in self.attackers)
+        )
 
     @property
     def gain_largest(self) -> float:
         """The largest gain of one of them, among those whose honest pay is clearly above zero."""
-        return max((c.gain for c in self.cheats if c.clear), default=math.nan)
+        return max((c.gain for c in self.attackers if c.clear), default=math.nan)
 
     @property
     def cheating_adds(self) -> float:
         """What they are paid together less the sum of what each would be paid if it alone were honest."""
-        return sum(c.pay - c.lone_honest_pay for c in self.cheats)
+        return sum(c.pay - c.lone_honest_pay for c in self.attackers)
 
 
 @dataclass(eq=False)
@@ -171,13 +173,13 @@ class Stage(Shown):
     def __post_init__(self) -> None:
         require_in("knowledge", self.knowledge, 0.0, 1.0)
         if not self.parties:
-            raise ParameterError("parties", self.parties, "name at least one provider who may cheat")
+            raise ParameterError("parties", self.parties, "name at least one provider who may attack")
         self.members = tuple(members_of(party, self.state) for party in self.parties)
         self._payer: Mechanism | OwnMechanism = as_mechanism(self.mechanism)
         require_checkable(self._payer, self.checks)
         listed = [name for members in self.members for name in members]
         if twice := [name for name in listed if listed.count(name) > 1]:
-            raise ParameterError("parties", twice[0], "a provider cheats alone or in one coalition")
+            raise ParameterError("parties", twice[0], "a provider attacks alone or in one coalition")
         _require_names_apart(self.members)
         self._lead = {name: members[0] for members in self.members for name in members}
         self._known: dict[Plays, StageOutcome] = {}
@@ -215,12 +217,12 @@ class Stage(Shown):
     def profile(self, plays: Plays) -> SubmittedProfile:
         """What is submitted where everybody plays so."""
         self._require_plays(plays)
-        cheats = [
+        attackers = [
             MultiAttackerGame(members, attack, self.knowledge)
             for members, attack in zip(self.members, plays, strict=True)
             if attack != HONEST
         ]
-        return moved_embeddings(attacked_by(cheats, self.state), self.state)
+        return moved_embeddings(attacked_by(attackers, self.state), self.state)
 
     def _require_plays(self, plays: Plays) -> None:
         """Refuse what says nothing of some party, and attacks that there are none of."""
@@ -258,13 +260,13 @@ class Stage(Shown):
             return profile, self._payer.pay(profile.submission, self.utility, profile.truth)
 
     def _drafts(self, plays: Plays) -> tuple[SubmittedProfile, _Checked]:
-        """What is submitted, and the drafts of it in which the names of all cheats may fail."""
+        """What is submitted, and the drafts of it in which the names of all attackers may fail."""
         profile, paid = self._paid(plays)
         assert isinstance(paid, Payments)
         assert isinstance(self._payer, Mechanism)
-        cheating = [m for m, attack in zip(self.members, plays, strict=True) if attack != HONEST]
-        owners = as_owners(self.state.honest, cheating)
-        names = [name for members in cheating for name in profile.identities_of(members[0])]
+        attacking = [m for m, attack in zip(self.members, plays, strict=True) if attack != HONEST]
+        owners = as_owners(self.state.honest, attacking)
+        names = [name for members in attacking for name in profile.identities_of(members[0])]
         return profile, _Checked(self._payer, profile, owners, self.utility, names, paid)
 
     def _expected(self, profile: SubmittedProfile, endings: Sequence[_Ending]) -> StageOutcome:
@@ -298,10 +300,10 @@ class Stage(Shown):
             self._worths[key] = worth(honest.take(rows), self.utility) if len(rows) else 0.0
         return self._worths[key]
 
-    def standings(self, plays: Plays, cheats: Sequence[int] | None = None) -> Standings:
-        """Who gained and who lost where everybody plays so; ``cheats``: the parties that count as cheats, else all."""
+    def standings(self, plays: Plays, attackers: Sequence[int] | None = None) -> Standings:
+        """Compare what parties gain and lose where everybody plays so; ``attackers`` count as such, else all."""
         now, then = self.outcome(plays), self.honest
-        counted = range(len(self.members)) if cheats is None else cheats
+        counted = range(len(self.members)) if attackers is None else attackers
         found = tuple(self._standing(plays, party) for party in counted)
         leads = {one.members[0] for one in found}
         others = [name for name in then.pay if name not in leads]
@@ -311,7 +313,7 @@ class Stage(Shown):
         ]
         taken = sum(one.share for one in found)
         return Standings(
-            cheats=found,
+            attackers=found,
             pot_taken=taken,
             pot_moved=taken - sum(one.honest_share for one in found),
             honest_pay=_over(now.pay, then.pay, others),
@@ -344,7 +346,7 @@ class _Ending:
 
 @dataclass(eq=False)
 class _Checked(Drafts):
-    """The drafts of a market in which the names of several cheats may fail."""
+    """The drafts of a market in which the names of several attackers may fail."""
 
     names: list[str]
     paid: Payments

@@ -40,11 +40,11 @@ class Remedy(Document):
         return self.stops and self.admissible
 
 
-def alternatives(mechanism: Mechanism, judged: Threshold) -> list[tuple[str, Mechanism]]:
+def alternatives(mechanism: Mechanism, measured: Threshold) -> list[tuple[str, Mechanism]]:
     """A settled mechanism with other evidence, from what an operator has to what only an oracle knows."""
     changes: list[tuple[str, dict[str, str]]] = [
         ("exact copies", {"evidence": "exact_hash"}),
-        *((_similarity(t), {"evidence": f"lineage@{t}"}) for t in _thetas(judged)),
+        *((_similarity(t), {"evidence": f"lineage@{t}"}) for t in _thetas(measured)),
         ("trusted sources", {"evidence": "oracle_source"}),
         (
             "linked accounts",
@@ -72,7 +72,7 @@ def try_remedies(
 ) -> list[Remedy]:
     """Every alternative on the honest and on the attacked profile, which pays what is expected given the checks.
 
-    Thresholds of lineage are held against the honest price and the crowd of the honest market, or against
+    Thresholds of lineage are held against the false-match cost and the density of the honest market, or against
     ``threshold``, which was settled on a larger one.
     """
     found = []
@@ -150,24 +150,24 @@ def _tried(
     utility: UtilityOracle,
     threshold: Threshold | None,
 ) -> Iterator[_Tried]:
-    judged = threshold or measure_threshold(honest.submission, utility)
-    refused = {_similarity(t) for t in _thetas(judged) if not judged.admits(t)}
+    measured = threshold or measure_threshold(honest.submission, utility)
+    refused = {_similarity(t) for t in _thetas(measured) if not measured.admits(t)}
     settled, _ = resolve_threshold(mechanism, honest.submission, utility)
-    for title, other in alternatives(settled, judged):
+    for title, other in alternatives(settled, measured):
         if utility.prior is not None and other.evidence.needs_oracle:
             continue  # nobody told it of earlier periods
         try:
             before = other.pay(honest.submission, utility, honest.truth)
             after = other.pay(attacked.submission, utility, attacked.truth)
         except NothingNewError:
-            continue  # it takes everything for what was bought before
+            continue  # it takes everything for what was acquired before
         except DataMarketError as error:
             raise DataMarketError(f"trying {title} ({other.evidence}) as a remedy: {error}") from error
         yield _Tried(title, other, before, after, title not in refused)
 
 
-def _thetas(judged: Threshold) -> list[float]:
-    lowest = () if judged.lowest is None else (judged.lowest,)
+def _thetas(measured: Threshold) -> list[float]:
+    lowest = () if measured.lowest is None else (measured.lowest,)
     return sorted({*THETAS, *lowest}, reverse=True)
 
 

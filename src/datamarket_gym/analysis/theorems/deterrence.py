@@ -1,4 +1,4 @@
-"""Spot checks: what can still be gained, in expectation, where a few units of every payee are looked at.
+"""Deterrence: what can still be gained, in expectation, where a few units of every payee are checked.
 
 Payee j is paid a_u for each unit u: P is the sum of the positive a_u, T of all, kappa = P / T. Of each payee m units
 are drawn, with replacement, with probability a_u+ / P; a check of a unit that is not genuine finds that out with
@@ -9,12 +9,7 @@ the draw on it is at least y / kappa, so that
     E[payment] - honest payment <= T max over y in [0, 1] of [(1 - q y / kappa)^m - (1 - y)] + s
 
 where s, the externality, is by how much adding raises what genuine units earn. The proof is in docs/theory/checks.md.
-
-Deterrence: what spot checks leave to be gained in one run, in a form that can be filed.
-
-It holds every term of the bound T gap + s of `judge.guarantees.deterrence` for all payees of a run: how many checks,
-how good they are and how that is known, the largest payment and the largest kappa, and the externality with how *that*
-is known. Reading one back from JSON checks that gap and claim follow from the terms.
+Reading a `Deterrence` back from JSON checks that gap and claim follow from its terms.
 """
 
 from __future__ import annotations
@@ -453,7 +448,7 @@ def _left(d: Deterrence) -> str:
             "what genuine units earn."
         )
     externality = {
-        "proved": "the externality is 0, as proved of coverage for ties that the manipulation leaves as they are",
+        "proved": "the externality is 0, as proved of coverage for matches that the manipulation leaves as they are",
         "measured": f"the externality is {d.externality.amount:.4g}, as measured of one manipulation",
         "assumed": f"the externality is taken to be {d.externality.amount:.4g}",
     }[d.externality.known]

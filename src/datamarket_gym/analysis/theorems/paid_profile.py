@@ -40,7 +40,7 @@ class PaidProfile(Shown):
         submission, payments = self.profile.submission, self.payments
         self.profile.truth.aligned(submission)
         inside = payments if isinstance(payments, Payments) else None
-        # Who submitted leaked rows alone, or units bought before, is paid nothing, and has no unit that plays.
+        # Who submitted leaked rows alone, or units acquired before, is paid nothing, and has no unit that plays.
         missing = np.setdiff1d(payments.identities, submission.identities)
         gone = np.empty(0, dtype=np.str_) if inside is None else inside.leaks.identity
         same = (
@@ -72,7 +72,7 @@ def paid_by(
 class Paid(PaidProfile):
     """A submitted profile with its ground truth, and its payments.
 
-    The utility is needed where the mechanism leaves its threshold open: it is settled again, not believed.
+    The utility is needed where the mechanism leaves its threshold open: it is resolved again, not believed.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Paid(PaidProfile):
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
         """Pay a profile; the truth is shown to the mechanism only where it declares an oracle.
 
-        Units that were set aside as leaked validation rows, or bought before, play no part, so what is guaranteed
+        Units that were set aside as leaked validation rows, or acquired before, play no part, so what is guaranteed
         is guaranteed of the profile without them.
         """
         submission = profile.submission
@@ -109,10 +109,10 @@ class Paid(PaidProfile):
 
     @property
     def seen(self) -> Submission:
-        """The units that evidence saw: those that play, and those that were bought before."""
+        """The units that evidence saw: those that play, and those that were acquired before."""
         return self.profile.submission if self.whole is None else self.whole
 
-    def settled(self, mechanism: Mechanism) -> Mechanism:
+    def resolved(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the threshold that its policy gives on this profile."""
         if self.utility is None:
             if is_open(mechanism.evidence):
@@ -178,7 +178,7 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
     """
     submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
     if paid.utility is None:
-        mechanism = paid.settled(mechanism)
+        mechanism = paid.resolved(mechanism)
         clusters = match_units(mechanism, submission, truth)
     else:
         # Leaked rows are set aside already.

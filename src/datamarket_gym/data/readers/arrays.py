@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.readers.tables import ending, require_file
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.execution.arrays import Features, beyond, is_low_precision, kept_narrow
+from datamarket_gym.execution.arrays import Features, beyond, is_low_precision, keep_low_precision
 
 ENDINGS = (".npy", ".npz")
 _BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError)
@@ -55,12 +55,17 @@ class ArrayFile:
             raise self._unreadable(error) from error
 
     def matrix(
-        self, name: str = "", rows: int | None = None, *, finite: bool = True, narrow: bool = False
+        self,
+        name: str = "",
+        rows: int | None = None,
+        *,
+        finite: bool = True,
+        low_precision: bool = False,
     ) -> Features:
         """Read a matrix of finite numbers as float64: the one of that name, or else the likely one.
 
         Unless ``finite``, numbers that are not are left to the caller. A large matrix of float16 or float32 stays so
-        where it may be ``narrow`` (`core.narrow`).
+        where it may be ``low_precision`` .
         """
         name = self.chosen(name)
         found = self.read(name)
@@ -77,7 +82,7 @@ class ArrayFile:
         # Memory-mapped where possible, so that this is the only copy: a file may change while the run goes on.
         kind = found.dtype.newbyteorder("=")
         numbers = np.array(
-            found, dtype=kind if narrow and is_low_precision(kind) else np.float64, order="C"
+            found, dtype=kind if low_precision and is_low_precision(kind) else np.float64, order="C"
         )
         if finite and (at := beyond(numbers, np.finfo(np.float64).max)) is not None:
             row, entry = at
@@ -90,7 +95,7 @@ class ArrayFile:
             raise SubmissionError(
                 f"{str(self.path)!r} has shape {numbers.shape}; give each row at least one number"
             )
-        return cast(Features, kept_narrow(numbers, finite=finite))
+        return cast(Features, keep_low_precision(numbers, finite=finite))
 
     def chosen(self, wanted: str, usual: Sequence[str] = _LIKELY) -> str:
         """Choose an array of the file: the one wanted, the only one, or else the first of the usual ones."""

@@ -1,9 +1,8 @@
 """Tables from databases: ``duckdb:market.db#SELECT ...``, ``postgresql://user@host/db#SELECT ...``.
 
-As ``file.npz#name`` and ``file.xlsx#Sheet`` say which part of a file is meant, what follows the first ``#`` says
-which part of a database. A query is run once and its answer becomes an Arrow file, of batches of one length, in which
-the same rows of the same types in the same order are the same bytes: its hash is that of the input. The order of rows
-is the query's, which therefore has to say one. Passwords are libpq's matter (PGPASSWORD, ~/.pgpass).
+A query is run once and its answer becomes an Arrow file, whose hash is that of the input: the same rows of the same
+types in the same order are the same bytes. The query has to say an order. Passwords are libpq's matter (PGPASSWORD,
+~/.pgpass).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -130,11 +130,7 @@ def queries_of(tables: Mapping[str, str | Path | None]) -> dict[str, Query]:
 def write_answer(answer: Answer, path: Path, where: str) -> None:
     """Write an answer as a file; errors call it ``where``."""
     schema, batches = answer
-    for name in schema.names:
-        if (times := schema.names.count(name)) > 1:
-            raise SubmissionError(
-                f"{where} gives {times} columns {name!r}; call all but one something else (AS)"
-            )
+    _require_distinct(schema.names, where)
     plain = pa.schema([(field.name, _plain_type(field, where)) for field in schema])
     rows = 0
     with replacing(path) as part:
@@ -146,9 +142,19 @@ def write_answer(answer: Answer, path: Path, where: str) -> None:
             raise SubmissionError(f"{where} gives no rows; check its conditions")
 
 
-def _unusable(where: str, name: str, kind: str, remedy: str = "") -> SubmissionError:
-    remedy = remedy or "leave it out of the query, or cast it to text, a number or a list of numbers"
-    return SubmissionError(f"{where}: column {name!r} holds {kind}; {remedy}")
+def _require_distinct(names: Sequence[str], where: str) -> None:
+    for name in names:
+        if (times := names.count(name)) > 1:
+            raise SubmissionError(
+                f"{where} gives {times} columns {name!r}; call all but one something else (AS)"
+            )
+
+
+def _unusable(where: str, name: str, kind: str) -> SubmissionError:
+    return SubmissionError(
+        f"{where}: column {name!r} holds {kind}; leave it out of the query, or cast it to text, a number or a list of "
+        "numbers"
+    )
 
 
 def _plain_type(field: Any, where: str) -> Any:
@@ -159,6 +165,8 @@ def _plain_type(field: Any, where: str) -> Any:
         return pa.timestamp(kind.unit, None if kind.tz is None else "UTC")
     if pa.types.is_boolean(kind) or pa.types.is_date(kind) or pa.types.is_null(kind) or is_number(kind):
         return kind
+    if is_list(kind) and pa.types.is_null(kind.value_type):  # of empty lists
+        return pa.list_(pa.float64())
     if is_list(kind) and is_number(kind.value_type):
         return pa.list_(kind.value_type)
     raise _unusable(where, field.name, str(kind))
@@ -217,19 +225,7 @@ def _ask_duckdb(query: Query) -> Iterator[Answer]:
 
 _FETCHED = 2048  # rows at a time
 _WAIT = 10  # seconds after which a server counts as unreachable
-_TYPES = {
-    "bool": pa.bool_(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
-    "float8": pa.float64(), "uuid": pa.string(), "date": pa.date32(), "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", "UTC"),
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext"), pa.string()),
-}  # fmt: skip
-_TYPES |= {f"_{name}": pa.list_(_TYPES[name]) for name in ("int2", "int4", "int8", "float4", "float8")}
-_REMEDIES = {
-    "numeric": "say how many digits it has ({}::numeric(12, 2)), or take the nearest number ({}::float8)",
-    "_numeric": "cast it: {}::float8[]",
-    "vector": "cast it: {}::real[]",
-    "halfvec": "cast it: {}::real[]",
-}
+_BPCHAR = 1042  # PostgreSQL's number of the type char(n)
 
 
 @contextmanager
@@ -246,12 +242,24 @@ def _ask_postgres(query: Query) -> Iterator[Answer]:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.cursor("datamarket", binary=True) as cursor:
                 cursor.execute(query.text.encode())
-                oids = [column.type_code for column in cursor.description or ()]
-                find = "SELECT oid, typname, typtype::text FROM pg_type WHERE oid = ANY(%s)"
-                types = {oid: kind for oid, *kind in connection.execute(find, [oids])}
-                columns = [(c, *types[c.type_code]) for c in cursor.description or ()]
-                fields = [_postgres_field(c, name, family, query.shown) for c, name, family in columns]
-                yield pa.schema(fields), _postgres_batches(cursor, fields, columns, query.shown)
+                columns = list(cursor.description or ())
+                names = [column.name for column in columns]
+                _require_distinct(names, query.shown)
+                find = "SELECT oid FROM pg_type WHERE typtype = 'e' AND oid = ANY(%s)"
+                enums = {oid for (oid,) in connection.execute(find, [[c.type_code for c in columns]])}
+                tables: list[pa.Table] = []
+                while rows := cursor.fetchmany(_FETCHED):
+                    begin = len(tables) * _FETCHED
+                    where = f"between rows {begin} and {begin + len(rows) - 1}"
+                    arrays = [
+                        _postgres_array(column, cells, column.type_code in enums, query.shown, where)
+                        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+                    ]
+                    tables.append(pa.Table.from_arrays(arrays, names))
+                table = (
+                    pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+                )
+                yield table.schema, iter(table.to_batches())
     except (psycopg.Error, UnicodeError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         if "password" in first:
@@ -259,38 +267,19 @@ def _ask_postgres(query: Query) -> Iterator[Answer]:
         raise SubmissionError(f"{query.shown}: {first}") from error
 
 
-def _postgres_field(column: Any, name: str, family: str, shown: str) -> pa.Field:
-    if family == "e":  # an enum is its label
-        return pa.field(column.name, pa.string())
-    if name == "numeric" and column.precision and 0 <= (column.scale or 0) <= column.precision <= 38:
-        return pa.field(column.name, pa.decimal128(column.precision, column.scale or 0))
-    if name not in _TYPES:
-        remedy = _REMEDIES.get(name, "").replace("{}", column.name)
-        raise _unusable(shown, column.name, name.replace("_", "a list of ", 1), remedy)
-    return pa.field(column.name, _TYPES[name])
-
-
-def _postgres_batches(
-    cursor: Any, fields: Sequence[pa.Field], columns: Sequence[tuple[Any, str, str]], shown: str
-) -> Iterator[pa.RecordBatch]:
-    row = 0
-    while rows := cursor.fetchmany(_FETCHED):
-        arrays = []
-        for field, (_, name, _), column in zip(fields, columns, zip(*rows, strict=True), strict=True):
-            cells: Sequence[Any] = column
-            if name == "uuid":
-                cells = [None if cell is None else str(cell) for cell in cells]
-            elif name == "bpchar":  # filled up with blanks, which PostgreSQL does not count
-                cells = [None if cell is None else cell.rstrip(" ") for cell in cells]
-            try:
-                arrays.append(pa.array(cells, field.type))
-            except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
-                raise SubmissionError(
-                    f"{shown}: column {field.name!r} cannot be read between rows {row} and {row + len(rows) - 1} "
-                    f"({error}); mend it, or leave it out of the query"
-                ) from error
-        yield pa.record_batch(arrays, schema=pa.schema(fields))
-        row += len(rows)
+def _postgres_array(
+    column: Any, cells: Sequence[Any], is_enum: bool, shown: str, where: str
+) -> pa.Array:
+    if is_enum:  # which binary cursors leave as bytes
+        cells = [None if cell is None else cell.decode() for cell in cells]
+    if column.type_code == _BPCHAR:  # filled up with blanks, which PostgreSQL does not count
+        cells = [None if cell is None else cell.rstrip(" ") for cell in cells]
+    try:
+        return pa.array([str(cell) if isinstance(cell, UUID) else cell for cell in cells])
+    except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
+        raise SubmissionError(
+            f"{shown}: column {column.name!r} cannot be read {where} ({error}); mend it, or leave it out of the query"
+        ) from error
 
 
 def _require_address(database: str) -> None:

@@ -223,13 +223,13 @@ class Table:
         matrices: Mapping[str, Sequence[str]] | None = None,
         faults: Faults | None = None,
         *,
-        narrow: bool = False,
+        low_precision: bool = False,
     ) -> tuple[dict[str, Column], dict[str, Features]]:
         """Read columns of text and of any other kind by name, and matrices by role.
 
         ``matrices`` says for each role which columns it is made of. Rows of matrices that cannot be used are errors,
-        or noted in ``faults``. Large matrices of float16 or float32 stay so where they may be ``narrow``
-        (`core.narrow`), and are float64 else.
+        or noted in ``faults``. Large matrices of float16 or float32 stay so where they may be ``low_precision``
+        , and are float64 else.
         """
         matrices = matrices or {}
         single = [*other, *text]
@@ -243,7 +243,7 @@ class Table:
         parts: dict[str, list[Any]] = {name: [] for name in single}
         total, row = self.source.rows, 0
         dense = {
-            role: MatrixReader(self.where, names, total, faults, narrow=narrow)
+            role: MatrixReader(self.where, names, total, faults, low_precision=low_precision)
             for role, names in matrices.items()
         }
         for batch in self.source.batches(wanted):

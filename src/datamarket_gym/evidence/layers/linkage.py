@@ -1,26 +1,21 @@
 """Linkage: who is who, from account, payout address, device, licence and time, not from content.
 
-A key is a column, or several joined by ``+`` that must agree together; ``time:3600`` counts submissions
-within the same hour as agreeing. Text is compared without regard to case and surrounding spaces, and a
-blank says nothing.
+A key is a column, or several joined by ``+`` that must agree together; ``time:3600`` counts submissions within the same
+hour as agreeing. Text is compared without regard to case and surrounding spaces, and a blank says nothing.
 
-Whoever submits fills these columns in, so a shared value is a *claim*: anybody can write down somebody
-else's account number. Two identities confirm it by naming each other in a column (``confirm``), one name in
-a cell or several separated by ``;``. A value shared by many counts like one shared by two: were it dropped,
-names could untie themselves by being many.
-
-Linkage ties *people*, so as evidence it belongs with granularity ``identity``, or to the grouping of
-payees: tied units would be taken for copies of one another where units play.
-
-Probabilistic linkage takes splink's model, or anybody's table (id_l, id_r, probability).
+Whoever submits fills these columns in, so a shared value is a *claim*. Two identities confirm it by naming each other
+in a column (``confirm``), one name in a cell or several separated by ``;``. Linkage matches *people*, so as evidence it
+belongs with granularity ``identity``, or to the grouping of payees: in unit-level games matched units would be taken
+for copies of one another. Probabilistic linkage takes splink's model, or a table (id_l, id_r, probability).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -38,9 +33,8 @@ Column = Sequence[str | None]
 class Linkage(EvidenceLayer):
     """Match units that share a key, such as a licence or an account.
 
-    With ``confirm``, a column, only units of identities that name each other in it. Without it everybody is
-    taken at their word: naive, since a cheat who writes down a victim's key is tied to the victim, so use it
-    on columns that the operator fills in, or to see what such a claim does.
+    With ``confirm``, a column, only units of identities that name each other in it. Without it an attacker who writes
+    down a victim's key is matched with the victim: use it on columns that the operator fills in.
     """
 
     title = "shared keys"
@@ -61,26 +55,26 @@ class Linkage(EvidenceLayer):
         owner = submission.identity_codes
         person = np.zeros_like(owner)
         if self.confirm:
-            said = submission.column(self.confirm)
+            confirmed = submission.column(self.confirm)
             names = submission.identities.tolist()
-            person = components(np.arange(len(names)), confirmations(names, owner, said)[0])[owner]
+            person = components(np.arange(len(names)), confirmations(names, owner, confirmed)[0])[owner]
         found = [Edges.none()]
         for key in self.keys.split(";"):
             values = {name: submission.column(name) for name in key_columns(key)}
             codes = agreeing(key, values, submission.times)[0]
             known = np.flatnonzero(codes >= 0)
-            tied = star(codes[known] * len(owner) + person[known], f"linkage {key.strip()}")
-            found.append(Edges(known[tied.left], known[tied.right], tied.score, tied.reason))
+            star_of = star(codes[known] * len(owner) + person[known], f"linkage {key.strip()}")
+            found.append(Edges(known[star_of.left], known[star_of.right], star_of.score, star_of.reason))
         return Edges.concat(found)
 
 
 def confirmations(
     names: Sequence[str], owner: Codes, said: Column
 ) -> tuple[Edges, list[tuple[int, int]]]:
-    """Ties between identities that name each other, and the pairs (who, whom) of which one alone does.
+    """Match identities that name each other, and return the pairs (who, whom) of which one alone does.
 
     ``said[i]`` is the cell of a unit of identity ``owner[i]``. A name that nobody has says nothing. A cell that can be
-    read in two ways, as one name that holds the separator and as several, ties nobody: otherwise whoever calls
+    read in two ways, as one name that holds the separator and as several, matches nobody: otherwise whoever calls
     themselves what somebody's list says would be confirmed by it.
     """
     place = {name: i for i, name in enumerate(names)}
@@ -196,29 +190,19 @@ def splink_pairs(
         comparisons=[compare.JaroWinklerAtThresholds(n) for n in names],
         blocking_rules_to_generate_predictions=blocks,
     )
-    found = _predicted(Linker, DuckDBAPI, settings, table, agreeing, least)
-    pairs = zip(
-        *(found[n].to_pylist() for n in ("unique_id_l", "unique_id_r", "match_probability")), strict=True
-    )
+    backend = DuckDBAPI()
+    backend.duckdb_con.execute("SET threads = 1")
+    linker = Linker(backend.register(table), settings, log_level=logging.ERROR)
+    linker.training.estimate_probability_two_random_records_match(agreeing, recall=0.8)
+    linker.training.estimate_u_using_random_sampling(max_pairs=1e6, seed=0)
+    for rule in agreeing:
+        linker.training.estimate_parameters_using_expectation_maximisation(rule)
+    predicted = linker.inference.predict(threshold_match_probability=least)
+    rows = predicted.as_duckdbpyrelation().to_arrow_table().to_pylist()
+    pairs = ((r["unique_id_l"], r["unique_id_r"], r["match_probability"]) for r in rows)
     return sorted((ids[min(a, b)], ids[max(a, b)], round(p, 6)) for a, b, p in pairs)
 
 
 def _repeats(values: Sequence[str | None]) -> bool:
     known = [value for value in values if value is not None]
     return len(set(known)) < len(known)
-
-
-def _predicted(
-    linker_class: Any, api: Any, settings: Any, table: Any, agreeing: Any, least: float
-) -> Any:
-    import logging
-
-    backend = api()
-    backend.duckdb_con.execute("SET threads = 1")
-    linker = linker_class(backend.register(table), settings, log_level=logging.ERROR)
-    linker.training.estimate_probability_two_random_records_match(agreeing, recall=0.8)
-    linker.training.estimate_u_using_random_sampling(max_pairs=1e6, seed=0)
-    for rule in agreeing:
-        linker.training.estimate_parameters_using_expectation_maximisation(rule)
-    found = linker.inference.predict(threshold_match_probability=least)
-    return found.as_duckdbpyrelation().to_arrow_table()

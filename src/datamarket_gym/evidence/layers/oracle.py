@@ -1,19 +1,14 @@
 """Evidence that asks the ground truth (who owns a unit, which unit it derives from), and its errors.
 
 In the noisy oracle a true edge (two nodes of one owner) is lost with probability p_fs, a false one (nodes of different
-owners) appears with p_fm. Real errors are not independent:
-
-``pairs`` "node" draws a false merge for every pair of nodes; "owner" draws one for every pair of
-*owners* and then ties all their nodes, so that errors are shared by all names of a provider.
-
-``prone`` makes a pair's probability p times a proneness that averages one over the pairs of its
-kind (cut at probability one):
+owners) appears with p_fm. ``pairs`` "node" draws a false match for every pair of nodes; "owner" draws one for every
+pair of *owners* and then matches all their nodes, so that errors are shared by all names of a provider. ``prone`` makes
+a pair's probability p times a proneness that averages one over the pairs of its kind (cut at probability one):
 
 - "even": one for all;
-- "size": in proportion to the product of the two sides' unit counts for false merges (more units,
-  more chances of a wrong edge), to its inverse for false splits;
-- "density": twice the rank (in 0..1) of the largest cosine similarity between the two sides for
-  false merges (dense neighbourhoods merge), of its opposite for false splits.
+- "size": in proportion to the product of the two sides' unit counts for false matches, to its inverse for missed ones;
+- "density": twice the rank (in 0..1) of the largest cosine similarity between the two sides for false matches, of its
+  opposite for missed ones.
 """
 
 from __future__ import annotations
@@ -60,10 +55,10 @@ class OracleSource(EvidenceLayer):
 
 
 def latent_party(view: View, layer: EvidenceLayer) -> Codes:
-    """Per unit, the provider behind it: its owner, or the controller of the identity it is tied to.
+    """Per unit, the provider behind it: its owner, or the controller of the identity it belongs to.
 
     At unit granularity stolen units belong to whom they were stolen from; where all units of an
-    identity (or batch) are tied together, the identity as a whole belongs to whoever controls it.
+    identity (or batch) are matched, the identity as a whole belongs to whoever controls it.
     """
     truth = view.truth(layer)
     if view.granularity == "unit":
@@ -106,9 +101,9 @@ class NoisyOracleLatent(EvidenceLayer):
             n = int(party.max()) + 1
             a, b = np.triu_indices(n, 1)
             prone = self._proneness(view, unit_party, a, b)[1]
-            tied = np.zeros((n, n), dtype=bool)
-            tied[a, b] = rng.uniform(size=len(a)) < self.p_fm * prone
-            merged[false] = (tied | tied.T)[party[left[false]], party[right[false]]]
+            joined = np.zeros((n, n), dtype=bool)
+            joined[a, b] = rng.uniform(size=len(a)) < self.p_fm * prone
+            merged[false] = (joined | joined.T)[party[left[false]], party[right[false]]]
         kept, wrong = np.flatnonzero(same & ~lost), np.flatnonzero(merged)
         return Edges.concat(
             [
@@ -144,8 +139,7 @@ def _ranks(values: Values) -> Values:
     """0-based ranks; equal values share their mean rank."""
     from scipy.stats import rankdata
 
-    ranks: Values = rankdata(values) - 1.0
-    return ranks
+    return np.asarray(rankdata(values) - 1.0)
 
 
 @register("evidence", "hybrid_source_cosine")

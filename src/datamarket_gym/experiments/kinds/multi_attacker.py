@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field
 
 from datamarket_gym.analysis.metrics import clearly_paid
-from datamarket_gym.analysis.redteam.attack_grid import spread
-from datamarket_gym.analysis.redteam.best_response import Seat, best_response
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
+from datamarket_gym.analysis.redteam.best_response import StageParty, best_response
 from datamarket_gym.analysis.redteam.multi_attacker import (
     CYCLE,
     EQUILIBRIUM,
@@ -71,7 +71,7 @@ def multi_attacker_cell(cell: Cell) -> Iterator[Row]:
     options = MultiAttackerOptions(**cell.spec.options)
     _require_counts(cell, options)
     menu = [HONEST]
-    for _, attack in attacks_of(in_spreads(cell.spec, spread(cell.market.state))):
+    for _, attack in attacks_of(in_spreads(cell.spec, feature_scale(cell.market.state))):
         if (text := written(attack)) not in menu:
             menu.append(text)
     for labels, oracle in cell.oracles():
@@ -146,8 +146,8 @@ class _Dynamics:
         """Search what the first attacker could still gain, where everybody may attack."""
         if not self.options.trials or count < len(stage.members) or stage.payoffs(path.last) is None:
             return {}
-        seat = Seat(stage, path.last)
-        best = best_response(seat, trials=self.options.trials, seed=self.cell.seed)
+        party = StageParty(stage, path.last)
+        best = best_response(party, trials=self.options.trials, seed=self.cell.seed)
         now = stage.payoffs(path.last)
         assert now is not None
         return {"regret_searched": max(0.0, best.payoff - now[0])}
@@ -155,9 +155,9 @@ class _Dynamics:
     def _row(self, stage: Stage, path: Path, attackers: range) -> Row:
         ends = [plays for plays in path.ends if stage.payoffs(plays) is not None]
         found = [stage.standings(plays, attackers) for plays in ends]
-        before = sum(one.honest_pay for one in found[0].cheats)
-        providers = sum(len(one.members) for one in found[0].cheats)
-        after = float(np.mean([sum(one.pay for one in each.cheats) for each in found]))
+        before = sum(one.honest_pay for one in found[0].attackers)
+        providers = sum(len(one.members) for one in found[0].attackers)
+        after = float(np.mean([sum(one.pay for one in each.attackers) for each in found]))
         clear = clearly_paid(before / providers, stage.honest.value, len(stage.state.providers))
         return {
             "honest_payment": before,
@@ -193,7 +193,7 @@ def _lone_gain(stage: Stage, found: list[Standings]) -> float:
     """The mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
     n = len(stage.state.providers)
     for each in found:
-        alone = float(np.mean([one.lone_honest_pay / len(one.members) for one in each.cheats]))
+        alone = float(np.mean([one.lone_honest_pay / len(one.members) for one in each.attackers]))
         if not clearly_paid(alone, stage.honest.value, n):
             return float("nan")
     return _mean(found, "gain_from_cheating")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from datamarket_gym.analysis.metrics import clearly_paid, gain_of, pot_shares, provider_totals
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.analysis.spot_checks import CheckedAttack
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.data.content_keys import keyed_generator
@@ -202,7 +202,9 @@ def divided(market: ProviderMarket, attacker: str, early: NDArray[np.bool_]) -> 
     sellers = {str(name): str(name) for name in new.identities}
     later = GroundTruth(truth.id[rows], truth.owner[rows], truth.source[rows], sellers)
     old = everything.take(np.flatnonzero(early))
-    return TwoPeriods(old, SubmittedProfile(new, later), attacker, spread(market.state), market.seed)
+    return TwoPeriods(
+        old, SubmittedProfile(new, later), attacker, feature_scale(market.state), market.seed
+    )
 
 
 LAYOUT = "layout"

@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from datamarket_gym.analysis.metrics import pot_shares
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.analysis.redteam.best_response import AttackCosts, Target, best_response
 from datamarket_gym.analysis.spot_checks import CheckedAttack
 from datamarket_gym.analysis.theorems.deterrence import Checks
@@ -43,7 +43,7 @@ from datamarket_gym.experiments.kinds.domains import honest_cost
 from datamarket_gym.experiments.spec import ExperimentSpec, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.attacks.base import apply_knowing
-from datamarket_gym.market.attacks.composite import Composite
+from datamarket_gym.market.attacks.generated import Composite
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.external import OwnMechanism
@@ -270,7 +270,7 @@ class _CheckedMarket:
         state = self.market.state
         honest = self.pay(state.honest)
         pay, share = honest.total([self.provider]), pot_shares(honest.as_dict())[self.provider]
-        for name, attack in attacks_of(in_spreads(self.cell.spec, spread(state))):
+        for name, attack in attacks_of(in_spreads(self.cell.spec, feature_scale(state))):
             if not self.cell.selects(name, self.m):
                 continue
             for knowledge, profile in self._profiles(attack):

@@ -44,7 +44,7 @@ from scipy.special import softmax
 from scipy.stats import spearmanr
 
 from datamarket_gym.analysis.metrics import Metrics, pot_shares
-from datamarket_gym.analysis.redteam.attack_grid import spread
+from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.data.inputs import without_labels
@@ -287,7 +287,7 @@ class _AttackedMarket:
     def _profiles(
         self, entry: PlayedEntry, m: Mechanism
     ) -> Iterator[tuple[str, Attack, SubmittedProfile]]:
-        scale = spread(self.utility.market.state)
+        scale = feature_scale(self.utility.market.state)
         for label, attack in attacks_of(in_spreads(self.cell.spec, scale)):
             listed = any(fnmatch(label, pattern) for pattern in entry.attacks)
             if not (listed and self.cell.selects(label, m)):

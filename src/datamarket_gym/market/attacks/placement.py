@@ -39,14 +39,9 @@ class LeakStuffing(Attack):
         chosen = np.sort(rng.permutation(len(leaked))[:count])
         features = leaked[chosen] + self.sigma * rng.normal(size=leaked[chosen].shape)
         stuffed = Block(
-            0,
-            nearest(own.honest.features, own.rows, features),
-            features=features,
-            label=label[chosen],
-            copy=True,
-            owner=own.name,
-            derived=False,
-        )
+            0, nearest(own.honest.features, own.rows, features), features=features, label=label[chosen],
+            copy=True, owner=own.name, derived=False,
+        )  # fmt: skip
         return [stuffed] if self.instead else [Block(0, own.rows), stuffed]
 
 
@@ -57,7 +52,7 @@ class Squat(Attack):
 
     ``points`` units of each class (of all, where there are no labels; of each quarter of the numbers, where these are
     the labels, each with the number of the unit that it is nearest to), before everybody's: ``how=means`` of as many
-    groups of alike units (spherical k-means), or ``how=guesses``, units under noise ``sigma``. With ``knows=units``
+    groups of similar units (spherical k-means), or ``how=guesses``, units under noise ``sigma``. With ``knows=units``
     these are the units of its ``victim``, as if it had seen them before they came: the strongest squatter. With
     ``knows=leak`` it has its own units and the leaked sample to guess from, and nothing of the others'.
 
@@ -113,15 +108,10 @@ class Squat(Attack):
         placed = placed + self.sigma * rng.normal(size=placed.shape)
         known = self.knows == "units"
         squatters = Block(
-            1 if self.worthless else 0,
-            nearest(own.honest.features, rows, placed),
-            features=placed,
+            1 if self.worthless else 0, nearest(own.honest.features, rows, placed), features=placed,
             label=_unasked(own.honest.label, len(placed)) if self.worthless else np.concatenate(labels),
-            time=own.earliest(len(placed)),
-            copy=True,
-            owner=None if known else own.name,
-            derived=known,
-        )
+            time=own.earliest(len(placed)), copy=True, owner=None if known else own.name, derived=known,
+        )  # fmt: skip
         return [Block(0, own.rows), squatters]
 
     def _pool(self, own: Own) -> tuple[NDArray[np.int64], Features, NDArray[Any]]:
@@ -147,7 +137,7 @@ def _unasked(label: NDArray[Any], count: int) -> NDArray[Any]:
 
 
 def mean_directions(units: Features, centres: Features) -> Features:
-    """Spherical k-means from given centres: mean directions of groups of alike units, at the units' mean length."""
+    """Spherical k-means from given centres: mean directions of groups of similar units, at the units' mean length."""
     unit, centre = directions(units), directions(centres)
     for _ in range(_ROUNDS):
         group = (unit @ centre.T).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""check draw: which units are looked at, a function of the run's manifest, the plan and a beacon, and of nothing else.
+"""check draw: which units are checked, a function of the run's manifest, the plan and a beacon, and of nothing else.
 
 Of each payee m units are drawn, with replacement, with probability a_u+ / P. The random number of a draw is an HMAC
 (SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon: who
@@ -9,7 +9,7 @@ A run that settles an earlier one pays other amounts: with p the chances of a pa
 then stands with probability min(1, p'_u / p_u), else there is a new one, by (p' - p)+. What is drawn in
 all is then distributed by p', as if everything were drawn anew, with the fewest new checks (a maximal coupling).
 
-Every draw is a look of its own: a unit that is drawn twice is looked at by two people. Looks at it that were made in
+Every draw is a check of its own: a unit that is drawn twice is checked by two people. Checks of it that were made in
 an earlier draft count, as many as there were.
 """
 
@@ -29,16 +29,22 @@ import numpy as np
 from datamarket_gym.errors import DataMarketError, ParameterError, RunError
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.execution.files import sha256, write_text
-from datamarket_gym.payout.checks import plan as entries
-from datamarket_gym.payout.checks.earlier_draft import EarlierChecks, read_earlier_checks
-from datamarket_gym.payout.checks.plan import PLAN_FILE as PLAN
-from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, paid_payees
+from datamarket_gym.payout.checks.plan import (
+    PLAN_FILE,
+    CheckedPayee,
+    CheckPlan,
+    EarlierChecks,
+    paid_payees,
+    read_earlier_checks,
+    working_in,
+)
+from datamarket_gym.payout.ledger.runs import run_of, transaction_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
 from datamarket_gym.payout.names import csv_text
 from datamarket_gym.payout.stored_inputs import Places
 
-FILE = "checks.csv"
+CHECKS_FILE = "checks.csv"
 COLUMNS = ("number", "payee", "identity", "unit", "look", "amount", "share", "asked")
 REQUESTED_PROOF = (
     "the original file, as it was made or received",
@@ -50,22 +56,22 @@ REQUESTED_PROOF = (
 
 @dataclass(frozen=True)
 class Draw:
-    """One look at a unit: whose it is, what it earns (in whole currency) and its part of the payee's pay."""
+    """One check of a unit: whose it is, what it earns (in whole currency) and its part of the payee's pay."""
 
     number: int
     payee: str
     identity: str
     unit: str
-    row: int  # place among the units that played
+    row: int  # place among the units in the game
     amount: float
     share: float
 
 
 @dataclass
 class DrawnChecks:
-    """What a run's draw came to: looks to make, and (``kept``) those that were made in an earlier draft.
+    """What a run's draw came to: checks to make, and (``kept``) those that were made in an earlier draft.
 
-    ``before`` names who looked at units of the list before: somebody else has to look now.
+    ``before`` names who checked units of the list before: somebody else has to check them now.
     """
 
     run: str
@@ -78,11 +84,11 @@ class DrawnChecks:
 
     @property
     def looks(self) -> dict[str, list[int]]:
-        """The numbers of the looks at each unit of the list."""
-        found: dict[str, list[int]] = {}
+        """The numbers of the checks of each unit of the list."""
+        numbers: dict[str, list[int]] = {}
         for draw in self.draws:
-            found.setdefault(draw.unit, []).append(draw.number)
-        return found
+            numbers.setdefault(draw.unit, []).append(draw.number)
+        return numbers
 
 
 def draw_checks(
@@ -95,21 +101,35 @@ def draw_checks(
     from datamarket_gym.payout.checks.review_page import write_checks_page
 
     _require_beacon(run, beacon)
-    with entries.working_in(run):
-        known = entries.enter_beacon(
-            run, beacon, by
-        )  # from here on it is drawn, whatever becomes of this process
+    with working_in(run):
+        _enter_beacon(run, beacon, by)  # from here on it is drawn, whatever becomes of this process
         drawn = recompute_draw(run)
-        write_text(run / PLAN, known.plan)
-        write_text(run / FILE, checks_text(drawn))
+        write_text(run / PLAN_FILE, str(run_of(run).plan))
+        write_text(run / CHECKS_FILE, checks_text(drawn))
         write_checks_page(run, drawn, places)
     return drawn
 
 
+def _enter_beacon(run: Path, beacon: str, by: str | None) -> None:
+    with transaction_of(run) as (transaction, record):
+        if record.draw is None:
+            if record.plan is None:
+                raise DataMarketError(
+                    f"there is no plan to draw by; run datamarket check plan {run}, with --announce and what the "
+                    "beacon will be"
+                )
+            transaction.add("drawn", run=record.run, content={"beacon": beacon}, by=by)
+        elif record.draw.beacon != beacon:
+            raise DataMarketError(
+                f"checks of this run were drawn under the beacon {record.draw.beacon!r}; nobody may draw again "
+                "until the result pleases"
+            )
+
+
 def read_checks(run: Path) -> DrawnChecks:
-    """What was drawn, as checks.csv has it; refused where that is not what the ledger's draw comes to."""
+    """Read what was drawn; refused where checks.csv is not what the draw in the ledger comes to."""
     drawn = recompute_draw(run)
-    path = run / FILE
+    path = run / CHECKS_FILE
     if not path.is_file():
         raise RunError(
             f"{str(path)!r} is missing; draw again with the same beacon, which writes it again"
@@ -123,47 +143,46 @@ def read_checks(run: Path) -> DrawnChecks:
 
 def recompute_draw(run: Path) -> DrawnChecks:
     """Work out the draw from the files of the run, and the plan and the beacon in its ledger."""
-    known = entries.read_draw(run)
-    if known is None:
+    record = run_of(run).draw
+    if record is None:
         raise DataMarketError(f"no checks are drawn yet; run: datamarket check draw {run} --beacon TEXT")
     manifest = read_manifest(run)
-    plan = CheckPlan.model_validate_json(known.plan)
-    payees = paid_payees(run, manifest)
-    key = draw_key(sha256(run / MANIFEST), known.plan, known.beacon)
-    standing = read_earlier_checks(run, settled_by(manifest))
-    draws, kept = draw_units(key, plan, payees, standing)
-    made = {} if standing is None else standing.looks
+    plan = CheckPlan.model_validate_json(record.plan)
+    key = draw_key(sha256(run / MANIFEST), record.plan, record.beacon)
+    earlier = read_earlier_checks(run, settled_by(manifest))
+    draws, kept = draw_units(key, plan, paid_payees(run, manifest), earlier)
+    made = {} if earlier is None else earlier.looks
     before = {d.unit: [by for by in made[d.unit] if by] for d in draws if any(made.get(d.unit, []))}
-    return DrawnChecks(manifest["run"], known.beacon, plan.checks, plan.power, draws, kept, before)
+    return DrawnChecks(manifest["run"], record.beacon, plan.checks, plan.power, draws, kept, before)
 
 
 def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
-    """The key of all random numbers of a draw."""
+    """Return the key of all random numbers of a draw."""
     return hashlib.sha256(json.dumps([manifest, plan, same_beacon(beacon)]).encode()).digest()
 
 
 def same_beacon(beacon: str) -> str:
-    """A beacon without what may be written either way (capitals, spaces, width): nobody chooses a draw by that."""
+    """Drop what may be written either way in a beacon (capitals, spaces, width): nobody chooses a draw by that."""
     return "".join(unicodedata.normalize("NFKC", beacon).casefold().split())
 
 
 def draw_units(
-    key: bytes, plan: CheckPlan, payees: list[CheckedPayee], standing: EarlierChecks | None = None
+    key: bytes, plan: CheckPlan, payees: list[CheckedPayee], earlier: EarlierChecks | None = None
 ) -> tuple[list[Draw], list[Draw]]:
-    """The draws of a key that need an answer, numbered from 1, and those that have one; looks at a unit in a row."""
-    waiting = frozenset(plan.carried)
+    """Return the draws of a key that need an answer, numbered from 1, and those that have one; units in a row."""
+    carried = frozenset(plan.carried)
     draws: list[Draw] = []
     kept: list[Draw] = []
     for payee in payees:
-        if payee.name in waiting:
+        if payee.name in carried:
             continue
-        for place, times in Counter(_places(key, plan.checks, payee, standing)).items():
-            made = 0 if standing is None else standing.counted(payee.units[place], times)
-            for look in range(times):
-                known = look < made
-                (kept if known else draws).append(
+        for place, times in Counter(_places(key, plan.checks, payee, earlier)).items():
+            made = 0 if earlier is None else earlier.counted(payee.units[place], times)
+            for nth in range(times):
+                answered = nth < made
+                (kept if answered else draws).append(
                     Draw(
-                        0 if known else len(draws) + 1, payee.name, payee.identities[place], payee.units[place],
+                        0 if answered else len(draws) + 1, payee.name, payee.identities[place], payee.units[place],
                         int(payee.rows[place]), float(payee.amount[place]), float(payee.share[place]),
                     )
                 )  # fmt: skip
@@ -171,23 +190,20 @@ def draw_units(
 
 
 def _places(
-    key: bytes, checks: int, payee: CheckedPayee, standing: EarlierChecks | None
+    key: bytes, checks: int, payee: CheckedPayee, earlier: EarlierChecks | None
 ) -> Iterator[int]:
-    """The units of a payee that are drawn, by their places."""
-    before = np.zeros(len(payee.units))
-    earlier: list[str] = []
-    if standing is not None:
-        before, earlier = standing.shares(payee.name, payee.units), standing.draws_of(payee.name)
-    place = {unit: i for i, unit in enumerate(payee.units)} if earlier else {}
+    """Yield the places of a payee's units that are drawn."""
+    before, draws = np.zeros(len(payee.units)), list[str]()
+    if earlier is not None:
+        before, draws = earlier.shares(payee.name, payee.units), earlier.draws.get(payee.name, [])
+    place = {unit: i for i, unit in enumerate(payee.units)} if draws else {}
     excess = np.maximum(payee.share - before, 0.0)
     for number in range(checks):
         weight: Values = payee.share
-        if number < len(earlier):
-            at = place.get(earlier[number])
-            if (
-                at is not None
-                and _chance(key, payee.name, number, "stands") * before[at] < payee.share[at]
-            ):
+        if number < len(draws):
+            at = place.get(draws[number], -1)
+            chance = _chance(key, payee.name, number, "stands")
+            if at >= 0 and chance * before[at] < payee.share[at]:
                 yield at
                 continue
             weight = excess if excess.any() else payee.share
@@ -195,20 +211,20 @@ def _places(
 
 
 def _picked(weight: Values, chance: float) -> int:
-    """The place at which the sum of the weights passes this part of all of them."""
+    """Return the place at which the sum of the weights passes this part of all of them."""
     sums = np.cumsum(weight)
     place = int(np.searchsorted(sums, chance * sums[-1], side="right"))
     return min(place, int(np.flatnonzero(weight)[-1]))
 
 
 def _chance(key: bytes, payee: str, number: int, what: str) -> float:
-    """A random number in [0, 1) of 53 bits, by HMAC."""
+    """Return a random number in [0, 1) of 53 bits, by HMAC."""
     digest = hmac.digest(key, json.dumps([what, number, payee]).encode(), "sha256")
     return (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53
 
 
 def checks_text(drawn: DrawnChecks) -> str:
-    """checks.csv: what is to be looked at, and what is asked of the payee."""
+    """Return checks.csv: what is to be checked, and what is asked of the payee."""
     looks = drawn.looks
     rows = [
         (
@@ -222,15 +238,14 @@ def checks_text(drawn: DrawnChecks) -> str:
 
 
 def _require_beacon(run: Path, beacon: str) -> None:
-    """Refuse a text that says nothing, cannot be read, or was known when the payees of an earlier draft answered."""
+    """Refuse a text that is empty, cannot be read, or was known when the payees of an earlier draft answered."""
     if not beacon.strip():
         raise ParameterError("beacon", beacon, "give the value that was announced")
     if not beacon.isprintable():
         raise ParameterError("beacon", ascii(beacon), "it holds characters that cannot be read")
     settles = settled_by(read_manifest(run))
-    if settles is not None and same_beacon(beacon) in map(
-        same_beacon, [*settles.beacons, settles.beacon]
-    ):
+    earlier = [] if settles is None else [*settles.beacons, settles.beacon]
+    if same_beacon(beacon) in map(same_beacon, earlier):
         raise ParameterError(
             "beacon",
             beacon,

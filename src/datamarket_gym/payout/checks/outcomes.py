@@ -1,38 +1,67 @@
-"""What the checks found: outcomes.csv of whoever checked, kept in the run's folder and never written over.
+"""check record: what the checks found; and whether files, ledger and beacon agree on them, and what they certify.
 
-A table with one row per look: ``number`` (or ``unit``), ``outcome`` (genuine, false or unanswered), and if wanted
-``note`` and ``by``. Looks at one unit that find it genuine must be made by different people, who are named. Rows
-without an outcome are looks that nobody has made yet. What is read is appended to
-``checks/outcomes.json``; a second, different answer to a draw is refused unless it is meant as a correction, and
-then both are kept: the last one counts.
+A table of outcomes has one row per check: ``number`` (or ``unit``), ``outcome`` (genuine, false or unanswered), and if
+wanted ``note`` and ``by``. Checks of one unit that find it genuine must be made by different people, who are named.
+Rows without an outcome are checks that nobody has made yet. What is read is appended to ``checks/outcomes.json``; a
+second, different answer to a draw is refused unless it is meant as a correction: then both stay, and the last counts.
 
-Where nobody else can look (``one_look``), looks at a unit after the first are noted as not made, and the certificate
-says that units were examined once.
-
-check record: what was found, kept beside the run and noted in its ledger.
+Where nobody else can check (``one_look``), checks of a unit after the first are noted as not made, and the certificate
+(certificate.json, what the checks leave to be gained, by the power that the operator states) says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from datamarket_gym.analysis.theorems.deterrence import Checks, Deterrence, certified_checks
+from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
-from datamarket_gym.execution.files import claimed, read_json, remove_leftovers, sha256, write_json
-from datamarket_gym.payout.checks import plan as entries
-from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, read_checks
+from datamarket_gym.execution.files import (
+    claimed,
+    json_text,
+    read_json,
+    remove_leftovers,
+    sha256,
+    write_json,
+)
+from datamarket_gym.mechanism.pipeline import Mechanism
+from datamarket_gym.payout.checks.draw import (
+    CHECKS_FILE,
+    Draw,
+    DrawnChecks,
+    checks_text,
+    read_checks,
+    recompute_draw,
+)
+from datamarket_gym.payout.checks.plan import (
+    CARRIED_FILE,
+    EARLIER_FILE,
+    FOLDER,
+    PLAN_FILE,
+    CheckPlan,
+    carried_text,
+    paid_payees,
+    working_in,
+)
+from datamarket_gym.payout.ledger.entries import require_draft
+from datamarket_gym.payout.ledger.runs import run_of, transaction_of
+from datamarket_gym.payout.ledger.store import is_readable
+from datamarket_gym.payout.manifest import NAME as MANIFEST
+from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spec_of
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 
 OUTCOMES = ("genuine", "false", "unanswered")
-"""Proof was given; it was found that the unit is not genuine; nothing came back."""
+"""Proof was received; the unit was found not to be genuine; nothing came back."""
 NOT_MADE = "not made"
-"""What is kept of a look that nobody made after the first one at the unit."""
-FOLDER = "checks"
-FILE = "outcomes.json"
+"""The outcome of a check that nobody made after the first one of the unit."""
+PATH = f"{FOLDER}/outcomes.json"
+CERTIFICATE = "certificate.json"
 _FORMAT = 1
 _LONGEST = 2000  # characters of a note
 _NAMED = 5  # numbers in an error
@@ -49,7 +78,7 @@ class CheckAnswer:
 
 
 def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
-    """The answers of a table, by number; refused as a whole where any row is wrong."""
+    """Read the answers of a table, by number; refused as a whole where any row is wrong."""
     table = Table.open(path)
     names = {name.strip().lower(): name for name in table.names}
     if "number" not in names and "unit" not in names:
@@ -57,38 +86,45 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
             f"{table.where} has no column 'number' (or 'unit'); save the outcomes from checks.html, or name the "
             "columns number, outcome, note, by"
         )
-    wanted: dict[str, str] = {
+    roles: dict[str, str] = {
         role: names[role] for role in ("number", "unit", "note", "by") if role in names
     }
-    wanted["outcome"] = table.require("outcome", names.get("outcome", "outcome"))
-    cells = {role: column.optional() for role, column in _columns(table, wanted).items()}
-    rows = len(cells["outcome"])
-    by_number = {draw.number: draw.unit for draw in drawn.draws}
-    by_unit = drawn.looks
-    found: dict[int, CheckAnswer] = {}
-    for row in range(rows):
-        cell = {role: _text(column[row], role) for role, column in cells.items()}
+    roles["outcome"] = table.require("outcome", names.get("outcome", "outcome"))
+    single, _ = table.read(list(roles.values()))
+    cells = {role: single[name].optional() for role, name in roles.items()}
+    answers: dict[int, CheckAnswer] = {}
+    for row, values in enumerate(zip(*cells.values(), strict=True)):
+        cell = {role: _text(value, role) for role, value in zip(cells, values, strict=True)}
         if not cell["outcome"]:
             continue
         where = f"{table.where}, row {row}"
-        number = _number(cell, by_number, by_unit, where)
-        if number in found:
+        number = _number(cell, drawn, where)
+        if number in answers:
             raise SubmissionError(f"{where}: number {number} is answered twice; keep one of the rows")
-        found[number] = CheckAnswer(
-            number, _word(cell["outcome"], where), _note(cell.get("note", ""), where), cell.get("by", "")
+        answers[number] = _answer(
+            number, cell["outcome"], cell.get("note", ""), cell.get("by", ""), where
         )
-    if not found:
+    if not answers:
         raise SubmissionError(
             f"{table.where} holds no outcomes; write {', '.join(OUTCOMES[:-1])} or {OUTCOMES[-1]} into the column "
             "'outcome' of at least one draw"
         )
-    return [found[number] for number in sorted(found)]
+    return [answers[number] for number in sorted(answers)]
 
 
 def parse_answer(number: int, outcome: str, note: str = "", by: str = "") -> CheckAnswer:
-    """One answer as somebody gave it, looked at as those of a table are."""
+    """Check one answer as those of a table are."""
     where = f"the answer to check {number}"
-    return CheckAnswer(number, _word(outcome.strip(), where), _note(note.strip(), where), by.strip())
+    return _answer(number, outcome.strip(), note.strip(), by.strip(), where)
+
+
+def _answer(number: int, outcome: str, note: str, by: str, where: str) -> CheckAnswer:
+    word = outcome.casefold()
+    if word not in OUTCOMES:
+        raise UnknownNameError("outcome", visible(outcome), OUTCOMES, f"in {where}")
+    if len(note) > _LONGEST:
+        raise SubmissionError(f"{where}: the note has {len(note):,} characters; keep it to {_LONGEST:,}")
+    return CheckAnswer(number, word, note, by)
 
 
 def keep_outcomes(
@@ -97,7 +133,7 @@ def keep_outcomes(
     """Append answers to the run's history; those that are there already are left alone. Returns what was new.
 
     A different answer to a draw that has one is refused, and nothing is kept, unless ``correct`` says that it
-    corrects the earlier one. Of units with ``one_look`` at them the other looks are noted as not made.
+    corrects the earlier one. With ``one_look``, checks of a unit after the first are noted as not made.
     """
     drawn = read_checks(run)
     unknown = {answer.number for answer in answers} - {draw.number for draw in drawn.draws}
@@ -110,11 +146,11 @@ def keep_outcomes(
         remove_leftovers(run / FOLDER)
         history = _history(run, drawn)
         last = {answer.number: answer for answer in history}
-        said = {answer.number: answer for answer in answers}
+        added = {answer.number: answer for answer in answers}
         if one_look:
-            said |= _not_made(drawn, last | said)
-        new = [answer for number, answer in sorted(said.items()) if last.get(number) != answer]
-        _require_different_people(drawn, last | said)
+            added |= _not_made(drawn, last | added)
+        new = [answer for number, answer in sorted(added.items()) if last.get(number) != answer]
+        _require_different_people(drawn, last | added)
         other = {a.number for a in new if a.number in last and last[a.number].outcome != NOT_MADE}
         if other and not correct:
             raise DataMarketError(
@@ -122,61 +158,55 @@ def keep_outcomes(
                 "--correct if the new answer is the right one (the old one stays in the history)"
             )
         if new:
-            write_json(
-                run / FOLDER / FILE,
-                {
-                    "format": _FORMAT,
-                    "run": drawn.run,
-                    "beacon": drawn.beacon,
-                    "history": [asdict(answer) for answer in [*history, *new]],
-                },
-                sort=False,
-            )
+            content = {"format": _FORMAT, "run": drawn.run, "beacon": drawn.beacon}
+            content["history"] = [asdict(answer) for answer in [*history, *new]]
+            write_json(run / PATH, content, sort=False)
     return new
 
 
 def answers_of(run: Path) -> dict[int, CheckAnswer]:
-    """The answer that counts for each draw that has one."""
+    """Return the answer that counts for each draw that has one."""
     return {answer.number: answer for answer in _history(run, read_checks(run))}
 
 
 def outcome_of(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
-    """What was found of a draw; one that no answer came for is unanswered."""
+    """Return what was found of a draw; one that no answer came for is unanswered."""
     return answers[draw.number].outcome if draw.number in answers else "unanswered"
 
 
 def examination_of(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> Literal["anew", "once"]:
-    """Whether each draw of a payee was a look of its own."""
+    """Return whether each draw of a payee was a check of its own."""
     known = (answers.get(draw.number) for draw in drawn.draws)
     return "once" if any(a is not None and a.outcome == NOT_MADE for a in known) else "anew"
 
 
 def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> None:
-    """Refuse two looks by one person at a unit: the second tells nothing that the first did not."""
+    """Refuse two checks of a unit by one person: the second shows nothing that the first did not."""
     for unit, numbers in drawn.looks.items():
-        seen = {_person(by): "in an earlier draft" for by in drawn.before.get(unit, [])}
-        count = len(numbers) + len(drawn.before.get(unit, []))
+        earlier = drawn.before.get(unit, [])
+        seen = {_person(by): "in an earlier draft" for by in earlier}
+        count = len(numbers) + len(earlier)
         for number in numbers if count > 1 else []:
             answer = answers.get(number)
             if answer is None or answer.outcome != "genuine":
                 continue
-            what = f"number {number} is one of {count} looks at unit {visible(unit)!r}"
+            what = f"number {number} is one of {count} checks of unit {visible(unit)!r}"
             if not answer.by:
                 raise SubmissionError(
-                    f"{what}, which different people are to make; say who looked in the column 'by'"
+                    f"{what}, which different people are to make; say who checked in the column 'by'"
                 )
             person = _person(answer.by)
             if person in seen:
                 raise SubmissionError(
-                    f"{what}, and {visible(answer.by)!r} looked at it before ({seen[person]}); have somebody else "
-                    "look who does not know the first answer, or record with --check-once: the look then counts as "
+                    f"{what}, and {visible(answer.by)!r} checked it before ({seen[person]}); have somebody else "
+                    "check it who does not know the first answer, or record with --check-once: it then counts as "
                     "not made, and the certificate says so"
                 )
             seen[person] = f"number {number}"
 
 
 def _not_made(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> dict[int, CheckAnswer]:
-    """Looks at units that the same person made, or nobody, after a first one. What was found to be false stays so."""
+    """Find checks of units made by the same person, or nobody, after a first one; false ones stay."""
     found: dict[int, CheckAnswer] = {}
     for unit, numbers in drawn.looks.items():
         seen = {_person(by) for by in drawn.before.get(unit, [])}
@@ -196,13 +226,8 @@ def _not_made(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> dict[in
 
 
 def _person(name: str) -> str:
-    """A name as it is compared: capitals and spaces make nobody somebody else."""
+    """Return a name as it is compared: capitals and spaces make nobody somebody else."""
     return "".join(name.casefold().split())
-
-
-def _columns(table: Table, wanted: dict[str, str]) -> dict[str, Any]:
-    single, _ = table.read(list(wanted.values()))
-    return {role: single[name] for role, name in wanted.items()}
 
 
 def _text(cell: str | None, role: str) -> str:
@@ -211,56 +236,40 @@ def _text(cell: str | None, role: str) -> str:
     return from_csv(cell if role == "unit" else cell.strip())  # spaces may be part of a unit's name
 
 
-def _number(
-    cell: dict[str, str], by_number: dict[int, str], by_unit: dict[str, list[int]], where: str
-) -> int:
-    """Which draw a row speaks of."""
-    written, unit = cell.get("number", ""), cell.get("unit", "")
+def _number(cell: dict[str, str], drawn: DrawnChecks, where: str) -> int:
+    """Return which draw a row is about."""
+    written, unit, looks = cell.get("number", ""), cell.get("unit", ""), drawn.looks
     if written:
+        unit_of = {draw.number: draw.unit for draw in drawn.draws}
         plain = written.removesuffix(".0")  # a spreadsheet's way with whole numbers
         number = int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 10 else -1
-        if number not in by_number:
+        if number not in unit_of:
             raise SubmissionError(
                 f"{where}: no draw has the number {visible(written)!r}; the numbers are those of checks.csv, "
-                f"{min(by_number, default=0)} to {max(by_number, default=0)}"
+                f"{min(unit_of, default=0)} to {max(unit_of, default=0)}"
             )
-        if unit and unit != by_number[number]:
+        if unit and unit != unit_of[number]:
             raise SubmissionError(
-                f"{where}: number {number} is unit {visible(by_number[number])!r}, not {visible(unit)!r}; "
+                f"{where}: number {number} is unit {visible(unit_of[number])!r}, not {visible(unit)!r}; "
                 "correct one of them, or leave the unit out"
             )
         return number
     if not unit:
         raise SubmissionError(f"{where} names no draw; fill in its number")
-    if unit not in by_unit:
+    if unit not in looks:
         raise SubmissionError(
             f"{where}: unit {visible(unit)!r} was not drawn; check the name, or give the number"
         )
-    if len(by_unit[unit]) > 1:
+    if len(looks[unit]) > 1:
         raise SubmissionError(
-            f"{where}: unit {visible(unit)!r} is looked at {len(by_unit[unit])} times; give the number of the look, "
-            f"one of {_listed(by_unit[unit])}"
+            f"{where}: unit {visible(unit)!r} is checked {len(looks[unit])} times; give the number of the check, "
+            f"one of {_listed(looks[unit])}"
         )
-    return by_unit[unit][0]
-
-
-def _word(written: str, where: str) -> str:
-    word = written.casefold()
-    if word not in OUTCOMES:
-        raise UnknownNameError("outcome", visible(written), OUTCOMES, f"in {where}")
-    return word
-
-
-def _note(written: str, where: str) -> str:
-    if len(written) > _LONGEST:
-        raise SubmissionError(
-            f"{where}: the note has {len(written):,} characters; keep it to {_LONGEST:,}"
-        )
-    return written
+    return looks[unit][0]
 
 
 def _history(run: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
-    path = run / FOLDER / FILE
+    path = run / PATH
     if not path.exists():
         return []
     data = read_json(path)
@@ -280,9 +289,6 @@ def _listed(numbers: set[int] | Sequence[int]) -> str:
     return listed(map(str, sorted(numbers)), _NAMED)
 
 
-PATH = f"{FOLDER}/{FILE}"
-
-
 @dataclass(frozen=True)
 class RecordedAnswers:
     """What a table of outcomes added, and where that leaves the checks."""
@@ -293,11 +299,11 @@ class RecordedAnswers:
 
     @property
     def not_made(self) -> int:
-        """Looks that were noted as not made."""
+        """Checks that were noted as not made."""
         return self.count(NOT_MADE)
 
     def count(self, outcome: str) -> int:
-        """Checks of an outcome."""
+        """Count the checks of an outcome."""
         return sum(outcome_of(draw, self.known) == outcome for draw in self.drawn.draws)
 
 
@@ -315,10 +321,134 @@ def record_given(
     by: str | None = None,
     one_look: bool = False,
 ) -> RecordedAnswers:
-    """The same of answers that were given one by one (`given_answer`)."""
+    """Keep answers made one by one (`parse_answer`)."""
     drawn = read_checks(run)
-    with entries.working_in(run):
-        entries.require_open(run)
+    with working_in(run):
+        require_draft(run_of(run), "answered")
         new = keep_outcomes(run, answers, correct, one_look)
-        entries.enter_answers(run, sha256(run / PATH), len(new), by)
+        digest = sha256(run / PATH)
+        with transaction_of(run) as (transaction, record):
+            recorded = [e.content["outcomes"] for e in record.history if e.kind == "answers"]
+            if new or recorded[-1:] != [digest]:
+                content = {"new": len(new), "outcomes": digest}
+                transaction.add("answers", run=record.run, content=content, by=by)
     return RecordedAnswers(drawn, new, answers_of(run))
+
+
+def certificate_text(run: Path) -> str:
+    """Return the certificate of a run that everybody passed, from its checks and those of the draft before it."""
+    record, settles = run_of(run), settled_by(read_manifest(run))
+    if record.plan is not None:
+        checks = CheckPlan.model_validate_json(record.plan).spot_checks
+    elif settles is not None:  # nobody failed there, so that nothing was drawn here
+        checks = Checks(settles.checks, settles.power)
+    else:
+        raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
+    certificate = certificate_of(run, checks)
+    return json_text({**certificate.model_dump(mode="json"), "words": certificate.words})
+
+
+def certificate_of(run: Path, checks: Checks) -> Deterrence:
+    """Certify what so many checks of every payee leave to be gained, for a run whose payees passed them."""
+    manifest = read_manifest(run)
+    money, settles = Currency(manifest["currency"]), settled_by(manifest)
+    payees = paid_payees(run, manifest)
+    utility = spec_of(manifest).utility
+    if settles is not None and run_of(run).draw is None:
+        examined = settles.examined
+    else:
+        examined = examination_of(read_checks(run), answers_of(run))
+    return certified_checks(
+        checks,
+        payments=[p.paid / 10**money.digits for p in payees],
+        kappa=max(p.kappa for p in payees),
+        largest_unit=max(p.largest_unit for p in payees),
+        externality=Externality.by(Mechanism.model_validate(manifest["mechanism"]), utility),
+        carried=len(settles.carried) if settles else 0,
+        examined=examined,
+        money=money.code,
+    )
+
+
+def verify_checks(run: Path) -> Iterator[Check]:
+    """Compare the files of a run's checks with its ledger and each other, from the plan to the settlement."""
+    settles, record = settled_by(read_manifest(run)), run_of(run)
+    if settles is not None:
+        same = (run / EARLIER_FILE).is_file() and sha256(run / EARLIER_FILE) == settles.before
+        detail = f"{len(settles.found)} units found, {len(settles.forfeited)} identities forfeit"
+        wrong = "missing, or not what the manifest says: settle the earlier run again"
+        yield Check(EARLIER_FILE, same, detail if same else wrong)
+        if text := carried_text(run):
+            detail = f"{len(text.splitlines()) - 1} units to be handed in again"
+            yield _compare(
+                run, CARRIED_FILE, text, detail, "missing or changed: settle the earlier run again"
+            )
+    if any(entry.kind == "checked" for entry in record.history):
+        wrong = "missing, or not what the checks come to: settle again"
+        try:
+            yield _compare(run, CERTIFICATE, certificate_text(run), "as the checks come to", wrong)
+        except DataMarketError as error:
+            yield Check(CERTIFICATE, False, str(error))
+    if record.plan is None:
+        return
+    wrong = "missing, or not the plan in the ledger: plan or draw again"
+    yield _compare(run, PLAN_FILE, record.plan, "as entered", wrong)
+    if record.draw is None:
+        return
+    try:
+        drawn = recompute_draw(run)
+    except DataMarketError as error:
+        yield Check(CHECKS_FILE, False, str(error))
+        return
+    detail = f"{len(drawn.draws)} checks, drawn again under the beacon"
+    wrong = "missing, or not what the manifest, the plan and the beacon come to: draw again with the same beacon"
+    check = _compare(run, CHECKS_FILE, checks_text(drawn), detail, wrong)
+    yield check
+    if check.good:
+        yield from _verify_answers(run, drawn)
+
+
+def _compare(run: Path, name: str, text: str, detail: str, wrong: str) -> Check:
+    """Compare a file with the text that it must hold."""
+    path = run / name
+    same = path.is_file() and path.read_bytes() == text.encode()
+    return Check(name, same, detail if same else wrong)
+
+
+def _verify_answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
+    """Compare the answers with the history, and what was made of them with the answers."""
+    record, digest = run_of(run), outcomes_digest(run)
+    recorded = [entry.content["outcomes"] for entry in record.history if entry.kind == "answers"]
+    if recorded or digest:
+        same = bool(digest) and recorded[-1:] == [digest]
+        wrong = "missing, or not what was recorded last: record the outcomes again"
+        yield Check(PATH, same, f"recorded {len(recorded)} times" if same else wrong)
+        if not same:
+            return
+    ended = [entry.content for entry in record.history if entry.kind in ("checked", "superseded")]
+    if not ended:
+        return
+    answers = answers_of(run)
+    false = any(outcome_of(draw, answers) == "false" for draw in drawn.draws)
+    good = ended[-1]["outcomes"] == digest and not (false and record.state != "superseded")
+    yield Check(
+        "settlement",
+        good,
+        ended[-1]["detail"] if good else "answers were changed after they were settled",
+    )
+    if record.superseded is None or not is_readable(Path(record.superseded[1]) / MANIFEST):
+        return
+    ours, theirs = read_manifest(run), read_manifest(Path(record.superseded[1]))
+    before, settles = settled_by(ours), settled_by(theirs)
+    pot = ours["amount"] + (before.kept if before else 0)
+    same = settles is not None and (
+        settles.manifest, settles.outcomes, theirs["amount"] + settles.kept,
+    ) == (sha256(run / MANIFEST), digest, pot)  # fmt: skip
+    detail = record.superseded[1] if same else "it does not settle this run"
+    yield Check("the run that took its place", same, detail)
+
+
+def outcomes_digest(run: Path) -> str:
+    """Return the hash of the file of outcomes; empty where there is none."""
+    path = run / PATH
+    return sha256(path) if path.exists() else ""

@@ -1,18 +1,14 @@
 """check settle: nobody failed, and the run is checked; or somebody did, and the pot is paid again.
 
 Who fails is paid nothing. The units that were found are taken out, all others of that payee stay in the game in
-their place and time: they tie and dilute as before, unpaid. If they left, the other names of a cheat would earn what
-they earned, and failing would cost nothing; or a name could be sacrificed that kept another's fakes from earning, and
-from being drawn. What they would be paid is divided among the others, or kept, in a new draft that names the old one.
-Amounts are others there, so that it is drawn again, on its own amounts.
+their place and time: they match and dilute as before, unpaid. If they left, the attacker's other names would earn what
+they earned, and failing would cost nothing; or a name could be sacrificed that kept another's false units from earning,
+and from being drawn. What they would be paid is divided among the others, or kept, in a new draft that names the old
+one. Amounts are others there, so that it is drawn again, on its own amounts.
 
 Payees who were not checked because they would be paid too little are not paid. What their units earn is divided among
 the others, or kept, too, and ``carried.csv`` lists the units, to be handed in again. Where nobody failed, each payee's
 units then earn in the same proportions, so that draws of the old draft stand.
-
-What was planned, drawn and found, as rows and sentences for screens and pages.
-
-What settling a run's checks would do, in words, before it is done.
 """
 
 from __future__ import annotations
@@ -27,36 +23,32 @@ from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import sha256, write_text
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.payout.checks import plan as entries
-from datamarket_gym.payout.checks.agreement import FILE as CERTIFICATE
-from datamarket_gym.payout.checks.agreement import settled_certificate
 from datamarket_gym.payout.checks.draw import DrawnChecks, read_checks
-from datamarket_gym.payout.checks.earlier_draft import (
-    EarlierDraw,
-    FoundUnit,
-    PriorReview,
-    SettledDraft,
-    before_bytes,
-    digest_of,
-    write_before,
-)
-from datamarket_gym.payout.checks.outcomes import FILE as OUTCOMES
 from datamarket_gym.payout.checks.outcomes import (
-    FOLDER,
+    CERTIFICATE,
     CheckAnswer,
     answers_of,
+    certificate_text,
     examination_of,
     outcome_of,
+    outcomes_digest,
 )
 from datamarket_gym.payout.checks.plan import (
     CheckPlan,
+    EarlierDraw,
+    FoundUnit,
     PlanSummary,
+    PriorReview,
+    SettledDraft,
     paid_payees,
     payee_names,
     read_check_plan,
-    write_carried,
+    shares_to_bytes,
+    working_in,
+    write_earlier_files,
 )
-from datamarket_gym.payout.ledger.runs import ledger_of
+from datamarket_gym.payout.ledger.entries import APPROVED
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of, transaction_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
@@ -65,7 +57,7 @@ from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 
-_NAMED = 5
+_NAMED, _SHOWN = 5, 20
 
 
 @dataclass(frozen=True)
@@ -90,8 +82,8 @@ def settle(
 ) -> SettledChecks:
     """Settle the checks of a run; killed, it is finished by the same call.
 
-    ``keep_forfeited``: what those who failed, or were not checked, were to be paid for units stays with whoever pays,
-    and the new draft divides the rest.
+    With ``keep_forfeited`` what those who failed, or were not checked, were to be paid for units stays with whoever
+    pays, and the new draft divides the rest.
     """
     bad = [check for check in verify(run) if not check.good]
     if bad:
@@ -99,14 +91,14 @@ def settle(
     drawn, plan = read_checks(run), read_check_plan(run)
     found = found_units(drawn, answers_of(run), unanswered_false)
     failed = sorted({unit.payee for unit in found})
-    with entries.working_in(run):
+    with working_in(run):
         if not failed and not plan.carried:
-            write_text(run / CERTIFICATE, settled_certificate(run))
-            entries.mark_checked(run, "all payees passed", _digest(run), by)
+            _mark_checked(run, "all payees passed", outcomes_digest(run), by)
             return SettledChecks([], [], [], run, True)
+        why = _why(failed, plan.carried)
         if out is None:
             raise DataMarketError(
-                f"{_who(failed, plan.carried)}, so that the pot is paid again: name a folder for the new draft, --out"
+                f"{why}, so that the pot is paid again: name a folder for the new draft, --out"
             )
         _require_place(run, out)
         manifest = read_manifest(run)
@@ -114,34 +106,43 @@ def settle(
         kept = forfeited_by(run, manifest, [*failed, *plan.carried]) if keep_forfeited else 0
         if kept:
             spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
-        settles, before = _settles(run, drawn, plan, found, failed, kept)
+        settles, shares = _settles(run, drawn, plan, found, failed, kept)
         new = pay(
             replace(places_of(run), settles=run), spec, out, progress, settles, ledger_of(run).where
         )
-        write_before(out, before)
-        write_carried(out)
-        entries.supersede(
-            run, new["run"], out, _who(failed, plan.carried), settles.outcomes, by,
-            forfeited=settles.forfeited, unchecked=settles.carried,
-        )  # fmt: skip
+        write_earlier_files(out, shares)
+        with transaction_of(run) as (transaction, record):
+            if record.state != "superseded":
+                content = {
+                    "by_run": new["run"], "place": str(out.resolve()), "detail": why, "outcomes": settles.outcomes,
+                    "forfeited": settles.forfeited, "unchecked": settles.carried,
+                }  # fmt: skip
+                transaction.add("superseded", run=record.run, content=content, by=by)
         # Units of a payee earn in the same proportions, so every draw stands, unless a dispute was decided meanwhile.
         stand = not failed and new["standing_overrides"] == manifest["standing_overrides"]
         if stand:
-            write_text(out / CERTIFICATE, settled_certificate(out))
-            said = f"all payees passed the checks of run {settles.run}"
-            entries.mark_checked(out, said, "", by)
+            _mark_checked(out, f"all payees passed the checks of run {settles.run}", "", by)
         return SettledChecks(failed, found, plan.carried, out, stand)
+
+
+def _mark_checked(run: Path, detail: str, outcomes: str, by: str | None) -> None:
+    """Write the certificate of a run whose payees all passed, and enter that it is checked."""
+    write_text(run / CERTIFICATE, certificate_text(run))
+    with transaction_of(run) as (transaction, record):
+        if record.state not in ("checked", *APPROVED):
+            content = {"detail": detail, "outcomes": outcomes}
+            transaction.add("checked", run=record.run, content=content, by=by)
 
 
 def found_units(
     drawn: DrawnChecks, answers: Mapping[int, CheckAnswer], unanswered_false: bool
 ) -> list[FoundUnit]:
-    """The units that were found to be false; an error where answers are missing."""
-    open_ = [d for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
-    if open_ and not unanswered_false:
-        shown = listed((str(d.number) for d in open_), _NAMED)
+    """Return the units that were found to be false; an error where answers are missing."""
+    missing = [d for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
+    if missing and not unanswered_false:
+        shown = listed((str(d.number) for d in missing), _NAMED)
         raise DataMarketError(
-            f"{len(open_)} of {len(drawn.draws)} checks are not answered (number {shown}); record what was "
+            f"{len(missing)} of {len(drawn.draws)} checks are not answered (number {shown}); record what was "
             "found, or say --unanswered false, if the payees had their time: who does not answer then fails"
         )
     found: dict[str, FoundUnit] = {}
@@ -149,10 +150,9 @@ def found_units(
         outcome = outcome_of(draw, answers)
         if outcome in ("false", "unanswered"):
             note = answers[draw.number].note if draw.number in answers else ""
-            said = note if outcome == "false" else f"not answered. {note}".strip()
-            found.setdefault(
-                draw.unit, FoundUnit(unit=draw.unit, identity=draw.identity, payee=draw.payee, note=said)
-            )
+            note = note if outcome == "false" else f"not answered. {note}".strip()
+            unit = FoundUnit(unit=draw.unit, identity=draw.identity, payee=draw.payee, note=note)
+            found.setdefault(draw.unit, unit)
     return list(found.values())
 
 
@@ -164,50 +164,53 @@ def _settles(
     failed: Sequence[str],
     kept: int,
 ) -> tuple[SettledDraft, bytes]:
-    """What the new draft settles, added to what the old one did; and each unit's chance to be drawn then."""
+    """Return what the new draft settles, added to what the old one did; and each unit's chance to be drawn then."""
     manifest, payee = read_manifest(run), payee_names(run)
     earlier = settled_by(manifest)
-    gone, waiting = frozenset(failed), frozenset(plan.carried)
-    passed = [p for p in paid_payees(run, manifest) if p.name not in gone | waiting]
+    gone, carried = frozenset(failed), frozenset(plan.carried)
+    passed = [p for p in paid_payees(run, manifest) if p.name not in gone | carried]
     if not passed:
         raise DataMarketError(
             "every payee failed its checks, so that nobody is left to be paid and the run stays a draft; if an answer "
             "was wrong, record it with --correct, else pay for other units"
         )
-    before = before_bytes(passed)
+    shares, answers = shares_to_bytes(passed), answers_of(run)
     draws = [d for d in (*drawn.kept, *drawn.draws) if d.payee not in gone]
-    answers = answers_of(run)
-    lost = {name for name, group in payee.items() if group in gone}
-    held = {name for name, group in payee.items() if group in waiting}
     settles = SettledDraft(
         run=manifest["run"],
         manifest=sha256(run / MANIFEST),
         beacon=drawn.beacon,
-        beacons=[*earlier.beacons, earlier.beacon] if earlier else [],
         checks=drawn.checks,
         power=drawn.power,
-        outcomes=_digest(run),
-        found=[*(earlier.found if earlier else []), *found],
-        forfeited=sorted(lost.union(earlier.forfeited if earlier else ())),
-        carried=sorted(held.union(earlier.carried if earlier else ())),
+        outcomes=outcomes_digest(run),
+        found=list(found),
+        forfeited=sorted(name for name, group in payee.items() if group in gone),
+        carried=sorted(name for name, group in payee.items() if group in carried),
         draws=[EarlierDraw(payee=d.payee, unit=d.unit) for d in draws],
         looks=[
-            *(earlier.looks if earlier else []),
-            *(
-                PriorReview(unit=d.unit, by=answers[d.number].by)
-                for d in draws
-                if d.number and outcome_of(d, answers) == "genuine"
-            ),
+            PriorReview(unit=d.unit, by=answers[d.number].by)
+            for d in draws
+            if d.number and outcome_of(d, answers) == "genuine"
         ],
         examined=examination_of(drawn, answers),
-        before=digest_of(before),
-        kept=kept + (earlier.kept if earlier else 0),
+        before=hashlib.sha256(shares).hexdigest(),
+        kept=kept,
     )
-    return settles, before
+    if earlier is not None:
+        added = {
+            "beacons": [*earlier.beacons, earlier.beacon],
+            "found": [*earlier.found, *settles.found],
+            "forfeited": sorted({*settles.forfeited, *earlier.forfeited}),
+            "carried": sorted({*settles.carried, *earlier.carried}),
+            "looks": [*earlier.looks, *settles.looks],
+            "kept": kept + earlier.kept,
+        }
+        settles = settles.model_copy(update=added)
+    return settles, shares
 
 
 def forfeited_by(run: Path, manifest: dict[str, Any], failed: Sequence[str]) -> int:
-    """What a run would pay some payees for their units, in minor units: old balances are not forfeited."""
+    """Return what a run would pay some payees for their units, in minor units: old balances are not forfeited."""
     payee, opening = payee_names(run), manifest["opening_balances"]
     old = dict.fromkeys(failed, 0)
     for name, balance in opening.items():
@@ -220,19 +223,14 @@ def _require_place(run: Path, out: Path) -> None:
     """Refuse a second new draft: both could be paid."""
     if out.resolve() == run.resolve():
         raise DataMarketError("the new draft needs a folder of its own; name another --out")
-    later = entries.read_superseded(run)
-    if later is not None and later[1] != out.resolve():
+    later = run_of(run).superseded
+    if later is not None and Path(later[1]) != out.resolve():
         raise DataMarketError(
-            f"the run was settled into {str(later[1])!r} before; go on there, or two drafts could be paid"
+            f"the run was settled into {later[1]!r} before; go on there, or two drafts could be paid"
         )
 
 
-def _digest(run: Path) -> str:
-    path = run / FOLDER / OUTCOMES
-    return sha256(path) if path.exists() else ""
-
-
-def _who(failed: Sequence[str], carried: Sequence[str]) -> str:
+def _why(failed: Sequence[str], carried: Sequence[str]) -> str:
     words = []
     if failed:
         words.append(f"{_listed(failed)} failed")
@@ -247,11 +245,8 @@ def _listed(names: Sequence[str]) -> str:
     return listed((repr(visible(name)) for name in names), _NAMED)
 
 
-_SHOWN = 20
-
-
 def plan_rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
-    """A plan in numbers: what, and how much."""
+    """Return a plan in numbers: what, and how much."""
     plan, money = found.plan, Currency(currency)
 
     def text(minor: int) -> str:
@@ -261,11 +256,11 @@ def plan_rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
         ("checks of each payee", f"{plan.checks:,}"),
         ("power of a check", f"{plan.power:g}"),
         ("checks in all, at most", f"{found.in_all:,}"),
-        ("of them second looks, expected", f"{found.again:,.1f}"),
+        ("of them second ones, expected", f"{found.again:,.1f}"),
         ("paid to those who are checked", text(found.paid)),
         ("kappa, the largest", f"{found.kappa:.3f}"),
         ("left to gain, in expectation", f"{found.gap:.2%} of what is paid"),
-        ("the same, without second looks", f"{found.once:.2%} of what is paid"),
+        ("left without any second checks", f"{found.once:.2%} of what is paid"),
         ("of one payee, at most", f"{found.most:.2%} of its payment"),
     ]
     if plan.price:
@@ -289,43 +284,40 @@ def plan_rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
 
 
 def to_publish(run: Path, plan: CheckPlan) -> list[tuple[str, str]]:
-    """What is given to the payees with the announcement: hashes of the run and of the plan."""
+    """Return what is published with the announcement: hashes of the run and of the plan."""
     digest = hashlib.sha256(plan.text.encode()).hexdigest()
     return [("manifest", sha256(run / MANIFEST)), ("plan", digest)]
 
 
 def draw_messages(drawn: DrawnChecks) -> list[str]:
-    """What stands of earlier looks, how many units two people have to look at, and who looked at some before."""
-    said = []
+    """Say which earlier checks stand, how many units several people have to check, and who checked some before."""
+    messages = []
     if drawn.kept:
-        said.append(
-            f"{counted(len(drawn.kept), 'draw')} fell on units that were looked at in an earlier draft, as often."
+        messages.append(
+            f"{counted(len(drawn.kept), 'draw')} fell on units that were checked in an earlier draft, as often."
         )
     several = sum(len(numbers) > 1 for numbers in drawn.looks.values())
     if several:
-        said.append(
-            f"{counted(several, 'unit')} of the list were drawn more than once: each look is somebody else's."
+        messages.append(
+            f"{counted(several, 'unit')} of the list were drawn more than once: each check is somebody else's."
         )
-    who = sorted({name for names in drawn.before.values() for name in names})
-    if who:
-        some = "; ".join(visible(name) for name in who[:_SHOWN])
-        said.append(
-            f"{counted(len(drawn.before), 'unit')} of the list were looked at in an earlier draft, by {some}: "
-            "somebody else has to look at them now."
+    people = sorted({name for names in drawn.before.values() for name in names})
+    if people:
+        messages.append(
+            f"{counted(len(drawn.before), 'unit')} of the list were checked in an earlier draft, by "
+            f"{'; '.join(map(visible, people[:_SHOWN]))}: somebody else has to check them now."
         )
-    return said
+    return messages
 
 
 def failure_messages(found: SettledChecks) -> list[str]:
-    """Who failed, and by which units."""
-    said = []
+    """Say who failed, and by which units."""
+    messages = []
     for name in found.failed:
         units = [unit for unit in found.found if unit.payee == name]
-        listed = ", ".join(
-            f"{visible(u.unit)}{f' ({visible(u.note)})' if u.note else ''}" for u in units
-        )
-        said.append(f"{visible(name)} failed and is paid nothing: {listed}")
-    return said
+        shown = ", ".join(f"{visible(u.unit)}{f' ({visible(u.note)})' if u.note else ''}" for u in units)
+        messages.append(f"{visible(name)} failed and is paid nothing: {shown}")
+    return messages
 
 
 @dataclass(frozen=True)
@@ -340,20 +332,19 @@ class SettlementPreview:
 
 
 def preview_settlement(run: Path, unanswered_false: bool, keep_forfeited: bool) -> SettlementPreview:
-    """What `settle` would come to with the answers as they are now; nothing is written."""
+    """Return what `settle` would come to with the answers as they are now; nothing is written."""
     drawn, plan, answers = read_checks(run), read_check_plan(run), answers_of(run)
-    open_ = [d.number for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
-    waiting = [] if unanswered_false else open_
+    missing = [d.number for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
+    if missing and not unanswered_false:
+        words = (
+            f"{counted(len(missing), 'check is', 'checks are')} not answered: nothing can be settled before that, "
+            "unless who does not answer fails."
+        )
+        return SettlementPreview(missing, [], [], False, [words])
     failed = sorted({unit.payee for unit in found_units(drawn, answers, unanswered_false=True)})
-    if waiting:
-        return SettlementPreview(waiting, [], [], False, [
-            f"{counted(len(waiting), 'check is', 'checks are')} not answered: nothing can be settled before that, "
-            "unless who does not answer fails.",
-        ])  # fmt: skip
     if not failed and not plan.carried:
-        return SettlementPreview([], [], [], False, [
-            "Everybody passed: the run is marked as checked, its amounts stay as they are, and it can be approved.",
-        ])  # fmt: skip
+        words = "Everybody passed: the run is marked as checked, its amounts stay as they are, and it can be approved."
+        return SettlementPreview([], [], [], False, [words])
     return SettlementPreview(
         [], failed, plan.carried, True, _words(run, failed, plan.carried, keep_forfeited)
     )
@@ -366,13 +357,13 @@ def _words(run: Path, failed: Sequence[str], carried: Sequence[str], keep: bool)
     words = []
     if failed:
         words.append(
-            f"{_named(failed)} failed: paid nothing. Units that were found are taken out; the others stay in the "
-            "game, unpaid, so that nobody gains by a name that was made to fail."
+            f"{listed(map(visible, failed), _NAMED)} failed: paid nothing. Units that were found are taken out; the "
+            "others stay in the game, unpaid, so that nobody gains by a name that was made to fail."
         )
     if carried:
         words.append(
-            f"{_named(carried)}: paid too little to be checked, so neither checked nor paid; the units can be handed "
-            "in again (carried.csv)."
+            f"{listed(map(visible, carried), _NAMED)}: paid too little to be checked, so neither checked nor paid; "
+            "the units can be handed in again (carried.csv)."
         )
     text, code = spec.money.text, spec.currency
     words.append(
@@ -385,10 +376,6 @@ def _words(run: Path, failed: Sequence[str], carried: Sequence[str], keep: bool)
         "This run can no longer be approved after that. Amounts change, so units may have to be drawn that were not: "
         "the new draft is planned and drawn under another beacon."
         if failed
-        else "This run can no longer be approved after that; the looks that were made stand in the new draft."
+        else "This run can no longer be approved after that; the checks that were made stand in the new draft."
     )
     return words
-
-
-def _named(names: Sequence[str]) -> str:
-    return listed((visible(name) for name in names), _NAMED)

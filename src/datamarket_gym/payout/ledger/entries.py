@@ -257,7 +257,7 @@ def read_draft(entry: LedgerEntry) -> RunRecord:
         record = RunRecord(
             entry.run, entry.amount, entry.currency,
             **{name: content[name] for name in _DRAFT if name != "lines"}, lines=lines,
-            contents=Contents.from_plain(content.get("contents", {})),
+            contents=Contents.from_plain(content["contents"]) if content.get("contents") else Contents(),
             prior=[str(run) for run in content.get("prior", [])], history=[entry],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:

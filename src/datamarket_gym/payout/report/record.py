@@ -256,8 +256,8 @@ def _chains(results: Results) -> list[Row]:
         {
             "number": int(number[chain.cluster]),
             "parts": (chain.units - chain.smaller, chain.smaller),
-            "matches": chain.ties,
-            "apart": chain.ties == chain.held_by,
+            "matches": chain.crossing,
+            "apart": chain.crossing == chain.held_by,
             "through": [named_unit(results.inputs, unit) for unit in chain.through],
             "held_by": chain.held_by or 0,
             "left": named_unit(results.inputs, chain.left),
@@ -403,7 +403,7 @@ def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
         "size": lost,
         "harmful": loss.by_evidence > STOP_LOSS,
         "victim": name(victim) if victim is not None and lost is not None and lost > STOP_LOSS else "",
-        "unmatched": loss.untied,
+        "unmatched": loss.without_evidence,
         "spared_by": loss.spared_by or [],
     }
 

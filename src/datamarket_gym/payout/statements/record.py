@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -442,10 +442,10 @@ class CountedFor:
 class SpotChecks:
     """How many units of each payee are checked, and what came of it, where the run settles an earlier draft."""
 
-    asked: int
+    required: int
     outcome: Literal["open", "failed", "not checked", "passed"]
     drawn: list[str]  # its units that were checked, if it passed
-    found: list[str]  # its units that are not genuine, as a check found; they are not in the game
+    false_units: list[str]  # its units that are not genuine, as a check found; they are not in the game
 
 
 @dataclass(frozen=True)
@@ -470,7 +470,7 @@ class Explanation(Shown):
     score_error: float
     units: int
     leaked: list[TableRow]
-    given: list[str]  # earlier runs that the run builds on, as people know them
+    prior: list[str]  # earlier runs that the run builds on, as people know them
     acquired: list[TableRow]  # units that these have acquired
     unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
@@ -540,14 +540,9 @@ def explain_payee(
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks.get(name, ())
         ],
-        given=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
-        acquired=[
-            {key: value for key, value in r.items() if key != "identity"}
-            for r in tables.acquired.get(name, ())
-        ],
-        unusable=[
-            {"row": r.row, "unit": r.unit, "wrong": r.wrong} for r in tables.unusable.get(name, ())
-        ],
+        prior=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
+        acquired=[_without_identity(r) for r in tables.acquired.get(name, ())],
+        unusable=[_without_identity(asdict(r)) for r in tables.unusable.get(name, ())],
         counted=int(counts.sum()),
         shared=sum(len(tables.owners(i)) > 1 for i in mine[counts & (units.size[mine] > 1)].tolist()),
         repeated=int((~counts & ~elsewhere).sum()),
@@ -574,6 +569,10 @@ def explain_payee(
         received=_received(tables, mine),
         needs=needs_covered(tables, name, mine[counts], with_rows),
     )
+
+
+def _without_identity(row: TableRow) -> TableRow:
+    return {key: value for key, value in row.items() if key != "identity"}
 
 
 def _received(tables: RunTables, mine: Codes) -> list[Receipts]:

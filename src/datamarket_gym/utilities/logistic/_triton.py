@@ -1,16 +1,11 @@
 # mypy: ignore-errors
-"""Triton kernels: gradients and edge sums with logits on chip, and one step of the descent.
+"""Triton kernels on CUDA: gradients with logits kept on chip, and one step of the descent.
 
-In gradients columns are (coalition, class) with classes padded to a power of two; a program walks over
-the rows of its game in blocks and skips blocks that none of its coalitions has. The step takes one program
-a problem.
-
-Launching the Triton kernels on CUDA: gradients with logits kept on chip, steps of the descent.
-
-`calculus.gradient_by_masks` and `descent.advance_arrays` say what they compute; here each is one pass.
-With few features a program holds some coalitions' parameters and walks over the rows of their game
-once; with many, cuBLAS does the two products and only the softmax between them is fused.
-Triton compiles at first use (some seconds, cached on disk). Where it is missing plain torch serves.
+`descent.gradient_by_masks` and `descent.advance_arrays` say what they compute; here each is one pass. In gradients
+columns are (coalition, class) with classes padded to a power of two. With few features a program holds some coalitions'
+parameters and walks over the rows of its game in blocks, skipping those that none of its coalitions has; with many,
+cuBLAS does the two products and only the softmax between them is fused. The step takes one program a problem. Triton
+compiles at first use (some seconds, cached on disk). Where it is missing plain torch serves.
 """
 
 from __future__ import annotations
@@ -139,72 +134,6 @@ def on_chip_kernel(
     ridge = tl.load(penalty + slot[:, None] * WIDTH + j[None, :], mask=cell, other=0.0)
     free = tl.load(live + at, mask=cell, other=0).to(tl.float64)
     tl.store(out + at, (total + ridge * w) * free, mask=cell)
-
-
-@triton.jit
-def edges_kernel(
-    weights,
-    out,
-    x,
-    weight,
-    bits,
-    absent,
-    size,
-    n,
-    words,
-    WIDTH: tl.constexpr,
-    WIDTH_PADDED: tl.constexpr,
-    CLASSES: tl.constexpr,
-    PADDED: tl.constexpr,
-    TOGETHER: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """`edge_sums` of TOGETHER coalitions; the same walk over the rows as in `on_chip`."""
-    COLUMNS: tl.constexpr = TOGETHER * PADDED
-    PAIRS: tl.constexpr = COLUMNS * PADDED
-    game = tl.program_id(1).to(tl.int64)
-    column = tl.arange(0, COLUMNS)
-    place = tl.program_id(0) * TOGETHER + column // PADDED
-    k = column % PADDED
-    slot = game * size + place
-    real = (place < size) & (k < CLASSES)
-    j = tl.arange(0, WIDTH_PADDED)
-    at = (slot * CLASSES + k)[:, None] * WIDTH + j[None, :]
-    w = tl.load(weights + at, mask=real[:, None] & (j < WIDTH)[None, :], other=0.0)
-    shift = tl.load(absent + slot * CLASSES + k, mask=real, other=float("-inf"))
-    shift = tl.where((place >= size) & (k == 0), 0.0, shift)
-    together = tl.program_id(0) * TOGETHER + tl.arange(0, TOGETHER)
-    total = tl.zeros((PAIRS, WIDTH_PADDED), dtype=tl.float64)
-    for start in range(0, n, ROWS):
-        row = start + tl.arange(0, ROWS)
-        inside = row < n
-        word = tl.load(
-            bits + (game * size + together) * words + start // 64, mask=together < size, other=0
-        )
-        mask = (word[None, :] >> (row % 64).to(tl.int64)[:, None]) & 1
-        if tl.max(tl.max(mask, axis=1), axis=0) > 0:
-            block = tl.load(
-                x + (game * n + row)[:, None] * WIDTH + j[None, :],
-                mask=inside[:, None] & (j < WIDTH)[None, :],
-                other=0.0,
-            )
-            z = tl.dot(block, tl.trans(w), out_dtype=tl.float64) + shift[None, :]
-            z = tl.reshape(z, (ROWS, TOGETHER, PADDED))
-            p = tl.exp(z - tl.max(z, axis=2)[:, :, None])
-            p = p / tl.sum(p, axis=2)[:, :, None]
-            scale = tl.load(weight + game * n + row, mask=inside, other=0.0)
-            scale = scale[:, None] * mask.to(tl.float64)
-            edge = p[:, :, :, None] * (p * scale[:, :, None])[:, :, None, :]
-            r = tl.reshape(edge, (ROWS, PAIRS))
-            total += tl.dot(tl.trans(r), block, out_dtype=tl.float64)
-    pair = tl.arange(0, PAIRS)
-    place = tl.program_id(0) * TOGETHER + pair // (PADDED * PADDED)
-    first = (pair // PADDED) % PADDED
-    second = pair % PADDED
-    real = (place < size) & (first < CLASSES) & (second < CLASSES)
-    at = ((game * size + place) * CLASSES + first) * CLASSES + second
-    cell = real[:, None] & (j < WIDTH)[None, :]
-    tl.store(out + at[:, None] * WIDTH + j[None, :], total, mask=cell)
 
 
 @triton.jit
@@ -364,16 +293,16 @@ FEW = 64  # features and intercept up to which logits stay on chip
 TILE = (16, 32, 1)  # columns (coalitions x classes), rows and warps of a program on chip;
 # fewer than one warp per 32 features spills registers
 WARPS = 1  # of a program that takes a step with few parameters
-MANY_CLASSES = 8  # beyond, tiles of classes squared no longer fit
+MANY_CLASSES = 8  # beyond, tiles no longer fit
 
 
 def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
-    """See `calculus.gradient`."""
+    """See `descent.loss_gradient`."""
     if on_chip(stack):
         return _gradient_on_chip(weights, stack, slots)
-    from datamarket_gym.utilities.logistic import descent as calculus
+    from datamarket_gym.utilities.logistic.descent import logits
 
-    score = calculus.logits(weights, stack.x)
+    score = logits(weights, stack.x)
     games, size, classes, n = score.shape
     padded = triton.next_power_of_2(classes)
     block = min(2048 // padded, triton.next_power_of_2(n))
@@ -432,34 +361,6 @@ def _gradient_on_chip(weights, stack, slots):
         TOGETHER=together,
         ROWS=rows,
         num_warps=warps if width <= 32 else 4 * warps,
-    )
-    return out
-
-
-def edge_sums(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
-    """Sums of C w p_k p_l x over a coalition's rows, (G, B, C, C, D); see `calculus.edge_sums`."""
-    weights = weights.contiguous()
-    games, size, classes, width = weights.shape
-    padded = triton.next_power_of_2(max(classes, 2))
-    together = max(1, 16 // padded)
-    out = weights.new_empty(games, size, classes, classes, width)
-    edges_kernel[(triton.cdiv(size, together), games)](
-        weights,
-        out,
-        stack.x,
-        stack.weight,
-        slots.bits,
-        slots.absent,
-        size,
-        stack.x.shape[1],
-        slots.bits.shape[2],
-        WIDTH=width,
-        WIDTH_PADDED=max(16, triton.next_power_of_2(width)),
-        CLASSES=classes,
-        PADDED=padded,
-        TOGETHER=together,
-        ROWS=32,
-        num_warps=4,
     )
     return out
 

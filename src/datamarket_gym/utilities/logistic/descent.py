@@ -5,8 +5,7 @@ W X' and the gradient is R X + penalty W, where R = C w (softmax(logits) - one_h
 coalition's rows and present classes, zero elsewhere.
 
 There are three ways to the same sums. `gradient_by_masks` says what is computed, on all rows at once. On
-a CPU `_by_blocks` leaves out rows that a coalition does not have; on CUDA `triton_launch` keeps logits on
-chip. Tests compare them.
+a CPU `_by_blocks` leaves out rows that a coalition does not have; on CUDA `_triton` keeps logits on chip.
 
 A preconditioner of each coalition's own, from the rows that bend its loss most.
 
@@ -119,15 +118,6 @@ def edge_sums(weights: Array, stack: Stack, slots: Slots) -> Array:
     first, second = pairs(stack.n_classes)
     if isinstance(weights, np.ndarray):
         return _by_blocks(weights, stack, slots, _edges, len(first))
-    fused = launcher(weights)
-    if fused and fused.on_chip(stack):
-        return fused.edge_sums(weights, stack, slots)[:, :, first, second]
-    return edge_sums_by_masks(weights, stack, slots)
-
-
-def edge_sums_by_masks(weights: Array, stack: Stack, slots: Slots) -> Array:
-    """The same from all rows of each game."""
-    first, second = pairs(stack.n_classes)
     p = probabilities(weights, stack, slots)
     edges = p[:, :, first] * p[:, :, second]
     edges *= (slots.rows * stack.weight[:, None])[:, :, None]
