@@ -447,7 +447,7 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     assert 0 < kept.paid_by.size <= kept.paid_by.most
     for seed in range(15):
         under = MarketAsked(seed=seed, units=3, learner="ridge").filled().under()
-        assert len(kept.oracle_of(under).memo) <= 100
+        assert len(kept.oracle_of(under).cache) <= 100
     forget()
 
 

@@ -10,6 +10,7 @@ from payout_files import approve, cents, payments, rows, run, spec, units, valid
 from prior_files import again, fresh, july, stacked
 from typer.testing import CliRunner
 
+from comparing import require_same_payments
 from datamarket_gym import (
     ImportedScores,
     ScoreTable,
@@ -126,7 +127,7 @@ def test_a_matrix_and_a_table_of_the_same_scores_pay_the_same(folder, tmp_path):
     found = run(
         tmp_path, submitted, held, learner="scores", files={"scores": str(tmp_path / "scores.npy")}
     )
-    assert payments(found) == payments(folder)
+    require_same_payments(found, folder)
 
 
 @pytest.mark.parametrize("copies", [1, 2, 5])
@@ -247,7 +248,7 @@ def test_rows_in_quarantine_may_have_scores(tmp_path):
         tmp_path / "m", submitted, held, learner="scores", files={"scores": str(tmp_path / "s.npy")},
         quarantine=True,
     )  # fmt: skip
-    assert payments(again) == payments(found)
+    require_same_payments(again, found)
 
 
 def test_without_labels_the_scores_are_those_of_the_features(tmp_path):

@@ -1,6 +1,6 @@
 """A memory of answers that is bounded by their bytes: a market may have ten ties or a hundred thousand.
 
-A utility that says how far it is, whose memo stays small, and which refuses what would take a page too long.
+A utility that says how far it is, whose cache stays small, and which refuses what would take a page too long.
 
 What a worker remembers between two questions: drawn markets, cheats, utilities with their memos, payments.
 
@@ -81,7 +81,7 @@ def bounded(most: int, weigh: Callable[[T], int]) -> Callable[[Callable[P, T]], 
 
 MOST = 1 << 16
 """Coalitions that one payment may ask for."""
-_KEPT = 1 << 18  # values of coalitions that one memo keeps, at 24 bytes
+_KEPT = 1 << 18  # values of coalitions that one cache keeps, at 24 bytes
 _TOGETHER = 128  # coalitions between two counts
 
 
@@ -120,16 +120,16 @@ class CountedOracle(UtilityOracle):
     mechanism: Mechanism | None = None
 
     def telling(self, progress: Progress, mechanism: Mechanism | None = None) -> CountedOracle:
-        """The same utility, with the same memo, that tells somebody how far it is while a mechanism pays."""
-        if len(self.memo) > _KEPT // 2:
-            self._remember()  # a memo that is full keeps nothing that comes later
+        """The same utility, with the same cache, that tells somebody how far it is while a mechanism pays."""
+        if len(self.cache) > _KEPT // 2:
+            self._remember()  # a cache that is full keeps nothing that comes later
         other = copy(self)
         other.progress, other.mechanism = progress, mechanism
         return other
 
     def _remember(self) -> None:
         super()._remember()
-        self.memo = CoalitionCache(_KEPT)
+        self.cache = CoalitionCache(_KEPT)
 
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
@@ -200,13 +200,13 @@ def _oracle(draw: DrawnMarket, learner: str) -> CountedOracle:
         data.validation_label,
         Utility(learner, LEARNERS.create(learner).paid_from),
     )
-    # Made once, for all that share its memo.
+    # Made once, for all that share its cache.
     _ = oracle.secret, oracle.held_digest, oracle.compared, oracle.judging
     return oracle
 
 
 def oracle_of(under: Under, mechanism: Mechanism | None = None) -> CountedOracle:
-    """The utility, with a memo that it shares with all questions about this market and this learner."""
+    """The utility, with a cache that it shares with all questions about this market and this learner."""
     found = _oracle(under.draw, under.learner).telling(under.progress, mechanism)
     found.utility = Utility(under.learner, under.empty)
     return found
