@@ -149,7 +149,7 @@ function page() {
     { class: "answer", hidden: true },
     el("div", { "aria-live": "polite" }, said),
     el("h2", {}, "Payments"), barLegend(), pays, tables.node,
-    el("h2", {}, "Evidence: who is matched to whom"), graph,
+    el("h2", {}, "Evidence: who is matched with whom"), graph,
     el("h2", {}, "What is proven about this attack"), proof,
   );
   const node = el("div", { class: "results" }, el("div", { class: "market-head" }, progress, tools), trouble, whole, inSight);
