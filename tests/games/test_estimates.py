@@ -207,7 +207,7 @@ class SquareGame(Game):
 
 
 def squares(semivalue, n_players):
-    return float(semivalue.size_law(n_players) @ (2 * np.arange(n_players) + 1))
+    return float(semivalue.size_weights(n_players) @ (2 * np.arange(n_players) + 1))
 
 
 def test_where_marginals_depend_on_size_alone_strata_leave_nothing_to_chance():
@@ -304,7 +304,7 @@ def test_a_player_is_never_among_the_others():
 
 
 def test_by_default_beta_favours_neither_small_nor_large_coalitions():
-    law = Beta().size_law(9)
+    law = Beta().size_weights(9)
     assert law == pytest.approx(law[::-1])
     assert law == pytest.approx((np.arange(9) + 1) * (9 - np.arange(9)) / 165)  # beta-binomial (2, 2)
 

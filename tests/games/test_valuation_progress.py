@@ -135,7 +135,7 @@ def test_many_players_are_planned_at_once(semivalue):
     from datamarket_gym.registry import create
 
     started = time.monotonic()
-    sizes = np.flatnonzero(create("semivalue", semivalue).size_law(5_000)).tolist()
+    sizes = np.flatnonzero(create("semivalue", semivalue).size_weights(5_000)).tolist()
     found = count_coalitions(5_000, sizes, 256_000_000)
     assert found == (5_001 if semivalue == "loo" else 256_000_000)
     assert time.monotonic() - started < 5

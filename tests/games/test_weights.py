@@ -15,7 +15,7 @@ ALL = [Shapley(), Banzhaf(), Beta(), Beta(16.0, 1.0), Beta(0.5, 3.0), LeaveOneOu
 @pytest.mark.parametrize("semivalue", ALL, ids=repr)
 @pytest.mark.parametrize("n_players", [1, 2, 3, 12, 200, 3000])
 def test_the_law_is_a_probability(semivalue, n_players):
-    law = semivalue.size_law(n_players)
+    law = semivalue.size_weights(n_players)
     assert law.shape == (n_players,)
     assert (law >= 0).all()
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
@@ -42,9 +42,9 @@ def test_beta_is_proportional_to_the_beta_function(n_players, alpha, beta):
 
 
 def test_beta_one_one_is_shapley_and_alpha_favours_small_coalitions():
-    assert Beta(1.0, 1.0).size_law(17) == pytest.approx(Shapley().size_law(17), abs=1e-14)
+    assert Beta(1.0, 1.0).size_weights(17) == pytest.approx(Shapley().size_weights(17), abs=1e-14)
     sizes = np.arange(17)
-    assert Beta(8.0, 1.0).size_law(17) @ sizes < 8 < Beta(1.0, 8.0).size_law(17) @ sizes
+    assert Beta(8.0, 1.0).size_weights(17) @ sizes < 8 < Beta(1.0, 8.0).size_weights(17) @ sizes
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])

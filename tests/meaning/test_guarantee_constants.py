@@ -228,7 +228,7 @@ class Nearly(Semivalue):
     def __init__(self, more):
         self.more = more
 
-    def size_law(self, n_players):
+    def size_weights(self, n_players):
         return np.full(n_players, (1.0 + self.more) / n_players)
 
 
@@ -244,7 +244,7 @@ def test_an_honest_player_who_gets_nothing_has_no_multiple():
     """Where only the first to join counts, nobody gets anything for completing a coalition of three."""
 
     class OnlyFirst(Semivalue):
-        def size_law(self, n_players):
+        def size_weights(self, n_players):
             return np.eye(n_players)[0]
 
     assert math.isnan(split_gain(OnlyFirst(), 2, 3).multiplicative)

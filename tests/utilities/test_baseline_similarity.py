@@ -77,7 +77,7 @@ def test_what_no_units_are_worth_is_taken_off_where_a_unit_comes_first(name):
     semivalue = SEMIVALUES.create(name)
     scorer = Coverage(similarity="cosine").scorer(rows, held)
     plain, lower = (scorer.closed_form(semivalue, empty) for empty in (0.0, 0.25))
-    assert plain - lower == pytest.approx(np.full(4, 0.25 * semivalue.size_law(4)[0]), abs=1e-15)
+    assert plain - lower == pytest.approx(np.full(4, 0.25 * semivalue.size_weights(4)[0]), abs=1e-15)
 
 
 def test_rows_of_one_direction_are_refused():

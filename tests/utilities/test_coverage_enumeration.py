@@ -171,5 +171,5 @@ def test_weights_change_nothing():
 @pytest.mark.parametrize("n", [1, 2, 7, 200])
 def test_the_chance_to_decide_is_a_function_of_the_rank_alone(law, formula, n):
     """h_i as docs/theory/coverage.md prints it, whatever the number of players."""
-    found = decisive_probabilities(create("semivalue", law).size_law(n))
+    found = decisive_probabilities(create("semivalue", law).size_weights(n))
     np.testing.assert_allclose(found, [formula(i) for i in range(1, n + 1)], rtol=1e-9, atol=1e-300)

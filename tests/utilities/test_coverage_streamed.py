@@ -175,7 +175,7 @@ def test_work_travels_and_answers_do_not_grow_with_validation_rows():
     rows, validation = market()
     scorer = Coverage(0.3, False).scorer(rows, validation)
     work = scorer.block_sums(
-        decisive_probabilities(Shapley().size_law(rows.n_players)), np.zeros(ROWS, dtype=np.int64)
+        decisive_probabilities(Shapley().size_weights(rows.n_players)), np.zeros(ROWS, dtype=np.int64)
     )
     part = scorer.label_groups[0]
     there = pickle.loads(cloudpickle.dumps(work))

@@ -257,7 +257,7 @@ def test_whatever_is_held_back_and_added_genuine_units_earn_no_more(law, seed):
 class OneOther(Semivalue):
     """What a player adds to exactly one other: the more players, the less likely a given one is met."""
 
-    def size_law(self, n_players):
+    def size_weights(self, n_players):
         return (np.arange(n_players) == min(1, n_players - 1)).astype(float)
 
 
@@ -293,7 +293,7 @@ def test_no_amount_is_negative(seed, law, learner):
 def test_which_beta_shapley_values_never_pay_many_less_than_few(alpha, beta):
     """n h_n never falls if and only if beta <= 1 and beta <= alpha."""
     n = 400
-    crowd = np.arange(1, n + 1) * decisive_probabilities(Beta(alpha, beta).size_law(n))
+    crowd = np.arange(1, n + 1) * decisive_probabilities(Beta(alpha, beta).size_weights(n))
     never_falls = bool((np.diff(crowd) >= -1e-9 * crowd[1:]).all())
     clear = min(abs(beta - 1), abs(beta - alpha)) > 0.02
     # For beta above 1 it falls from n = (alpha - 1) / (beta - 1) + 2 on, which must be among the first 400.

@@ -23,7 +23,7 @@ from datamarket_gym.utilities.knn import Knn
 class Law(Semivalue):
     kind: str
 
-    def size_law(self, n_players):
+    def size_weights(self, n_players):
         sizes = np.arange(n_players)
         if self.kind == "shapley":
             return np.full(n_players, 1.0 / n_players)
@@ -80,7 +80,7 @@ def enumerate_semivalue(rows, validation, k, vote, law, empty_value):
     for coalition in all_coalitions(n):
         u = reference(rows, validation, coalition, k, vote)
         v[tuple(coalition.tolist())] = u - empty_value
-    q = law.size_law(n)
+    q = law.size_weights(n)
     phi = np.zeros(n)
     for coalition, value in v.items():
         for i in range(n):

@@ -25,7 +25,7 @@ def plain(rows, validation, k, empty_value, digits=9):
     origin = np.partition(validation.features, middle, axis=0)[middle]
     moved, held = features - origin, -2.0 * (validation.features - origin)
     n = len(label)
-    game = NearestNeighbourGame.of(SHAPLEY.size_law(n), k)
+    game = NearestNeighbourGame.of(SHAPLEY.size_weights(n), k)
     total = np.zeros(n)
     for v, truth in zip(held, validation.label, strict=True):
         distance = (moved * v).sum(axis=1) + (moved * moved).sum(axis=1)

@@ -117,7 +117,7 @@ def by_hand(rows, validation, k, background=None):
 
 def enumerated(table, law, n):
     """The semivalue by its definition, coalition by coalition."""
-    q = law.size_law(n)
+    q = law.size_weights(n)
     phi = np.zeros(n)
     for i in range(n):
         others = [j for j in range(n) if j != i]

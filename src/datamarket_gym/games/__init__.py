@@ -1,6 +1,6 @@
 """Coalition games: the contract, the memo of coalitions, and games with known semivalues.
 
-From a game to scores: semivalues as laws of coalition sizes, exact and sampling estimators.
+From a game to scores: semivalues as weights of coalition sizes, exact and sampling estimators.
 """
 
 from datamarket_gym.games import closed_form

@@ -50,7 +50,7 @@ class WeightedMajorityGame(ClosedFormGame):
 
     def exact(self, semivalue: Semivalue) -> Values:
         """Dynamic programming: how many coalitions of the others have s members and w votes."""
-        law = semivalue.size_law(self.n_players)
+        size_weights = semivalue.size_weights(self.n_players)
         values = np.zeros(self.n_players)
         for player, own in enumerate(self.votes.tolist()):
             ways = np.zeros((self.n_players, self.quota))  # votes at or above the quota drop out
@@ -60,7 +60,7 @@ class WeightedMajorityGame(ClosedFormGame):
                     ways[1:, vote:] += ways[:-1, : self.quota - vote].copy()
             pivotal = ways[:, max(self.quota - own, 0) :].sum(axis=1)
             values[player] = sum(
-                law[s] * pivotal[s] / comb(self.n_players - 1, s) for s in range(self.n_players)
+                size_weights[s] * pivotal[s] / comb(self.n_players - 1, s) for s in range(self.n_players)
             )
         return values
 
@@ -99,13 +99,16 @@ class SumOfUnanimity(ClosedFormGame):
 
     def exact(self, semivalue: Semivalue) -> Values:
         """Sum the semivalues of a member of each carrier: semivalues are linear."""
-        law, size = semivalue.size_law(self.n_players), np.arange(self.n_players, dtype=float)
+        size_weights, size = (
+            semivalue.size_weights(self.n_players),
+            np.arange(self.n_players, dtype=float),
+        )
         values = np.zeros(self.n_players)
         for carrier, coefficient in zip(self.carriers, self.coefficients, strict=True):
             chance = np.ones(self.n_players)
             for j in range(int(carrier.sum()) - 1):
                 chance *= np.maximum(size - j, 0.0) / (self.n_players - 1 - j)
-            values[carrier] += coefficient * float((law * chance).sum())
+            values[carrier] += coefficient * float((size_weights * chance).sum())
         return values
 
 

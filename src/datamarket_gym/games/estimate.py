@@ -81,8 +81,8 @@ class Auto(Estimator):
 
     def choose(self, n_players: int, semivalue: Semivalue, budget: int) -> Estimator:
         """Choose the estimator of a game without closed form."""
-        law = semivalue.size_law(n_players)
-        sizes = np.flatnonzero(law).tolist()
+        size_weights = semivalue.size_weights(n_players)
+        sizes = np.flatnonzero(size_weights).tolist()
         if len(sizes) < n_players and count_coalitions(n_players, sizes, budget + 1) <= budget:
             return Stratified()  # enumerates just the sizes that count: leave-one-out asks K + 1
         affords = n_players <= MAX_PLAYERS and 1 << n_players <= budget
@@ -132,12 +132,12 @@ def estimate(
     require_instance("game", game, Game, "a Game (UtilityOracle.game makes one)")
     require_count("samples", samples)
     require_count("seed", seed, at_least=0)
-    law, method = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
+    chosen, method = SEMIVALUES.create(semivalue), ESTIMATORS.create(estimator)
     order = np.arange(game.n_players) if game.keys is None else np.argsort(game.keys, kind="stable")
     view = OrderedView(game, order)
-    scores = method.closed_form(view, law) if isinstance(method, Auto) else None
+    scores = method.closed_form(view, chosen) if isinstance(method, Auto) else None
     if scores is None:
-        scores = _sampled(view, law, method, samples, seed)
+        scores = _sampled(view, chosen, method, samples, seed)
     if game.keys is None:
         return scores
     back, keys = np.argsort(order), game.keys[order]
@@ -162,7 +162,7 @@ def _sampled(
         if isinstance(estimator, Auto):
             chosen = estimator.choose(n_players, semivalue, budget)
         most = 1 << MAX_PLAYERS if isinstance(chosen, Exact) else budget
-        sizes = np.flatnonzero(semivalue.size_law(n_players)).tolist()
+        sizes = np.flatnonzero(semivalue.size_weights(n_players)).tolist()
         planned = count_coalitions(n_players, sizes, most)
         return planned, budget // samples if planned == budget else 0
 

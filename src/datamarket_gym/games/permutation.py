@@ -2,7 +2,7 @@
 
 In a uniform order a player joins a coalition whose size is uniform on 0..K-1 and which is uniform
 given its size. The marginal at size s times K q_s is therefore an unbiased sample of *any*
-semivalue with size law q; for Shapley the factor is one and the scores sum to v(all) exactly.
+semivalue with weights q of sizes; for Shapley the factor is one and the scores sum to v(all) exactly.
 Antithetic: every order is also read backwards, and the mean of the two is one i.i.d. sample.
 """
 
@@ -70,7 +70,7 @@ class Permutation(Estimator):
         together = 2 if self.antithetic else 1
         require_budget(budget, 2 * together * n_players, "permutation", n_players)
         n_samples = budget // (n_players * together)
-        factor = n_players * semivalue.size_law(n_players)
+        factor = n_players * semivalue.size_weights(n_players)
 
         before = game.asked
         grand = game.grand_value()

@@ -1,13 +1,11 @@
-"""What a semivalue is (a law of coalition sizes) and what an estimator returns.
+"""What a semivalue is (weights of coalition sizes) and what an estimator returns.
 
 phi_k = sum over Q without k of omega_{K,|Q|} [v(Q + k) - v(Q)], with sum_s C(K-1, s) omega_{K,s} = 1.
-The numbers q_s = C(K-1, s) omega_{K,s} are therefore a probability law on sizes 0..K-1: draw a size,
-then a coalition of that size uniformly. The law, unlike omega, does not underflow when K is large.
-
-The semivalues: each is a law of coalition sizes q_s = C(K-1, s) omega_{K,s} and nothing else.
+The numbers q_s = C(K-1, s) omega_{K,s} are therefore probabilities of sizes 0..K-1: draw a size,
+then a coalition of that size uniformly. These weights, unlike omega, do not underflow when K is large.
 
 Shapley: q_s = 1/K. Banzhaf: q_s = C(K-1, s) / 2^(K-1). Beta-Shapley (Kwon & Zou 2022): omega_{K,s}
-proportional to B(s + beta, K - 1 - s + alpha), so that q is the beta-binomial law of s successes
+proportional to B(s + beta, K - 1 - s + alpha), so that q is the beta-binomial distribution of s successes
 with parameters (beta, alpha): (1, 1) is Shapley, a large alpha favours small coalitions.
 Leave-one-out: all mass at K - 1. Only Shapley's scores always sum to the value of all players; the
 others are raw (see `datamarket_gym.games.estimate`).
@@ -30,17 +28,17 @@ from datamarket_gym.registry import Component, Kind, OneOf, Range, register
 
 
 class Semivalue(Component, ABC):
-    """Plug point ``semivalue``: a frozen dataclass with one method, the law of coalition sizes."""
+    """Plug point ``semivalue``: a frozen dataclass with one method, the weights of coalition sizes."""
 
     @abstractmethod
-    def size_law(self, n_players: int) -> Values:
+    def size_weights(self, n_players: int) -> Values:
         """Probabilities of |Q| = 0..K-1, shape (K,), summing to one."""
 
     def weights(self, n_players: int) -> Values:
-        """omega_{K,s} for s = 0..K-1: the size law over the number of coalitions of each size."""
+        """omega_{K,s} for s = 0..K-1: the weight of each size over the number of coalitions of that size."""
         from scipy.special import comb
 
-        weights: Values = self.size_law(n_players) / comb(n_players - 1, np.arange(n_players))
+        weights: Values = self.size_weights(n_players) / comb(n_players - 1, np.arange(n_players))
         return weights
 
 
@@ -138,7 +136,7 @@ class Estimator(Component, ABC):
 
 ESTIMATORS: Kind[Estimator] = Kind("estimator", Estimator)
 
-_MAX_SHAPE = 1e6  # beyond this the law is a binomial to every digit that matters
+_MAX_SHAPE = 1e6  # beyond this they are binomial to every digit that matters
 Shape = Annotated[float, Range(0, _MAX_SHAPE, open_low=True)]
 
 
@@ -149,7 +147,7 @@ class Shapley(Semivalue):
 
     title = "Shapley"
 
-    def size_law(self, n_players: int) -> Values:
+    def size_weights(self, n_players: int) -> Values:
         """Uniform on 0..K-1."""
         require_count("n_players", n_players)
         return np.full(n_players, 1.0 / n_players)
@@ -162,26 +160,26 @@ class Banzhaf(Semivalue):
 
     title = "Banzhaf"
 
-    def size_law(self, n_players: int) -> Values:
+    def size_weights(self, n_players: int) -> Values:
         """Binomial(K-1, 1/2), each probability a correctly rounded ratio of whole numbers."""
         require_count("n_players", n_players)
         others, ways = n_players - 1, 1
-        law = np.empty(n_players)
+        size_weights = np.empty(n_players)
         for size in range(n_players):
-            law[size] = ways / (1 << others)
+            size_weights[size] = ways / (1 << others)
             ways = ways * (others - size) // (size + 1)
-        return law
+        return size_weights
 
 
 @register("semivalue", "beta")
 @dataclass(frozen=True)
 class Beta(Semivalue):
-    """Weight coalition sizes by a beta-binomial law: a large alpha favours small coalitions.
+    """Weight coalition sizes by a beta-binomial distribution: a large alpha favours small coalitions.
 
     Parameters
     ----------
     alpha, beta
-        The parameters of the law.
+        The parameters of the distribution.
     """
 
     title = "Beta Shapley"
@@ -189,17 +187,17 @@ class Beta(Semivalue):
     alpha: Annotated[Shape, "alpha; the larger, the more small coalitions count"] = 2.0
     beta: Annotated[Shape, "beta; the larger, the more large coalitions count"] = 2.0
 
-    def size_law(self, n_players: int) -> Values:
+    def size_weights(self, n_players: int) -> Values:
         """Beta-binomial(K-1; beta, alpha), from logarithms so that a large K does not underflow."""
         from scipy.special import betaln, gammaln
 
         require_count("n_players", n_players)
         size = np.arange(n_players, dtype=float)
         rest = n_players - 1 - size
-        log_law = betaln(size + self.beta, rest + self.alpha) - gammaln(size + 1) - gammaln(rest + 1)
-        law: Values = np.exp(log_law - log_law.max())
-        law /= law.sum()
-        return law
+        log_weights = betaln(size + self.beta, rest + self.alpha) - gammaln(size + 1) - gammaln(rest + 1)
+        size_weights: Values = np.exp(log_weights - log_weights.max())
+        size_weights /= size_weights.sum()
+        return size_weights
 
 
 @register("semivalue", "loo")
@@ -209,9 +207,9 @@ class LeaveOneOut(Semivalue):
 
     title = "leave-one-out"
 
-    def size_law(self, n_players: int) -> Values:
+    def size_weights(self, n_players: int) -> Values:
         """All mass at K-1."""
         require_count("n_players", n_players)
-        law = np.zeros(n_players)
-        law[-1] = 1.0
-        return law
+        size_weights = np.zeros(n_players)
+        size_weights[-1] = 1.0
+        return size_weights

@@ -3,7 +3,7 @@
 Sizes that cost no more to enumerate than to sample are enumerated, once for all players; sizes 0
 and K-1 nearly always are. The other sizes are put into groups of about equal weight (one size each
 if the budget allows), and rounds are dealt to the groups in proportion to their weight. A round:
-draw a size s from the group's law, seat the players around a table at random; everyone's marginal
+draw a size s from the group's weights, seat the players around a table at random; everyone's marginal
 to the s players before them is one uniform sample at that size, and all players together take 2K
 evaluations. A player's samples are independent across rounds, so the variance within groups gives
 an honest standard error. Shapley scores are made to sum to v(all) by the least-squares adjustment:
@@ -45,29 +45,29 @@ class Stratified(Estimator):
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
         """Scores and standard errors; exact when the budget pays for every size that counts."""
-        n_players, law = game.n_players, semivalue.size_law(game.n_players)
+        n_players, size_weights = game.n_players, semivalue.size_weights(game.n_players)
         before = game.asked
-        listed = _worth_listing(law, budget)
-        sampled = np.setdiff1d(np.flatnonzero(law), listed)
+        listed = _worth_listing(size_weights, budget)
+        sampled = np.setdiff1d(np.flatnonzero(size_weights), listed)
         if len(sampled):
             require_budget(budget, 4 * n_players + 1, "stratified", n_players)
-        values, errors = _enumerated(game, law, listed), np.zeros(n_players)
+        values, errors = _enumerated(game, size_weights, listed), np.zeros(n_players)
         if len(sampled):
             variance, spread = np.zeros(n_players), 0.0
             n_rounds = (budget - 1 - count_coalitions(n_players, listed)) // (2 * n_players)
-            groups = _groups(law, sampled, n_rounds)
+            groups = _groups(size_weights, sampled, n_rounds)
             drawn = [
-                rng.choice(sizes, size=rounds, p=law[sizes] / law[sizes].sum())
+                rng.choice(sizes, size=rounds, p=size_weights[sizes] / size_weights[sizes].sum())
                 for sizes, rounds in groups
             ]
             ends = np.cumsum([rounds for _, rounds in groups])
             marginals = np.split(_round_table(game, np.concatenate(drawn), rng), ends[:-1])
             for (sizes, rounds), found in zip(groups, marginals, strict=True):
-                weight = law[sizes].sum()
+                weight = size_weights[sizes].sum()
                 values += weight * found.mean(axis=0)
                 variance += weight**2 * found.var(axis=0, ddof=1) / rounds
                 spread = max(spread, float(np.ptp(found, axis=0).max()))
-            share = law[sampled].sum()
+            share = size_weights[sampled].sum()
             errors = unseen(np.sqrt(variance), variance == 0, share * spread, n_rounds)
             if isinstance(semivalue, Shapley) and errors.any():
                 # the true scores sum to v(all): what is missing is error, borne by the uncertain
@@ -77,14 +77,14 @@ class Stratified(Estimator):
         return Estimate(values, errors, game.asked - before, "stratified", exact)
 
 
-def _worth_listing(law: Values, budget: int) -> list[int]:
+def _worth_listing(size_weights: Values, budget: int) -> list[int]:
     """The sizes to enumerate: from both ends inwards, as long as sampling would cost as much."""
-    n_players, listed = len(law), list[int]()
-    left = np.flatnonzero(law).tolist()
+    n_players, listed = len(size_weights), list[int]()
+    left = np.flatnonzero(size_weights).tolist()
     if count_coalitions(n_players, left, budget + 1) <= budget:
         return left
     while left:
-        spent, mass = count_coalitions(n_players, listed), law[left].sum()
+        spent, mass = count_coalitions(n_players, listed), size_weights[left].sum()
         prices = [
             (count_coalitions(n_players, [*listed, size]) - spent, size) for size in (left[0], left[-1])
         ]
@@ -92,7 +92,8 @@ def _worth_listing(law: Values, budget: int) -> list[int]:
             (price, size)
             for price, size in prices
             if spent + price + 4 * n_players < budget  # two rounds for the others
-            and price <= max((budget - spent) * law[size] / mass, 2 * n_players)  # a round's cost
+            and price
+            <= max((budget - spent) * size_weights[size] / mass, 2 * n_players)  # a round's cost
         ]
         if not worth:
             break
@@ -101,7 +102,7 @@ def _worth_listing(law: Values, budget: int) -> list[int]:
     return listed
 
 
-def _enumerated(game: Game, law: Values, listed: list[int]) -> Values:
+def _enumerated(game: Game, size_weights: Values, listed: list[int]) -> Values:
     """The part of the scores that the enumerated sizes contribute, without error."""
     n_players = game.n_players
     inside: dict[int, Values] = {0: np.zeros(n_players)}  # sum of v over coalitions with i, by size
@@ -114,14 +115,16 @@ def _enumerated(game: Game, law: Values, listed: list[int]) -> Values:
             outside[size] += np.where(batch, 0.0, found).sum(axis=0)
     values = np.zeros(n_players)
     for s in sorted(listed):
-        values += law[s] * ((inside[s + 1] - outside[s]) / comb(n_players - 1, s))
+        values += size_weights[s] * ((inside[s + 1] - outside[s]) / comb(n_players - 1, s))
     return values
 
 
-def _groups(law: Values, sampled: NDArray[np.intp], n_rounds: int) -> list[tuple[NDArray[np.intp], int]]:
+def _groups(
+    size_weights: Values, sampled: NDArray[np.intp], n_rounds: int
+) -> list[tuple[NDArray[np.intp], int]]:
     """Runs of sizes of about equal weight, each with its number of rounds, two at least."""
     n_groups = max(1, min(len(sampled), n_rounds // _ROUNDS))
-    weight = law[sampled] / law[sampled].sum()
+    weight = size_weights[sampled] / size_weights[sampled].sum()
     if n_groups == len(sampled):
         which = np.arange(n_groups)
     else:

@@ -1,6 +1,6 @@
 """Random-subset sampling (the paper's Algorithm 2) and maximum sample reuse.
 
-`subset`: for each player draw a size from the semivalue's law and a uniform coalition of the
+`subset`: for each player draw a size from the semivalue's weights and a uniform coalition of the
 others of that size (for Banzhaf: every other player by a fair coin), and take the marginal. Two
 evaluations a sample and player.
 `msr` (Wang & Jia 2023), Banzhaf only: draw coalitions of all players by fair coins; the score is
@@ -40,7 +40,7 @@ class Subset(Estimator):
         n_players = game.n_players
         require_budget(budget, 4 * n_players, "subset", n_players)
         n_samples = budget // (2 * n_players)
-        law = semivalue.size_law(n_players)
+        size_weights = semivalue.size_weights(n_players)
         before = game.asked
         at_once = min(max(1, rows_per_batch(n_players) // 2), _float_rows(n_players))
         # player-major, so that a batch may hold several players or a part of one
@@ -48,7 +48,7 @@ class Subset(Estimator):
         marginals = np.empty(len(owner))
         for start in range(0, len(owner), at_once):
             players = owner[start : start + at_once]
-            without = _others(players, law, rng)
+            without = _others(players, size_weights, rng)
             both = np.repeat(without, 2, axis=0)
             both[np.arange(1, len(both), 2), players] = True
             found = ask(game, both)
@@ -108,10 +108,10 @@ def _float_rows(n_players: int) -> int:
     return max(1, BATCH_CELLS // (8 * n_players))
 
 
-def _others(players: np.ndarray, law: Values, rng: np.random.Generator) -> CoalitionMatrix:
-    """A coalition without the player for each entry: its size from the law, its members uniform."""
-    n_players = len(law)
-    sizes = rng.choice(n_players, size=len(players), p=law)
+def _others(players: np.ndarray, size_weights: Values, rng: np.random.Generator) -> CoalitionMatrix:
+    """A coalition without the player for each entry: its size by the weights, its members uniform."""
+    n_players = len(size_weights)
+    sizes = rng.choice(n_players, size=len(players), p=size_weights)
     lots = rng.random((len(players), n_players))
     lots[np.arange(len(players)), players] = 2.0  # drawn last, hence never among the others
     rank = np.argsort(np.argsort(lots, axis=1), axis=1)

@@ -487,7 +487,7 @@ class CoverageScorer(Scorer):
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         """Compute exact semivalues, for any weights of coalition sizes."""
-        weights = semivalue.size_law(self.n_players)
+        weights = semivalue.size_weights(self.n_players)
         if self._last is None or not np.array_equal(self._last[0], weights):
             everything = np.zeros(len(self.baseline), dtype=np.int64)
             if self.closed_form_by_group(semivalue, empty_value, everything) is None:
@@ -503,7 +503,7 @@ class CoverageScorer(Scorer):
         The sums over all rows come with it, and are kept: whoever asks for both asks for the groups first.
         """
         n = self.n_players
-        weights = semivalue.size_law(n)
+        weights = semivalue.size_weights(n)
         if n > MAX_PLAYERS_ANY_LAW and not is_uniform(weights):
             return None
         by_group, covered = np.zeros((int(group.max()) + 1, n)), np.zeros_like(self.baseline)
@@ -583,7 +583,7 @@ class CoverageTruncatedScorer(CoverageScorer):
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
         """Say how many units are paid, and how far off a score can be."""
-        return self._truncation(decisive_probabilities(semivalue.size_law(self.n_players)))
+        return self._truncation(decisive_probabilities(semivalue.size_weights(self.n_players)))
 
     def row_values(self, decisive: Values) -> RowValues:
         """Return the formula for some validation rows, and how many units it pays."""
@@ -664,7 +664,7 @@ def covered_rows(
 ) -> CoveredRows:
     """Report the parts of all players, of which ``most`` each are kept; ``player[i]`` is of ``group[i]``."""
     n, baseline = scorer.n_players, scorer.baseline
-    values = scorer.row_values(decisive_probabilities(semivalue.size_law(n)))
+    values = scorer.row_values(decisive_probabilities(semivalue.size_weights(n)))
 
     def of_block(part: LabelGroup, start: int, stop: int) -> CoveredRows:
         here = np.full(n, -1)  # of each player its place in the block

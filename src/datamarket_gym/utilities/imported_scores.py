@@ -386,7 +386,7 @@ class AdditiveScorer(Scorer):
         return (
             0.0
             if self._has_background
-            else float(semivalue.size_law(len(self._rows_of))[0]) * empty_value
+            else float(semivalue.size_weights(len(self._rows_of))[0]) * empty_value
         )
 
     def _means(self, group: Codes) -> Values:

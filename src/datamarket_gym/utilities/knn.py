@@ -143,11 +143,11 @@ class NeighbourScorer(Scorer):
         self._table: Table | None = None
 
     @abstractmethod
-    def row_values(self, law: Values, empty_value: float) -> RowValues:
+    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
         """Return the formula for one validation row, of weights q_0..q_{N-1}; used where `has_formula`."""
 
     @abstractmethod
-    def joining_values(self, law: Values, there: int) -> JoiningValues:
+    def joining_values(self, size_weights: Values, there: int) -> JoiningValues:
         """Return the formula for players who join a background of so many rows."""
 
     def has_formula(self, rows_of: NDArray[np.int64]) -> bool:
@@ -179,18 +179,18 @@ class NeighbourScorer(Scorer):
         n_players = len(self._rows_of)
         if not self.has_formula(self._rows_of):
             return None
-        law = semivalue.size_law(n_players)
-        if n_players > MAX_PLAYERS_ANY_LAW and not is_uniform(law):
+        size_weights = semivalue.size_weights(n_players)
+        if n_players > MAX_PLAYERS_ANY_LAW and not is_uniform(size_weights):
             return None
-        total = self.sums_by_group(law, empty_value, group)
+        total = self.sums_by_group(size_weights, empty_value, group)
         if self.near.single:
             total[:, self.near.player] = total.copy()
         mean: Values = total / np.bincount(group)[:, None]
         return mean
 
-    def sums_by_group(self, law: Values, empty_value: float, group: Codes) -> Values:
+    def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
         """Add up the formula over each group of validation rows, by seat: shape (groups, players)."""
-        add, n_players = self.row_values(law, empty_value), len(self._rows_of)
+        add, n_players = self.row_values(size_weights, empty_value), len(self._rows_of)
 
         def block(start: int, stop: int) -> dict[int, Values]:
             sums: dict[int, Values] = {}
@@ -240,10 +240,10 @@ class KnnGiven(AlwaysThere):
     ) -> Values | None:
         """Compute exact semivalues on each group of validation rows alone."""
         near, n = self._near, self._n_players
-        law = semivalue.size_law(n)
-        if not self._formula or KthNearest.is_costly(law, self._k):
+        size_weights = semivalue.size_weights(n)
+        if not self._formula or KthNearest.is_costly(size_weights, self._k):
             return None
-        values = self._all.joining_values(law, len(self._old))
+        values = self._all.joining_values(size_weights, len(self._old))
         total = np.zeros((int(group.max()) + 1, n))
         for row, order in enumerate(self._orders()):
             if len(self._new) > n:  # of each player the nearest row; k is 1, and P one of the players
@@ -281,22 +281,24 @@ class NearestNeighbourGame(Shown):
     tail: float  # sum over 1 <= s < k of q_s / (s+1)
 
     @classmethod
-    def of(cls, law: Values, k: int) -> NearestNeighbourGame:
+    def of(cls, size_weights: Values, k: int) -> NearestNeighbourGame:
         """Prepare weights q_0..q_{N-1} of sizes and k neighbours."""
-        n = len(law)
+        n = len(size_weights)
         sizes = np.arange(n)
-        tail = float(np.sum(law[1:k] / (sizes[1:k] + 1.0)))
+        tail = float(np.sum(size_weights[1:k] / (sizes[1:k] + 1.0)))
         if n == 1:
-            return cls(np.empty(0), float(law[0]), tail)
-        pair = law[:-1] * (n - 1 - sizes[:-1]) / (n - 1) + law[1:] * sizes[1:] / (n - 1)
+            return cls(np.empty(0), float(size_weights[0]), tail)
+        pair = size_weights[:-1] * (n - 1 - sizes[:-1]) / (n - 1) + size_weights[1:] * sizes[1:] / (
+            n - 1
+        )
         small = sizes[: min(k, n) - 1]
         extra = float(np.sum(pair[small] * (1.0 / (small + 1.0) - 1.0 / k)))
-        if is_uniform(law):
+        if is_uniform(size_weights):
             rank = sizes[1:]
             reach = np.minimum(k, rank) / rank
         else:
             reach = _reach(pair, k)
-        return cls(reach / k + extra, float(law[0]), tail)
+        return cls(reach / k + extra, float(size_weights[0]), tail)
 
     def ends(self, n: int, agreeing: int, empty_value: float) -> tuple[float, float]:
         """Compute phi of the farthest of n rows, of which so many agree: if it is none of them, and if it is one."""
@@ -344,14 +346,14 @@ class JoiningGame:
     small: Values  # (3,): sums over s < k - p of q_s / (p+s+1), of that / (p+s), and of that times s
 
     @classmethod
-    def of(cls, law: Values, k: int, p: int) -> JoiningGame:
+    def of(cls, size_weights: Values, k: int, p: int) -> JoiningGame:
         """Prepare weights q_0..q_{N-1} of sizes, k neighbours and p rows of the background."""
-        n = len(law)
+        n = len(size_weights)
         size = np.arange(min(max(k - p, 0), n))
-        joins = law[size] / (p + size + 1)
+        joins = size_weights[size] / (p + size + 1)
         beside = joins / (p + size)
         small = np.array([joins.sum(), beside.sum(), (beside * size).sum()])
-        return cls(KthNearest.of(law, k), n, small)
+        return cls(KthNearest.of(size_weights, k), n, small)
 
     def values(self, is_new: NDArray[np.bool_], agrees: NDArray[np.bool_]) -> Values:
         """Compute phi of the players from near to far, given all rows from near to far."""
@@ -410,9 +412,9 @@ class KnnScorer(NeighbourScorer):
         """Whether semivalues are known; of several neighbours only a soft vote has a formula."""
         return super().has_formula(rows_of) and (self.k == 1 or self.ballot.vote == "soft")
 
-    def row_values(self, law: Values, empty_value: float) -> RowValues:
+    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
         """Return the formula for one validation row."""
-        near, game = self.near, NearestNeighbourGame.of(law, self.k)
+        near, game = self.near, NearestNeighbourGame.of(size_weights, self.k)
         seat = near.seat
 
         def add(row: int, distances: Values, total: Values) -> None:
@@ -422,12 +424,12 @@ class KnnScorer(NeighbourScorer):
 
         return add
 
-    def sums_by_group(self, law: Values, empty_value: float, group: Codes) -> Values:
+    def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
         """Add up the formula over each group of validation rows; on a GPU where players have one row each."""
         near = self.near
         if not (near.on_gpu and near.single):
-            return super().sums_by_group(law, empty_value, group)
-        on, game, n = near.of_distinct.arrays, NearestNeighbourGame.of(law, self.k), len(near)
+            return super().sums_by_group(size_weights, empty_value, group)
+        on, game, n = near.of_distinct.arrays, NearestNeighbourGame.of(size_weights, self.k), len(near)
         total, label, by = on.put(np.zeros((int(group.max()) + 1, n))), on.put(near.label), compute()
         blocks, step = near.blocks(), max(1, _DEVICE_CELLS // n)
         with computing(replace(by, progress=SILENT)):
@@ -444,9 +446,9 @@ class KnnScorer(NeighbourScorer):
                 by.progress.count(done, len(blocks))
         return on.get(total)
 
-    def joining_values(self, law: Values, there: int) -> JoiningValues:
+    def joining_values(self, size_weights: Values, there: int) -> JoiningValues:
         """Return the formula for players who join a background."""
-        game, near = JoiningGame.of(law, self.k, there), self.near
+        game, near = JoiningGame.of(size_weights, self.k, there), self.near
 
         def values(row: int, order: Order, is_new: NDArray[np.bool_]) -> Values:
             return game.values(is_new, near.label[order] == near.validation_label[row])
@@ -485,13 +487,13 @@ class KnnTruncatedScorer(KnnScorer):
         n = len(self.near)
         if not self.near.single or not self.has_formula(np.ones(n, dtype=np.int64)):
             return None
-        return self._cut(NearestNeighbourGame.of(semivalue.size_law(n), self.k))
+        return self._cut(NearestNeighbourGame.of(semivalue.size_weights(n), self.k))
 
-    def sums_by_group(self, law: Values, empty_value: float, group: Codes) -> Values:
+    def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
         """Add up the formula over each group of validation rows; row by row where it is cut."""
-        if self.near.single and self._cut(NearestNeighbourGame.of(law, self.k)) is not None:
-            return NeighbourScorer.sums_by_group(self, law, empty_value, group)
-        return super().sums_by_group(law, empty_value, group)
+        if self.near.single and self._cut(NearestNeighbourGame.of(size_weights, self.k)) is not None:
+            return NeighbourScorer.sums_by_group(self, size_weights, empty_value, group)
+        return super().sums_by_group(size_weights, empty_value, group)
 
     def _cut(self, game: NearestNeighbourGame) -> Truncated | None:
         """As many rows as are asked for, or as the bound needs; none where that are all."""
@@ -504,12 +506,12 @@ class KnnTruncatedScorer(KnnScorer):
             few = int((off > self._learner.within).sum()) + 1
         return Truncated(few, float(off[few - 1])) if few <= len(off) else None
 
-    def row_values(self, law: Values, empty_value: float) -> RowValues:
+    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
         """Return the formula for one validation row."""
-        near, game = self.near, NearestNeighbourGame.of(law, self.k)
+        near, game = self.near, NearestNeighbourGame.of(size_weights, self.k)
         cut = self._cut(game) if near.single else None
         if cut is None:
-            return super().row_values(law, empty_value)
+            return super().row_values(size_weights, empty_value)
         few, beyond, everybody = cut.nearest, len(near) - cut.nearest, np.arange(len(near))
         weight = float(game.gaps[few:].sum()) / beyond
 
@@ -618,10 +620,13 @@ class KnnRegressionScorer(NeighbourScorer):
         self._truth = explained.units(validation.target)
         self.ballot = Ballot(self.near, k, "mean", self._d, self._truth)
 
-    def row_values(self, law: Values, empty_value: float) -> RowValues:
+    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
         """Return the formula for one validation row."""
-        everyone = np.ones(len(law), dtype=bool)
-        seats, nothing = Seats.of(KthNearest.of(law, self.k), everyone, 0), law[0] * empty_value
+        everyone = np.ones(len(size_weights), dtype=bool)
+        seats, nothing = (
+            Seats.of(KthNearest.of(size_weights, self.k), everyone, 0),
+            size_weights[0] * empty_value,
+        )
 
         def add(row: int, distances: Values, total: Values) -> None:
             order = self.near.nearest_of_each(distances, 1)
@@ -629,9 +634,9 @@ class KnnRegressionScorer(NeighbourScorer):
 
         return add
 
-    def joining_values(self, law: Values, there: int) -> JoiningValues:
+    def joining_values(self, size_weights: Values, there: int) -> JoiningValues:
         """Return the formula for players who join a background."""
-        kth = KthNearest.of(law, self.k)
+        kth = KthNearest.of(size_weights, self.k)
 
         def values(row: int, order: Order, is_new: NDArray[np.bool_]) -> Values:
             return Seats.of(kth, is_new, there).values(self._d[order], self._truth[row])

@@ -316,22 +316,22 @@ class KthNearest:
     count: Values | None  # (N, min(k+1, N)): f(m, t); none for the Shapley value
 
     @classmethod
-    def of(cls, law: Values, k: int) -> KthNearest:
+    def of(cls, size_weights: Values, k: int) -> KthNearest:
         """Prepare weights q_0..q_{N-1} of sizes and k neighbours."""
-        n = len(law)
-        if is_uniform(law):
+        n = len(size_weights)
+        if is_uniform(size_weights):
             return cls(k, None)
         table = np.zeros((n, min(k + 1, n)))
-        for m, count in thinned(law):
+        for m, count in thinned(size_weights):
             table[m, : m + 1] = count[: k + 1]
         return cls(k, table)
 
     @staticmethod
-    def is_costly(law: Values, k: int) -> bool:
+    def is_costly(size_weights: Values, k: int) -> bool:
         """Whether the table of f would take too long, or too much room."""
-        n = len(law)
+        n = len(size_weights)
         large = n > MAX_PLAYERS_ANY_LAW or n * min(k + 1, n) > _MAX_COUNTS
-        return large and not is_uniform(law)
+        return large and not is_uniform(size_weights)
 
     def kth(self, is_player: NDArray[np.bool_]) -> Values:
         """Compute w of all rows from near to far."""

@@ -242,7 +242,7 @@ def test_profiles_that_do_not_belong_together_are_refused():
 class HalfALaw(Semivalue):
     """Weights that sum to a half."""
 
-    def size_law(self, n_players):
+    def size_weights(self, n_players):
         return np.full(n_players, 0.5 / n_players)
 
 

@@ -81,11 +81,11 @@ def test_net_gain_needs_a_bound():
 
 def test_weights_that_do_not_sum_to_one_are_refused():
     class Lopsided(Semivalue):
-        def size_law(self, n_players):
+        def size_weights(self, n_players):
             return np.full(n_players, 1.0)
 
     class Negative(Semivalue):
-        def size_law(self, n_players):
+        def size_weights(self, n_players):
             return np.r_[-1.0, np.full(n_players - 1, 2.0 / (n_players - 1))]
 
     for broken in (Lopsided(), Negative()):

@@ -14,7 +14,7 @@ paid once and priced at every level of costs and checks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -323,6 +323,7 @@ class StageParty:
         return None if found is None else found[self.party]
 
 
+_Price = Callable[[str], float]
 IMPOSSIBLE = -1.0
 """The net gain an optimiser is told where an attack cannot be carried out."""
 
@@ -394,7 +395,7 @@ class Target(Shown):
         return paid / self.pay
 
     def under(self, checks: Checks | None) -> Target:
-        """The same provider facing other checks, or none; what is paid is remembered by both."""
+        """Return this target under other checks, or none; both remember what is paid."""
         require_checkable(self._payer, checks)
         other = copy(self)
         other.checks = checks
@@ -461,49 +462,35 @@ class Target(Shown):
         )
 
 
-class Priced(Protocol):
-    """What an attack is worth to who plays it."""
+class _Priced(Protocol):
+    @property
+    def attack(self) -> str: ...
 
     @property
-    def attack(self) -> str:
-        """The attack as it is written."""
-        ...
+    def net_gain(self) -> float: ...
+
+
+Found = TypeVar("Found", bound=_Priced)
+FoundOut = TypeVar("FoundOut", bound=_Priced, covariant=True)
+
+
+class _Searchable(Protocol[FoundOut]):
+    """A `Target`, or one party among several (`StageParty`)."""
 
     @property
-    def net_gain(self) -> float:
-        """What is searched for the largest of; honesty is at 1."""
-        ...
-
-
-Found = TypeVar("Found", bound=Priced)
-FoundOut = TypeVar("FoundOut", bound=Priced, covariant=True)
-
-
-class Searchable(Protocol[FoundOut]):
-    """Whose best response can be searched: a `Target`, or one party among several (`party_of_stage.StageParty`)."""
+    def state(self) -> MarketState: ...
 
     @property
-    def state(self) -> MarketState:
-        """The market."""
-        ...
+    def tried(self) -> list[str]: ...
 
     @property
-    def tried(self) -> list[str]:
-        """The attacks that cost nothing to price again."""
-        ...
+    def honesty(self) -> FoundOut: ...
 
-    @property
-    def honesty(self) -> FoundOut:
-        """What being honest is worth."""
-        ...
-
-    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None:
-        """What an attack is worth; None where it cannot be carried out."""
-        ...
+    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None: ...
 
 
 def best_response(
-    target: Searchable[Found],
+    target: _Searchable[Found],
     costs: AttackCosts | None = None,
     *,
     trials: int = 200,
@@ -539,48 +526,43 @@ def best_response(
     costs = costs or AttackCosts()
     space = Space.of(target.state)
     search = _by_optuna if optimiser == "optuna" else _by_scipy
-    found = [r for r in search(target, costs, space, trials, seed) if r is not None]
-    # What an earlier search on this target paid for is priced again at these costs and checks: it is free.
-    known = [target.respond(attack, costs) for attack in target.tried]
-    found += [r for r in known if r is not None]
-    found.append(target.honesty)
-    return max(found, key=lambda r: (r.net_gain, r.attack))
+
+    def price(attack: str) -> float:
+        response = target.respond(attack, costs)
+        return IMPOSSIBLE if response is None else response.net_gain
+
+    search(price, space, trials, seed)
+    # All that was tried on this target, in earlier searches too, is priced at these costs and checks: it is free.
+    responses = [target.respond(attack, costs) for attack in target.tried]
+    possible = [response for response in responses if response is not None]
+    return max([*possible, target.honesty], key=lambda r: (r.net_gain, r.attack))
 
 
-def _by_optuna(
-    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Found | None]:
+def _by_optuna(price: _Price, space: Space, trials: int, seed: int) -> None:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    found: list[Found | None] = []
 
     def objective(trial: optuna.Trial) -> float:
         family = trial.suggest_categorical("family", FAMILIES)
-        parameters = {d.name: trial.suggest_float(f"{family}.{d.name}", 0.0, 1.0) for d in SPACE[family]}
-        found.append(target.respond(space.attack(family, parameters), costs))
-        return IMPOSSIBLE if (last := found[-1]) is None else last.net_gain
+        at = {p.name: trial.suggest_float(f"{family}.{p.name}", 0.0, 1.0) for p in SPACE[family]}
+        return price(space.attack(family, at))
 
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(starts()))
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for family, parameters in starts():
-        study.enqueue_trial({"family": family, **{f"{family}.{k}": v for k, v in parameters.items()}})
+        at = {f"{family}.{name}": value for name, value in parameters.items()}
+        study.enqueue_trial({"family": family, **at})
     study.optimize(objective, n_trials=trials)
-    return found
 
 
-def _by_scipy(
-    target: Searchable[Found], costs: AttackCosts, space: Space, trials: int, seed: int
-) -> list[Found | None]:
+def _by_scipy(price: _Price, space: Space, trials: int, seed: int) -> None:
     from scipy.optimize import differential_evolution
 
-    found: list[Found | None] = []
+    left = iter(range(trials))  # the optimiser counts generations; we count attacks
 
     def loss(point: np.ndarray) -> float:
-        if len(found) >= trials:  # the optimiser counts generations; we count attacks
-            return 0.0
-        found.append(target.respond(space.attack_at(point), costs))
-        return -IMPOSSIBLE if (last := found[-1]) is None else -last.net_gain
+        return 0.0 if next(left, None) is None else -price(space.attack_at(point))
 
     first = np.array([space.point(family, parameters) for family, parameters in starts()])
     people = len(first) + 15
@@ -594,4 +576,3 @@ def _by_scipy(
         polish=False,
         tol=0.0,
     )
-    return found

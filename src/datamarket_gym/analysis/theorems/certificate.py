@@ -26,7 +26,7 @@ from datamarket_gym.analysis.theorems.paid_profile import (
     require_from_submission,
     require_same_market,
 )
-from datamarket_gym.analysis.theorems.split_gain import size_law
+from datamarket_gym.analysis.theorems.split_gain import size_weights
 from datamarket_gym.analysis.theorems.stability import Stability, neutrality, quotient_stability
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count
 from datamarket_gym.games.semivalues import Estimate
@@ -369,7 +369,7 @@ def certify(
     require_same_market(honest, attacked, provider)
     settled = []
     for paid in (honest, attacked):
-        size_law(mechanism.semivalue, paid.n_clusters)
+        size_weights(mechanism.semivalue, paid.n_clusters)
         settled.append(str(require_from_submission(paid, mechanism).evidence))
     before, after = raw_scores(honest, mechanism), raw_scores(attacked, mechanism)
     bars = eta_of(

@@ -70,8 +70,8 @@ def split_gain(semivalue: Semivalue, k: int, n: int = 2) -> SplitGain:
     """
     require_count("k", k)
     require_count("n", n)
-    honest = size_law(semivalue, n)[-1]
-    split = k * size_law(semivalue, n + k - 1)[-1]
+    honest = size_weights(semivalue, n)[-1]
+    split = k * size_weights(semivalue, n + k - 1)[-1]
     return SplitGain(n, k, float(honest), float(split))
 
 
@@ -122,9 +122,9 @@ def profitable_splits(
     return found
 
 
-def size_law(semivalue: Semivalue, n_players: int) -> Values:
+def size_weights(semivalue: Semivalue, n_players: int) -> Values:
     """The semivalue's law of sizes; refuses weights that are negative or do not sum to one."""
-    law = np.asarray(semivalue.size_law(n_players), dtype=np.float64)
+    law = np.asarray(semivalue.size_weights(n_players), dtype=np.float64)
     if law.shape != (n_players,) or not (law >= 0).all() or abs(law.sum() - 1.0) > _SUM:
         raise ParameterError(
             "semivalue",

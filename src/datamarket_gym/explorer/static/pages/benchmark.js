@@ -6,7 +6,7 @@ import { keys } from "../lib/keys.js";
 import { urlState } from "../lib/url.js";
 import { heatView } from "./benchmark/heat.js";
 import { pictureView } from "./benchmark/pictures.js";
-import { paperView } from "./benchmark/told.js";
+import { paperView } from "./benchmark/paper.js";
 import { rowView } from "./benchmark/rows.js";
 
 export const title = "Benchmark";
@@ -33,14 +33,14 @@ const facts = (told) =>
     [
       ["seeds", told.seeds[0] === told.seeds[1] ? String(told.seeds[0]) : `${told.seeds[0]} to ${told.seeds[1]}`],
       ["rows", shown(told.rows, 0)],
-      told.paper.accounts.length ? ["of the paper", `${told.paper.within} within, ${told.paper.outside} outside`] : null,
+      told.paper.claims.length ? ["of the paper", `${told.paper.within} within, ${told.paper.outside} outside`] : null,
     ].filter(Boolean).map(([head, text]) => el("div", {}, el("dt", {}, head), el("dd", {}, text))));
 
 /** What is shown of an experiment, each as a panel that loads when it is opened. */
 const views = (told) => ({
   "Heat map": heatView,
   ...(told.charts.length ? { Pictures: pictureView } : {}),
-  ...(told.paper.accounts.length ? { Paper: paperView } : {}),
+  ...(told.paper.claims.length ? { Paper: paperView } : {}),
   Rows: rowView,
 });
 

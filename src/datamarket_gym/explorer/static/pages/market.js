@@ -1,4 +1,4 @@
-// The market page: choose a market, a cheat and a mechanism; see what the cheat gains, who loses, and what is proven.
+// The market page: choose a market, a attack and a mechanism; see what the attack gains, who loses, and what is proven.
 
 import { ask, latest, problem } from "../lib/ask.js";
 import { button } from "../lib/controls.js";
@@ -22,14 +22,14 @@ export const title = "Market";
 export async function show(main) {
   const waiting = el("div", { "aria-live": "polite" });
   fill(main, waiting);
-  const options = await ask("/api/market/options", { progress: waiting });
+  const options = await ask("/api/market/choices", { progress: waiting });
   const state = urlState(defaultsOf(options));
   const controls = form(options, state);
   const results = page();
   fill(
     main,
     el("h1", {}, "Market"),
-    el("p", { class: "soft" }, "A market of providers, one of whom cheats: what the cheat gains, who loses by it, and what is proven."),
+    el("p", { class: "soft" }, "A market of providers, one of whom attacks: what the attack gains, who loses by it, and what is proven."),
     el("div", { class: "split" }, controls.node, results.node),
   );
   const question = latest((signal) => ask("/api/market/answer", { body: askedOf(state.value), signal, progress: results.progress, topic: "market" }));
@@ -86,8 +86,8 @@ function page() {
     { class: "answer", hidden: true },
     el("div", { "aria-live": "polite" }, said),
     el("h2", {}, "Payments"), barLegend(), pays, tables.node,
-    el("h2", {}, "Evidence: who is tied to whom"), graph,
-    el("h2", {}, "What is proven about this cheat"), proof,
+    el("h2", {}, "Evidence: who is matched to whom"), graph,
+    el("h2", {}, "What is proven about this attack"), proof,
   );
   const node = el("div", { class: "results" }, el("div", { class: "market-head" }, progress, tools), trouble, whole, inSight);
 

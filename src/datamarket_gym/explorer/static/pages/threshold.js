@@ -28,15 +28,15 @@ class Verdict {
   }
 
   show(check, policy, rows) {
-    if (policy) fill(this.policy, el("p", { class: `note ${policy.theta === null ? "bad" : "good"}` }, worded(policy.words), rows?.taken ? [" This run has used ", el("code", {}, rows.taken), "."] : null));
+    if (policy) fill(this.policy, el("p", { class: `note ${policy.theta === null ? "bad" : "good"}` }, worded(policy.words), rows?.evidence ? [" This run has used ", el("code", {}, rows.evidence), "."] : null));
     if (check) fill(this.check, el("p", { class: `note ${check.usable ? "good" : "bad"}` }, el("b", {}, "Components: "), `${check.verdict}.`));
     const entry = (key, color, words, value) => (value === null || value === undefined ? null :
       el("button", { type: "button", name: `at-${key}`, class: "quiet", title: "Put theta here", on: { click: () => this.go(value) } },
         el("span", { class: "swatch", style: { background: `var(${color})` } }), `${words} `, el("b", {}, value.toFixed(value > 0.995 && value < 1 ? 4 : 3))));
     fill(this.places,
       check ? [
-        entry("pairwise", "--c1", `pairwise floor (p90 of ${check.classes ? "rows of one class" : "any two rows"})`, check.pairwise_floor),
-        entry("chaining", "--bad", "chaining floor", check.chaining_floors[String(check.cutoff)]),
+        entry("pairwise", "--c1", `pairwise bound (p90 of ${check.classes ? "rows of one class" : "any two rows"})`, check.pairwise_floor),
+        entry("chaining", "--bad", "chaining bound", check.chaining_floors[String(check.cutoff)]),
         entry("ceiling", "--c3", "ceiling (p10 of copies)", check.near_duplicate_p10),
         entry("middle", "--good", "within the band", check.theta),
       ] : null,
@@ -77,14 +77,14 @@ export const show = async (main, site) => {
 
   fill(main,
     el("h1", {}, title),
-    el("p", { class: "lead" }, "From which similarity on do two rows count as the same? Too low, and honest providers are tied together; too high, and copies pass as new."),
+    el("p", { class: "lead" }, "From which similarity on do two rows count as the same? Too low, and honest providers are matched together; too high, and copies pass as new."),
     el("div", { class: "split" }, side.node,
       el("div", { class: "view" },
         status.rows, status.check, status.policy, verdict.node, picture.node, handled, below)));
   fill(below,
     el("h2", {}, "What merges at this theta"), about, merges.node,
     el("h2", {}, "Examples"),
-    el("p", { class: "soft" }, "The weakest tie that still holds two components together, and the strongest that does not yet."),
+    el("p", { class: "soft" }, "The weakest match that still holds two components together, and the strongest that does not yet."),
     el("div", { class: "tools" }, previous, next), examples.node);
 
   // Everything that follows theta is drawn here, from what the page holds already.
@@ -146,7 +146,7 @@ export const show = async (main, site) => {
     const all = found.of.toLocaleString("en");
     fill(about, found.market ? `Market 1 of those simulated: ${found.rows.toLocaleString("en")} of ${all} rows, dealt to ${found.owners.length} providers.`
       : found.rows < found.of ? `A sample: ${found.rows.toLocaleString("en")} of ${all} rows.` : `All ${all} rows.`,
-    " Components are rows joined by ties of at least theta, by way of others too; lineage, which ", el("code", {}, "recommended"), " pays by, ties each row to its nearest earlier one alone.");
+    " Components are rows joined by matches of at least theta, by way of others too; lineage, which ", el("code", {}, "recommended"), " pays by, matches each row to its nearest earlier one alone.");
     redraw();
   });
   const askCheck = question("check", "/api/threshold/check", () => fill(verdict.check));

@@ -24,16 +24,16 @@ export const written = (cell) => [
   cell.left_out ? `${cell.seeds} of ${cell.seeds + cell.left_out} seeds` : "",
 ].filter(Boolean);
 
-const square = (cell, share, { bar, open, where }) => {
+const square = (cell, share, { limit, open, where }) => {
   const [first, ...more] = written(cell);
-  const above = bar !== null && bar !== undefined && cell.value !== null && cell.value > bar;
+  const above = limit !== null && limit !== undefined && cell.value !== null && cell.value > limit;
   const inside = [el("span", { class: above ? "value above" : "value" }, above ? `${first} \u25b2` : first), more.map((line) => el("span", { class: line.endsWith("!") ? "line miss" : "line" }, line))];
   return el("td", { class: "heat", style: { "background-color": colour(share) } },
     open ? el("button", { type: "button", class: "cell", name: `cell-${where.join("-")}`, "aria-label": `${where[2]}, ${where[3]}: ${written(cell).join(", ")}`, on: { click: open } }, inside) : inside);
 };
 
 /** The table. open(i, j) makes cells that can be opened. */
-export const cellTable = ({ heads, columns, cells, centre, corner, caption, bar = null, open = null }) => {
+export const cellTable = ({ heads, columns, cells, centre, corner, caption, limit = null, open = null }) => {
   const values = cells.flat().filter(Boolean).map((each) => Math.abs(each.value ?? 0));
   const largest = Math.max(0, ...values);
   return el("div", { class: "scroll heats", tabindex: "0", role: "region", "aria-label": caption },
@@ -42,7 +42,7 @@ export const cellTable = ({ heads, columns, cells, centre, corner, caption, bar 
       el("tbody", {}, cells.map((line, i) =>
         el("tr", {}, el("th", { scope: "row" }, heads[i]),
           line.map((cell, j) => (cell
-            ? square(cell, reach(cell.value, centre, largest), { bar, open: open ? () => open(i, j) : null, where: [i, j, heads[i], columns[j]] })
+            ? square(cell, reach(cell.value, centre, largest), { limit, open: open ? () => open(i, j) : null, where: [i, j, heads[i], columns[j]] })
             : el("td", { class: "heat none" }, el("span", { class: "soft" }, "\u2013")))))))));
 };
 

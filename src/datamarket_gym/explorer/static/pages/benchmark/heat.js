@@ -21,7 +21,7 @@ const told = (cell) => {
     ["seeds it rests on", cell.seeds ?? "\u2014"],
     ["ratio of means", cell.ratio === null ? null : shown(cell.ratio, 4)],
     ["the paper's value", cell.paper === null ? "none for this cell" : shown(cell.paper, 4)],
-    ["difference", cell.difference === null ? null : `${shown(cell.difference, 4)}${cell.tolerance === null ? ", no bar claimed" : `; the bar is ${shown(cell.tolerance, 4)}: ${cell.within ? "within" : "outside"}`}`],
+    ["difference", cell.difference === null ? null : `${shown(cell.difference, 4)}${cell.tolerance === null ? ", no tolerance claimed" : `; the tolerance is ${shown(cell.tolerance, 4)}: ${cell.within ? "within" : "outside"}`}`],
     ["to know", cell.remarks.length ? cell.remarks.map((each) => el("div", {}, each)) : null],
   ];
   return el("dl", { class: "pairs" }, rows.filter(([, value]) => value !== null).map(([head, value]) => [el("dt", {}, head), el("dd", {}, value)]));
@@ -67,7 +67,7 @@ export const heatView = async (node, page) => {
   const words = (key) => map.free.find((each) => each.value === key)?.label || "all";
   const corner = `${words(map.down)} \\ ${words(map.across)}`;
   const open = (i, j) => state.set({ cell: `${i}.${j}` }, { push: true });
-  const caption = `${map.words[0].toUpperCase()}${map.words.slice(1)} of ${value.name}: mean over seeds \u00b1 standard error${map.paper ? ", the paper's value and the difference (! beyond the stated bar)" : ""}`;
+  const caption = `${map.words[0].toUpperCase()}${map.words.slice(1)} of ${value.name}: mean over seeds \u00b1 standard error${map.paper ? ", the paper's value and the difference (! beyond the tolerance)" : ""}`;
   const listing = { heads: map.heads, columns: map.columns, cells: map.cells, corner };
   const table = cellTable({ ...listing, centre: map.centre, caption, open });
   refill(node, controls(map, page), el("p", {}, caption), legend(map.centre), table, saveButtons(table, `${value.name}-${map.metric}`, listing),

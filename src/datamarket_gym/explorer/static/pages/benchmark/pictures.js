@@ -9,7 +9,7 @@ import { dotChart, lineChart } from "./plots.js";
 
 const cells = (panel, file) => {
   const listing = { heads: panel.heads, columns: panel.columns, corner: `${panel.down} \\ ${panel.across}`, cells: panel.cells.map((line) => line.map((cell) => cell && { ...cell, error: cell.se >= 0.005 ? `\u00b1 ${cell.se.toFixed(2)}` : "" })) };
-  const table = cellTable({ ...listing, centre: panel.centre, caption: panel.title, bar: panel.bar });
+  const table = cellTable({ ...listing, centre: panel.centre, caption: panel.title, limit: panel.limit });
   const alike = { highest: "The largest numbers are most alike.", lowest: "The smallest numbers are most alike." }[panel.alike];
   return el("section", { class: "wide" }, el("h3", {}, panel.title), alike ? el("p", { class: "soft" }, alike) : legend(panel.centre), table, saveButtons(table, file, listing));
 };
@@ -43,7 +43,7 @@ export const pictureView = async (node, { value, state, told, question, signal }
       told.charts.length > 1 ? field({ label: "Picture", control: select({ name: "picture", options: told.charts, value: picture, onchange: (to) => state.set({ picture: to, group: "" }) }) }) : null,
       found.groups.length > 1 ? field({ label: "Market", control: select({ name: "group", options: found.groups, value: group, onchange: (to) => state.set({ group: to }) }) }) : null),
     el("h3", { class: "picture" }, found.title),
-    found.says.map((line) => el("p", { class: "soft" }, `${line.startsWith("n = ") ? line : line[0].toUpperCase() + line.slice(1)}.`)),
+    found.notes.map((line) => el("p", { class: "soft" }, `${line.startsWith("n = ") ? line : line[0].toUpperCase() + line.slice(1)}.`)),
     el("div", { class: "pictures" }, made.map((each) => each.node)));
   await Promise.all(made.filter((each) => each.drawn).map((each) => each.drawn()));
 };

@@ -50,7 +50,7 @@ export const rowView = async (node, { value, state, told, question, signal }) =>
       value.every ? null : field({ label: "Metric", control: select({ name: "metric", options: told.metrics, value: metric, onchange: (to) => state.set({ metric: to }) }) }),
       labels.map(filter)),
     checkbox({ name: "every", label: "all metrics", checked: value.every, onchange: (to) => state.set({ every: to }) }),
-    found.same.length ? el("p", { class: "soft" }, `In all rows: ${found.same.map((each) => `${each.label}: ${each.value}`).join("; ")}.`) : null,
+    found.constant.length ? el("p", { class: "soft" }, `In all rows: ${found.constant.map((each) => `${each.label}: ${each.value}`).join("; ")}.`) : null,
     table({
       name: "rows", caption: `Rows of ${value.name}, as table.json writes them`, rows: kept, query: value.search, sort: value.sort,
       onstate: ({ search, sort }) => state.set({ search, sort }, { quiet: true }),

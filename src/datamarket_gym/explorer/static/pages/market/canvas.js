@@ -1,4 +1,4 @@
-// Units and ties of a large graph, painted: SVG of so many nodes would be slow to move under a slider.
+// Units and matches of a large graph, painted: SVG of so many nodes would be slow to move under a slider.
 
 import { LOOKS, lines, lookOf, reasonOf } from "./marks.js";
 

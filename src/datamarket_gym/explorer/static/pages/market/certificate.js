@@ -13,8 +13,8 @@ const CLAIMS = {
 
 /** The certificate of an answer. */
 export function certificate({ certificate: c, market }) {
-  if (market.attack === "honest") return el("p", {}, "Nobody cheats, so there is no gain to bound. Choose an attack to see what is proven about it.");
-  if (c.gain === null) return el("p", { class: "note" }, `This cheat cannot be certified: ${c.why}`);
+  if (market.attack === "honest") return el("p", {}, "Nobody attacks, so there is no gain to bound. Choose an attack to see what is proven about it.");
+  if (c.gain === null) return el("p", { class: "note" }, `This attack cannot be certified: ${c.why}`);
   return [
     el("p", {}, el("strong", {}, CLAIMS[c.claim]), c.claim === "exact" ? "." : `: ${c.certified ? c.summary : c.why}.`),
     c.terms ? bars(c) : null,

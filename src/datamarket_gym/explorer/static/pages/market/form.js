@@ -12,9 +12,9 @@ import { blanks, chosenParts, partOf, partSet } from "./state.js";
  * is a step that back undoes, and the form is made anew, with the same groups open and the same control in focus.
  */
 export function form(options, state) {
-  const node = el("form", { class: "side market-form", "aria-label": "The market, the cheat and the mechanism", on: { submit: (event) => event.preventDefault() } });
+  const node = el("form", { class: "side market-form", "aria-label": "The market, the attack and the mechanism", on: { submit: (event) => event.preventDefault() } });
   const narrow = window.matchMedia("(max-width: 52rem)").matches;
-  const open = { cheat: true, mechanism: true, checks: !narrow, market: !narrow, scoring: false };
+  const open = { attack: true, mechanism: true, checks: !narrow, market: !narrow, scoring: false };
   const group = (key, title, ...controls) =>
     el("details", { open: open[key], "data-group": key, on: { toggle: (event) => (open[key] = event.target.open) } }, el("summary", {}, title), el("div", {}, controls));
   const make = () => {
@@ -35,7 +35,7 @@ export function form(options, state) {
   return { node, make };
 }
 
-/** Only a provider that is there can cheat. */
+/** Only a provider that is there can attack. */
 function narrowAttacker(node, { attacker, providers }) {
   for (const input of node.querySelectorAll("[name=attacker], [name=attacker-number]")) {
     input.max = providers - 1;
@@ -60,10 +60,10 @@ function groups(options, state, change) {
     return field({ label, help: choices.find((each) => each.name === value)?.title, control: select({ name: key, options: choices.map((each) => offered(each, task)), value, onchange: pick }) });
   };
   return [
-    ["cheat", "The cheat", [
+    ["attack", "The attack", [
       known("attack", "Attack", options.attacks),
       range("knowledge", "What the attacker knows of the others"),
-      range("attacker", "Which provider cheats"),
+      range("attacker", "Which provider attacks"),
     ]],
     ["mechanism", "The mechanism", [preset(options, state, change), part("evidence", "Evidence", options.evidence)]],
     ["checks", "Checks", [range("checks", "Checks a payee (m)"), range("power", "Found if false (q)")]],

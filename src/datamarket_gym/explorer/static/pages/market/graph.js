@@ -1,6 +1,6 @@
-// The evidence graph: names as discs of their units, ties as lines coloured (and dashed) by their reason.
+// The evidence graph: names as discs of their units, matches as lines coloured (and dashed) by their reason.
 //
-// Up to MOST units all of it is SVG; beyond that units and ties are painted on a canvas under the same discs.
+// Up to MOST units all of it is SVG; beyond that units and matches are painted on a canvas under the same discs.
 
 import { el, svg } from "../../lib/dom.js";
 import { paint } from "./canvas.js";
@@ -22,7 +22,7 @@ export function evidenceGraph(graph, width) {
     "svg",
     { class: "evidence", viewBox: `0 0 ${width} ${px(laid.height)}`, width, height: px(laid.height), role: "group", "aria-label": describe(graph) },
     svg("g", {}, discs),
-    many ? null : svg("g", { class: "ties" }, lines(graph, laid, graph.edges).map((d, reason) => svg("path", { class: `tie ${reasonOf(reason)}`, d }))),
+    many ? null : svg("g", { class: "matches" }, lines(graph, laid, graph.edges).map((d, reason) => svg("path", { class: `match ${reasonOf(reason)}`, d }))),
     many ? null : svg("g", { class: "units" }, dots(graph, laid)),
     over,
     svg("g", { class: "labels", "aria-hidden": "true" }, laid.groups.map(label)),
@@ -72,8 +72,8 @@ function legend(graph) {
     "ul",
     { class: "graph-legend" },
     graph.reasons.map(({ words, count }, reason) =>
-      el("li", {}, sample(svg("path", { class: `tie strong ${reasonOf(reason)}`, d: "M1 6L27 6" })), ` tied by ${words} (${count.toLocaleString("en")})`)),
-    graph.edges_in_all ? null : el("li", {}, "No two units are tied under this evidence."),
+      el("li", {}, sample(svg("path", { class: `match strong ${reasonOf(reason)}`, d: "M1 6L27 6" })), ` matched by ${words} (${count.toLocaleString("en")})`)),
+    graph.edges_in_all ? null : el("li", {}, "No two units are matched under this evidence."),
     Object.entries(LOOKS).map(([look, { words }]) =>
       there.has(look) ? el("li", {}, sample(svg("circle", { class: look, cx: 14, cy: 6, r: 4 })), ` ${words}`) : null),
     graph.note ? el("li", { class: "whole-line" }, `${graph.note}.`) : null,

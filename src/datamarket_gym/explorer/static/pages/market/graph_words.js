@@ -2,7 +2,7 @@
 
 import { name } from "../../lib/dom.js";
 
-const MOST_TIES = 4;
+const MOST_MATCHES = 4;
 
 export const count = (number, noun, many = `${noun}s`) => `${number.toLocaleString("en")} ${number === 1 ? noun : many}`;
 
@@ -13,33 +13,33 @@ export function describe(graph) {
   return (
     `${count(graph.identities.length, "identity", "identities")} with ` +
     `${count(graph.units.length, "unit")} in ${count(graph.clusters, "cluster")}; ` +
-    `${count(graph.edges_in_all, "tie")}${reasons && `, ${reasons}`}; ` +
-    (names ? `${count(names, "name")} of the attacker's` : "nobody cheats")
+    `${count(graph.edges_in_all, "match")}${reasons && `, ${reasons}`}; ` +
+    (names ? `${count(names, "name")} of the attacker's` : "nobody attacks")
   );
 }
 
-/** A name: who is behind it, how many units, and to whose units they are tied. */
+/** A name: who is behind it, how many units, and to whose units they are matched. */
 export function ofIdentity(graph, at) {
   const identity = graph.identities[at];
   const units = graph.units.filter((unit) => unit.identity === at).length;
-  const tied = [...neighbours(graph, at)].map(([other, ties]) =>
-    other === at ? `${count(ties, "tie")} among themselves` : [`${count(ties, "tie")} to units of `, name(graph.identities[other].name)]);
-  return [name(identity.name), standing(identity), `: ${count(units, "unit")}; `, tied.length ? between(tied, ", ") : "none is tied to another", "."];
+  const matched = [...neighbours(graph, at)].map(([other, matches]) =>
+    other === at ? `${count(matches, "match")} among themselves` : [`${count(matches, "match")} to units of `, name(graph.identities[other].name)]);
+  return [name(identity.name), standing(identity), `: ${count(units, "unit")}; `, matched.length ? between(matched, ", ") : "none is matched to another", "."];
 }
 
-/** A unit: who submitted it, whose it is, its cluster, and what ties it to which others. */
+/** A unit: who submitted it, whose it is, its cluster, and what matches it to which others. */
 export function ofUnit(graph, row) {
   const unit = graph.units[row];
   const identity = graph.identities[unit.identity];
   const together = graph.units.filter((other) => other.cluster === unit.cluster);
   const names = new Set(together.map((other) => other.identity)).size;
-  const ties = graph.edges.filter((edge) => edge.left === row || edge.right === row);
-  const told = ties.slice(0, MOST_TIES).map((edge) => {
+  const matches = graph.edges.filter((edge) => edge.left === row || edge.right === row);
+  const told = matches.slice(0, MOST_MATCHES).map((edge) => {
     const other = graph.units[edge.left === row ? edge.right : edge.left];
     const score = edge.score === null || edge.score === 1 ? "" : ` ${edge.score.toFixed(3)}`;
     return ["to ", name(other.id), " of ", name(graph.identities[other.identity].name), ` by ${graph.reasons[edge.reason].words}${score}`];
   });
-  const more = ties.length > MOST_TIES ? ` and ${ties.length - MOST_TIES} more` : "";
+  const more = matches.length > MOST_MATCHES ? ` and ${matches.length - MOST_MATCHES} more` : "";
   return [
     name(unit.id), ", submitted by ", name(identity.name), standing(identity),
     unit.copyOf === null ? "" : [", made of ", name(graph.units[unit.copyOf].id)],
@@ -48,7 +48,7 @@ export function ofUnit(graph, row) {
       ? ". Set aside: it is a validation row, or nearly"
       : `. Cluster ${unit.cluster + 1}: ${together.length === 1 ? "alone" : `${count(together.length, "unit")} of ${count(names, "name")}`}`,
     unit.canonical && together.length > 1 ? ", for which it stands" : "",
-    ties.length ? [". Tied ", between(told, "; "), more] : "",
+    matches.length ? [". Matched ", between(told, "; "), more] : "",
     ".",
   ];
 }

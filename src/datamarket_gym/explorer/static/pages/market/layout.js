@@ -1,7 +1,7 @@
 // Where the evidence graph's identities and units lie: a function of the graph and the width, nothing else.
 //
 // Identities stand on an ellipse (in rows, where they are many), the attacker's names side by side at its top; each identity's units fill a disc
-// (a sunflower), those with ties on the side of what they are tied to. No physics, no chance: the same graph is the
+// (a sunflower), those with matches on the side of what they are matched to. No physics, no chance: the same graph is the
 // same picture, and moving a slider moves only what changed.
 
 import { seen } from "../../lib/dom.js";
@@ -12,7 +12,7 @@ const LETTER = 6.6; // width of a letter of them, about
 const GAP = 10;
 const MARGIN = 8; // room for the ring around an attacker's disc
 const MOST_AROUND = 16; // identities on an ellipse
-const NEAREST_SPOTS = 600; // units of one identity up to which tied ones choose their side
+const NEAREST_SPOTS = 600; // units of one identity up to which matched ones choose their side
 
 /** {width, height, groups: [{x, y, r, units}], x, y: per unit, spot: radius of a unit}. */
 export function place(graph, width) {
@@ -27,8 +27,8 @@ export function place(graph, width) {
   const centre = { x: width / 2, y: height / 2 };
   const x = new Float64Array(graph.units.length);
   const y = new Float64Array(graph.units.length);
-  const ties = tied(graph);
-  for (const group of groups) fillDisc(group, { graph, groups, ties, spacing, centre, x, y });
+  const matches = matched(graph);
+  for (const group of groups) fillDisc(group, { graph, groups, matches, spacing, centre, x, y });
   return { width, height, groups, x, y, spot: Math.min(Math.max(spacing * 0.62, 1.1), 4) };
 }
 
@@ -122,18 +122,18 @@ function apart(ring) {
   return true;
 }
 
-/** Per unit, the units that an edge ties it to. */
-function tied(graph) {
-  const ties = new Map();
-  const add = (a, b) => (ties.get(a) ?? ties.set(a, []).get(a)).push(b);
+/** Per unit, the units that an edge matches it to. */
+function matched(graph) {
+  const matches = new Map();
+  const add = (a, b) => (matches.get(a) ?? matches.set(a, []).get(a)).push(b);
   for (const { left, right } of graph.edges) {
     add(left, right);
     add(right, left);
   }
-  return ties;
+  return matches;
 }
 
-function fillDisc(group, { graph, groups, ties, spacing, centre, x, y }) {
+function fillDisc(group, { graph, groups, matches, spacing, centre, x, y }) {
   const spots = group.units.map((_, i) => {
     const r = spacing * Math.sqrt(i + 0.5);
     return [group.x + r * Math.cos(i * GOLDEN), group.y + r * Math.sin(i * GOLDEN)];
@@ -143,18 +143,18 @@ function fillDisc(group, { graph, groups, ties, spacing, centre, x, y }) {
     [x[row], y[row]] = spots[spot];
     free.delete(spot);
   };
-  const outward = group.units.filter((row) => ties.has(row));
-  const rest = group.units.filter((row) => !ties.has(row));
+  const outward = group.units.filter((row) => matches.has(row));
+  const rest = group.units.filter((row) => !matches.has(row));
   if (group.units.length > NEAREST_SPOTS) {
     group.units.forEach(take);
     return;
   }
   for (const row of outward) take(row, nearest(spots, free, target(row)));
-  // The others from the far side on, so that they keep clear of the ties.
+  // The others from the far side on, so that they keep clear of the matches.
   for (const row of rest) take(row, free.values().next().value);
 
   function target(row) {
-    const ends = ties.get(row).map((other) => groups[graph.units[other].identity]).filter((end) => end !== group);
+    const ends = matches.get(row).map((other) => groups[graph.units[other].identity]).filter((end) => end !== group);
     const mean = (key) => ends.reduce((sum, end) => sum + end[key], 0) / ends.length;
     const [tx, ty] = ends.length ? [mean("x"), mean("y")] : [centre.x, centre.y];
     const far = Math.hypot(tx - group.x, ty - group.y) || 1;

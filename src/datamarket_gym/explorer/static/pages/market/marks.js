@@ -1,4 +1,4 @@
-// What a tie and a unit look like: the same on SVG, on a canvas and in the legend.
+// What a match and a unit look like: the same on SVG, on a canvas and in the legend.
 
 import { px } from "./layout.js";
 
@@ -18,7 +18,7 @@ export function lookOf(graph, unit) {
 
 export const reasonOf = (reason) => `reason-${reason % 8}`;
 
-/** A tie's path: straight within an identity, bent towards the middle of the picture between two. */
+/** A match's path: straight within an identity, bent towards the middle of the picture between two. */
 export function line(graph, laid, { left, right }) {
   const [ax, ay, bx, by] = [laid.x[left], laid.y[left], laid.x[right], laid.y[right]].map(px);
   if (graph.units[left].identity === graph.units[right].identity) return `M${ax} ${ay}L${bx} ${by}`;
@@ -27,7 +27,7 @@ export function line(graph, laid, { left, right }) {
   return `M${ax} ${ay}Q${mx} ${my} ${bx} ${by}`;
 }
 
-/** The paths of some ties, by reason. */
+/** The paths of some matches, by reason. */
 export function lines(graph, laid, edges) {
   const paths = graph.reasons.map(() => []);
   for (const edge of edges) paths[edge.reason].push(line(graph, laid, edge));

@@ -12,7 +12,7 @@ export const change = (value) => (Math.abs(value) < SMALL ? "±0" : `${value > 0
 
 /** The two panels of an answer. */
 export function panels(answer) {
-  const cheats = answer.market.attack !== "honest";
+  const attacks = answer.market.attack !== "honest";
   const all = answer.schemes.flatMap((scheme) => scheme.providers.flatMap((row) => [row.honest, row.attacked]));
   const scale = { low: Math.min(0, ...all), high: Math.max(0, ...all) };
   return el(
@@ -21,9 +21,9 @@ export function panels(answer) {
     answer.schemes.map((scheme) => el(
       "section",
       { class: "pay-panel", "data-scheme": scheme.key },
-      el("h3", {}, scheme.key === "shapley" ? "Shapley by name (reported identities)" : scheme.title),
-      el("ul", { class: "pays" }, scheme.providers.toSorted((a, b) => byNumber(a.provider, b.provider)).map((row) => line(row, scale, cheats))),
-      el("p", { class: "soft" }, harm(scheme, cheats)),
+      el("h3", {}, scheme.key === "shapley" ? "Identity-level Shapley" : scheme.title),
+      el("ul", { class: "pays" }, scheme.providers.toSorted((a, b) => byNumber(a.provider, b.provider)).map((row) => line(row, scale, attacks))),
+      el("p", { class: "soft" }, harm(scheme, attacks)),
     )),
   );
 }
@@ -31,11 +31,11 @@ export function panels(answer) {
 /** Which bar is which. */
 export const barLegend = () => [
   el("p", { class: "soft" }, "In units of the utility: what all data are worth together is divided among the providers."),
-  el("p", { class: "soft bar-legend" }, el("span", { class: "swatch honest" }), " when all are honest ", el("span", { class: "swatch attacked" }), " when one cheats; in brackets, how much of its share of the pot a provider loses"),
+  el("p", { class: "soft bar-legend" }, el("span", { class: "swatch honest" }), " when all are honest ", el("span", { class: "swatch attacked" }), " when one attacks; in brackets, how much of its share of the pot a provider loses"),
 ];
 
-function line(row, scale, cheats) {
-  const attacker = cheats && row.attacker;
+function line(row, scale, attacks) {
+  const attacker = attacks && row.attacker;
   const gone = row.attacked - row.honest;
   return el(
     "li",
@@ -54,9 +54,9 @@ function bar(look, value, { low, high }) {
   return el("span", { class: `bar ${look}`, style: { left: `${from}%`, width: `${to - from}%` } });
 }
 
-function harm({ gain, attacked }, cheats) {
+function harm({ gain, attacked }, attacks) {
   const players = `${attacked.clusters.toLocaleString("en")} ${attacked.clusters === 1 ? "player" : "players"}, scores ${attacked.exact ? "exact" : "estimated"}. `;
-  if (!cheats) return players;
+  if (!attacks) return players;
   if (gain.victim === null || !(gain.victim_loss > 0.0005)) return [players, "No provider who is clearly paid loses any of its share of the pot."];
   return [players, "Of its share of the pot ", name(gain.victim), ` loses most, ${percent(gain.victim_loss)}; all others together lose ${percent(gain.victim_loss_sum)} of theirs.`];
 }
@@ -83,7 +83,7 @@ function byProvider({ schemes: [shapley, chosen] }) {
   const number = (key, title) => ({ key, title, number: true, show: (row) => amount(row[key]) });
   const columns = [
     { key: "provider", title: "provider", show: (row) => name(row.provider) },
-    number("shapley_honest", "by name, honest"), number("shapley_attacked", "by name, attacked"),
+    number("shapley_honest", "identity-level, honest"), number("shapley_attacked", "identity-level, attacked"),
     number("honest", "chosen, honest"), number("attacked", "chosen, attacked"),
     { ...number("change", "change"), show: (row) => change(row.change) },
     { key: "lost", title: "share lost", number: true, show: (row) => percent(row.lost) },
@@ -99,7 +99,7 @@ function bySubmittedName({ schemes: [shapley, chosen] }) {
   const columns = [
     { key: "identity", title: "name", show: (row) => name(row.identity) },
     { key: "provider", title: "who is behind it", show: (row) => name(row.provider) },
-    number("units", "units", 0), number("shapley", "Shapley by name", DIGITS), number("attacked", "chosen mechanism", DIGITS),
+    number("units", "units", 0), number("shapley", "identity-level Shapley", DIGITS), number("attacked", "chosen mechanism", DIGITS),
   ];
   return table({ columns, rows, name: "names", caption: "What each submitted name is paid in the attacked market", search: rows.length > 12 });
 }

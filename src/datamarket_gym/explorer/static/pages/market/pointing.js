@@ -62,24 +62,24 @@ function reachable(disc, group, look) {
   });
 }
 
-const strong = (paths) => paths.map((d, reason) => svg("path", { class: `tie strong ${reasonOf(reason)}`, d }));
+const strong = (paths) => paths.map((d, reason) => svg("path", { class: `match strong ${reasonOf(reason)}`, d }));
 
 /** A unit's whole cluster stands out. */
 function showUnit({ graph, laid, over, told, picture }, row) {
   const { cluster } = graph.units[row];
   const within = cluster === null ? [] : graph.edges.filter((edge) => graph.units[edge.left].cluster === cluster);
-  const tied = new Set(within.flatMap((edge) => [edge.left, edge.right]));
+  const matched = new Set(within.flatMap((edge) => [edge.left, edge.right]));
   fill(
     over,
     strong(lines(graph, laid, within)),
-    svg("path", { class: "with", d: [...tied].map((other) => round(laid, other, 1.5)).join("") }),
+    svg("path", { class: "with", d: [...matched].map((other) => round(laid, other, 1.5)).join("") }),
     svg("path", { class: "meant", d: round(laid, row, 3) }),
   );
   picture.classList.add("looking");
   fill(told, ofUnit(graph, row));
 }
 
-/** All ties of an identity's units stand out. */
+/** All matches of an identity's units stand out. */
 function showIdentity({ graph, laid, over, told, picture }, at) {
   const of = (row) => graph.units[row].identity;
   fill(over, strong(lines(graph, laid, graph.edges.filter((edge) => of(edge.left) === at || of(edge.right) === at))));

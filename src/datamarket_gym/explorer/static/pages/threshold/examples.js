@@ -33,10 +33,10 @@ export class Examples {
     const key = JSON.stringify([above, below]);
     if (key === this.shown) return;
     this.shown = key;
-    const nth = example === 1 ? "" : `, ${example} ties from theta`;
+    const nth = example === 1 ? "" : `, ${example} matches from theta`;
     fill(this.node,
-      this.card("above", `Tied at this theta${nth}`, above, "Nothing is tied at this theta."),
-      this.card("below", `Not tied at this theta${nth}`, below, "All that can be tied is tied."));
+      this.card("above", `Matched at this theta${nth}`, above, "Nothing is matched at this theta."),
+      this.card("below", `Not matched at this theta${nth}`, below, "All that can be matched is matched."));
     clearTimeout(this.timer);
     const wanted = [above, below].filter(Boolean).flatMap((pair) => [this.rows.place[pair.left], this.rows.place[pair.right]]);
     const missing = [...new Set(wanted)].filter((row) => !this.held.has(row));

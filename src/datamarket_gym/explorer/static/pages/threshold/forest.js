@@ -1,12 +1,12 @@
 // What merges at a threshold, from the forest of all similarities: no question to the server, whatever theta.
 
-/** The forest of some rows: ties by similarity, the strongest first, and each row's owner and class (numbers). */
+/** The forest of some rows: matches by similarity, the strongest first, and each row's owner and class (numbers). */
 export class Forest {
   constructor({ rows, left, right, score, owner = null, label = null }) {
     Object.assign(this, { rows, left, right, score, owner, label });
   }
 
-  /** How many ties there are at theta: those of at least as much. */
+  /** How many matches there are at theta: those of at least as much. */
   merged(theta) {
     let low = 0;
     let high = this.score.length;
@@ -25,8 +25,8 @@ export class Forest {
       while (parent[row] !== row) row = parent[row] = parent[parent[row]];
       return row;
     };
-    const ties = this.merged(theta);
-    for (let at = 0; at < ties; at += 1) {
+    const matches = this.merged(theta);
+    for (let at = 0; at < matches; at += 1) {
       const [a, b] = [root(this.left[at]), root(this.right[at])];
       parent[Math.max(a, b)] = Math.min(a, b);
     }
@@ -51,7 +51,7 @@ export class Forest {
     return { components, largest, sizes, owners: mixed(first, this.owner), classes: mixed(first, this.label) };
   }
 
-  /** The tie that is the n-th just above theta (n > 0), or just below (n < 0); null where there is none. */
+  /** The match that is the n-th just above theta (n > 0), or just below (n < 0); null where there is none. */
   near(theta, n) {
     const at = this.merged(theta) - (n > 0 ? n : n + 1);
     if (at < 0 || at >= this.score.length) return null;

@@ -17,7 +17,7 @@ export class Merges {
 
   show(found, rows) {
     fill(this.facts,
-      fact("components", "components", many(found.components), "groups of rows that ties of at least theta hold together"),
+      fact("components", "components", many(found.components), "groups of rows that matches of at least theta hold together"),
       fact("largest", "rows in the largest", many(found.largest)),
       found.owners === null ? null : fact("owners", "components with several owners", many(found.owners)),
       found.classes === null ? null : fact("classes", "components with several classes", many(found.classes)));

@@ -14,7 +14,7 @@ const NUMBERS = [
   ["providers", "Providers", 2, 100, 1, "in a simulated market"],
   ["per_provider", "Units of each", 1, 2000, 1, ""],
   ["trials", "Simulated markets", 1, 300, 1, ""],
-  ["cutoff", "Tolerated share of mixed components", 0.01, 0.99, 0.01, "what the chaining floor keeps below"],
+  ["cutoff", "Tolerated share of mixed components", 0.01, 0.99, 0.01, "what the chaining bound keeps below"],
   ["seed", "Seed", 0, 2 ** 31, 1, "of the simulation and of samples"],
 ];
 
@@ -58,7 +58,7 @@ export class Side {
       el("details", { open: innerWidth > 832 }, el("summary", {}, "What the check simulates"), el("div", {},
         field({ label: "How honest providers come by rows", help: "empty: as these rows are usually dealt; identities: their own", control: typed("partition", [...choices.partitions, { value: "identities", label: "the rows' own identities" }], (partition) => change({ partition: partition.trim() })) }),
         NUMBERS.map(([key, label, min, max, step, help]) => field({ label, help, control: number({ name: key, min, max, step, onchange: (value) => change({ [key]: value }) }) })),
-        field({ label: "Copies that must be tied", help: "the attack that makes them", control: typed("variants", choices.variants, (variants) => change({ variants: variants.trim() || choices.defaults.variants })) }))),
+        field({ label: "Copies that must be matched", help: "the attack that makes them", control: typed("variants", choices.variants, (variants) => change({ variants: variants.trim() || choices.defaults.variants })) }))),
       choices.missing.length ? el("p", { class: "soft" }, `Not on this machine: ${choices.missing.join(", ")}. Name the folder that holds their embeddings by --data, or make them by datamarket embed.`) : null);
     this.offer(choices.sources);
   }
