@@ -1,6 +1,6 @@
-"""The API reference: one page a room, with every public name (``__all__``), each described in one place.
+"""The API reference: one page for each package, with every public name (``__all__``), each described in one place.
 
-A name that several rooms export is described where it is exported deepest in the house; the others link to it.
+A name that several packages export is described where it is exported in the deepest package; the others link to it.
 """
 
 import pkgutil
@@ -13,8 +13,8 @@ import datamarket_gym
 PAGE = "api"
 
 
-def rooms() -> list[ModuleType]:
-    """The package, and its rooms that export something, in the order of their names."""
+def packages() -> list[ModuleType]:
+    """The package, and its packages that export something, in the order of their names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = [
@@ -22,24 +22,27 @@ def rooms() -> list[ModuleType]:
             for module in pkgutil.walk_packages(datamarket_gym.__path__, "datamarket_gym.")
             if module.ispkg
         ]
-    return [datamarket_gym, *(room for room in found if getattr(room, "__all__", None))]
+    return [datamarket_gym, *(package for package in found if getattr(package, "__all__", None))]
 
 
 def public() -> list[str]:
     """The full name of everything that is public."""
     return [
-        f"{room.__name__}.{name}" for room in rooms() for name in room.__all__ if name != "__version__"
+        f"{package.__name__}.{name}"
+        for package in packages()
+        for name in package.__all__
+        if name != "__version__"
     ]
 
 
 def homes() -> dict[int, str]:
     """By the identity of each public object, the full name under which it is described."""
     found: dict[int, str] = {}
-    for room in sorted(rooms(), key=lambda room: room.__name__.count(".")):
-        for name in room.__all__:
-            thing = getattr(room, name)
+    for package in sorted(packages(), key=lambda package: package.__name__.count(".")):
+        for name in package.__all__:
+            thing = getattr(package, name)
             if not isinstance(thing, str | int | float | tuple | list | dict):
-                found[id(thing)] = f"{room.__name__}.{name}"
+                found[id(thing)] = f"{package.__name__}.{name}"
     return found
 
 
@@ -66,21 +69,26 @@ def _directive(thing: object, full: str) -> list[str]:
     return [f".. {kind}:: {full}", *(f"   {option}" for option in options), ""]
 
 
-def _short(room: ModuleType) -> str:
-    return room.__name__.removeprefix("datamarket_gym.")
+def _short(package: ModuleType) -> str:
+    return package.__name__.removeprefix("datamarket_gym.")
 
 
 def _line(thing: object) -> str:
     return summary(thing).replace("|", r"\|")
 
 
-def _room_page(room: ModuleType, where: dict[int, str], every: list[ModuleType]) -> str:
-    said = (room.__doc__ or "").strip().split("\n\n")[0]
-    lines = [f"# {_short(room)}", "", " ".join(said.split()).replace("``", "`").replace("::", ":"), ""]
+def _package_page(package: ModuleType, where: dict[int, str], every: list[ModuleType]) -> str:
+    said = (package.__doc__ or "").strip().split("\n\n")[0]
+    lines = [
+        f"# {_short(package)}",
+        "",
+        " ".join(said.split()).replace("``", "`").replace("::", ":"),
+        "",
+    ]
     described: list[str] = []
     rows = []
-    for name in sorted(room.__all__, key=str.lower):
-        thing, full = getattr(room, name), f"{room.__name__}.{name}"
+    for name in sorted(package.__all__, key=str.lower):
+        thing, full = getattr(package, name), f"{package.__name__}.{name}"
         if name == "__version__":
             continue
         is_room = isinstance(thing, ModuleType) and thing in every
@@ -95,10 +103,10 @@ def _room_page(room: ModuleType, where: dict[int, str], every: list[ModuleType])
 
 
 def reference() -> dict[str, str]:
-    """The pages by their places: the list of rooms, and a page for each."""
-    where, every = homes(), rooms()
-    found = {f"{PAGE}/{room.__name__}.md": _room_page(room, where, every) for room in every}
-    rows = [f"- [{_short(room)}]({room.__name__}.md): {summary(room)}" for room in every]
+    """The pages by their places: the list of packages, and a page for each."""
+    where, every = homes(), packages()
+    found = {f"{PAGE}/{package.__name__}.md": _package_page(package, where, every) for package in every}
+    rows = [f"- [{_short(package)}]({package.__name__}.md): {summary(package)}" for package in every]
     found[f"{PAGE}/index.md"] = "\n".join(
         [
             "# API reference",
@@ -110,7 +118,7 @@ def reference() -> dict[str, str]:
             "```{toctree}",
             ":hidden:",
             "",
-            *(room.__name__ for room in every),
+            *(package.__name__ for package in every),
             "```",
             "",
         ]

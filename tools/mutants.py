@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/datamarket_gym"
 EQUIVALENT = ROOT / "tools" / "mutants_equivalent.txt"
 STATE = ROOT / "build" / "mutants.jsonl"
-SAID = "pytest.txt"
+OUTPUT = "pytest.txt"
 OPEN, CLOSE = "<!-- rates -->\n", "<!-- /rates -->"
 
 # Area: the modules that are mutated, and the tests they meet. Patterns that match nothing are passed over.
@@ -100,9 +100,9 @@ def outcome(copy: Path, area: str, limit: float, mutant: Mutant | None = None) -
     path = copy / PACKAGE / mutant.module if mutant else copy / PACKAGE / "__init__.py"
     kept = path.read_text(encoding="utf-8")
     path.write_text(mutant.text if mutant else kept, encoding="utf-8")
-    with (copy / SAID).open("w") as said:
+    with (copy / OUTPUT).open("w") as output:
         child = subprocess.Popen(
-            command, cwd=copy, env=env, stdout=said, stderr=said, start_new_session=True
+            command, cwd=copy, env=env, stdout=output, stderr=output, start_new_session=True
         )
         try:
             return "killed" if child.wait(timeout=limit) else "survived"
@@ -143,7 +143,7 @@ def equivalent() -> set[tuple[str, str, str]]:
     return {(name, before, after) for name, before, after, _ in rows}
 
 
-def judged(chosen: list[Mutant], jobs: int, resume: bool) -> dict[str, str]:
+def run_mutants(chosen: list[Mutant], jobs: int, resume: bool) -> dict[str, str]:
     """Every mutant's outcome, by key. Kept as they come; a kill stays one, a survivor meets changed tests anew."""
     STATE.parent.mkdir(exist_ok=True)
     tests = hashlib.sha256(
@@ -166,12 +166,12 @@ def judged(chosen: list[Mutant], jobs: int, resume: bool) -> dict[str, str]:
         for area in dict.fromkeys(mutant.area for mutant in todo):
             copy, start = free.get(), time.monotonic()
             if outcome(copy, area, 1800) != "survived":
-                said = (copy / SAID).read_text()[-2000:]
-                raise SystemExit(f"{said}\nthe tests of {area} do not pass without any mutant")
+                output = (copy / OUTPUT).read_text()[-2000:]
+                raise SystemExit(f"{output}\nthe tests of {area} do not pass without any mutant")
             limits[area] = 30 + 3 * (time.monotonic() - start) * (1 + 0.5 * (jobs > 1))
             free.put(copy)
 
-        def judge(mutant: Mutant) -> None:
+        def run_mutant(mutant: Mutant) -> None:
             copy = free.get()
             done[mutant.key] = outcome(copy, mutant.area, limits[mutant.area], mutant)
             free.put(copy)
@@ -186,7 +186,7 @@ def judged(chosen: list[Mutant], jobs: int, resume: bool) -> dict[str, str]:
             )
 
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(judge, todo))
+            list(pool.map(run_mutant, todo))
     return done
 
 
@@ -246,7 +246,7 @@ def main() -> None:
     chosen = sampled(asked.only, asked.per_module, asked.seed)
     if not chosen:
         raise SystemExit(f"no module matches {asked.only}; areas: {', '.join(AREAS)}")
-    shown = report(chosen, judged(chosen, asked.jobs, asked.resume))
+    shown = report(chosen, run_mutants(chosen, asked.jobs, asked.resume))
     print(shown)
     if asked.page:
         head, rest = asked.page.read_text(encoding="utf-8").split(OPEN)

@@ -67,18 +67,18 @@ SHOTS = (
     Shot("threshold-phone", "/threshold", size=PHONE, dark=True),
     Shot("benchmark", "/benchmark?result=results&name=s2"),
     Shot("benchmark-dark", "/benchmark?result=copies", dark=True),
-    Shot("payday", "/payday"),
+    Shot("payout", "/payout"),
     Shot(
         "new",
-        f"/payday/new?files={quote(json.dumps(TABLES))}&set={quote(json.dumps(COLUMNS))}",
+        f"/payout/new?files={quote(json.dumps(TABLES))}&set={quote(json.dumps(COLUMNS))}",
         size=LONG,
     ),
-    Shot("run", "/payday/run?run=market%2Fjune"),
-    Shot("payee", "/payday/run?run=market%2Fjune&payee=quick+copy"),
-    Shot("run-phone", "/payday/run?run=market%2Fjune", size=PHONE, dark=True),
-    Shot("checks", "/payday/checks?run=market%2Fjune&step=look"),
-    Shot("checks-phone", "/payday/checks?run=market%2Fjune&step=look", size=PHONE),
-    Shot("book", "/payday/book?book=market%2Fledger.sqlite"),
+    Shot("run", "/payout/run?run=market%2Fjune"),
+    Shot("payee", "/payout/run?run=market%2Fjune&payee=quick+copy"),
+    Shot("run-phone", "/payout/run?run=market%2Fjune", size=PHONE, dark=True),
+    Shot("checks", "/payout/checks?run=market%2Fjune&step=look"),
+    Shot("checks-phone", "/payout/checks?run=market%2Fjune&step=look", size=PHONE),
+    Shot("ledger", "/payout/ledger?ledger=market%2Fledger.sqlite"),
 )
 
 

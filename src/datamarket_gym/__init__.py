@@ -1,8 +1,8 @@
 """DataMarket-Gym: pay people for training data without paying attackers.
 
-Submitted units go in, evidence ties some of them together, the tied groups play a coalition game (how much
-of the validation rows they cover, or how well a model learns from them), a semivalue scores the groups, an
-allocation rule pays the identities, and an audit says what a cheater could still gain::
+Submitted units go in, evidence matches them, matched units form clusters, clusters play a coalition game (how much
+of the validation rows they cover, or how well a model learns from them), a semivalue scores them, an allocation
+rule pays the identities, and an audit says what an attacker could still gain::
 
     from datamarket_gym import ProviderMarket, Synthetic, get_mechanism
 
@@ -194,6 +194,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, also those that are not loaded yet, and the rooms that are."""
+    """List the public names, also those that are not loaded yet, and the packages that are."""
     there = {n for n, value in globals().items() if n.startswith("__") or isinstance(value, ModuleType)}
     return sorted({*there, *__all__})

@@ -16,10 +16,10 @@ def texts():
 
 
 def test_every_public_name_is_in_the_reference(texts):
-    for room in reference.rooms():
-        page = texts[f"api/{room.__name__}.md"]
-        for name in room.__all__:
-            assert name == "__version__" or f":py:obj:`{name} <" in page, f"{room.__name__}.{name}"
+    for package in reference.packages():
+        page = texts[f"api/{package.__name__}.md"]
+        for name in package.__all__:
+            assert name == "__version__" or f":py:obj:`{name} <" in page, f"{package.__name__}.{name}"
     assert len(reference.public()) > 250
 
 

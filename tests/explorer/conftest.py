@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn", reason="the extra explorer is not installed")
 from starlette.testclient import TestClient
 from watched_pages import opened
 
-from datamarket_gym.explorer.server import Asked, serving
+from datamarket_gym.explorer.server import ServerOptions, serving
 from datamarket_gym.explorer.workers import Setup
 
 FLAGS = (
@@ -56,7 +56,7 @@ def explorers():
             key = (named, workers, tuple(sorted(options.items())))
             if key not in known:
                 setup = WARM if workers else Setup()
-                asked = Asked(named=named, port=0, workers=workers, setup=setup, **options)
+                asked = ServerOptions(named=named, port=0, workers=workers, setup=setup, **options)
                 known[key] = stack.enter_context(running(asked))
             return known[key]
 
@@ -75,7 +75,7 @@ def asking():
     with contextlib.ExitStack() as stack:
 
         def start(*paths, **options):
-            asked = Asked(named=tuple(map(str, paths)), port=0, workers=0, **options)
+            asked = ServerOptions(named=tuple(map(str, paths)), port=0, workers=0, **options)
             found = stack.enter_context(serving(asked))
             url = found.url.rstrip("/")
             made = TestClient(

@@ -9,7 +9,7 @@ from datamarket_gym.analysis.theorems import Checks, Paid, certify
 SOON = 60_000  # milliseconds: kernels may have to be compiled first
 
 
-def answered(page, turn=0):
+def wait_for_answer(page, turn=0):
     """Wait for an answer after so many."""
     new = f".results[data-turn]:not([data-turn='{turn}'])"
     page.wait_for_selector(f"{new} .answer:not(.stale), {new} [role=alert]", timeout=SOON)
@@ -19,7 +19,7 @@ def answered(page, turn=0):
 def opened_market(page, url, query=""):
     """The page with its first answer."""
     page.goto(f"{url}/market{query}")
-    answered(page)
+    wait_for_answer(page)
     return page
 
 
@@ -27,7 +27,7 @@ def after(page, act):
     """Do something, and wait for the answer to it."""
     turn = page.get_attribute(".results", "data-turn")
     act()
-    answered(page, turn)
+    wait_for_answer(page, turn)
 
 
 def asked(page):

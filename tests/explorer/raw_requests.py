@@ -8,7 +8,8 @@ import threading
 import time
 from dataclasses import dataclass
 
-from datamarket_gym.explorer.server import Asked, Serving, serving
+from datamarket_gym.explorer.server import Explorer as Server
+from datamarket_gym.explorer.server import ServerOptions, serving
 
 OWN = {"x-datamarket": "explorer", "content-type": "application/json"}
 
@@ -30,7 +31,7 @@ class Answer:
 class Explorer:
     """A running explorer, asked byte by byte."""
 
-    serving: Serving
+    serving: Server
     address: tuple[str, int]
 
     @property
@@ -85,14 +86,14 @@ def answer(line, method="GET"):
 @contextlib.contextmanager
 def explorer(**asked):
     """A real server on a free port, in a thread; questions are answered in this process."""
-    with serving(Asked(**{"port": 0, "workers": 0, **asked})) as found:
+    with serving(ServerOptions(**{"port": 0, "workers": 0, **asked})) as found:
         thread = threading.Thread(target=found.run, daemon=True)
         thread.start()
         deadline = time.monotonic() + 60
         while not found.server.started and time.monotonic() < deadline:
             time.sleep(0.01)
         try:
-            yield Explorer(found, found.listening.getsockname())
+            yield Explorer(found, found.socket.getsockname())
         finally:
             found.server.should_exit = True
             thread.join(60)

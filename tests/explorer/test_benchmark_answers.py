@@ -6,8 +6,8 @@ import shutil
 import time
 
 import pytest
-from following import followed
-from kept_results import DOCS, kept_results
+from job_answers import followed
+from published_results import DOCS, published_results
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs, run_experiment
@@ -15,7 +15,7 @@ from datamarket_gym.experiments.results import held
 from datamarket_gym.experiments.spec import Layout
 from datamarket_gym.experiments.summary import RATIO, labels_of
 from datamarket_gym.experiments.tables import grids
-from datamarket_gym.explorer.benchmark import heat_map as heat_maps
+from datamarket_gym.explorer import benchmark as heat_maps
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def cells(heat):
 def test_every_experiment_opens_with_its_pictures_and_heat_maps(asks):
     """One after another, so that each is read once: its pictures, and cells that are rows of it."""
     asked = asks(DOCS)
-    assert [one["name"] for one in asked("experiments")["experiments"]] == list(kept_results())
-    for name, one in kept_results().items():
+    assert [one["name"] for one in asked("experiments")["experiments"]] == list(published_results())
+    for name, one in published_results().items():
         told = asked("experiment", name)
         assert (told["title"], told["rows"]) == (one.spec.title, len(one.rows))
         for picture in told["charts"]:
@@ -68,15 +68,15 @@ def test_with_every_label_placed_no_row_is_left_out(asks):
         first = asked("heat", name, metric="gain")
         picked = json.dumps({each["key"]: "*down" for each in first["labels"]})
         heat = asked("heat", name, metric="gain", picked=picked)
-        assert len(cells(heat)) == sum(row["metric"] == "gain" for row in kept_results()[name].rows), (
-            name
-        )
+        assert len(cells(heat)) == sum(
+            row["metric"] == "gain" for row in published_results()[name].rows
+        ), name
 
 
 def test_cells_say_what_the_tables_print(asks):
     heat = asks(DOCS)("heat", "s2", metric="gain", picked=json.dumps({"empty": "chance"}))
     layout = Layout(where={"empty": "chance", "representative": "identity"})
-    (table,) = grids(kept_results()["s2"].rows, [layout])
+    (table,) = grids(published_results()["s2"].rows, [layout])
     printed = [parts for _, line in table.lines for parts in line]
     assert len(printed) == len(cells(heat))
     for cell, parts in zip(cells(heat), printed, strict=True):
@@ -87,7 +87,7 @@ def test_cells_say_what_the_tables_print(asks):
 
 def test_a_cell_tells_the_ratio_the_difference_and_the_seeds_left_out(asks):
     heat = asks(DOCS)("heat", "s2", metric="gain")
-    rows = kept_results()["s2"].rows
+    rows = published_results()["s2"].rows
     ratios = {labels_of(row): row["value"] for row in rows if row["metric"] == "gain" + RATIO}
     left_out = [cell for cell in cells(heat) if cell["left_out"]]
     assert left_out
@@ -115,26 +115,26 @@ def test_rows_are_all_there_with_their_ratios(asks):
     found = asked("rows", "s4", metric="gain")
     keys = [column["key"] for column in found["columns"]]
     lines = [dict(zip(keys, line, strict=True)) for line in found["rows"]]
-    rows = [row for row in kept_results()["s4"].rows if row["metric"] == "gain"]
+    rows = [row for row in published_results()["s4"].rows if row["metric"] == "gain"]
     assert [line["value"] for line in lines] == [row["value"] for row in rows]
     assert [line["theta"] for line in lines] == [row.get("theta") for row in rows]
-    assert len(asked("rows", "s4")["rows"]) == len(kept_results()["s4"].rows)
+    assert len(asked("rows", "s4")["rows"]) == len(published_results()["s4"].rows)
 
 
 def test_pictures_show_the_numbers_of_the_rows(asks):
     asked = asks(DOCS)
-    panel = asked("chart", "s4", picture="frontier")["panels"][0]
+    panel = asked("chart", "s4", picture="s4")["panels"][0]
     rows = [
         r
-        for r in kept_results()["s4"].rows
+        for r in published_results()["s4"].rows
         if r["metric"] == "gain" and r["attack"] == "near_duplicate_2x_sybils"
     ]
     swept = sorted((r for r in rows if "theta" in r), key=lambda r: r["theta"])
     assert panel["lines"][0]["x"] == [row["theta"] for row in swept]
     assert panel["lines"][0]["y"] == [row["value"] for row in swept]
     assert panel["lines"][0]["paper"] == [row["paper"] for row in swept]
-    grid = asked("chart", "ablation-noise", picture="noise")["panels"][0]
-    wanted = {(f"{r['p_fs']:g}", f"{r['p_fm']:g}"): r["value"] for r in kept_results()["ablation-noise"].rows
+    grid = asked("chart", "ablation-noise", picture="ablation-noise")["panels"][0]
+    wanted = {(f"{r['p_fs']:g}", f"{r['p_fm']:g}"): r["value"] for r in published_results()["ablation-noise"].rows
               if r["metric"] == "gain" and r["errors"] == "even"}  # fmt: skip
     shown = {
         (head, column): grid["cells"][i][j]["value"]
@@ -195,7 +195,7 @@ def test_what_is_broken_or_foreign_says_so_and_hides_nothing(tmp_path, asks):
     assert [one["name"] for one in asked("experiments")["experiments"]] == ["s4", "aaa", "cut", "list"]
     for name in ("aaa", "cut", "list"):
         assert f"'{name}.json'" in asked("experiment", name, status=422)["error"]
-    assert asked("experiment", "s4")["rows"] == len(kept_results()["s4"].rows)
+    assert asked("experiment", "s4")["rows"] == len(published_results()["s4"].rows)
 
 
 @pytest.mark.parametrize(
@@ -247,5 +247,5 @@ def test_what_is_not_there_is_named(asks):
     assert "did you mean" in asked("heat", "s2", metric="gains", status=422)["error"]
     assert "known" in asked("experiment", "nothing-like-it", status=422)["error"]
     assert "JSON object" in asked("heat", "s2", metric="gain", picked="[1]", status=422)["error"]
-    assert "picture" in asked("chart", "s2", picture="frontier", status=422)["error"]
-    assert len(held(DOCS)) == len(kept_results())
+    assert "figure" in asked("chart", "s2", picture="frontier", status=422)["error"]
+    assert len(held(DOCS)) == len(published_results())

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from kept_results import DOCS, kept_results
+from published_results import DOCS, published_results
 
 from datamarket_gym.experiments.names import attack_words, mechanism_words
 
@@ -48,7 +48,9 @@ def test_without_results_the_page_says_how_to_make_some(served, page):
 def test_the_heat_map_shows_every_number_of_the_table(at):
     page = at("?name=s2")
     rows = [
-        row for row in kept_results()["s2"].rows if row["metric"] == "gain" and row["empty"] == "none"
+        row
+        for row in published_results()["s2"].rows
+        if row["metric"] == "gain" and row["empty"] == "none"
     ]
     rows = [row for row in rows if row["representative"] == "identity"]
     heads = page.locator(".heat-table tbody th").all_inner_texts()
@@ -95,7 +97,7 @@ def test_controls_of_the_heat_map_change_it_and_the_address(at):
 def test_a_cell_opens_all_that_is_known_of_it(at):
     page = at("?name=s2")
     row = next(
-        row for row in kept_results()["s2"].rows
+        row for row in published_results()["s2"].rows
         if row["metric"] == "gain" and row.get("left_out") and row["se"] and row["paper"] is not None
         and row["empty"] == "none"
         and row["representative"] == "identity"
@@ -130,13 +132,13 @@ def test_the_heat_map_is_saved_as_svg_and_csv(at):
     assert "split over several identities" in text
     name, text = saved(page, "[name=csv-s4-gain]")
     rows = list(csv.DictReader(io.StringIO(text)))
-    values = [row["value"] for row in kept_results()["s4"].rows if row["metric"] == "gain"]
+    values = [row["value"] for row in published_results()["s4"].rows if row["metric"] == "gain"]
     assert sorted(float(row["value"]) for row in rows) == sorted(values)
 
 
 def test_rows_are_filtered_sorted_searched_and_saved(at):
     page = at("?name=s2&view=Rows")
-    rows = [row for row in kept_results()["s2"].rows if row["metric"] == "gain"]
+    rows = [row for row in published_results()["s2"].rows if row["metric"] == "gain"]
     assert f"{len(rows)} rows" in page.inner_text(".listing .tools")
     page.select_option(
         "[name=filter-attack]", "=copycat" if "copycat" in str(rows) else f"={rows[-1]['attack']}"
@@ -183,7 +185,7 @@ def test_pictures_of_every_kind_are_drawn(at):
     found = [float(row["value"]) for row in csv.DictReader(io.StringIO(text))]
     rows = [
         r
-        for r in kept_results()["s4"].rows
+        for r in published_results()["s4"].rows
         if r["metric"] == "gain" and r["attack"] == "near_duplicate_2x_sybils"
     ]
     assert found == [

@@ -6,7 +6,7 @@ def test_every_page_opens_by_its_address(served, page):
     page.goto(f"{url}/")
     page.wait_for_selector("main[data-ready=market]")
     assert page.title() == "Market · DataMarket-Gym"
-    for name in ("threshold", "benchmark", "payday"):
+    for name in ("threshold", "benchmark", "payout"):
         page.click(f"header nav a[href='/{name}']")
         page.wait_for_selector(f"main[data-ready='{name}']")
         assert page.get_attribute(f"header nav a[href='/{name}']", "aria-current") == "page"

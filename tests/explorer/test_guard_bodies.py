@@ -134,7 +134,7 @@ class TestUploads:
     def test_how_many_there_may_be_is_bounded(self, tmp_path, monkeypatch):
         from datamarket_gym.explorer import files as uploads
 
-        monkeypatch.setattr(uploads, "_MANY", 3)
+        monkeypatch.setattr(uploads, "_UPLOADS", 3)
         with explorer(uploads=tmp_path) as found:
             statuses = [
                 found.change("/api/uploads?name=a.csv", b"x", headers=BYTES).status for _ in range(4)

@@ -9,7 +9,7 @@ import pytest
 from raw_requests import explorer
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.explorer.files import NamedPlaces, NotThere, Outside, Uploads
+from datamarket_gym.explorer.files import NamedPlaces, NotThere, OutsideFolders, Uploads
 
 ODD = [
     "..", "../..", "../secret", "named/../../secret", "/etc/passwd", "named//etc/passwd", "named/./june", "named/june/",
@@ -52,7 +52,7 @@ class TestIds:
 
     @pytest.mark.parametrize("name", ODD)
     def test_anything_else_is_not(self, places, name):
-        for find in (places.run, places.result, places.book):
+        for find in (places.run, places.result, places.ledger):
             with pytest.raises(NotThere) as told:
                 find(name)
             assert "secret/" not in str(told.value)
@@ -67,14 +67,14 @@ class TestIds:
     @pytest.mark.parametrize(
         "name", ["..", ".", "", "a/b", "/etc/x", "a\x00b", ".hidden", "a\nb", "../x", "\u202ea"]
     )
-    def test_no_payday_is_written_elsewhere(self, places, name):
+    def test_no_payout_is_written_elsewhere(self, places, name):
         for market in (None, "named"):
             with pytest.raises(DataMarketError):
                 places.new_run(market, name)
 
     def test_nor_through_a_link(self, places, named):
         for name in ("link", "absolute"):
-            with pytest.raises(Outside):
+            with pytest.raises(OutsideFolders):
                 places.new_run("named", name)
         with pytest.raises(NotThere):
             places.new_run("secret", "july")
@@ -100,14 +100,14 @@ class TestPaths:
     )
     def test_outside(self, places, named, way):
         (named.parent / "named-too").mkdir()
-        with pytest.raises(Outside) as told:
+        with pytest.raises(OutsideFolders) as told:
             places.inside(named / way)
         assert str(named.parent) not in str(told.value)
         assert "command line" in str(told.value)
 
     @pytest.mark.parametrize("path", ["/", "/etc/passwd", "/proc/self/environ", "", ".", "~"])
     def test_elsewhere(self, places, path):
-        with pytest.raises(Outside):
+        with pytest.raises(OutsideFolders):
             places.inside(Path(path))
 
     def test_a_link_that_is_swapped_between_two_questions(self, places, named, tmp_path):
@@ -118,7 +118,7 @@ class TestPaths:
         )  # what is opened is where it led, and no link any more
         link.unlink()
         link.symlink_to(tmp_path / "secret" / "passwd")
-        with pytest.raises(Outside):
+        with pytest.raises(OutsideFolders):
             places.inside(link)
 
     def test_a_path_with_nothing_in_it_is_an_error_in_words(self, places):

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
-from following import followed
+from job_answers import followed
 
 from datamarket_gym import Metrics, ProviderMarket, Utility, create, get_mechanism
 from datamarket_gym.analysis.spot_checks import CheckedAttack
@@ -19,9 +19,9 @@ from datamarket_gym.explorer.market import answer as answers
 from datamarket_gym.explorer.market import cache as counted
 from datamarket_gym.explorer.market import cache as kept
 from datamarket_gym.explorer.market.answer import MOST, answer
-from datamarket_gym.explorer.market.options import KINDS, options
-from datamarket_gym.explorer.market.request import MarketAsked
-from datamarket_gym.explorer.workers import StoppedWork, answered
+from datamarket_gym.explorer.market.choices import KINDS, choices
+from datamarket_gym.explorer.market.request import MarketRequest
+from datamarket_gym.explorer.workers import StoppedWork, run_question
 from datamarket_gym.market.attacks.base import apply_knowing
 from datamarket_gym.market.tasks.datasets import DomainTask
 from datamarket_gym.registry import components
@@ -40,7 +40,7 @@ def forget():
 
 
 def ask(**question):
-    return answer(MarketAsked(**question))
+    return answer(MarketRequest(**question))
 
 
 # What is asked, and the same in the library's words: task, utility, attack, mechanism.
@@ -252,7 +252,7 @@ def test_where_nothing_is_proven_it_says_why():
     assert "cannot be matched one to one" in found["why"]
 
 
-def choices():
+def every_choice():
     for shown, kind in KINDS.items():
         control = {"representatives": "representative"}.get(shown, kind)
         yield from ((control, name) for name in components(kind))
@@ -265,7 +265,7 @@ def choices():
 
 def offered(control, name):
     shown = {kind: shown for shown, kind in KINDS.items()}.get(control, f"{control}s")
-    found = options()
+    found = choices()
     group = found.get(shown) or found[control]
     return next(each for each in group if each["name"] == name)
 
@@ -278,20 +278,20 @@ def loads_embeddings(control, name):
     ("control", "name"),
     [
         pytest.param(*each, marks=[pytest.mark.slow] if loads_embeddings(*each) else [])
-        for each in sorted(set(choices()))
+        for each in sorted(set(every_choice()))
     ],
 )
 def test_every_choice_is_answered_or_refused_in_words(control, name):
     if offered(control, name)["available"] and control == "task":
         learner = offered(control, name)["suited"]["learner"]
-        kind, said = answered(
-            answer, (MarketAsked(**{**SMALL, "task": name, "learner": learner}),), SILENT
+        kind, said = run_question(
+            answer, (MarketRequest(**{**SMALL, "task": name, "learner": learner}),), SILENT
         )
         assert kind == "done", said
         return
     # Models are fitted to names: fits to every unit would take a minute.
     over_names = {"mechanism": "quotient_shapley"} if control == "learner" else {}
-    kind, said = answered(answer, (MarketAsked(**{**SMALL, **over_names, control: name}),), SILENT)
+    kind, said = run_question(answer, (MarketRequest(**{**SMALL, **over_names, control: name}),), SILENT)
     assert kind in ("done", "refused"), said
     if kind == "refused":
         assert len(said) > 20
@@ -367,12 +367,12 @@ def value(rng, parameter):
 def test_no_question_is_a_fault(seed, monkeypatch):
     monkeypatch.setattr(counted, "MOST", 300)  # what takes long is refused sooner
     rng = random.Random(seed)
-    found = options()
+    found = choices()
     found["tasks"] = [
         each for each in found["tasks"] if each["name"].startswith(("synthetic", "without", "diabetes"))
     ]
     question = drawn(rng, found)
-    kind, said = answered(answer, (MarketAsked(**question),), SILENT)
+    kind, said = run_question(answer, (MarketRequest(**question),), SILENT)
     assert kind in ("done", "refused"), (question, said)
     if kind == "done":
         json.loads(said)
@@ -399,22 +399,24 @@ LONG = {"learner": "ridge", "mechanism": "shapley", "providers": 8, "units": 5, 
 def test_long_work_counts_and_can_be_stopped():
     forget()
     with pytest.raises(StoppedWork):
-        answer(MarketAsked(**LONG), progress=Heard(stop=True))
+        answer(MarketRequest(**LONG), progress=Heard(stop=True))
     heard = Heard()
-    found = answer(MarketAsked(**LONG), progress=heard)
+    found = answer(MarketRequest(**LONG), progress=heard)
     assert ("paying by Shapley over names", "coalitions") in heard.stages
     assert any(done >= 128 and total == 256 for done, total in heard.counts)
     forget()
-    assert answer(MarketAsked(**LONG)) == found
+    assert answer(MarketRequest(**LONG)) == found
     again = Heard()
-    answer(MarketAsked(**LONG), progress=again)
+    answer(MarketRequest(**LONG), progress=again)
     assert not again.counts  # all of it is remembered
 
 
 def test_outcomes_of_checks_are_counted():
     forget()
     heard = Heard()
-    answer(MarketAsked(units=10, evidence="none", attack="near_duplicate_2x_sybils@1.0"), progress=heard)
+    answer(
+        MarketRequest(units=10, evidence="none", attack="near_duplicate_2x_sybils@1.0"), progress=heard
+    )
     assert heard.stages[-2] == ("paying every outcome of the checks", "outcomes")
     # The market in which nobody has failed is paid already.
     assert heard.counts == [(1, 4), (2, 4), (3, 4)]
@@ -446,7 +448,7 @@ def test_what_is_remembered_is_bounded(monkeypatch):
         assert 0 < info.currsize <= info.maxsize < 55
     assert 0 < kept.paid_by.size <= kept.paid_by.most
     for seed in range(15):
-        under = MarketAsked(seed=seed, units=3, learner="ridge").filled().under()
+        under = MarketRequest(seed=seed, units=3, learner="ridge").filled().priced()
         assert len(kept.oracle_of(under).cache) <= 100
     forget()
 

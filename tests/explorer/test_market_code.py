@@ -10,14 +10,15 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
 import pyarrow.parquet as pq
-from following import followed
+from job_answers import followed
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.experiments.cells import compute
 from datamarket_gym.experiments.spec import parse_spec
-from datamarket_gym.explorer.market.answer import BY_NAME, answer, code_of
-from datamarket_gym.explorer.market.request import MarketAsked
+from datamarket_gym.explorer.market.answer import answer
+from datamarket_gym.explorer.market.code import BASELINE, code_of
+from datamarket_gym.explorer.market.request import MarketRequest
 
 THEFT = "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)"
 QUESTIONS = {
@@ -54,7 +55,7 @@ def rows_of(toml):
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_program_prints_the_numbers_of_the_page(question):
-    asked = MarketAsked(**QUESTIONS[question])
+    asked = MarketRequest(**QUESTIONS[question])
     found, lines = answer(asked), printed(code_of(asked)["python"])
     for scheme, told in zip(found["schemes"], (lines[:3], lines[3:6]), strict=True):
         honest, attacked = (ast.literal_eval(line.split(": ", 1)[1]) for line in told[:2])
@@ -69,7 +70,7 @@ def test_the_program_prints_the_numbers_of_the_page(question):
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_experiment_has_the_gain_of_the_page(question):
-    asked = MarketAsked(**QUESTIONS[question])
+    asked = MarketRequest(**QUESTIONS[question])
     found, written = answer(asked)["schemes"], code_of(asked)
     rows = rows_of(written["toml"])
     if asked.checks or asked.knowledge < 1.0:
@@ -82,7 +83,7 @@ def test_the_experiment_has_the_gain_of_the_page(question):
         assert gained["redrawn"] == 0.0
     else:
         gains = {row["mechanism"]: row["gain"] for row in rows}
-        assert gains.pop(BY_NAME) == found[0]["gain"]["gain"]
+        assert gains.pop(BASELINE) == found[0]["gain"]["gain"]
         assert list(gains.values()) == [found[1]["gain"]["gain"]]
     for words in written["left_out"]:
         assert f"# Left out: {words}\n" in written["toml"]
@@ -90,7 +91,7 @@ def test_the_experiment_has_the_gain_of_the_page(question):
 
 @pytest.mark.parametrize("question", ["no checks", "knowledge and checks"])
 def test_the_command_line_runs_it(question, tmp_path):
-    asked = MarketAsked(**QUESTIONS[question])
+    asked = MarketRequest(**QUESTIONS[question])
     written = code_of(asked)
     file = tmp_path / written["toml_name"]
     file.write_text(written["toml"], encoding="utf-8")
@@ -107,14 +108,14 @@ def test_the_command_line_runs_it(question, tmp_path):
 
 def test_programs_import_public_names_alone():
     for question in QUESTIONS.values():
-        for node in ast.walk(ast.parse(code_of(MarketAsked(**question))["python"])):
+        for node in ast.walk(ast.parse(code_of(MarketRequest(**question))["python"])):
             if isinstance(node, ast.ImportFrom):
                 room = import_module(node.module)
-                assert hasattr(room, "__path__")
-                assert {alias.name for alias in node.names} <= set(room.__all__)
+                public = getattr(room, "__all__", [name for name in vars(room) if name[0] != "_"])
+                assert {alias.name for alias in node.names} <= set(public)
 
 
 def test_code_over_http(client):
     explorer = client()
     found = explorer.post("/api/market/code", json={"seed": 7})
-    assert followed(explorer, found).json() == code_of(MarketAsked(seed=7))
+    assert followed(explorer, found).json() == code_of(MarketRequest(seed=7))

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from component_samples import PRESETS
 from datamarket_gym import get_mechanism, register, registry
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.explorer.market.options import KINDS, options
-from datamarket_gym.explorer.market.request import PARTS, MarketAsked, controls_of, validate_spec
+from datamarket_gym.explorer.market.choices import KINDS, choices
+from datamarket_gym.explorer.market.request import PARTS, MarketRequest, controls_of, validate_spec
 from datamarket_gym.market.attacks import Attack, Block
 from datamarket_gym.market.datasets import looking_in
 from datamarket_gym.registry import Range, components, create
@@ -30,7 +30,7 @@ def the(kind, name, parameter):
 
 
 def test_everything_registered_is_offered():
-    found = options()
+    found = choices()
     for shown, kind in {**KINDS, "mechanisms": "mechanism"}.items():
         assert [each["name"] for each in found[shown]] == list(components(kind))
         assert all(each["title"] and each["help"] for each in found[shown])
@@ -38,7 +38,7 @@ def test_everything_registered_is_offered():
 
 
 def test_it_begins_with_the_market_of_the_demo():
-    found = options()["defaults"]
+    found = choices()["defaults"]
     assert (found["task"], found["providers"], found["units"]) == ("synthetic", 4, 40)
     assert (found["attack"], found["mechanism"]) == ("near_duplicate_2x_sybils", "recommended")
     assert (found["learner"], found["empty"], found["checks"], found["power"]) == (
@@ -47,15 +47,15 @@ def test_it_begins_with_the_market_of_the_demo():
         3,
         0.8,
     )
-    assert MarketAsked(**found).filled() == MarketAsked().filled()
+    assert MarketRequest(**found).filled() == MarketRequest().filled()
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_fill_the_parts(name):
-    found = next(each for each in options()["mechanisms"] if each["name"] == name)
+    found = next(each for each in choices()["mechanisms"] if each["name"] == name)
     named = f"{name}/cosine@0.99" if name.startswith("quotient") else name
-    assert found["parts"] == {part: getattr(get_mechanism(named), part) for part in PARTS}
-    asked = MarketAsked(mechanism=name, **found["parts"])
+    assert found["parts"] == get_mechanism(named).model_dump(mode="json", include=set(PARTS))
+    asked = MarketRequest(mechanism=name, **found["parts"])
     assert asked.chosen() == get_mechanism(named)
     assert asked.filled().changed() == []
 
@@ -107,12 +107,12 @@ def test_defaults_ends_and_choices_are_accepted_and_nothing_beyond(kind, name, p
 )
 def test_a_page_cannot_ask_for_files_secrets_processors_or_what_never_ends(kind, spec):
     with pytest.raises(DataMarketError) as refused:
-        MarketAsked(**{kind: spec}).filled()
+        MarketRequest(**{kind: spec}).filled()
     assert len(str(refused.value)) > 20
 
 
 def test_what_a_task_lacks_is_said():
-    found = options()
+    found = choices()
     texts = next(each for each in found["evidence"] if each["name"] == "minhash")
     assert "looks at texts" in texts["not_for"]["synthetic"]
     assert "agnews" not in texts["not_for"]
@@ -127,7 +127,7 @@ def test_real_domains_only_where_their_embeddings_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     with looking_in(tmp_path):
-        found = {each["name"]: each for each in options()["tasks"]}
+        found = {each["name"]: each for each in choices()["tasks"]}
     assert not found["agnews"]["available"]
     assert "datamarket embed agnews" in found["agnews"]["why"]
     assert found["synthetic"]["available"]
@@ -154,24 +154,24 @@ def half_told():
 
 
 def test_a_component_of_ones_own_describes_itself(half_told):
-    found = next(each for each in options()["attacks"] if each["name"] == "half_told")
+    found = next(each for each in choices()["attacks"] if each["name"] == "half_told")
     told, how = found["parameters"]
     assert (told["kind"], told["min"], told["max"], told["default"]) == ("float", 0.25, 1.0, 0.5)
     assert told["help"] == "Submits a share told of its units, how it likes."
     assert [each["value"] for each in how["choices"]] == ["first", "last"]
-    assert MarketAsked(attack={"name": "half_told", "told": 0.3}).filled().attack == "half_told@0.3"
+    assert MarketRequest(attack={"name": "half_told", "told": 0.3}).filled().attack == "half_told@0.3"
 
 
 def test_options_over_http(client):
     explorer = client()
-    found = explorer.get("/api/market/options")
+    found = explorer.get("/api/market/choices")
     while found.status_code == 202:
         found = explorer.get(f"/api/jobs/{found.json()['job']}")
-    assert found.json() == options()
+    assert found.json() == choices()
 
 
 def test_all_that_ships_is_called_by_words_and_not_by_names_in_python():
-    found = options()
+    found = choices()
     for group in KINDS:
         for choice in found[group]:
             words = [choice["label"], choice["title"], *(p["label"] for p in choice["parameters"])]

@@ -6,7 +6,17 @@ import time
 from urllib.parse import quote
 
 import pytest
-from market_screen import Library, after, answered, asked, control, minus, moved, opened_market, unfold
+from market_screen import (
+    Library,
+    after,
+    asked,
+    control,
+    minus,
+    moved,
+    opened_market,
+    unfold,
+    wait_for_answer,
+)
 
 from datamarket_gym import get_mechanism
 
@@ -70,7 +80,7 @@ class TestMarketNumbers:
         assert rings == len(library.profile.identities_of("provider_0"))
         words = page.locator(".evidence .label.attacker .mark").all_text_contents()
         assert sorted(words) == ["attacker"] + ["pseudonym"] * (rings - 1)
-        counts = page.locator(".graph-legend li", has_text="tied by").all_inner_texts()
+        counts = page.locator(".graph-legend li", has_text="matched by").all_inner_texts()
         assert sum(int(text.rpartition("(")[2].strip(")")) for text in counts) == len(clusters.edges)
         submission = library.profile.submission
         page.locator(".evidence .disc[data-identity='provider_0']").focus()
@@ -203,8 +213,8 @@ class TestMarketControls:
         assert "no_such_attack" in page.inner_text("[role=alert]")
         after(page, lambda: control(page, "attack").select_option("honest"))
         assert page.locator("[role=alert]").count() == 0
-        assert "Nobody cheats" in page.inner_text(".headline")
-        assert "Nobody cheats" in page.inner_text("[data-part=certificate]")
+        assert "Nobody attacks" in page.inner_text(".headline")
+        assert "Nobody attacks" in page.inner_text("[data-part=certificate]")
 
 
 class TestMarketLinks:
@@ -228,7 +238,7 @@ class TestMarketLinks:
         assert page.inner_text(".headline") == second
         assert control(page, "attack").input_value() == "copycat"
         page.reload()
-        answered(page)
+        wait_for_answer(page)
         assert page.inner_text(".headline") == second
 
     def test_a_preset_takes_its_parts_with_it(self, page, served):
@@ -342,7 +352,7 @@ class TestMarketOnAPhone:
             ".map((each) => [each.dataset.group, each.open]))"
         )
         assert folded == {
-            "cheat": True, "mechanism": True, "checks": False, "market": False, "scoring": False,
+            "attack": True, "mechanism": True, "checks": False, "market": False, "scoring": False,
         }  # fmt: skip
         assert "Shapley by name" in page.inner_text(".market-brief")
         overlaps = page.evaluate(

@@ -6,22 +6,22 @@ import os
 import pytest
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.explorer.files import NamedPlaces, NotThere, Outside, Uploads
+from datamarket_gym.explorer.files import NamedPlaces, NotThere, OutsideFolders, Uploads
 from datamarket_gym.payout.ledger.store import open_ledger
 
 
-def payout_run(folder, book="../ledger.sqlite"):
+def payout_run(folder, ledger="../ledger.sqlite"):
     """What makes a folder a run, and no more."""
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{}")
     (folder / "payments.parquet").write_bytes(b"")
-    (folder / "ledger.json").write_text(json.dumps({"ledger": book, "number": 1, "tip": "x"}))
+    (folder / "ledger.json").write_text(json.dumps({"ledger": ledger, "number": 1, "tip": "x"}))
     return folder
 
 
 @pytest.fixture
 def market(tmp_path):
-    """A folder of two runs with their book, an experiment, and compact results; beside it, a secret."""
+    """A folder of two runs with their ledger, an experiment, and compact results; beside it, a secret."""
     root = tmp_path / "market"
     payout_run(root / "june")
     payout_run(root / "july")
@@ -46,20 +46,20 @@ def test_a_folder_shows_what_is_in_it(market, tmp_path):
     found = places(tmp_path, market)
     assert ids(found.runs()) == ["market/july", "market/june"]
     assert ids(found.results()) == ["market", "market/compact", "market/s1"]
-    assert ids(found.books()) == ["market/ledger.sqlite"]
+    assert ids(found.ledgers()) == ["market/ledger.sqlite"]
     assert found.run("market/june") == market / "june"
     assert found.result("market/s1") == market / "s1"
-    assert found.book("market/ledger.sqlite") == str(market / "ledger.sqlite")
+    assert found.ledger("market/ledger.sqlite") == str(market / "ledger.sqlite")
     assert found.markets() == ["market"]
 
 
-def test_a_run_alone_shows_the_book_beside_it_and_no_other_file(market, tmp_path):
+def test_a_run_alone_shows_the_ledger_beside_it_and_no_other_file(market, tmp_path):
     found = places(tmp_path, market / "june")
     assert ids(found.runs()) == ["june"]
-    assert ids(found.books()) == ["ledger.sqlite"]
+    assert ids(found.ledgers()) == ["ledger.sqlite"]
     assert found.markets() == []
     assert found.run("june") == market / "june"
-    with pytest.raises(Outside, match="name its folder on the command line"):
+    with pytest.raises(OutsideFolders, match="name its folder on the command line"):
         found.inside(market / "july" / "payments.parquet")
 
 
@@ -69,11 +69,11 @@ def test_two_folders_of_one_name_are_told_apart(market, tmp_path):
     assert ids(found.runs()) == ["june", "june 2"]
 
 
-def test_a_run_whose_book_lies_elsewhere_is_refused_until_that_is_named(market, tmp_path):
-    payout_run(market / "odd", book="../../secret.csv")
-    with pytest.raises(Outside):
+def test_a_run_whose_ledger_lies_elsewhere_is_refused_until_that_is_named(market, tmp_path):
+    payout_run(market / "odd", ledger="../../secret.csv")
+    with pytest.raises(OutsideFolders):
         places(tmp_path, market).run("market/odd")
-    with pytest.raises(Outside):
+    with pytest.raises(OutsideFolders):
         places(tmp_path, payout_run(tmp_path / "b" / "far", "postgresql://u@h/db")).run("far")
     assert places(tmp_path, market, tmp_path / "secret.csv").run("market/odd") == market / "odd"
 
@@ -88,7 +88,7 @@ def test_nothing_outside_is_reached(market, tmp_path):
         market / "up" / "secret.csv",
         tmp_path / "secret.csv",
     ):
-        with pytest.raises(Outside):
+        with pytest.raises(OutsideFolders):
             found.inside(path)
     assert found.inside(market / "june" / "manifest.json") == market / "june" / "manifest.json"
     assert not any(place.id.startswith("market/up") for place in found.runs() + found.results())
@@ -97,7 +97,7 @@ def test_nothing_outside_is_reached(market, tmp_path):
             found.run(name)
 
 
-def test_paydays_are_written_in_a_market_or_apart(market, tmp_path):
+def test_payouts_are_written_in_a_market_or_apart(market, tmp_path):
     found = places(tmp_path, market)
     assert found.new_run("market", "august") == market / "august"
     assert found.new_run(None, "dry") == tmp_path / "up" / "runs" / "dry"

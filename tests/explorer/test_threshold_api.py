@@ -16,7 +16,7 @@ from datamarket_gym.evidence.admissible_interval import honest_market
 from datamarket_gym.evidence.leakage import LabelledVectors, nearest_others
 from datamarket_gym.evidence.threshold import choose_threshold, honest_vectors, measure_threshold
 from datamarket_gym.execution.arrays import directions
-from datamarket_gym.explorer.threshold.routes import histogram
+from datamarket_gym.explorer.threshold import histogram
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks import Synthetic
 from datamarket_gym.payout.inputs import read_inputs
@@ -183,7 +183,7 @@ def test_a_runs_rows_are_those_it_was_paid_by(lasting_client, paid):
     wanted = measure_threshold(inputs.submission, utility)
     assert (units["theta"], units["density"]) == (wanted.theta, wanted.density)
     shown = asked(ours, "rows", source="run:june/run:submissions").json()
-    assert shown["taken"] == manifest["evidence"]["used"] == wanted.evidence
+    assert shown["evidence"] == manifest["evidence"]["used"] == wanted.evidence
     assert [shown["owners"][code] for code in shown["owner"]] == [
         inputs.identities[code] for code in inputs.owner
     ]
@@ -214,7 +214,7 @@ def test_files_of_a_run_outside_of_what_was_named_are_not_read(lasting_client, t
         ("rows", {"source": "/etc/passwd"}, "choose synthetic"),
         ("rows", {"source": "run:../x:validation"}, "there is no payout run"),
         ("rows", {"source": "run:june:secrets"}, "name a part of the run"),
-        ("rows", {"source": "upload:../../etc"}, "not there any more"),
+        ("rows", {"source": "upload:../../etc"}, "upload it again"),
         ("check", {"check": {"trials": 10**6}}, "less than or equal to 300"),
         ("check", {"check": {"variants": "nonsense"}}, "nonsense"),
         ("check", {"check": {"partition": "identities"}}, "needs a column 'identity'"),

@@ -59,20 +59,20 @@ def put(page, theta):
 
 
 def test_what_merges_is_what_cosine_evidence_merges(served, page):
-    """In the browser and in the library, at thetas between ties and at ties: the same components to the row."""
+    """In the browser and in the library, at thetas between matches and at matches: the same components to the row."""
     to(page, served(workers=1), "trials=1&per_provider=20&shown=market&providers=5")
     dealt = honest_market(Embeddings(DATA.features, DATA.label), Synthetic().partition, 5, 20)
     place = np.concatenate(dealt)
     owner, rows, label = np.repeat(np.arange(5), 20), DATA.features[place], DATA.label[place]
-    ties = forest_of(rows).score
+    matches = forest_of(rows).score
     thetas = [
         0.3,
         0.55,
         0.7,
         0.9,
         1.0,
-        *ties[[0, 1, 20, 60, 98]].tolist(),
-        float(np.nextafter(ties[20], 2)),
+        *matches[[0, 1, 20, 60, 98]].tolist(),
+        float(np.nextafter(matches[20], 2)),
     ]
     found = page.evaluate(
         """async ([body, thetas]) => {
@@ -96,8 +96,8 @@ def test_what_merges_is_what_cosine_evidence_merges(served, page):
             rows, theta, owner, label
         )
         above, below = scores(page)
-        assert above == ties[ties >= theta].min()
-        assert below == ties[ties < theta].max()
+        assert above == matches[matches >= theta].min()
+        assert below == matches[matches < theta].max()
 
 
 def test_verdicts_and_bounds_are_the_librarys(served, page):
@@ -191,17 +191,17 @@ def test_a_finger_moves_the_handle(served, chromium):
 
 def test_examples_go_further_by_j_and_nearer_by_k(served, page):
     to(page, served(workers=1), f"{QUICK}&theta=0.9")
-    ties = forest_of(DATA.features).score
-    at = int((ties >= 0.9).sum())
+    matches = forest_of(DATA.features).score
+    at = int((matches >= 0.9).sum())
     page.focus("main")
-    assert scores(page) == [ties[at - 1], ties[at]]
+    assert scores(page) == [matches[at - 1], matches[at]]
     assert page.is_disabled("[name=previous]")
     for n, press in ((2, "j"), (3, "j"), (2, "k")):
         page.keyboard.press(press)
-        assert scores(page) == [ties[at - n], ties[at + n - 1]]
+        assert scores(page) == [matches[at - n], matches[at + n - 1]]
         assert address(page)["example"] == str(n)
     page.click("[name=next]")
-    assert scores(page) == [ties[at - 3], ties[at + 2]]
+    assert scores(page) == [matches[at - 3], matches[at + 2]]
     page.click("[name=previous]")
     page.click("[name=previous]")
     assert "example" not in address(page)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from following import followed
+from job_answers import followed
 from PIL import Image
 
 from datamarket_gym.data.submission import Submission
@@ -50,7 +50,7 @@ def held_table(n, seed):
 
 
 def made_run(market, run="run", inputs=None):
-    """A payday with reference rows; the inputs lie in the market's folder unless another is named."""
+    """A payout run with reference rows; the inputs lie in the market's folder unless another is named."""
     inputs = inputs or market / "in"
     inputs.mkdir(parents=True, exist_ok=True)
     pq.write_table(units_table(), inputs / "units.parquet")
@@ -63,13 +63,13 @@ def made_run(market, run="run", inputs=None):
         places,
         checked_spec({"amount": "100.00", "audit": False, "theta": "auto", "checks": 0}),
         market / run,
-        book=str(market / "book.db"),
+        ledger=str(market / "ledger.db"),
     )
     return market / run
 
 
 def picture_run(market):
-    """A payday of folders of small images: sellers hold classes, and the operator holds classes."""
+    """A payout run of folders of small images: sellers hold classes, and the operator holds classes."""
     rng = np.random.default_rng(3)
     for i in range(24):
         for place in (market / "units" / f"seller {i % 3}", market / "held"):
@@ -82,7 +82,7 @@ def picture_run(market):
         Places(market / "units", market / "held"),
         checked_spec(spec),
         market / "run",
-        book=str(market / "book.db"),
+        ledger=str(market / "ledger.db"),
     )
     return market / "run"
 

@@ -60,7 +60,7 @@ def explore(
 
     This machine serves the pages to itself alone, without a network, until Ctrl-C.
     """
-    from datamarket_gym.explorer.server import Asked
+    from datamarket_gym.explorer.server import ServerOptions
     from datamarket_gym.explorer.server import explore as serve
     from datamarket_gym.explorer.workers import Setup
     from datamarket_gym.market.datasets import looking_in
@@ -69,11 +69,11 @@ def explore(
     registry.load(files)
     with looking_in(data):
         serve(
-            Asked(
+            ServerOptions(
                 named=tuple(named or ()), host=host, port=port, names=tuple(name or ()), token=token,
                 workers=workers or available_cores(), upload_limit=upload_limit, uploads=uploads,
                 setup=Setup(files, data, ("datamarket_gym.explorer.server",),
-                            ("datamarket_gym.explorer.server.first_market",)),
+                            ("datamarket_gym.explorer.server.warm_up",)),
             ),
             browser,
             lambda text: typer.echo(text, err=True),

@@ -329,7 +329,7 @@ class Submission(Shown, Tabular):
         return found
 
     def compared_by(self, vectors: Features | LowPrecisionRows) -> Submission:
-        """The same units with another embedding; what is known of them, names and keys included, stays known."""
+        """Return the units with another embedding; cached names and keys stay."""
         found = copy(self)
         object.__setattr__(found, "embedding", matrix("embedding", vectors))
         return found

@@ -235,7 +235,7 @@ def taken(matrix: Any, rows: Any) -> Any:
 
 
 def in_order(matrix: Any, rows: Codes) -> Any:
-    """The same for whoever reads a block at a time: of many rows no copy is made, however they are stored."""
+    """Take rows in order, to be read a block at a time: many rows are not copied, however they are stored."""
     if len(rows) * matrix.shape[1] <= WHOLE:
         return matrix[rows]
     return (matrix if isinstance(matrix, LowPrecisionRows) else LowPrecisionRows([matrix])).take(rows)
@@ -321,7 +321,7 @@ def products(ours: Features, theirs: Features) -> Values:
 
 
 def products_of(ours: Features, read: Callable[[Codes], Features], row: Codes, column: Codes) -> Values:
-    """The same of pairs of rows of ours and others, which are read a few at a time."""
+    """Multiply pairs of rows of ours and others, which are read a few at a time."""
     exact = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         pairs = slice(at, at + _PAIRS)
@@ -351,7 +351,7 @@ def most_similar(
     towards: Callable[[Features], Features] = directions,
     rows: Codes | None = None,
 ) -> tuple[Values, Codes]:
-    """The same, and the place of the first of the others that has it; -1 where there are none.
+    """Find the highest product of each unit vector, and the first of the others that has it; -1 where there are none.
 
     Candidates come from float32 products, a block of rows at a time; each is then decided by one float64 product.
     """

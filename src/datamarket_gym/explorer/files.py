@@ -1,9 +1,7 @@
-"""What pages upload: kept under ids in a folder of their own, bounded each and together, written aside first.
+"""What the explorer may read and write: folders and ledgers named on the command line, and uploads.
 
-What the explorer may show: the folders and books that were named on the command line, and what was uploaded.
-
-Each thing in them has an id that can be read, and that a link can hold: the name of the folder that was named, and
-the way from there. No file outside is opened, by whatever path or link it is asked for.
+Each thing has an id that a link can hold: the name of the folder that was named, and the way from there. No file
+outside is opened, by whatever path or link it is asked for.
 """
 
 from __future__ import annotations
@@ -19,22 +17,34 @@ from pathlib import Path
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger.runs import default_ledger
-from datamarket_gym.payout.ledger.store import NAME as BOOK
-from datamarket_gym.payout.ledger.store import is_address, read_receipt
+from datamarket_gym.payout.ledger.store import NAME as LEDGER
+from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 
 MIB = 2**20
+UPLOADED = "uploads"
 _TIMES = 8  # what all uploads together may have, as a multiple of one
-_MANY = 500  # files
+_UPLOADS = 500  # files
 _KINDS = re.compile(r"\.(parquet|csv|tsv|jsonl|ndjson|json|arrow|feather|xlsx|npy|npz|toml|txt)$", re.I)
+_DEPTH = 2  # how far below a named folder things are looked for
+_MOST = 2000  # of them
+_OPENED = 20  # files that are opened to know whether a folder is of compact results
 
 
 class TooLarge(DataMarketError):
-    """More than may be uploaded."""
+    """More was sent than may be uploaded."""
+
+
+class NotThere(DataMarketError):
+    """Nothing of this id is shown."""
+
+
+class OutsideFolders(DataMarketError):
+    """A file lies in none of the folders that were named."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that was uploaded: its id, what it was called, where it is, and its bytes."""
+    """Hold a file that was uploaded: its id, what it was called, where it is, and its bytes."""
 
     id: str
     name: str
@@ -44,7 +54,7 @@ class Upload:
 
 @dataclass
 class Uploads:
-    """The uploads of one start of the explorer; ``most`` bytes each."""
+    """Hold the uploads of one start of the explorer; ``most`` bytes each."""
 
     folder: Path
     most: int = 256 * MIB
@@ -57,26 +67,24 @@ class Uploads:
 
     @property
     def runs(self) -> Path:
-        """Where dry runs are kept, with a book of their own."""
+        """The folder of dry runs, each with a ledger of its own."""
         return self.folder / "runs"
 
-    async def keep(self, name: str, stream: AsyncIterator[bytes]) -> Upload:
-        """Write a file as it comes in; refused as soon as it is too large, and then nothing of it is left."""
+    async def write(self, name: str, stream: AsyncIterator[bytes]) -> Upload:
+        """Write a file as it comes in; refuse one as soon as it is too large, and leave nothing of it."""
         plain = Path(name.replace("\\", "/")).name
-        ending = _KINDS.search(plain)
-        if ending is None:
+        kind = _KINDS.search(plain)
+        if kind is None:
             raise DataMarketError(
                 f"{plain[:80]!r} is no table that can be read; upload .parquet, .csv, .jsonl, .arrow, .xlsx, .npy, "
                 ".npz or .toml"
             )
-        if len(self._known) >= _MANY:
-            raise TooLarge(
-                f"{_MANY} files were uploaded, and no more are taken; start the explorer again"
-            )
+        if len(self._known) >= _UPLOADS:
+            raise TooLarge(f"{_UPLOADS} files were uploaded already; start the explorer again")
         key = secrets.token_hex(8)
-        place = self.folder / key
-        path = place / f"table{ending.group().lower()}"
-        place.mkdir()
+        folder = self.folder / key
+        path = folder / f"table{kind.group().lower()}"
+        folder.mkdir()
         part, size = path.with_suffix(".part"), 0
         try:
             with part.open("wb") as file:
@@ -88,23 +96,27 @@ class Uploads:
             part.replace(path)
         except BaseException:
             part.unlink(missing_ok=True)
-            place.rmdir()
+            folder.rmdir()
             raise
         finally:
             self._underway -= size
         self._known[key] = Upload(key, plain, path, size)
         return self._known[key]
 
-    def path(self, key: str) -> Path:
-        """Where an upload is."""
+    def get(self, key: str) -> Upload:
+        """Return an upload by its id."""
         if key not in self._known:
             raise DataMarketError(
-                "that upload is not there any more, as the explorer was started again; upload it once more"
+                "that upload is gone since the explorer was started again; upload it again"
             )
-        return self._known[key].path
+        return self._known[key]
+
+    def path(self, key: str) -> Path:
+        """Return where an upload is."""
+        return self.get(key).path
 
     def all(self) -> list[Upload]:
-        """All of them, in the order in which they came."""
+        """List all of them, in the order in which they came."""
         return list(self._known.values())
 
     def _require_room(self, size: int) -> None:
@@ -113,31 +125,16 @@ class Uploads:
                 f"a file may have {self.most // MIB:,} MiB here; start the explorer with a larger --upload-limit, or "
                 "name the file's folder on the command line"
             )
-        kept = sum(each.size for each in self._known.values())
-        if kept + self._underway > self.most * _TIMES:
+        whole = sum(each.size for each in self._known.values()) + self._underway
+        if whole > self.most * _TIMES:
             raise TooLarge(
                 f"all uploads together may have {self.most * _TIMES // MIB:,} MiB; start the explorer again"
             )
 
 
-_DEEP = 2  # how far below a folder that was named things are looked for
-_MOST = 2000  # of them
-_LOOKED = 20  # files that are looked into, to know whether a folder is of compact results
-UPLOADED = "uploads"
-_STATEMENTS = "statements"
-
-
-class NotThere(DataMarketError):
-    """Nothing of this id is shown."""
-
-
-class Outside(DataMarketError):
-    """A file that lies in none of the folders that were named."""
-
-
 @dataclass(frozen=True)
 class Place:
-    """A run, a result folder or a book: its id, and where it is; a book on a server has an address alone."""
+    """Hold the id and the place of a run, a result folder, a file or a ledger; one on a server has an address alone."""
 
     id: str
     path: Path | None
@@ -145,113 +142,110 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """The path of what is no address."""
         if self.path is None:
             raise NotThere(f"{self.id!r} is on a server, and no folder")
         return self.path
 
 
 class NamedPlaces:
-    """Finds what is there, each time it is asked: runs come and go."""
+    """Find what is there, each time anew: runs come and go."""
 
     def __init__(self, named: Sequence[str], uploads: Uploads) -> None:
         self.uploads = uploads
         self._roots: dict[str, Path] = {}
-        self._books: dict[str, str] = {}
+        self._ledgers: dict[str, str] = {}
         for text in named:
-            if is_address(text):
-                self._books[_free(_without_secret(text), self._books)] = text
-                continue
             path = Path(text)
-            if not path.exists():
-                raise DataMarketError(f"there is no {text!r}; name a run, a result folder or a book")
-            if path.is_file():
-                self._books[_free(path.name, self._books)] = str(path.resolve())
+            if is_address(text):
+                self._ledgers[_free(_without_secret(text), self._ledgers)] = text
+            elif not path.exists():
+                raise DataMarketError(f"there is no {text!r}; name a run, a result folder or a ledger")
+            elif path.is_file():
+                self._ledgers[_free(path.name, self._ledgers)] = str(path.resolve())
             else:
                 self._roots[_free(path.resolve().name or "root", self._roots)] = path.resolve()
 
     def runs(self) -> list[Place]:
-        """Payout runs."""
-        return [place for place in self._found() if _is_payout(place.folder)]
+        """List payout runs."""
+        return [place for place in self._folders() if _is_payout(place.folder)]
 
     def results(self) -> list[Place]:
-        """Folders of experiments, folders of those, and folders of compact results."""
-        found = self._found()
-        runs = {place.folder for place in found if _is_experiment(place.folder)}
-        above = {folder.parent for folder in runs}
-        return [each for each in found if each.folder in above or _is_results(each.folder)]
+        """List folders of experiments, folders of those, and folders of compact results."""
+        places = self._folders()
+        above = {place.folder.parent for place in places if _is_experiment(place.folder)}
+        return [each for each in places if each.folder in above or _is_results(each.folder)]
 
-    def books(self) -> list[Place]:
-        """Books that were named, those in folders that were, and those of runs."""
-        found = {
+    def ledgers(self) -> list[Place]:
+        """List ledgers that were named, those in folders that were, and those of runs."""
+        ledgers = {
             name: Place(name, None if is_address(at) else Path(at), at)
-            for name, at in self._books.items()
+            for name, at in self._ledgers.items()
         }
-        known = {place.address for place in found.values()}
-        for place in self._found():
+        known = {place.address for place in ledgers.values()}
+        for place in self._folders():
             for folder in (place.folder, place.folder.parent):
-                if _has(folder, BOOK) and (folder is place.folder or _is_payout(place.folder)):
-                    path = folder / BOOK
-                    where = os.path.realpath(path)
-                    if where not in known and self._holds(path):
-                        known.add(where)
-                        name = _free(
-                            f"{place.id}/{BOOK}" if path.parent == place.folder else BOOK, found
-                        )
-                        found[name] = Place(name, path, where)
-        return list(found.values())
+                if _has(folder, LEDGER) and (folder is place.folder or _is_payout(place.folder)):
+                    path = folder / LEDGER
+                    real = os.path.realpath(path)
+                    if real not in known and self._holds(path):
+                        known.add(real)
+                        id_ = f"{place.id}/{LEDGER}" if folder is place.folder else LEDGER
+                        name = _free(id_, ledgers)
+                        ledgers[name] = Place(name, path, real)
+        return list(ledgers.values())
 
     def files(self, endings: Collection[str]) -> list[Place]:
-        """Files of these endings that lie in folders that were named; what runs have written is not among them."""
-        found = []
-        for place in self._found():
+        """List files of these endings in named folders; what runs have written is not among them."""
+        places = []
+        for place in self._folders():
             if place.id.split("/")[0] == UPLOADED or _is_payout(place.folder):
                 continue
             for path in sorted(place.folder.iterdir()):
                 if path.suffix.lower() in endings and path.is_file() and self._holds(path):
-                    found.append(Place(f"{place.id}/{path.name}", path, str(path)))
-        return found[:_MOST]
+                    places.append(Place(f"{place.id}/{path.name}", path, str(path)))
+        return places[:_MOST]
 
     def run(self, name: str) -> Path:
-        """The folder of a payout run; its files and its book must be such as may be opened."""
-        folder = _named("payout run", name, self.runs()).folder
+        """Return the folder of a payout run; its files and its ledger must be such as may be opened."""
+        folder = _by_id("payout run", name, self.runs()).folder
         self.require_run(folder)
         return folder
 
     def openable(self) -> tuple[tuple[str, Path], ...]:
-        """The ids and folders of the runs that `run` gives."""
-        found = []
+        """List the ids and folders of the runs that `run` returns."""
+        openable = []
         for place in self.runs():
             with suppress(DataMarketError, OSError):
                 self.require_run(place.folder)
-                found.append((place.id, place.folder))
-        return tuple(found)
+                openable.append((place.id, place.folder))
+        return tuple(openable)
 
     def require_run(self, folder: Path) -> None:
-        """Refuse a run whose files are links that lead out, or whose book may not be opened."""
+        """Refuse a run whose files are links that lead out, or whose ledger may not be opened."""
         for link in _links(folder):
             self.inside(link)
         receipt = read_receipt(folder)
         if receipt is not None:
-            self.require_book(receipt.ledger)
+            self.require_ledger(receipt.ledger)
 
-    def require_book(self, where: str) -> None:
-        """Refuse a book, or an intake log, that was not named: a server that a folder names would be sent passwords."""
+    def require_ledger(self, where: str) -> None:
+        """Refuse a ledger, or an intake log, that was not named: another server would be sent passwords."""
         if not is_address(where):
             self.inside(Path(where))
         elif where not in self._addresses:
-            raise Outside(f"the book {where} was not named; name it on the command line")
+            raise OutsideFolders(f"the ledger {where} was not named; name it on the command line")
 
     def result(self, name: str) -> Path:
-        """A result folder."""
-        return _named("result folder", name, self.results()).folder
+        """Return a result folder."""
+        return _by_id("result folder", name, self.results()).folder
 
-    def book(self, name: str) -> str:
-        """The path or address of a book."""
-        return _named("book", name, self.books()).address
+    def ledger(self, name: str) -> str:
+        """Return the path or address of a ledger."""
+        return _by_id("ledger", name, self.ledgers()).address
 
     def markets(self) -> list[str]:
-        """The ids of folders in which a payday can be run: those that were named and are no runs themselves."""
+        """List the ids of folders for payout runs: those that were named and are no runs themselves."""
         return [
             name
             for name, root in self._roots.items()
@@ -259,7 +253,7 @@ class NamedPlaces:
         ]
 
     def new_run(self, market: str | None, name: str) -> Path:
-        """The folder of a payday that is not there yet, or not finished: in a market, or among what was uploaded."""
+        """Return the folder of a new or unfinished payout run: in a market, or among the uploads."""
         if not name or name != Path(name).name or name.startswith(".") or not name.isprintable():
             raise DataMarketError(f"{name!r} is no name of a folder; use letters, digits, - and _")
         if market is None:
@@ -273,13 +267,13 @@ class NamedPlaces:
         return self.inside(root / name)
 
     def inside(self, path: Path) -> Path:
-        """The path with all links followed, if it lies in a folder that was named, beside a run, or was uploaded."""
+        """Follow all links of a path; refuse one outside of named folders, ledgers beside runs, and uploads."""
         try:
             real = Path(os.path.realpath(path))
         except ValueError:  # a zero byte, which no path has
             raise NotThere(f"{path.name!r} is no name of a file") from None
         if not self._holds(real):
-            raise Outside(
+            raise OutsideFolders(
                 f"{path.name!r} lies outside of what the explorer was told to show; name its folder on the command "
                 "line as well"
             )
@@ -288,81 +282,67 @@ class NamedPlaces:
     def _holds(self, path: Path) -> bool:
         real = Path(os.path.realpath(path))
         beside = {Path(default_ledger(root)) for root in self._roots.values() if _is_payout(root)}
-        if real in beside or str(real) in self._books.values():
+        if real in beside or str(real) in self._ledgers.values():
             return True
         return any(real.is_relative_to(root) for root in (*self._roots.values(), self.uploads.folder))
 
     @cached_property
     def _addresses(self) -> set[str]:
-        """Of books on servers, as runs write them down: without passwords."""
-        from datamarket_gym.payout.ledger.store import open_ledger as open_book
+        """Of ledgers on servers, as runs write them down: without passwords."""
+        return {open_ledger(at).where for at in self._ledgers.values() if is_address(at)}
 
-        return {open_book(at).where for at in self._books.values() if is_address(at)}
-
-    def _found(self) -> list[Place]:
-        """Every folder that was named and those in them, and the runs among what was uploaded."""
-        found = []
+    def _folders(self) -> list[Place]:
+        """Every folder that was named and those in them, and the runs among the uploads."""
+        places = []
         for name, root in (*self._roots.items(), (UPLOADED, self.uploads.runs)):
-            for path in _below(root, _DEEP):
+            for path in _below(root, _DEPTH):
                 way = str(path)[len(str(root)) :].replace(os.sep, "/").lstrip("/")
-                found.append(Place(f"{name}/{way}" if way else name, path, str(path)))
-                if len(found) >= _MOST:
-                    return found
-        return found
+                places.append(Place(f"{name}/{way}" if way else name, path, str(path)))
+                if len(places) >= _MOST:
+                    return places
+        return places
 
 
-def _below(folder: Path, deep: int) -> Iterator[Path]:
-    """The folder and those in it; links are not followed."""
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    """The folder and those in it; links are not followed, and names must be text that a link can hold."""
     yield folder
-    if deep == 0 or _is_payout(folder):
+    if depth == 0 or _is_payout(folder):
         return
     try:
         inner = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
     except PermissionError:
         return
     for path in inner:
-        name = Path(path).name
-        if not name.startswith(".") and _is_text(name):
-            yield from _below(Path(path), deep - 1)
+        name = os.path.basename(path)
+        if not name.startswith(".") and name == name.encode(errors="replace").decode():
+            yield from _below(Path(path), depth - 1)
 
 
 def _links(folder: Path) -> Iterator[Path]:
-    """The links among the files of a run; statements, of which there is one a payee, are looked at one by one."""
+    """The links among the files of a run; statements, of which there is one a payee, are checked one by one."""
     for where, folders, files in os.walk(folder):
         yield from (path for name in (*folders, *files) if (path := Path(where, name)).is_symlink())
-        folders[:] = [name for name in folders if name != _STATEMENTS]
+        folders[:] = [name for name in folders if name != "statements"]
 
 
-def _is_text(name: str) -> bool:
-    """Whether it can stand in a link: the system lets a name be any bytes."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _has(folder: Path, name: str) -> bool:
+    """Whether there is such a file; thousands of folders are tested for each list, and paths are slow to make."""
+    return os.path.isfile(f"{folder}{os.sep}{name}")
 
 
 def _is_payout(folder: Path) -> bool:
     return _has(folder, "manifest.json") and _has(folder, "payments.parquet")
 
 
-def _has(folder: Path, name: str) -> bool:
-    """Whether there is such a file; thousands of folders are looked at for each list, and paths are slow to make."""
-    return os.path.isfile(f"{folder}{os.sep}{name}")
+def _is_experiment(folder: Path) -> bool:
+    return _has(folder, "results.parquet")
 
 
 def _is_results(folder: Path) -> bool:
-    """Whether it holds an experiment's tables, or compact results."""
-    if _is_experiment(folder):
-        return True
-    # One that is broken, or something else, does not hide the others.
-    if _is_payout(folder):
-        return False
-    return any(map(_is_compact, sorted(folder.glob("*.json"))[:_LOOKED]))
-
-
-def _is_experiment(folder: Path) -> bool:
-    return _has(folder, "results.parquet")
+    """Whether it holds an experiment's tables, or compact results; a broken file does not hide the others."""
+    if _is_experiment(folder) or _is_payout(folder):
+        return _is_experiment(folder)
+    return any(map(_is_compact, sorted(folder.glob("*.json"))[:_OPENED]))
 
 
 def _is_compact(path: Path) -> bool:
@@ -374,7 +354,7 @@ def _is_compact(path: Path) -> bool:
     return b'"seeds"' in head and b'"name"' in head
 
 
-def _named(what: str, name: str, places: Sequence[Place]) -> Place:
+def _by_id(what: str, name: str, places: Sequence[Place]) -> Place:
     for place in places:
         if place.id == name:
             return place
@@ -385,9 +365,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "") if names else "none"
 
 
-def _free(
-    name: str, taken: dict[str, object] | dict[str, Path] | dict[str, str] | dict[str, Place]
-) -> str:
+def _free(name: str, taken: Collection[str]) -> str:
     """The name, with a number if another has it."""
     number, free = 1, name
     while free in taken or free == UPLOADED:

@@ -1,6 +1,4 @@
-"""The token: a word that the terminal shows and a person types, where a page alone must not be enough.
-
-The guard before the explorer: who may ask at all, and what a browser may do with an answer.
+"""The token that a person types, and the guard: who may ask at all, and what a browser may do with an answer.
 
 A page of another site can make a browser send requests to a server on this machine. So: the name under which the
 explorer is asked must be one of its own (or another name could be pointed at this machine), nothing is changed but by
@@ -104,7 +102,7 @@ class Refusal(HTTPException):
 
 
 @dataclass(frozen=True)
-class Doors:
+class AccessRules:
     """The names under which the explorer may be asked, its port, and whether the token is needed for every page.
 
     Where it listens to all of the machine's addresses, any address in numbers is one of its own: names are what can
@@ -139,9 +137,7 @@ class Doors:
 
     def entered(self, cookies: Iterable[str]) -> bool:
         """Whether the token was typed in this browser."""
-        for each in ";".join(cookies).split(
-            ";"
-        ):  # whatever else on this machine has set, in whatever form
+        for each in ";".join(cookies).split(";"):  # whatever form others on this machine have set
             name, _, value = each.strip().partition("=")
             if name == self.cookie and hmac.compare_digest(value.encode(), self.secret.encode()):
                 return True
@@ -159,8 +155,8 @@ def _is_address(name: str) -> bool:
 class Guard:
     """The middleware: refuses before anything is read, bounds bodies, and puts the policy on every answer."""
 
-    def __init__(self, app: App, doors: Doors, upload_bytes: int) -> None:
-        self._app, self._doors, self._upload_bytes = app, doors, upload_bytes
+    def __init__(self, app: App, rules: AccessRules, upload_bytes: int) -> None:
+        self._app, self._rules, self._upload_bytes = app, rules, upload_bytes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -190,7 +186,7 @@ class Guard:
         """Refuse what may not ask; of the others, how large a body may be."""
         sent = _headers(scope)
         hosts = sent.get("host", [])
-        own = self._doors.origin(hosts[0]) if len(hosts) == 1 else None
+        own = self._rules.origin(hosts[0]) if len(hosts) == 1 else None
         if own is None:
             raise Refusal(
                 421, "the explorer is asked under a name that is not its own; use the address it printed"
@@ -199,7 +195,7 @@ class Guard:
         if method not in ("GET", "HEAD", "POST", "DELETE"):
             raise Refusal(405, "the explorer has no answer to such requests")
         self._require_own_page(sent, method, path, own)
-        if self._doors.closed and path not in _OPEN and not self._doors.entered(sent.get("cookie", [])):
+        if self._rules.closed and path not in _OPEN and not self._rules.entered(sent.get("cookie", [])):
             if method in ("GET", "HEAD") and not path.startswith(("/api/", "/static/")):
                 raise Refusal(303, "/enter")
             raise Refusal(401, "type the token first: open the explorer's own page")

@@ -1,11 +1,4 @@
-"""The application: pages, their scripts, the jobs, and every module ``...routes`` of this package, found by name.
-
-Such a module has a function ``router(site)``; what it answers are JSON values of the library's own functions.
-
-Serving the explorer: the port, the names it is asked under, and the server itself.
-
-What a worker does before anybody asks: it loads what nearly every question needs, and answers the first of them.
-"""
+"""The application and its server: pages, their scripts, jobs and uploads, on a port of this machine."""
 
 from __future__ import annotations
 
@@ -20,141 +13,130 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any
 
-import numpy
-import scipy.sparse
-import scipy.stats
-import sklearn.datasets
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-import datamarket_gym.explorer
-import datamarket_gym.explorer.payout.runs
-import datamarket_gym.market.market
-import datamarket_gym.mechanism.pipeline
-import datamarket_gym.utilities.coverage
-import datamarket_gym.utilities.logistic.classifier
 from datamarket_gym import __version__
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import FULL
 from datamarket_gym.execution.parallel import one_thread
-from datamarket_gym.explorer.files import MIB, NamedPlaces, NotThere, Outside, TooLarge, Uploads
-from datamarket_gym.explorer.jobs import Busy, Desk, NoSuchJob, Overtaken, told
-from datamarket_gym.explorer.market.answer import answer
-from datamarket_gym.explorer.market.options import options
-from datamarket_gym.explorer.market.request import MarketAsked
-from datamarket_gym.explorer.security import ENTER, UPLOADS, Doors, Guard, Token, WrongToken
-from datamarket_gym.explorer.site import Site
-from datamarket_gym.explorer.workers import NO_ROOM, Setup
+from datamarket_gym.explorer import benchmark, threshold
+from datamarket_gym.explorer.files import (
+    MIB,
+    NamedPlaces,
+    NotThere,
+    OutsideFolders,
+    TooLarge,
+    Uploads,
+)
+from datamarket_gym.explorer.jobs import Busy, JobQueue, NoSuchJob, Site, Superseded
+from datamarket_gym.explorer.market import answer as market
+from datamarket_gym.explorer.market.choices import choices
+from datamarket_gym.explorer.market.request import MarketRequest
+from datamarket_gym.explorer.payout import checks, ledger, new_run, payees, runs
+from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token, WrongToken
+from datamarket_gym.explorer.workers import DISK_FULL, Setup
 from datamarket_gym.registry import Document
 
 if TYPE_CHECKING:
     from uvicorn import Server
 
-
 PAGES = (
-    "market", "threshold", "benchmark", "payday", "payday/new", "payday/run", "payday/checks",
-    "payday/book",
+    "market", "threshold", "benchmark", "payout", "payout/new", "payout/run", "payout/checks", "payout/ledger",
 )  # fmt: skip
+ROUTERS = (market, threshold, benchmark, runs, payees, checks, ledger, new_run)
+"""The modules that answer pages, each with a function ``router(site)``."""
+PORT = 8765
+_PATIENCE = 60.0  # seconds
+_TRIED = 20  # ports after the first, where nobody named one
 _STATUS: dict[type[DataMarketError], int] = {
-    NotThere: 404, NoSuchJob: 404, Outside: 403, WrongToken: 403, TooLarge: 413, Busy: 503, Overtaken: 409,
+    NotThere: 404, NoSuchJob: 404, OutsideFolders: 403, WrongToken: 403, TooLarge: 413, Busy: 503, Superseded: 409,
 }  # fmt: skip
 
 
 def static_folder() -> Path:
-    """Where the pages' own files are."""
+    """Return the folder of the pages' own files."""
     return Path(str(files("datamarket_gym.explorer") / "static"))
 
 
-def make_app(site: Site, doors: Doors) -> Guard:
-    """The whole explorer, behind its guard."""
+def make_app(site: Site, rules: AccessRules) -> Guard:
+    """Build the whole explorer, behind its guard."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        site.desk.begin()
+        site.queue.begin()
         try:
             yield
         finally:
-            site.desk.end()
+            site.queue.end()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     for error, handler in (
         (DataMarketError, _refused),
-        (RequestValidationError, _misread),
+        (RequestValidationError, _invalid),
         (OSError, _of_file),
+        (HTTPException, _no_page),
+        (Exception, _fault),
     ):
         app.add_exception_handler(error, handler)
-    app.add_exception_handler(HTTPException, _no_page)
-    app.add_exception_handler(Exception, _fault)
-    app.include_router(_shared(site, doors))
-    for name in route_modules():
-        app.include_router(import_module(name).router(site))
+    app.include_router(_shared(site, rules))
+    for module in ROUTERS:
+        app.include_router(module.router(site))
     app.include_router(_pages())
     app.mount("/static", StaticFiles(directory=static_folder()))
-    return Guard(app, doors, site.places.uploads.most)
-
-
-def route_modules() -> list[str]:
-    """The modules of this package that answer pages."""
-    found = walk_packages(datamarket_gym.explorer.__path__, f"{datamarket_gym.explorer.__name__}.")
-    return sorted(each.name for each in found if each.name.endswith("routes"))
+    return Guard(app, rules, site.places.uploads.most)
 
 
 class Entry(Document):
-    """What is typed before the first page."""
+    """Hold what is typed before the first page."""
 
     token: str
 
 
-def _shared(site: Site, doors: Doors) -> APIRouter:
+def _shared(site: Site, rules: AccessRules) -> APIRouter:
     """What all pages ask: what is there, jobs, uploads, the token."""
-    routes = APIRouter()
+    routes, places = APIRouter(), site.places
 
     @routes.get("/api/site")
-    def about() -> dict[str, Any]:
-        places = site.places
+    def get_site() -> dict[str, Any]:
+        named = {"runs": places.runs(), "results": places.results(), "ledgers": places.ledgers()}
+        ids = {kind: [place.id for place in kept] for kind, kept in named.items()}
         return {
             "version": __version__,
-            "places": {
-                "runs": [place.id for place in places.runs()],
-                "results": [place.id for place in places.results()],
-                "books": [place.id for place in places.books()],
-                "markets": places.markets(),
-            },
+            "places": {**ids, "markets": places.markets()},
             "limit": places.uploads.most,
             "styles": [page for page in PAGES if (static_folder() / "pages" / f"{page}.css").is_file()],
         }
 
     @routes.get("/api/jobs/{name}")
-    async def job(name: str) -> Response:
-        found = site.desk.job(name)
-        await found.soon()
-        return told(found)
+    async def get_job(name: str) -> Response:
+        job = site.queue.job(name)
+        await job.soon()
+        return job.response()
 
     @routes.delete("/api/jobs/{name}")
-    def cancel(name: str) -> dict[str, Any]:
-        return site.desk.cancel(name).told()
+    def cancel_job(name: str) -> dict[str, Any]:
+        return site.queue.cancel(name).status()
 
     @routes.post(UPLOADS)
-    async def upload(request: Request, name: str) -> dict[str, Any]:
-        kept = await site.places.uploads.keep(name, request.stream())
-        return {"id": kept.id, "name": kept.name, "size": kept.size}
+    async def post_upload(request: Request, name: str) -> dict[str, Any]:
+        upload = await places.uploads.write(name, request.stream())
+        return {"id": upload.id, "name": upload.name, "size": upload.size}
 
     @routes.post(ENTER)
-    async def enter(entry: Entry, request: Request) -> Response:
+    async def post_token(entry: Entry, request: Request) -> Response:
         await site.token.require(entry.token)
         answer = JSONResponse({"entered": True})
-        proxied = str(doors.origin(request.headers["host"])).startswith("https:")
+        proxied = str(rules.origin(request.headers["host"])).startswith("https:")
         answer.set_cookie(
-            doors.cookie, doors.secret, httponly=True, samesite="strict", path="/", secure=proxied
+            rules.cookie, rules.secret, httponly=True, samesite="strict", path="/", secure=proxied
         )
         return answer
 
@@ -163,83 +145,72 @@ def _shared(site: Site, doors: Doors) -> APIRouter:
 
 def _pages() -> APIRouter:
     """Every page is one document; its script looks at the address."""
-    routes = APIRouter()
-    static = static_folder()
+    routes, static = APIRouter(), static_folder()
+    html = "text/html; charset=utf-8"
 
     def page() -> FileResponse:
-        return FileResponse(static / "index.html", media_type="text/html; charset=utf-8")
+        return FileResponse(static / "index.html", media_type=html)
 
     for path in ("", *PAGES):
         routes.add_api_route(f"/{path}", page, methods=["GET", "HEAD"], include_in_schema=False)
 
     @routes.get("/enter")
     def enter() -> FileResponse:
-        return FileResponse(static / "enter.html", media_type="text/html; charset=utf-8")
+        return FileResponse(static / "enter.html", media_type=html)
 
     @routes.get("/static/plotly.min.js")
     def plotly() -> FileResponse:
-        """Plotly's own script, from its own package."""
-        return FileResponse(
-            Path(str(files("plotly") / "package_data" / "plotly.min.js")),
-            media_type="text/javascript",
-            headers={"cache-control": "max-age=86400"},
-        )
+        script = Path(str(files("plotly") / "package_data" / "plotly.min.js"))
+        headers = {"cache-control": "max-age=86400"}
+        return FileResponse(script, media_type="text/javascript", headers=headers)
 
     return routes
 
 
-def _words(said: str, status: int) -> Response:
-    """Why there is no answer; names in it may hold what UTF-8 has no bytes for."""
-    return Response(json.dumps({"error": said}), status, media_type="application/json")
+def _error(message: str, status: int) -> Response:
+    """Say why there is no answer; names in it may hold what UTF-8 has no bytes for."""
+    return Response(json.dumps({"error": message}), status, media_type="application/json")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 422)
-    return _words(str(error), status)
+    return _error(str(error), status)
 
 
-async def _misread(request: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    said = "; ".join(
+    faults = (
         f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}"
         for each in error.errors()[:5]
     )
-    return _words(said, 422)
+    return _error("; ".join(faults), 422)
 
 
 async def _no_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    words = "there is no such page; go to / and choose one" if error.status_code == 404 else error.detail
-    return _words(words, error.status_code)
+    missing = "there is no such page; go to / and choose one"
+    return _error(missing if error.status_code == 404 else error.detail, error.status_code)
 
 
 async def _of_file(request: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)
     if error.errno in FULL:
-        return _words(NO_ROOM, 507)
+        return _error(DISK_FULL, 507)
     if error.filename is None:
         traceback.print_exception(error)
         return await _fault(request, error)
     name = Path(str(error.filename)).name
-    return _words(f"{name!r}: {error.strerror or type(error).__name__}", 422)
+    return _error(f"{name!r}: {error.strerror or type(error).__name__}", 422)
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    words = (
-        f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more"
-    )
-    return _words(words, 500)
-
-
-PORT = 8765
-_PATIENCE = 60.0  # seconds
-_TRIED = 20  # ports after the first, where nobody asked for one
-_LOCAL = ("127.0.0.1", "localhost")
+    name = type(error).__name__
+    return _error(f"this is a fault of the explorer ({name}); the terminal it runs in says more", 500)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the command line asked for; ``port`` None takes the first that is free, 0 any."""
+class ServerOptions:
+    """Hold the options of ``datamarket explore``; ``port`` None takes the first that is free, 0 any."""
 
     named: tuple[str, ...] = ()
     host: str = "127.0.0.1"
@@ -253,81 +224,82 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Serving:
-    """An explorer that is about to serve: where, what, and on a socket that listens already."""
+class Explorer:
+    """Hold an explorer that is about to serve: where, what, and on a socket that listens already."""
 
     url: str
     site: Site
     server: Server
-    listening: socket.socket
+    socket: socket.socket
 
     def run(self) -> None:
-        """Until it is told to stop."""
-        self.server.run([self.listening])
+        """Serve until it is stopped."""
+        self.server.run([self.socket])
 
 
 @contextlib.contextmanager
-def serving(asked: Asked) -> Iterator[Serving]:
-    """The explorer, ready to run; what was uploaded is gone afterwards, unless a folder for it was named."""
+def serving(options: ServerOptions) -> Iterator[Explorer]:
+    """Make the explorer ready to run; uploads are removed afterwards, unless a folder for them was named."""
     from uvicorn import Config, Server
 
     with contextlib.ExitStack() as stack:
-        folder = asked.uploads or Path(
+        folder = options.uploads or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="datamarket-"))
         )
-        listening = stack.enter_context(contextlib.closing(_listen(asked.host, asked.port)))
+        listening = stack.enter_context(contextlib.closing(_listen(options.host, options.port)))
         port = listening.getsockname()[1]
-        doors = _doors(asked, port)
-        places = NamedPlaces(asked.named, Uploads(folder, asked.upload_limit * MIB))
-        site = Site(places, Desk(asked.workers, asked.setup), Token(), doors.closed)
+        rules = _access_rules(options, port)
+        places = NamedPlaces(options.named, Uploads(folder, options.upload_limit * MIB))
+        site = Site(places, JobQueue(options.workers, options.setup), Token(), rules.closed)
         config = Config(
-            make_app(site, doors), log_level="error", access_log=False, server_header=False, proxy_headers=False,
+            make_app(site, rules), log_level="error", access_log=False, server_header=False, proxy_headers=False,
             ws="none", limit_concurrency=512, timeout_graceful_shutdown=3, h11_max_incomplete_event_size=32768,
         )  # fmt: skip
-        shown = f"[{asked.host}]" if ":" in asked.host else asked.host
-        if _any(asked.host):
-            shown = "localhost"
-        yield Serving(f"http://{shown}:{port}/", site, Server(config), listening)
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        if _is_any(options.host):
+            host = "localhost"
+        yield Explorer(f"http://{host}:{port}/", site, Server(config), listening)
 
 
-def explore(asked: Asked, browser: bool, say: Callable[[str], None]) -> None:
+def explore(options: ServerOptions, browser: bool, echo: Callable[[str], None]) -> None:
     """Serve until interrupted."""
-    with serving(asked) as found:
-        threading.Thread(target=_announce, args=(found, browser, say), daemon=True).start()
-        found.run()
+    with serving(options) as explorer:
+        threading.Thread(target=_announce, args=(explorer, browser, echo), daemon=True).start()
+        explorer.run()
 
 
-def _announce(found: Serving, browser: bool, say: Callable[[str], None]) -> None:
-    """Where it is, once the first page would be answered at once; should that take long, all the same."""
-    found.site.desk.ready.wait(_PATIENCE)
-    say(f"The explorer is at {found.url}")
-    use = "asked for on every page" if found.site.closed else "typed into the page to approve a payment"
-    say(f"Token: {found.site.token.text} ({use})")
-    say("Stop it with Ctrl-C.")
+def _announce(explorer: Explorer, browser: bool, echo: Callable[[str], None]) -> None:
+    """Say where it is, once the first page would be answered at once; should that take long, all the same."""
+    explorer.site.queue.ready.wait(_PATIENCE)
+    echo(f"The explorer is at {explorer.url}")
+    closed = explorer.site.closed
+    use = "asked for on every page" if closed else "typed into the page to approve a payment"
+    echo(f"Token: {explorer.site.token.text} ({use})")
+    echo("Stop it with Ctrl-C.")
     if browser:
-        webbrowser.open(found.url)
+        webbrowser.open(explorer.url)
 
 
-def _any(host: str) -> bool:
+def _is_any(host: str) -> bool:
     return host in ("0.0.0.0", "::")
 
 
-def _doors(asked: Asked, port: int) -> Doors:
-    local = is_loopback(asked.host)
-    further = {name.lower().rstrip("/") for name in asked.names}
+def _access_rules(options: ServerOptions, port: int) -> AccessRules:
+    local = is_loopback(options.host)
+    further = {name.lower().rstrip("/") for name in options.names}
     proxied = {name for name in further if name.startswith(("http://", "https://"))}
-    names = {asked.host.lower(), *(further - proxied)}
-    if ":" in asked.host:
-        names.add(f"[{asked.host.lower()}]")
-    if local or _any(asked.host):
-        names |= {*_LOCAL, "[::1]"}
-    # Who gives it a further name wants it to be reached from elsewhere: a proxy on this machine is as good as a door.
-    closed = asked.token or not local or bool(further)
-    return Doors(frozenset(names), port, closed, _any(asked.host), frozenset(proxied))
+    names = {options.host.lower(), *(further - proxied)}
+    if ":" in options.host:
+        names.add(f"[{options.host.lower()}]")
+    if local or _is_any(options.host):
+        names |= {"127.0.0.1", "localhost", "[::1]"}
+    # Who gives it a further name wants it to be reached from elsewhere, if only through a proxy on this machine.
+    closed = options.token or not local or bool(further)
+    return AccessRules(frozenset(names), port, closed, _is_any(options.host), frozenset(proxied))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can ask there."""
+    """Return whether only this machine can ask there."""
     if host == "localhost":
         return True
     with contextlib.suppress(ValueError):
@@ -355,11 +327,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
     raise AssertionError("the last port was tried")
 
 
-__all__ = ["datamarket_gym", "first_market", "numpy", "scipy", "sklearn"]
-
-
-def first_market() -> None:
-    """The market that the first page shows; from then on one thread, since there are as many workers as cores."""
+def warm_up() -> None:
+    """Prepare a worker for the first page; one thread from then on, as there are as many workers as cores."""
     one_thread().__enter__()
-    options()
-    answer(MarketAsked())
+    choices()
+    market.answer(MarketRequest())

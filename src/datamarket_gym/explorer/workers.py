@@ -1,7 +1,7 @@
-"""Processes that compute for the explorer: warm, one question at a time, telling through a pipe how far they are.
+"""Processes that compute for the explorer: they stay, take one question at a time, and report progress through a pipe.
 
-Questions are answered in processes of their own, so that pages are served while models are fitted, warnings of one
-market are not taken for another's, and work that is not wanted any more can be ended.
+So pages are served while models are fitted, warnings of one market are not taken for another's, and work that is not
+wanted any more can be ended.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from datamarket_gym.execution.progress import Progress
 Function = Callable[..., Any]
 """``f(*arguments, progress=...)``, at the top of a module; what it returns can be written as JSON."""
 
-NO_ROOM = "there is no room left on the disk; make room, and do the same again"
+DISK_FULL = "there is no room left on the disk; make room, and do the same again"
 TOO_MUCH = "this takes more memory than a question of a page may; make the table smaller, or use the command line"
-_EVERY = 0.1  # seconds between two counts that are told
+_EVERY = 0.1  # seconds between two counts that are reported
 _NICE = 5  # pages are served before anything is computed
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker begins with: files with plug points, where data lie, modules to load before anybody asks, and
-    functions ``module.name`` to call then; ``memory`` bytes are all that it may take, where any are named."""
+    """Say what a worker begins with: files with plug points, where data lie, modules to import and functions
+    ``module.name`` to call before the first question; ``memory`` bounds its bytes, 0 does not."""
 
     load: tuple[Path, ...] = ()
     data: Path | None = None
@@ -47,79 +47,78 @@ class Setup:
 
 
 class StoppedWork(DataMarketError):
-    """Work that was stopped because nobody waits for it any more."""
+    """Work was stopped because nobody waits for it any more."""
+
+    def __init__(self, message: str = "it was stopped") -> None:
+        super().__init__(message)
 
 
-class FaultOfOurs(Exception):
-    """A fault of this software: the words are for the page, the traceback was printed."""
+class ExplorerFault(Exception):
+    """A fault of this software: the message is for the page, the traceback was printed."""
 
 
-class Told:
-    """The progress of work in a worker, told to whoever asked; work that nobody waits for is stopped here."""
+class PipeProgress:
+    """Report the progress of work in a worker; stop work that nobody waits for."""
 
-    def __init__(self, tell: Connection) -> None:
-        self._tell, self._last = tell, 0.0
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._last = pipe, 0.0
 
     def stage(self, what: str, unit: str = "") -> None:
-        """Something begins."""
+        """Report that something begins."""
         self._listen()
-        self._tell.send(("stage", what, unit))
+        self._pipe.send(("stage", what, unit))
 
     def count(self, done: int, total: int) -> None:
-        """How much is done, now and then."""
+        """Report how much is done, now and then."""
         now = time.monotonic()
         if now - self._last >= _EVERY or done >= total:
             self._listen()
             self._last = now
-            self._tell.send(("count", done, total))
+            self._pipe.send(("count", done, total))
 
     def _listen(self) -> None:
-        if self._tell.poll():
-            self._tell.recv()
-            raise StoppedWork("it was stopped")
+        if self._pipe.poll():
+            self._pipe.recv()
+            raise StoppedWork
 
 
-def answered(function: Function, arguments: tuple[Any, ...], progress: Progress) -> tuple[Any, ...]:
-    """What became of a question: ``done`` with JSON, ``refused`` with words, or ``fault``."""
+def run_question(
+    function: Function, arguments: tuple[Any, ...], progress: Progress
+) -> tuple[str, bytes | str]:
+    """Answer a question: ``done`` with JSON, ``refused`` or ``fault`` with a message, or ``stopped``."""
     try:
         answer = function(*arguments, progress=progress)
         return "done", json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
     except StoppedWork:
-        return ("stopped",)
+        return "stopped", ""
     except DataMarketError as error:
         return "refused", str(error)
-    except OSError as error:
-        if error.errno in FULL:
-            return "refused", NO_ROOM
-        if error.filename is None:
-            return _told_of(error)
-        return "refused", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
     except MemoryError:
         return "refused", TOO_MUCH
+    except OSError as error:
+        if error.errno in FULL:
+            return "refused", DISK_FULL
+        if error.filename is None:
+            return "fault", report_fault(error)
+        return "refused", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
     except Exception as error:
-        return _told_of(error)
+        return "fault", report_fault(error)
 
 
-def given(became: tuple[Any, ...]) -> bytes:
-    """The answer of `answered`; where there is none, the error that says why."""
-    match became:
+def unwrap(outcome: tuple[str, Any]) -> bytes:
+    """Return the answer of `run_question`; where there is none, raise the error that says why."""
+    match outcome:
         case ("done", answer):
             return bytes(answer)
-        case ("refused", words):
-            raise DataMarketError(words)
-        case ("stopped",):
-            raise StoppedWork("it was stopped")
-        case (_, words):
-            raise FaultOfOurs(words)
-    raise AssertionError("every question is answered in one of these ways")
+        case ("refused", message):
+            raise DataMarketError(message)
+        case ("stopped", _):
+            raise StoppedWork
+    raise ExplorerFault(outcome[1])
 
 
-def _told_of(error: Exception) -> tuple[str, str]:
-    return "fault", fault_words(error)
-
-
-def fault_words(error: Exception) -> str:
-    """What a page says of a fault; the terminal has all of it."""
+def report_fault(error: Exception) -> str:
+    """Print a fault, and say what a page says of it."""
     traceback.print_exception(error)
     return f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more"
 
@@ -128,16 +127,19 @@ def _work(questions: Connection, setup: Setup) -> None:
     """The life of a worker process: until the other end of the pipe closes."""
     from importlib import import_module
 
-    from datamarket_gym import registry as scripts
+    from datamarket_gym import registry
     from datamarket_gym.market.datasets import looking_in
 
     if hasattr(os, "setsid"):
         os.setsid()  # an interrupt at the terminal is for the server, which ends its workers
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    if setup.memory:
-        _bound(setup.memory)
-    scripts.load(setup.load)
+    if setup.memory:  # on systems that bound memory: a small file can unfold to a very large table
+        with suppress(ImportError):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_DATA, (setup.memory, setup.memory))
+    registry.load(setup.load)
     with looking_in(setup.data), suppress(EOFError, BrokenPipeError, ConnectionResetError):
         for name in setup.modules:
             import_module(name)
@@ -146,25 +148,15 @@ def _work(questions: Connection, setup: Setup) -> None:
             getattr(import_module(module), function)()
         questions.send(("ready",))
         while True:
-            asked = questions.recv()
-            if asked is None:  # a stop that came after the answer
+            question = questions.recv()
+            if question is None:  # a stop that came after the answer
                 continue
-            function, arguments = asked
-            questions.send(answered(function, arguments, Told(questions)))
-
-
-def _bound(memory: int) -> None:
-    """Take no more bytes than these, on systems that can be asked for that: a small file can unfold to a very large
-    table."""
-    with suppress(ImportError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+            questions.send(run_question(*question, PipeProgress(questions)))
 
 
 @dataclass(eq=False)
 class Worker:
-    """One process; it begins when it is made, and again after it was killed."""
+    """Hold one process; it begins when it is first needed, and again after it was killed."""
 
     setup: Setup
     _context: SpawnContext = field(default_factory=lambda: multiprocessing.get_context("spawn"))
@@ -186,14 +178,14 @@ class Worker:
                 process = self._context.Process(target=_work, args=(theirs, self.setup))
                 process.start()
             except OSError as error:  # the machine has no more processes, files or memory
-                raise FaultOfOurs(
+                raise ExplorerFault(
                     f"no process could be started to compute this ({error.strerror}); try again in a moment"
                 ) from error
             theirs.close()
             self._process, self._ready = process, False
 
     def await_ready(self) -> None:
-        """Until it has loaded all it needs; one that is ended before that was stopped, and is no fault."""
+        """Wait until it has loaded all it needs."""
         self.begin()
         if not self._ready and self._pipe is not None:
             try:
@@ -201,13 +193,13 @@ class Worker:
             except (EOFError, OSError):
                 if self._ended:
                     raise StoppedWork("it was stopped before it began") from None
-                raise FaultOfOurs(
+                raise ExplorerFault(
                     "a process of the explorer could not begin; the terminal it runs in says why"
                 ) from None
             self._ready = True
 
     def compute(self, function: Function, arguments: tuple[Any, ...], progress: Progress) -> bytes:
-        """The answer to a question, as JSON; told how far it is on the way."""
+        """Return the answer to a question, as JSON; report how far it is on the way."""
         self.await_ready()
         if self._pipe is None:
             raise StoppedWork("it was stopped before it began")
@@ -221,14 +213,14 @@ class Worker:
                         progress.stage(what, unit)
                     case ("count", done, total):
                         progress.count(done, total)
-                    case became:
-                        return given(became)
+                    case outcome:
+                        return unwrap(outcome)
         except (EOFError, OSError):
             self.end(for_good=False)
             raise StoppedWork("it was stopped: the process that computed it has ended") from None
 
     def stop(self) -> None:
-        """Ask the present work, once, to stop where it next says how far it is."""
+        """Ask the present work, once, to stop where it next reports progress."""
         with self._sending, suppress(OSError):
             if self._pipe is not None and not self._stopping:
                 self._stopping = True

@@ -192,7 +192,7 @@ def _check_own(mechanism: Mechanism | OwnMechanism) -> None:
         mechanism.pay(submission, oracle, profile.truth).as_dict() == paid,
         "the same submission was paid in two ways; draw random numbers from a seed of its own",
     )
-    copies = NearDuplicates(sigma=0.0).apply(0, small_market().state)  # which ties between equals decide
+    copies = NearDuplicates(sigma=0.0).apply(0, small_market().state)  # whose order equals decide
     for each in (profile, copies):
         one, other = (
             mechanism.pay(units, oracle, each.truth).as_dict()
@@ -211,7 +211,7 @@ def _names_do_not_matter(
     utility: UtilityOracle,
     paid: Mapping[str, float],
 ) -> None:
-    """The same units under other names of identities and of units, which sort the other way, are paid the same."""
+    """Require equal payments of units under other names, which sort the other way."""
     renamed, names = _renamed(profile)
     other = mechanism.pay(renamed.submission, utility, renamed.truth).as_dict()
     promise(

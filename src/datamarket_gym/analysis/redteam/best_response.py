@@ -395,7 +395,7 @@ class Target(Shown):
         return paid / self.pay
 
     def under(self, checks: Checks | None) -> Target:
-        """The same provider facing other checks, or none; what is paid is remembered by both."""
+        """Return this target under other checks, or none; both remember what is paid."""
         require_checkable(self._payer, checks)
         other = copy(self)
         other.checks = checks

@@ -60,7 +60,7 @@ class Trial(Document):
 
     @property
     def unchecked_rank(self) -> tuple[float, float]:
-        """The same were nothing checked."""
+        """Rank by the gain without checks."""
         return self._ranked(self.attacked_payment, self.gain)
 
     def verdict(self, stop_at: float) -> str:

@@ -126,7 +126,7 @@ class Standings:
 
     @property
     def gain_from_cheating(self) -> float:
-        """The same over the sum of what each would be paid if it alone were honest."""
+        """What attackers are paid together, over the sum of what each would be paid if it alone were honest."""
         return gain_of(
             sum(c.pay for c in self.attackers), sum(c.lone_honest_pay for c in self.attackers)
         )

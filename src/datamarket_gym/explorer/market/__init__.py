@@ -1,1 +1,1 @@
-"""The page "Market": choose a market, a cheat and a mechanism, and see who is paid what, and what is proven."""
+"""The page "Market": choose a market, an attack and a mechanism, and see who is paid what, and what is proven."""

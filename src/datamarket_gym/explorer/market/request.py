@@ -1,6 +1,6 @@
-"""The parameters of components as the page asks for them: within bounds, because its questions must end.
+"""What the page of markets asks: a market, an attack, a utility, a mechanism and checks, within bounds.
 
-What the page asks: a market, a cheat, a utility, a mechanism and checks, each with a default.
+A page's questions must end: parameters of components are asked for by controls whose ranges end.
 """
 
 from __future__ import annotations
@@ -37,12 +37,23 @@ from datamarket_gym.registry import (
     parsed,
     written,
 )
-from datamarket_gym.registry import Spec as Spec_registry
+from datamarket_gym.registry import Spec as RegistrySpec
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
 
 Value = bool | int | float | str
 
+PROVIDERS, UNITS, SAMPLES, CHECKS = 12, 200, 1024, 50
+"""The most that the page asks for."""
+SEEDS = 1_000_000
+EVIDENCE = "cosine@0.99"
+"""The evidence of presets that leave it to whoever uses them."""
+PARTS = (
+    "evidence", "granularity", "representative", "semivalue", "estimator", "samples", "allocation", "normalize",
+    "leak_check",
+)  # fmt: skip
+"""The parts of a mechanism that the page shows; the seed is the market's."""
+_COMPONENTS = ("evidence", "representative", "semivalue", "estimator", "allocation")
 _STEP = 0.01  # of numbers that are not whole
 _LARGE = 1000.0  # times the default: a limit beyond is none that a slider could have
 _OF_THE_MACHINE = {"device", "jobs", "games", "progress", "checkpoint", "key"}
@@ -50,14 +61,14 @@ _OF_THE_MACHINE = {"device", "jobs", "games", "progress", "checkpoint", "key"}
 _SIZES = {"n_providers", "per_provider"}
 """Parameters of tasks that the page asks for by themselves."""
 _DEFAULTS: dict[str, Value] = {"theta": 0.9, "estimator": "DecisionTreeClassifier"}
-"""What stands in a control whose component has no default."""
+"""The values of controls whose components have no default."""
 _LONGEST = 200  # characters of a text
 _TEXT = re.compile(r"[\w ;+|-]*")  # without dots and brackets no text names a module, or calls one
 
 
 @dataclass(frozen=True)
 class Control:
-    """A parameter with a default, and a range that ends; ``of`` is the kind of components that it may name."""
+    """Hold a parameter with a default, and a range that ends; ``of`` is the kind of components that it may name."""
 
     parameter: Parameter
     kind: str  # bool, int, float, choice or text
@@ -69,22 +80,21 @@ class Control:
         """Describe the control to the page."""
         parameter = self.parameter
         label = parameter.title[:1].upper() + parameter.title[1:]
-        found: dict[str, Any] = {
+        about: dict[str, Any] = {
             "name": parameter.name, "kind": self.kind, "default": self.default, "label": label, "help": parameter.help,
         }  # fmt: skip
         if parameter.range is not None:
-            step = (
-                min(_STEP, self.default) if isinstance(self.default, float) and self.default else _STEP
-            )
-            found |= {"min": parameter.range.low, "max": parameter.range.high}
-            found["step"] = 1 if self.kind == "int" else step
+            step = 1 if self.kind == "int" else _STEP
+            if isinstance(self.default, float) and self.default:
+                step = min(step, self.default)
+            about |= {"min": parameter.range.low, "max": parameter.range.high, "step": step}
             if parameter.choices:
-                found["words"] = [{"value": word, "label": word} for word in parameter.choices]
+                about["words"] = [{"value": word, "label": word} for word in parameter.choices]
         if self.kind == "choice":
-            found["choices"] = [
+            about["choices"] = [
                 {"value": value, "label": str(value) or "as the task has it"} for value in self.choices
             ]
-        return found
+        return about
 
     def validate(self, what: str, value: Any) -> Value:
         """Return the value; refuse what the page may not ask for."""
@@ -95,9 +105,8 @@ class Control:
             if self.of and isinstance(value, str):
                 return validate_spec(self.of, value)
             require_choice(named, value, map(str, self.choices))
-        if self.kind == "text" and not (
-            isinstance(value, str) and len(value) <= _LONGEST and _TEXT.fullmatch(value)
-        ):
+        is_text = isinstance(value, str) and len(value) <= _LONGEST and _TEXT.fullmatch(value)
+        if self.kind == "text" and not is_text:
             raise ParameterError(named, value, "write letters, digits and any of _ ; + | -")
         if self.parameter.range is not None:
             dataclasses.replace(self.parameter, name=named).validate(value)
@@ -106,7 +115,7 @@ class Control:
         return value
 
 
-def validate_spec(kind: str, spec: Spec_registry) -> str:
+def validate_spec(kind: str, spec: RegistrySpec) -> str:
     """Write a component whose parameters a page may ask for; refuse others, and values out of range."""
     name, values = parsed(kind, spec)
     component, what = lookup(kind, name), f"{kind} {name}"
@@ -125,30 +134,23 @@ def validate_spec(kind: str, spec: Spec_registry) -> str:
 
 
 def controls_of(kind: str, name: str) -> tuple[Control, ...]:
-    """The controls of a registered component."""
+    """Return the controls of a registered component; one that cannot be written has none."""
     component: Any = lookup(kind, name)
-    is_written: bool = dataclasses.is_dataclass(component)
-    return _controls(kind, component) if is_written else ()
+    is_writable: bool = dataclasses.is_dataclass(component)
+    return _controls(kind, component) if is_writable else ()
 
 
 @lru_cache(maxsize=256)
 def _controls(kind: str, component: Any) -> tuple[Control, ...]:
-    return tuple(
-        _control(component, parameter)
-        for parameter in parameters_of(component)
-        if parameter.written
-        and parameter.name not in _OF_THE_MACHINE
-        and not (kind == "task" and parameter.name in _SIZES)
-    )
+    hidden = _OF_THE_MACHINE | (_SIZES if kind == "task" else set())
+    shown = (each for each in parameters_of(component) if each.written and each.name not in hidden)
+    return tuple(_control(component, parameter) for parameter in shown)
 
 
 def hidden_parameters(component: Any) -> list[str]:
-    """The parameters of a component that no text gives: what they hold must be handed over in Python."""
-    return [
-        each.name
-        for each in parameters_of(component)
-        if not each.written and each.name not in _OF_THE_MACHINE
-    ]
+    """Return the parameters of a component that no text gives: their values must be handed over in Python."""
+    parameters = parameters_of(component)
+    return [p.name for p in parameters if not p.written and p.name not in _OF_THE_MACHINE]
 
 
 def _control(component: Any, parameter: Parameter) -> Control:
@@ -161,15 +163,15 @@ def _control(component: Any, parameter: Parameter) -> Control:
         return Control(_bounded(parameter, default), parameter.type.__name__, default)
     of = {"of": "task"}.get(parameter.name, parameter.name if parameter.name in HOMES else "")
     if of and parameter.type is str:
-        makeable = _makeable(component, parameter.name, of)
-        return Control(parameter, "choice", default, tuple(dict.fromkeys([default, *makeable])), of)
+        possible = dict.fromkeys([default, *_possible(component, parameter.name, of)])
+        return Control(parameter, "choice", default, tuple(possible), of)
     if parameter.choices:
         return Control(parameter, "choice", default, parameter.choices)
     return Control(parameter, "text", default)
 
 
-def _makeable(component: Any, parameter: str, kind: str) -> Iterator[str]:
-    """The components of a kind that their names alone say in full."""
+def _possible(component: Any, parameter: str, kind: str) -> Iterator[str]:
+    """The components of a kind that a parameter may have by their names alone."""
     for name in components(kind):
         try:
             component(**{parameter: name})
@@ -183,33 +185,16 @@ def _bounded(parameter: Parameter, default: Value) -> Parameter:
     usual = 1.0 if isinstance(default, str) else float(default)
     whole = parameter.type is int
     own = parameter.range or Range(min(usual, 1.0) if whole else 0.0)
-    low = own.low + _STEP if own.open_low else own.low
-    high = own.high
+    low, high = own.low + _STEP if own.open_low else own.low, own.high
     if high > _LARGE * max(1.0, abs(usual)):
-        high = max(10.0, 5 * usual) if whole else max(3.0, 5 * usual)
+        high = max(10.0 if whole else 3.0, 5 * usual)
     low, high = (int(low), int(high)) if whole else (low, high)
     return dataclasses.replace(parameter, range=Range(low, high))
 
 
-PROVIDERS, UNITS, SAMPLES, CHECKS = 12, 200, 1024, 50
-"""The most that the page asks for: its questions must end."""
-SEEDS = 1_000_000
-NAMED = "cosine@0.99"
-"""The evidence of presets that leave it to whoever uses them."""
-
-PARTS = (
-    "evidence", "granularity", "representative", "semivalue", "estimator", "samples", "allocation", "normalize",
-    "leak_check",
-)  # fmt: skip
-"""The parts of a mechanism that the page shows; the seed is the market's."""
-
-Word = Annotated[str, Field(max_length=500)]
-Spec = Word | dict[Word, bool | int | float | Word]
-
-
 @dataclass(frozen=True)
 class DrawnMarket:
-    """A drawn market: all that decides who owns what."""
+    """Say which market is drawn: all that decides who owns what."""
 
     task: str
     seed: int
@@ -217,8 +202,8 @@ class DrawnMarket:
 
 
 @dataclass(frozen=True)
-class Under:
-    """A utility in a drawn market; whoever is told how far it is decides nothing."""
+class PricedMarket:
+    """Say which utility a market is paid by; the progress decides nothing."""
 
     draw: DrawnMarket
     learner: str
@@ -227,17 +212,20 @@ class Under:
 
 
 @dataclass(frozen=True)
-class AskedCheat:
-    """What a provider does, and how much of the others' units it knows."""
+class AttackChoice:
+    """Say what a provider does, and what share of the others' units it knows."""
 
-    attack: str
+    spec: str
     attacker: int
     knowledge: float
 
 
-class MarketAsked(Document):
-    """One question. A part of the mechanism that is left out is as the preset has it; components are written as in
-    the registry, as text or as a mapping with a name."""
+Word = Annotated[str, Field(max_length=500)]
+Spec = Word | dict[Word, bool | int | float | Word]
+
+
+class MarketRequest(Document):
+    """Ask one question; a part of the mechanism that is left out is as the preset has it."""
 
     task: Spec = "synthetic"
     providers: int = Field(default=4, ge=1, le=PROVIDERS)
@@ -262,32 +250,31 @@ class MarketAsked(Document):
     checks: int = Field(default=Checks().per_payee, ge=0, le=CHECKS)
     power: float = Field(default=Checks().power, gt=0.0, le=1.0)
 
-    def filled(self) -> MarketAsked:
-        """The same question with nothing left out, every component in its written form; or why it cannot be asked."""
-        chosen = self.chosen()
+    def filled(self) -> MarketRequest:
+        """Return the question with nothing left out and every component in its written form."""
         learner = validate_spec("learner", self.learner)
-        found = {
+        values = {
             "task": self._task(sizes=False),
             "attack": validate_spec("attack", self.attack),
             "learner": learner,
             "empty": self.empty or LEARNERS.create(learner).paid_from,
-            **chosen.model_dump(include=set(PARTS)),
+            **parts_of(self.chosen()),
         }
-        Utility(learner, found["empty"])  # refuses what no accuracy is counted from
-        return self.model_copy(update=found)
+        Utility(learner, values["empty"])  # refuses what no accuracy is counted from
+        return self.model_copy(update=values)
 
     def chosen(self) -> Mechanism:
-        """The mechanism: a preset with the parts that were said, seeded as experiments seed it."""
-        said = {part: getattr(self, part) for part in PARTS if getattr(self, part) is not None}
-        for kind in ("evidence", "representative", "semivalue", "estimator", "allocation"):
-            if kind in said:
-                said[kind] = validate_spec(kind, said[kind])
-        base = preset(self.mechanism, said.get("evidence"))
-        return base.model_copy(update=said).seeded(self.seed)
+        """Return the mechanism: a preset with the parts that were chosen, seeded as experiments seed it."""
+        parts = {part: getattr(self, part) for part in PARTS if getattr(self, part) is not None}
+        for kind in _COMPONENTS:
+            if kind in parts:
+                parts[kind] = validate_spec(kind, parts[kind])
+        base = preset(self.mechanism, parts.get("evidence"))
+        return base.model_copy(update=parts).seeded(self.seed)
 
     def changed(self) -> list[str]:
-        """The parts that are not as the preset has them; only of a filled question."""
-        base = preset(self.mechanism, str(self.evidence)).model_dump()
+        """Return the parts that are not as the preset has them; only of a filled question."""
+        base = parts_of(preset(self.mechanism, str(self.evidence)))
         return [part for part in PARTS if getattr(self, part) != base[part]]
 
     def _task(self, *, sizes: bool) -> str:
@@ -295,47 +282,49 @@ class MarketAsked(Document):
         if not sizes:
             return text
         counts = {"n_providers": self.providers, "per_provider": self.units}
-        return written(_sized(TASKS.create(text), counts, self._content()))
-
-    def _content(self) -> str:
-        """The kind of raw content that the cheat or the evidence looks at; without it tasks need not load any."""
+        # Without an attack or evidence that looks at raw content tasks need not load any.
         attack = ATTACKS.create(validate_spec("attack", self.attack))
-        layer = LAYERS.create(self.chosen().evidence)
-        return attack.needs_content or layer.needs_content
+        content = attack.needs_content or LAYERS.create(self.chosen().evidence).needs_content
+        return written(_sized(TASKS.create(text), counts, content))
 
     def draw(self) -> DrawnMarket:
-        """Which market is drawn; only of a filled question."""
+        """Return which market is drawn; only of a filled question."""
         return DrawnMarket(self._task(sizes=True), self.seed, self.times)
 
-    def under(self, progress: Progress = SILENT) -> Under:
-        """Which utility it is paid under; only of a filled question."""
-        return Under(self.draw(), str(self.learner), str(self.empty), progress)
+    def priced(self, progress: Progress = SILENT) -> PricedMarket:
+        """Return which utility it is paid by; only of a filled question."""
+        return PricedMarket(self.draw(), str(self.learner), str(self.empty), progress)
 
-    def cheat(self) -> AskedCheat:
-        """What the attacker does; only of a filled question."""
-        return AskedCheat(str(self.attack), self.attacker, self.knowledge)
+    def attack_choice(self) -> AttackChoice:
+        """Return what the attacker does; only of a filled question."""
+        return AttackChoice(str(self.attack), self.attacker, self.knowledge)
+
+
+def parts_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the parts of a mechanism that the page shows, components in their written form."""
+    return mechanism.model_dump(include=set(PARTS), mode="json")
 
 
 def preset(name: str, evidence: str | None = None) -> Mechanism:
-    """A registered mechanism; one that leaves its evidence open is given some."""
-    return _made(lookup("mechanism", name), name, evidence)
+    """Return a registered mechanism; one that leaves its evidence open is given some."""
+    return _preset(lookup("mechanism", name), name, evidence)
 
 
 @lru_cache(maxsize=64)
-def _made(registered: Any, name: str, evidence: str | None) -> Mechanism:
-    """The same, once for as long as nothing else is registered under the name."""
+def _preset(registered: Any, name: str, evidence: str | None) -> Mechanism:
+    """Cached for as long as nothing else is registered under the name."""
     try:
         return get_mechanism(name)
     except ParameterError:
-        return get_mechanism(f"{name}/{evidence or NAMED}")
+        return get_mechanism(f"{name}/{evidence or EVIDENCE}")
 
 
 def _sized(task: Task, counts: dict[str, int], content: str) -> Task:
     """The task with its providers and their units, and raw content where it is looked at and the task has it."""
     if isinstance(task, WithoutLabels):
         return WithoutLabels(written(_sized(TASKS.create(task.of), counts, content)))
-    has = {f.name for f in dataclasses.fields(task)}  # type: ignore[arg-type]  # a task of somebody's own
-    changes: dict[str, int | bool] = {name: count for name, count in counts.items() if name in has}
+    fields = {f.name for f in dataclasses.fields(task)}  # type: ignore[arg-type]  # a task of somebody's own
+    changes: dict[str, int | bool] = {name: n for name, n in counts.items() if name in fields}
     if isinstance(task, DomainTask) and content == task.domain.kind:
         changes["content"] = True
     return dataclasses.replace(task, **changes)  # type: ignore[type-var]

@@ -1,1 +1,1 @@
-"""The payday pages: from a table to approval."""
+"""The payout run pages: from a table to approval."""

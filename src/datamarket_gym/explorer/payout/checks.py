@@ -1,14 +1,7 @@
-"""A unit that was drawn, what it holds, and what it might be a copy of: as the page of checks has them.
+"""The page of a run's spot checks: planning, drawing, recording answers, settling, approving and paying.
 
-Where a run stands, from its draft to its payment: all that the page of its checks shows.
-
-Planning a run's checks as one types, entering the plan, and drawing.
-
-Recording what checks found, from one or several browsers: nothing is lost, and nothing written over unseen.
-
-Settling a run's checks: what it would mean, and doing it.
-
-Approving a run, marking it as paid, and the file for the bank.
+GET reads and changes nothing. Approving, marking as paid and the file for the bank need the token, typed into the page:
+it is read from the body of a request and from nowhere else.
 """
 
 from __future__ import annotations
@@ -21,13 +14,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+
+from fastapi import APIRouter, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import Field
 
 from datamarket_gym.display import counted
-from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError, require_choice
 from datamarket_gym.execution.files import TakenError, read_json, sha256, waiting_for
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.explorer.files import NamedPlaces
+from datamarket_gym.explorer.jobs import Client, Site
+from datamarket_gym.explorer.payout.runs import (
+    Ids,
+    entry_row,
+    ledger_address,
+    ledger_ids,
+    openable_inputs,
+    run_id_at,
+    run_ids,
+)
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, PayerRequest, export_from
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.draw import (
@@ -62,7 +68,12 @@ from datamarket_gym.payout.checks.settle import (
     to_publish,
 )
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, is_same_person
+from datamarket_gym.payout.ledger.entries import (
+    APPROVED,
+    RunRecord,
+    is_same_person,
+    require_somebody,
+)
 from datamarket_gym.payout.ledger.runs import (
     current_warnings,
     ledger_of,
@@ -71,8 +82,7 @@ from datamarket_gym.payout.ledger.runs import (
     run_of,
     valid_approvals,
 )
-from datamarket_gym.payout.ledger.statements import describe_entry, format_time
-from datamarket_gym.payout.ledger.store import is_address, read_receipt
+from datamarket_gym.payout.ledger.store import read_receipt
 from datamarket_gym.payout.ledger.transactions import batch_of, to_send
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
@@ -84,155 +94,243 @@ from datamarket_gym.payout.what_if import finished_results
 from datamarket_gym.registry import Document
 
 _SIDE = 640  # pixels of a picture's longer side
+_PER_PAYEE = ("payment", "carried_forward")  # entries that a history has one of for each payee
+_ANSWERS = 500  # in one request
+_LOCK = ".answers.lock"  # of answers that come over the web: they wait for each other
+_WAIT = 20.0  # seconds
+_NAME = re.compile(r"[^\W_][\w .-]{0,99}")
+_ENDINGS = {MESSAGE: "xml", "csv": "csv"}
+Result = TypeVar("Result")
 
 
-def unit_shown(run: Path, number: int, *, progress: Progress) -> dict[str, Any]:
-    """What is shown of one check: the unit, its nearest earlier others, and the letter to its payee."""
+class RunBy(Document):
+    """Say who does something with which run."""
+
+    run: str
+    by: str = Field(max_length=200)
+
+
+class PreviewRequest(Document):
+    """Ask what a plan would come to."""
+
+    run: str
+    plan: PlanRequest
+
+
+class PlanEntry(RunBy):
+    """Enter a plan."""
+
+    plan: PlanRequest
+
+
+class DrawRequest(RunBy):
+    """Draw under a beacon."""
+
+    beacon: str
+
+
+class SeenAnswer(Document):
+    """Hold the answer that stood on the page when another was typed."""
+
+    outcome: str
+    note: str = ""
+    by: str = ""
+
+
+class TypedAnswer(Document):
+    """Hold one answer, and what was there before it as far as whoever typed it saw."""
+
+    number: int
+    outcome: str
+    note: str = ""
+    by: str
+    seen: SeenAnswer | None = None
+
+    def has_seen(self, before: CheckAnswer) -> bool:
+        """Return whether the answer that is there was seen, or that there is one whose outcome is hidden."""
+        seen = self.seen
+        if seen is None or seen.by != before.by:
+            return False
+        return seen.outcome == "answered" or (seen.outcome, seen.note) == (before.outcome, before.note)
+
+
+class Answers(RunBy):
+    """Record answers; ``single``: nobody else can check a unit that was drawn twice."""
+
+    answers: tuple[TypedAnswer, ...] = Field(max_length=_ANSWERS)
+    single: bool = False
+
+
+class AnswerTable(RunBy):
+    """Record an uploaded table; ``correct``: its answers take the place of earlier ones that differ."""
+
+    upload: str
+    correct: bool = False
+
+
+class SettlePreview(Document):
+    """Ask what settling would come to."""
+
+    run: str
+    unanswered: Literal["wait", "false"] = "wait"
+    forfeited: Literal["keep", "divide"] = "keep"
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """The options of `settle`."""
+        return {
+            "unanswered_false": self.unanswered == "false",
+            "keep_forfeited": self.forfeited == "keep",
+        }
+
+
+class SettleRequest(SettlePreview):
+    """Settle, into a folder of this name if there is a new draft."""
+
+    by: str = Field(max_length=200)
+    name: str = ""
+
+
+class MoneyRequest(RunBy):
+    """Move money of the run that stood on the page (``shown``): another may lie in its folder by now."""
+
+    shown: str
+    token: str
+
+
+class Approval(MoneyRequest):
+    """Approve a run, with every warning that is accepted by its name."""
+
+    accept: tuple[str, ...] = ()
+
+
+class PaidRequest(MoneyRequest):
+    """Mark a run as paid."""
+
+    reference: str
+
+
+class ExportFields(Document):
+    """Hold what is typed for the file for the bank."""
+
+    form: str = MESSAGE
+    accounts: str = ""  # id of the upload with the payees' bank accounts
+    name: str = ""
+    account: str = ""
+    bic: str = ""
+    country: str = ""
+    town: str = ""
+    currency: str = ""
+    on: datetime.date | None = None
+
+
+class ExportRequest(MoneyRequest):
+    """Order what a run owes, and ask for the file for the bank."""
+
+    export: ExportFields
+
+
+def unit_page(run: Path, number: int, *, progress: Progress) -> dict[str, Any]:
+    """Show one check: the unit, its nearest earlier others, and the letter to its payee."""
     progress.stage("reading the units, once for all checks")
-    beside, drawn = _beside(run, sha256(run / MANIFEST), sha256(run / CHECKS))
+    comparison, drawn = _compared(run, sha256(run / MANIFEST), sha256(run / CHECKS))
     draw = next((each for each in drawn.draws if each.number == number), None)
     if draw is None:
         raise DataMarketError(f"there is no check {number}; there are 1 to {len(drawn.draws)}")
-    labelled = beside.results.inputs.submission.labelled
+    labelled = comparison.results.inputs.submission.labelled
     units = list(dict.fromkeys(visible(d.unit) for d in drawn.draws if d.payee == draw.payee))
     return {
-        "content": beside.unit(draw.unit),
-        "others": beside.others(draw.unit),
-        "asked": REQUESTED_PROOF,
+        "content": comparison.unit(draw.unit),
+        "others": comparison.others(draw.unit),
+        "requested": REQUESTED_PROOF,
         "letter": letter(visible(draw.payee), units, drawn.run, labelled),
         "labelled": labelled,
     }
 
 
 @lru_cache(maxsize=2)
-def _beside(run: Path, manifest: str, checks: str) -> tuple[UnitComparison, DrawnChecks]:
+def _compared(run: Path, manifest: str, checks: str) -> tuple[UnitComparison, DrawnChecks]:
     """All drawn units of a run beside their neighbours; the hashes say of which draw."""
     places, drawn = places_of(run), read_checks(run)
     _, results = finished_results(run, places)
     return UnitComparison(results, places, drawn.draws, _SIDE), drawn
 
 
-Known = tuple[tuple[str, str], ...]
-"""Ids and folders of the runs that the explorer shows."""
-_QUIET = ("payment", "carried_forward")  # entries that a history has one of for each payee
-
-
-def known_runs(places: NamedPlaces) -> Known:
-    """The runs that the explorer shows."""
-    return tuple((place.id, str(place.folder.resolve())) for place in places.runs())
-
-
-def book_id(places: NamedPlaces, run: Path) -> str:
-    """The id of a run's book; empty where the explorer does not show it by itself."""
-    receipt = read_receipt(run)
-    if receipt is None:
-        return ""
-    wanted = receipt.ledger if is_address(receipt.ledger) else str(Path(receipt.ledger).resolve())
-    return next((place.id for place in places.books() if place.address == wanted), "")
-
-
-def run_state(run: Path, by: str, known: Known, book: str, *, progress: Progress) -> dict[str, Any]:
-    """Everything about a run after its draft; ``by`` looks, and is not told what others found in a unit to look at."""
-    progress.stage("reading the run and its book")
+def run_state(run: Path, by: str, runs: Ids, ledgers: Ids, *, progress: Progress) -> dict[str, Any]:
+    """Describe a run after its draft; whoever checks a unit (``by``) is not shown what others found in it."""
+    progress.stage("reading the run and its ledger")
     manifest, accounts = read_manifest(run), ledger_of(run).accounts()
     record = run_of(run, accounts)
-    money, settles = Currency(record.currency), settled_by(manifest)
+    money, settles, receipt = Currency(record.currency), settled_by(manifest), read_receipt(run)
     drawn = read_checks(run) if record.draw is not None else None
+    before = None if settles is None else accounts.runs.get(settles.run)
+    later_run, later = record.superseded or ("", "")
+    certificate = run / CERTIFICATE
     return {
         "run": record.run,
-        "book": book,
+        "ledger": "" if receipt is None else ledgers.get(ledger_address(receipt.ledger), ""),
         "period": record.period,
         "state": record.state,
         "currency": record.currency,
         "amount": money.shown(record.amount),
         "payees": sum(line.paid > 0 for line in record.lines),
-        "asked": record.checks,
+        "required": record.checks,
         "power": spec_of(manifest).power,
-        "kept": money.shown(record.kept) if record.kept else "",
-        "settles": None if settles is None else {"run": settles.run, "id": _id(accounts, settles.run, known)},
-        "later": _later(record, known),
+        "forfeited": money.shown(record.kept) if record.kept else "",
+        "settles": None if settles is None else {
+            "run": settles.run, "id": "" if before is None else run_id_at(before.places.get("run", ""), runs),
+        },
+        "later": {"run": later_run, "id": run_id_at(later, runs), "name": Path(later).name} if later else None,
         "plan": _plan(run, record, money),
         "drawn": None if drawn is None else {"beacon": drawn.beacon, "words": draw_messages(drawn)},
         "checks": [] if drawn is None else _checks(drawn, money),
-        "answers": {} if drawn is None else shown_answers(drawn, answers_of(run), by),
-        "certificate": _certificate(run),
+        "answers": {} if drawn is None else visible_answers(drawn, answers_of(run), by),
+        "certificate": str(read_json(certificate)["words"]) if certificate.is_file() else "",
         "approval": _approval(run, accounts, record),
         "payment": _payment(accounts, record, money),
-        "history": [
-            {"number": e.number, "at": format_time(e), "kind": e.kind, "by": e.by, "detail": describe_entry(e)}
-            for e in record.history
-            if e.kind not in _QUIET
-        ],
+        "history": [entry_row(e) for e in record.history if e.kind not in _PER_PAYEE],
     }  # fmt: skip
 
 
-def shown_answers(
+def visible_answers(
     drawn: DrawnChecks, answers: Mapping[int, CheckAnswer], by: str
 ) -> dict[str, dict[str, Any]]:
-    """Answers by number; who is to look at a unit next is not told what somebody else found in it."""
-    shown: dict[str, dict[str, Any]] = {}
+    """List answers by number; hide what others found in a unit that ``by`` may check next."""
+    rows: dict[str, dict[str, Any]] = {}
     for unit, numbers in drawn.looks.items():
         several = len(numbers) + len(drawn.before.get(unit, [])) > 1
         for number in numbers:
-            found = answers.get(number)
-            if found is None:
-                continue
-            secret = several and not (by and is_same_person(by, found.by))
-            shown[str(number)] = {
-                "outcome": "answered" if secret else found.outcome,
-                "note": "" if secret else found.note,
-                "by": found.by,
-                "secret": secret,
-            }
-    return shown
-
-
-def _id(accounts: Accounts, run: str, known: Known) -> str:
-    """The id under which the explorer has a run of the book; empty where it has it under none."""
-    record = accounts.runs.get(run)
-    return "" if record is None else run_id_at(record.places.get("run", ""), known)
-
-
-def run_id_at(folder: str, known: Known) -> str:
-    """The id of the run in a folder; empty where the explorer does not show it."""
-    return next((id_ for id_, path in known if folder and Path(path) == Path(folder).resolve()), "")
-
-
-def _later(record: RunRecord, known: Known) -> dict[str, str] | None:
-    if record.superseded is None:
-        return None
-    run, place = record.superseded
-    return {"run": run, "id": run_id_at(place, known), "name": Path(place).name}
+            answer = answers.get(number)
+            if answer is not None:
+                secret = several and not (by and is_same_person(by, answer.by))
+                outcome, note = ("answered", "") if secret else (answer.outcome, answer.note)
+                row = {"outcome": outcome, "note": note, "by": answer.by, "secret": secret}
+                rows[str(number)] = row
+    return rows
 
 
 def _plan(run: Path, record: RunRecord, money: Currency) -> dict[str, Any] | None:
     if record.plan is None:
         return None
     plan = CheckPlan.model_validate_json(record.plan)
-    return {
-        "checks": plan.checks, "power": plan.power, "announced": plan.announced,
-        "price": money.text(plan.price) if plan.price else "", "least": money.text(plan.least) if plan.least else "",
-        "false_alarms": plan.false_alarms, "publish": to_publish(run, plan),
-    }  # fmt: skip
+    amounts = {name: money.text(minor) if minor else "" for name, minor in
+               (("price", plan.price), ("least", plan.least))}  # fmt: skip
+    fields = plan.model_dump(include={"checks", "power", "announced", "false_alarms"})
+    return fields | amounts | {"publish": to_publish(run, plan)}
 
 
 def _checks(drawn: DrawnChecks, money: Currency) -> list[dict[str, Any]]:
-    """List the looks to make."""
-    looks = drawn.looks
+    """The checks to make; ``nth`` of ``times`` where a unit was drawn several times."""
+    numbers = drawn.looks
     return [
         {
             "number": d.number, "payee": d.payee, "identity": d.identity if d.identity != d.payee else "",
-            "unit": d.unit, "look": looks[d.unit].index(d.number) + 1, "looks": len(looks[d.unit]),
+            "unit": d.unit, "nth": numbers[d.unit].index(d.number) + 1, "times": len(numbers[d.unit]),
             "amount": format_earnings(money, d.amount), "share": f"{d.share:.1%}",
             "before": drawn.before.get(d.unit, []),
         }
         for d in drawn.draws
     ]  # fmt: skip
-
-
-def _certificate(run: Path) -> str:
-    path = run / CERTIFICATE
-    return str(read_json(path)["words"]) if path.is_file() else ""
 
 
 def _approval(run: Path, accounts: Accounts, record: RunRecord) -> dict[str, Any]:
@@ -245,98 +343,70 @@ def _approval(run: Path, accounts: Accounts, record: RunRecord) -> dict[str, Any
     return {
         "why_not": why,
         "needed": accounts.rules.approvals,
-        "standing": valid_approvals(accounts, record.run),
-        "made": [{"by": by, "at": at[:19].replace("T", " ")} for by, at in record.approvals],
-        "warnings": [
-            {"name": w.name, "title": w.title, "words": w.words, "items": list(w.items), "more": w.more}
-            for w in current_warnings(accounts, record)
-        ],
+        "valid": valid_approvals(accounts, record.run),
+        "approvals": [{"by": by, "at": at[:19].replace("T", " ")} for by, at in record.approvals],
+        "warnings": [{**asdict(w), "more": w.more} for w in current_warnings(accounts, record)],
     }
 
 
 def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str, Any]:
     """What could be sent now, what is ordered, and under which reference it was paid."""
-    found: dict[str, Any] = {"reference": record.reference or "", "batch": None, "now": None}
-    if record.state not in APPROVED:
-        return found
-    batch = batch_of(accounts, record.run)
+    payment: dict[str, Any] = {"reference": record.reference or "", "batch": None, "now": None}
+    batch = batch_of(accounts, record.run) if record.state in APPROVED else None
     if batch is not None:
-        found["batch"] = {
+        payment["batch"] = {
             "id": batch.id, "payees": len(batch.lines), "amount": money.shown(sum(batch.lines.values())),
             "runs": len(batch.runs),
         }  # fmt: skip
     elif record.state == "approved":
         lines = to_send(accounts, record.currency, record.run)
-        found["now"] = {"payees": len(lines), "amount": money.shown(sum(lines.values()))}
-    return found
+        payment["now"] = {"payees": len(lines), "amount": money.shown(sum(lines.values()))}
+    return payment
 
 
-def plan_preview(run: Path, asked: PlanRequest, *, progress: Progress) -> dict[str, Any]:
-    """What a plan would come to; nothing is written."""
+def preview(run: Path, plan: PlanRequest, *, progress: Progress) -> dict[str, Any]:
+    """Work out what a plan would come to; write nothing."""
     progress.stage("working out what this plan leaves to gain")
-    return _shown(run, preview_plan(run, asked))
+    return _plan_answer(run, preview_plan(run, plan))
 
 
-def plan_checks(run: Path, asked: PlanRequest, by: str, *, progress: Progress) -> dict[str, Any]:
+def enter_plan(run: Path, plan: PlanRequest, by: str, *, progress: Progress) -> dict[str, Any]:
     """Enter a plan."""
     progress.stage("entering the plan")
-    return _shown(run, make_plan(run, asked, by))
+    return _plan_answer(run, make_plan(run, plan, by))
 
 
-def draw(run: Path, beacon: str, by: str, *, progress: Progress) -> dict[str, Any]:
-    """Draw the units to look at, once."""
-    progress.stage("drawing the units to look at")
-    drawn = draw_checks(run, beacon, by, places_of(run))
-    payees = len({each.payee for each in drawn.draws})
-    return {"words": f"{counted(len(drawn.draws), 'check')} of {counted(payees, 'payee')} were drawn."}
-
-
-def _shown(run: Path, found: PlanSummary) -> dict[str, Any]:
-    told = []
-    if found.below_price:
-        told.append(
-            f"{counted(found.below_price, 'payee is', 'payees are')} paid less than their checks cost; with a least "
+def _plan_answer(run: Path, summary: PlanSummary) -> dict[str, Any]:
+    notes = []
+    if summary.below_price:
+        notes.append(
+            f"{counted(summary.below_price, 'payee is', 'payees are')} paid less than their checks cost; with a least "
             "payment they are neither checked nor paid, and can hand their units in again."
         )
-    if not found.plan.announced:
-        told.append(
+    if not summary.plan.announced:
+        notes.append(
             "No beacon is announced: payees then have only your word that it was not chosen. Write what it will be."
         )
     return {
-        "payees": found.payees,
-        "rows": plan_rows(found, read_manifest(run)["currency"]),
-        "publish": to_publish(run, found.plan),
-        "told": told,
+        "payees": summary.payees,
+        "rows": plan_rows(summary, read_manifest(run)["currency"]),
+        "publish": to_publish(run, summary.plan),
+        "notes": notes,
     }
 
 
-_LOCK = ".answers.lock"  # of answers that come over the web: they wait for each other
-_WAIT = 20.0  # seconds
-Result = TypeVar("Result")
-
-
-class SeenAnswer(Document):
-    """The answer that stood on the page when another was given."""
-
-    outcome: str
-    note: str = ""
-    by: str = ""
-
-
-class GivenAnswer(Document):
-    """One answer, and what was there before it as far as its giver saw."""
-
-    number: int
-    outcome: str
-    note: str = ""
-    by: str
-    seen: SeenAnswer | None = None
+def draw(run: Path, beacon: str, by: str, *, progress: Progress) -> dict[str, Any]:
+    """Draw the units to check, once."""
+    progress.stage("drawing the units to check")
+    drawn = draw_checks(run, beacon, by, places_of(run))
+    payees = counted(len({each.payee for each in drawn.draws}), "payee")
+    return {"words": f"{counted(len(drawn.draws), 'check')} of {payees} were drawn."}
 
 
 def record(
-    run: Path, answers: tuple[GivenAnswer, ...], by: str, one_look: bool, *, progress: Progress
+    run: Path, answers: tuple[TypedAnswer, ...], by: str, single: bool, *, progress: Progress
 ) -> dict[str, Any]:
-    """Record those that can be; each of the others is told why not."""
+    """Record the answers that can be; say of each of the others why not."""
     progress.stage("recording the answers")
     refused: dict[int, str] = {}
     new = 0
@@ -344,43 +414,56 @@ def record(
         known, fresh, corrected = answers_of(run), [], []
         for each in answers:
             try:
-                said = parse_answer(each.number, each.outcome, each.note, each.by)
+                answer = parse_answer(each.number, each.outcome, each.note, each.by)
             except DataMarketError as error:
                 refused[each.number] = str(error)
                 continue
             before = known.get(each.number)
-            if before is None or before == said or before.outcome == NOT_MADE:
-                fresh.append(said)
-            elif _seen(each, before):
-                corrected.append(said)
+            if before is None or before == answer or before.outcome == NOT_MADE:
+                fresh.append(answer)
+            elif each.has_seen(before):
+                corrected.append(answer)
             else:
                 refused[each.number] = (
                     f"{visible(before.by) or 'somebody'} answered this check meanwhile. Look at both, and answer again "
                     "if yours is the right one: it then corrects the other, and both stay in the history."
                 )
         for some, correct in ((fresh, False), (corrected, True)):
-            new += _kept(run, some, correct, by, one_look, refused)
-    drawn = read_checks(run)
+            new += _record_some(run, some, correct, by, single, refused)
     return {
         "new": new,
         "refused": {str(number): why for number, why in refused.items()},
-        "answers": shown_answers(drawn, answers_of(run), by),
+        "answers": visible_answers(read_checks(run), answers_of(run), by),
     }
 
 
+def _record_some(
+    run: Path, answers: list[CheckAnswer], correct: bool, by: str, single: bool, refused: dict[int, str]
+) -> int:
+    """Record answers together, or one by one where some cannot be; return how many are new."""
+    if not answers:
+        return 0
+    try:
+        return len(patiently(lambda: record_given(run, answers, correct, by, single)).new)
+    except SubmissionError as error:
+        if len(answers) == 1:
+            refused[answers[0].number] = str(error)
+            return 0
+    return sum(_record_some(run, [each], correct, by, single, refused) for each in answers)
+
+
 def record_table(
-    run: Path, table: Path, name: str, correct: int, by: str, *, progress: Progress
+    run: Path, table: Path, name: str, correct: bool, by: str, *, progress: Progress
 ) -> dict[str, Any]:
     """Record the answers of a table, all of them or none, as ``datamarket check record`` does."""
     progress.stage("reading and recording the answers")
     try:
         with waiting_for(run / _LOCK, _WAIT, "answers"):
-            found = patiently(lambda: record_answers(run, table, bool(correct), by))
+            recorded = patiently(lambda: record_answers(run, table, correct, by))
     except DataMarketError as error:
         raise DataMarketError(str(error).replace(str(table), name)) from error
-    return {
-        "words": f"{counted(len(found.new), 'new answer')} of {counted(len(found.drawn.draws), 'check')}."
-    }
+    checks = counted(len(recorded.drawn.draws), "check")
+    return {"words": f"{counted(len(recorded.new), 'new answer')} of {checks}."}
 
 
 def patiently(work: Callable[[], Result]) -> Result:
@@ -395,112 +478,37 @@ def patiently(work: Callable[[], Result]) -> Result:
             time.sleep(0.05)
 
 
-def _seen(given: GivenAnswer, before: CheckAnswer) -> bool:
-    """Whether its giver saw the answer that is there, or that there is one whose outcome is not told."""
-    seen = given.seen
-    if seen is None or seen.by != before.by:
-        return False
-    return seen.outcome == "answered" or (seen.outcome, seen.note) == (before.outcome, before.note)
-
-
-def _kept(
-    run: Path,
-    answers: list[CheckAnswer],
-    correct: bool,
-    by: str,
-    one_look: bool,
-    refused: dict[int, str],
-) -> int:
-    """Record answers together, or one by one where some cannot be; how many are new."""
-    if not answers:
-        return 0
-
-    def kept(some: list[CheckAnswer]) -> int:
-        return len(patiently(lambda: record_given(run, some, correct, by, one_look)).new)
-
-    try:
-        return kept(answers)
-    except SubmissionError as error:
-        if len(answers) == 1:
-            refused[answers[0].number] = str(error)
-            return 0
-    return sum(_kept(run, [each], correct, by, one_look, refused) for each in answers)
-
-
-_NAME = re.compile(r"[^\W_][\w .-]{0,99}")
-
-
 def settle_preview(
-    run: Path, unanswered_false: int, keep_forfeited: int, *, progress: Progress
+    run: Path, unanswered_false: bool, keep_forfeited: bool, *, progress: Progress
 ) -> dict[str, Any]:
-    """What settling would come to, and the name that a new draft would have; nothing is written."""
+    """Work out what settling would come to, and the name of a new draft; write nothing."""
     progress.stage("seeing who failed")
-    found = preview_settlement(run, bool(unanswered_false), bool(keep_forfeited))
-    return {**asdict(found), "name": _free_name(run)}
-
-
-def settle_run(
-    run: Path,
-    name: str,
-    unanswered_false: int,
-    keep_forfeited: int,
-    by: str,
-    *,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Settle; a new draft is paid into a folder beside the run's."""
-    found = settle(
-        run, _beside_check_settle(run, name) if name else None, by,
-        unanswered_false=bool(unanswered_false), keep_forfeited=bool(keep_forfeited), progress=progress,
-    )  # fmt: skip
-    return {
-        "checked": found.checked,
-        "new": found.run.name if found.run != run else "",
-        "words": failure_messages(found),
-        "certificate": str(read_json(found.run / CERTIFICATE)["words"]) if found.checked else "",
-    }
-
-
-def _free_name(run: Path) -> str:
-    """The folder that the run was settled into before, else one that is not there yet."""
+    settlement = preview_settlement(run, unanswered_false, keep_forfeited)
     later = run_of(run).superseded
-    if later is not None:
-        return Path(later[1]).name
     count = 2
     while (run.parent / f"{run.name}-{count}").exists():
         count += 1
-    return f"{run.name}-{count}"
+    name = f"{run.name}-{count}" if later is None else Path(later[1]).name
+    return {**asdict(settlement), "name": name}
 
 
-def _beside_check_settle(run: Path, name: str) -> Path:
-    if not _NAME.fullmatch(name):
-        raise ParameterError(
-            "name of the new draft",
-            name,
-            "write a plain name of a folder: letters, digits, spaces, - and .",
-        )
-    return run.parent / name
-
-
-_ENDINGS = {MESSAGE: "xml", "csv": "csv"}
-
-
-class AskedExport(Document):
-    """What is typed for an export."""
-
-    form: str = MESSAGE
-    accounts: str = ""  # id of the upload with the payees' bank accounts
-    name: str = ""
-    account: str = ""
-    bic: str = ""
-    country: str = ""
-    town: str = ""
-    currency: str = ""
-    on: datetime.date | None = None
+def settle_run(run: Path, request: SettleRequest, *, progress: Progress) -> dict[str, Any]:
+    """Settle; a new draft is paid into a folder beside the run's."""
+    if request.name and not _NAME.fullmatch(request.name):
+        remedy = "write a plain name of a folder: letters, digits, spaces, - and ."
+        raise ParameterError("name of the new draft", request.name, remedy)
+    out = run.parent / request.name if request.name else None
+    settled = settle(run, out, request.by, **request.options, progress=progress)
+    return {
+        "checked": settled.checked,
+        "new": settled.run.name if settled.run != run else "",
+        "words": failure_messages(settled),
+        "certificate": str(read_json(settled.run / CERTIFICATE)["words"]) if settled.checked else "",
+    }
 
 
 def require_shown(run: Path, shown: str) -> None:
-    """Refuse where another run lies in the folder than the one that was looked at."""
+    """Refuse where another run lies in the folder than the one on the page."""
     if read_manifest(run)["run"] != shown:
         raise DataMarketError(
             "another run lies in this folder than the one that was shown; reload the page, and look at it first"
@@ -508,16 +516,16 @@ def require_shown(run: Path, shown: str) -> None:
 
 
 def approve(
-    run: Path, shown: str, by: str, despite: tuple[str, ...], *, progress: Progress
+    run: Path, shown: str, by: str, accept: tuple[str, ...], *, progress: Progress
 ) -> dict[str, Any]:
-    """Work the run that was shown out again and approve it; or what does not agree."""
+    """Recompute the run that was shown and approve it; or say what does not agree."""
     require_shown(run, shown)
-    found = approve_recomputed(run, by, despite, progress=progress)
-    wrong = [{"what": check.what, "detail": check.detail} for check in found.wrong]
-    return {"words": found.words, "wrong": wrong}
+    approval = approve_recomputed(run, by, accept, progress=progress)
+    wrong = [{"what": check.what, "detail": check.detail} for check in approval.wrong]
+    return {"words": approval.words, "wrong": wrong}
 
 
-def paid(run: Path, shown: str, reference: str, by: str, *, progress: Progress) -> dict[str, Any]:
+def pay(run: Path, shown: str, reference: str, by: str, *, progress: Progress) -> dict[str, Any]:
     """Mark the run that was shown as paid."""
     require_shown(run, shown)
     progress.stage("entering that it was paid")
@@ -526,34 +534,23 @@ def paid(run: Path, shown: str, reference: str, by: str, *, progress: Progress) 
 
 
 def export(
-    where: str, asked: AskedExport, accounts: Path | None, by: str, *, progress: Progress
+    where: str, fields: ExportFields, accounts: Path | None, by: str, *, progress: Progress
 ) -> dict[str, Any]:
-    """Order what a run, or a whole book, owes, and give the file for the bank."""
+    """Order what a run, or a whole ledger, owes, and return the file for the bank."""
     progress.stage("ordering, and writing the file for the bank")
-    payer = PayerRequest(
-        *(
-            text.strip() or None
-            for text in (asked.name, asked.account, asked.bic, asked.country, asked.town)
-        )
-    )
-    if asked.form not in FORMATS:
-        raise ParameterError("format", asked.form, f"choose one of {', '.join(FORMATS)}")
+    names = ("name", "account", "bic", "country", "town")
+    payer = PayerRequest(*(getattr(fields, name).strip() or None for name in names))
+    require_choice("format", fields.form, FORMATS)
+    currency = fields.currency or None
     with tempfile.TemporaryDirectory(prefix="datamarket-export-") as folder:
-        out = Path(folder) / f"out.{_ENDINGS[asked.form]}"
+        out = Path(folder) / f"out.{_ENDINGS[fields.form]}"
         done = export_from(
-            where,
-            accounts,
-            payer,
-            out,
-            currency=asked.currency or None,
-            on=asked.on,
-            form=asked.form,
-            by=by,
+            where, accounts, payer, out, currency=currency, on=fields.on, form=fields.form, by=by
         ).done
         text = out.read_text(encoding="utf-8")
     order = done.order
     return {
-        "file": f"payments-{done.batch.id}.{_ENDINGS[asked.form]}",
+        "file": f"payments-{done.batch.id}.{_ENDINGS[fields.form]}",
         "text": text,
         "batch": done.batch.id,
         "again": done.again,
@@ -562,3 +559,94 @@ def export(
         "doubts": done.doubts,
         "respelled": done.respelled,
     }
+
+
+def router(site: Site) -> APIRouter:
+    """Build the routes of checks."""
+    routes, places = APIRouter(prefix="/api/payout/checks"), site.places
+    ask, start = site.queue.ask, site.queue.start
+
+    async def with_inputs(run: str) -> Path:
+        """The folder of a run all of whose inputs may be opened."""
+        folder = places.run(run)
+        await run_in_threadpool(openable_inputs, places, folder)
+        return folder
+
+    async def money_of(request: MoneyRequest) -> Path:
+        """The folder of a run whose money may be moved: the token was typed, by somebody."""
+        await site.token.require(request.token)
+        require_somebody(request.by)
+        return places.run(request.run)
+
+    def typed_by(request: RunBy) -> Path:
+        require_somebody(request.by)
+        return places.run(request.run)
+
+    @routes.get("/state")
+    async def get_state(run: str, by: str = "") -> Response:
+        folder = places.run(run)
+        return await ask(run_state, folder, by, run_ids(places), ledger_ids(places), cache=False)
+
+    @routes.get("/unit")
+    async def get_unit(run: str, number: int) -> Response:
+        return await ask(unit_page, await with_inputs(run), number, cache=False)
+
+    @routes.post("/preview")
+    async def post_preview(request: PreviewRequest, client: Client) -> Response:
+        folder = places.run(request.run)
+        return await ask(preview, folder, request.plan, client=client, cache=False)
+
+    @routes.post("/plan")
+    async def post_plan(request: PlanEntry) -> Response:
+        return await ask(enter_plan, typed_by(request), request.plan, request.by, cache=False)
+
+    @routes.post("/draw")
+    async def post_draw(request: DrawRequest) -> Response:
+        require_somebody(request.by)
+        folder = await with_inputs(request.run)
+        return await ask(draw, folder, request.beacon, request.by, cache=False)
+
+    @routes.post("/record")
+    async def post_record(request: Answers) -> Response:
+        folder = typed_by(request)
+        return await ask(record, folder, request.answers, request.by, request.single, cache=False)
+
+    @routes.post("/record-table")
+    async def post_table(request: AnswerTable) -> Response:
+        folder, table = typed_by(request), places.uploads.get(request.upload)
+        more = table.path, table.name, request.correct, request.by
+        return await ask(record_table, folder, *more, cache=False)
+
+    @routes.post("/settling")
+    async def post_settling(request: SettlePreview, client: Client) -> Response:
+        folder, options = places.run(request.run), request.options.values()
+        return await ask(settle_preview, folder, *options, client=client, cache=False)
+
+    @routes.post("/settle")
+    async def post_settle(request: SettleRequest) -> Response:
+        require_somebody(request.by)
+        folder = await with_inputs(request.run)
+        if request.name:
+            places.inside(folder.parent / request.name)
+        return await start(settle_run, folder, request)
+
+    @routes.post("/approve")
+    async def post_approve(request: Approval) -> Response:
+        folder = await money_of(request)
+        await run_in_threadpool(openable_inputs, places, folder)
+        return await start(approve, folder, request.shown, request.by, request.accept)
+
+    @routes.post("/paid")
+    async def post_paid(request: PaidRequest) -> Response:
+        folder = await money_of(request)
+        return await ask(pay, folder, request.shown, request.reference, request.by, cache=False)
+
+    @routes.post("/export")
+    async def post_export(request: ExportRequest) -> Response:
+        folder = await money_of(request)
+        require_shown(folder, request.shown)
+        fields = request.export
+        accounts = places.uploads.path(fields.accounts) if fields.accounts else None
+        return await ask(export, str(folder), fields, accounts, request.by, cache=False)
+
+    return routes

@@ -1,12 +1,7 @@
-"""A table as people look at it before they pay by it: how many rows, which columns, of what kind, a few values.
+"""What a page shows of tables before they are paid by: their columns, the roles of these, and what would stop a run.
 
-It is read by the one reader of tables, some rows of it; what that refuses is refused here in the same words.
-
-Which columns the reader takes for what, said before it reads: by the same functions, and without stopping at the
-first that is missing.
-
-What `pay` would say of tables, found by the functions by which it says it: what it refuses, what it would set aside,
-what it would warn of. Nothing is scored and nothing is written.
+Tables are read and judged by the functions of `datamarket_gym.payout`, whose messages are shown. Nothing is scored and
+nothing is written.
 """
 
 from __future__ import annotations
@@ -15,21 +10,21 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from datamarket_gym.data.columns import Column, is_list, is_number, is_text, untyped
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
 from datamarket_gym.data.readers.arrays import ArrayFile
-from datamarket_gym.data.readers.tables import Kind, Table, ending
+from datamarket_gym.data.readers.tables import Table, ending
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.execution.parallel import compute, computing
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.explorer.payout.new_run import ChosenFile, PaydayOrder
 from datamarket_gym.payout.acquired_data import accepted
 from datamarket_gym.payout.input_files import BadRow
 from datamarket_gym.payout.inputs import (
@@ -40,7 +35,7 @@ from datamarket_gym.payout.inputs import (
     submitted_roles,
 )
 from datamarket_gym.payout.run import PayoutJob
-from datamarket_gym.payout.settings import PayoutSpec
+from datamarket_gym.payout.settings import PayoutSpec, checked_spec, faults_of, nested
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import (
     UnresolvedWarning,
@@ -49,47 +44,121 @@ from datamarket_gym.payout.warnings import (
     require_sound,
     time_warnings,
 )
+from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable
 
 MOST_ROWS = 2_000_000
 """Rows of a table on a page; the command line takes more."""
-_LOOKED = 1024  # rows whose values are looked at
+QUICK = {"text": "ngrams", "image": "thumbnail"}
+"""Encoders that need no model: what is wrong with rows is found without waiting for the one that will be used."""
+_READ = 1024  # rows whose values are read
 _SHOWN = 4  # rows
 _LONGEST = 60  # characters of a value
 _MOST_COLUMNS = 300
+_FAULTS, _FAULTY, _LISTED = 40, 30, 200  # faults of bad rows, rows of each, rows that are listed
 _NUMBERED = re.compile(r"(.+)_\d+")
+_FILES = ("linkage.edges", *(f"files.{name}" for name in (
+    "scores", "features", "embedding", "validation_features", "reference_features")))  # fmt: skip
+T = TypeVar("T")
 
 
-def preview(path: Path, progress: Progress) -> dict[str, Any]:
-    """What a file of rows holds."""
+class OrderedFile(Document):
+    """Hold a file: what it is for, where it is, what people call it, and what tells whether it changed."""
+
+    role: str
+    path: Path
+    name: str
+    stamp: str
+    uploaded: bool = False
+
+    def with_name(self, message: str) -> str:
+        """Name the file in a message as people know it, and not by where it is."""
+        return message.replace(str(self.path), self.name)
+
+
+class Order(Document):
+    """Hold what a page asks to be paid: files, settings, earlier runs and the intake log."""
+
+    files: tuple[OrderedFile, ...] = ()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    prior: tuple[Path, ...] = ()
+    intake: str | None = None
+
+    def path(self, role: str) -> Path | None:
+        """Return where the file of a role is, if one was chosen."""
+        return next((each.path for each in self.files if each.role == role), None)
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The settings of the run; those that are files are paths."""
+        paths = {role: self.path(role) for role in _FILES}
+        return self.settings | {role: str(path) for role, path in paths.items() if path is not None}
+
+    def faults(self) -> dict[str, str]:
+        """Say what is wrong with settings, by their names, which stand beside them."""
+        faults = {}
+        for name, message in faults_of(self.flags).items():
+            head, mark, rest = message.partition(": ")
+            faults[name] = rest if mark and " = " in head else message
+            if message.startswith("there is no amount"):
+                faults[name] = "say how much is to be divided"
+        return faults
+
+    def spec(self) -> PayoutSpec:
+        """Validate the settings."""
+        return checked_spec(nested(self.flags))
+
+    def lenient_spec(self) -> PayoutSpec:
+        """Take the settings that are good: checks of tables need no amount."""
+        faults = self.faults()
+        good = {name: value for name, value in self.flags.items() if name not in faults}
+        return checked_spec(nested({"amount": "1", **good}))
+
+    def with_names(self, message: str) -> str:
+        """Name all files in a message as people know them."""
+        for each in sorted(self.files, key=lambda each: -len(str(each.path))):
+            message = each.with_name(message)
+        return message
+
+    def with_upload_names(self) -> Order:
+        """Call uploads by the names that they have where they came from."""
+        files = (f.model_copy(update={"path": Path(f.name)}) if f.uploaded else f for f in self.files)
+        return self.model_copy(update={"files": tuple(files)})
+
+
+def preview_file(file: OrderedFile, progress: Progress) -> dict[str, Any]:
+    """Show what a file of rows holds; where it cannot be read, why not."""
+    try:
+        preview = preview_table(file.path, progress)
+    except DataMarketError as error:
+        return {"name": file.name, "refused": file.with_name(str(error))}
+    return preview | {"name": file.name, "notes": [file.with_name(note) for note in preview["notes"]]}
+
+
+def preview_table(path: Path, progress: Progress) -> dict[str, Any]:
+    """Show the rows, columns and first values of a table; of a matrix its size."""
     if ending(path) in ARRAYS:
-        return _array(path)
+        file = ArrayFile.open(path)
+        matrix = file.matrix(file.chosen(""), finite=False, low_precision=True)
+        note = f"A matrix of {len(matrix):,} rows of {matrix.shape[1]:,} numbers."
+        return {"rows": len(matrix), "read": 0, "columns": [], "more_columns": 0, "notes": [note]}
     table = Table.open(path)
     progress.stage("counting rows", "rows")
-    rows, groups = _count(table, progress), grouped(table.names)
+    rows, groups = _count(table, progress), group_columns(table.names)
     shown = groups[:_MOST_COLUMNS]
-    first, note = _first_rows(table, [names[0] for names in shown])
+    columns, note = _first_rows(table, [names[0] for names in shown])
     return {
         "rows": rows,
-        "looked": min(_LOOKED, rows),
-        "columns": [_column(first, names) for names in shown],
+        "read": min(_READ, rows),
+        "columns": [_column(columns, names) for names in shown],
         "more_columns": max(0, len(groups) - _MOST_COLUMNS),
         "notes": [note] if note else [],
     }
 
 
-def preview_named(file: ChosenFile, progress: Progress) -> dict[str, Any]:
-    """The same of a file that was chosen, called as people call it; where it cannot be read, why not."""
-    try:
-        found = preview(file.path, progress)
-    except DataMarketError as error:
-        return {"name": file.name, "refused": file.named(str(error))}
-    return found | {"name": file.name, "notes": [file.named(note) for note in found["notes"]]}
-
-
-def grouped(names: Sequence[str]) -> list[list[str]]:
-    """The columns in their order; numbered ones of one stem (``f_0``, ``f_1``) together, if there are several."""
-    stems = [found[1] if (found := _NUMBERED.fullmatch(name)) else None for name in names]
+def group_columns(names: Sequence[str]) -> list[list[str]]:
+    """Group numbered columns of one stem (``f_0``, ``f_1``), if there are several; keep the order."""
+    stems = [numbered[1] if (numbered := _NUMBERED.fullmatch(name)) else None for name in names]
     several = {stem for stem, times in Counter(stems).items() if stem is not None and times > 1}
     several -= set(names)  # a column of the stem's own name is what the stem means
     groups: dict[tuple[str, int], list[str]] = {}
@@ -99,72 +168,61 @@ def grouped(names: Sequence[str]) -> list[list[str]]:
     return list(groups.values())
 
 
-def called(names: Sequence[str]) -> str:
-    """What settings call a group of columns: the column, or the stem of numbered ones."""
+def group_name(names: Sequence[str]) -> str:
+    """Return what settings call a group of columns: the column, or the stem of numbered ones."""
     return names[0] if len(names) == 1 else names[0].rsplit("_", 1)[0]
 
 
 def _count(table: Table, progress: Progress) -> int:
-    """How many rows there are; gone through where the file does not say."""
+    """How many rows there are; counted where the file does not say."""
+
+    def require_few(rows: int) -> None:
+        if rows > MOST_ROWS:
+            raise SubmissionError(
+                f"{table.where} has more than {MOST_ROWS:,} rows, which is too many for a page; pay on the command "
+                "line (datamarket pay), and look at the run here"
+            )
+
     rows = table.source.rows
     if not rows:
         for batch in table.source.batches(dict.fromkeys(table.names[:1], "any")):
             rows += len(next(iter(batch.values())))
-            _require_few(table, rows)
+            require_few(rows)
             progress.count(rows, max(rows, 1))
-    _require_few(table, rows)
+    require_few(rows)
     if not rows:
         raise SubmissionError(f"{table.where} has no rows; give at least one")
     return rows
 
 
-def _require_few(table: Table, rows: int) -> None:
-    if rows > MOST_ROWS:
-        raise SubmissionError(
-            f"{table.where} has more than {MOST_ROWS:,} rows, which is too many for a page; pay on the command line "
-            "(datamarket pay), and look at the run here"
-        )
-
-
 def _first_rows(table: Table, wanted: Sequence[str]) -> tuple[dict[str, Column | None], str]:
-    """The first rows of some columns, None where one is there twice or cannot be read; and what there is to say."""
+    """The first rows of some columns, None where one is there twice or cannot be read; and a note."""
     times = Counter(table.names)
     once = [name for name in wanted if times[name] == 1]
     twice = sorted(name for name, many in times.items() if many > 1)
-    found: dict[str, Column | None] = dict.fromkeys(wanted)
+    columns: dict[str, Column | None] = dict.fromkeys(wanted)
+    note = ""
     try:
-        found |= _read(table, once)
-        note = ""
+        columns |= _read(table, once)
     except SubmissionError as error:
         note = str(error)
         for name in once:
-            found |= _tried(table, name)
+            columns |= _attempt([], _read, table, [name]) or {}
     if twice:
-        named = ", ".join(repr(name) for name in twice[:5])
-        note = f"There are several columns {named}; rename all but one. {note}".strip()
-    return found, note
-
-
-def _tried(table: Table, name: str) -> dict[str, Column | None]:
-    try:
-        return dict(_read(table, [name]))
-    except SubmissionError:
-        return {name: None}
+        several = ", ".join(repr(name) for name in twice[:5])
+        note = f"There are several columns {several}; rename all but one. {note}".strip()
+    return columns, note
 
 
 def _read(table: Table, names: Sequence[str]) -> dict[str, Column]:
-    if not names:
-        return {}
-    wanted: dict[str, Kind] = dict.fromkeys(names, "any")
-    batches = table.source.batches(wanted)
-    batch = next(batches, None)
+    batch = next(table.source.batches(dict.fromkeys(names, "any")), None) if names else None
     if batch is None:
         return {}
     return {name: Column(table.where, name, _chunked(table, batch[name])) for name in names}
 
 
 def _chunked(table: Table, array: Any) -> pa.ChunkedArray:
-    some = array.slice(0, _LOOKED)
+    some = array.slice(0, _READ)
     if isinstance(some, pa.ExtensionArray):
         some = some.storage
     if pa.types.is_dictionary(some.type):
@@ -173,33 +231,23 @@ def _chunked(table: Table, array: Any) -> pa.ChunkedArray:
     return whole if table.source.typed else untyped(whole)
 
 
-def _column(first: dict[str, Column | None], names: Sequence[str]) -> dict[str, Any]:
-    column = first[names[0]]
-    told: dict[str, Any] = {
-        "name": called(names),
-        "columns": len(names),
-        "kind": "",
-        "values": [],
-        "empty": 0,
-    }
+def _column(columns: dict[str, Column | None], names: Sequence[str]) -> dict[str, Any]:
+    column = columns[names[0]]
+    about: dict[str, Any] = {"name": group_name(names), "columns": len(names), "values": [], "empty": 0}
     if column is None:
-        return told | {"kind": "not readable as it is"}
-    return told | {
+        return about | {"kind": "not readable as it is"}
+    data = column.data
+    nested_ = pa.types.is_nested(data.type)
+    return about | {
         "kind": _kind(column, len(names)),
-        "values": _values(column),
-        "empty": _empty(column),
+        "values": ["" if cell is None else _short(cell) for cell in data.slice(0, _SHOWN).to_pylist()],
+        "empty": int(data.null_count if nested_ else column.missing().sum()),
     }
-
-
-def _empty(column: Column) -> int:
-    if pa.types.is_nested(column.data.type):
-        return int(column.data.null_count)
-    return int(column.missing().sum())
 
 
 def _kind(column: Column, several: int) -> str:
     """The type of a column in words."""
-    kind = column.data.type
+    kind, types = column.data.type, pa.types
     if several > 1:
         return f"{several:,} columns of numbers" if is_number(kind) else f"{several:,} columns"
     if is_list(kind):
@@ -208,22 +256,17 @@ def _kind(column: Column, several: int) -> str:
             return "lists"
         many = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
         return f"list of {many} {'numbers' if is_number(kind.value_type) else 'values'}"
-    if is_text(kind):
-        return "text"
-    if pa.types.is_boolean(kind):
-        return "true or false"
-    if pa.types.is_integer(kind):
-        return "whole numbers"
-    if is_number(kind):
-        return "numbers"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return "dates"
-    return "empty" if pa.types.is_null(kind) else str(kind)[:40]
-
-
-def _values(column: Column) -> list[str]:
-    """Its cells in the first rows, as text: side by side with other columns they are rows of the table."""
-    return ["" if cell is None else _short(cell) for cell in column.data.slice(0, _SHOWN).to_pylist()]
+    for name, is_kind in (
+        ("text", is_text),
+        ("true or false", types.is_boolean),
+        ("whole numbers", types.is_integer),
+        ("numbers", is_number),
+        ("dates", types.is_temporal),
+        ("empty", types.is_null),
+    ):
+        if is_kind(kind):
+            return name
+    return str(kind)[:40]
 
 
 def _short(cell: Any) -> str:
@@ -234,53 +277,36 @@ def _short(cell: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _array(path: Path) -> dict[str, Any]:
-    """What a file of arrays holds."""
-    file = ArrayFile.open(path)
-    found = file.matrix(file.chosen(""), finite=False, low_precision=True)
-    return {
-        "rows": len(found),
-        "looked": 0,
-        "columns": [],
-        "more_columns": 0,
-        "notes": [f"A matrix of {len(found):,} rows of {found.shape[1]:,} numbers."],
-    }
-
-
-T = TypeVar("T")
-
-
 def submission_roles(path: Path, spec: PayoutSpec) -> dict[str, Any]:
-    """The roles of the columns of submissions by what `table_preview` calls them, and what is missing, in words."""
+    """Find the roles of the columns of submissions, by what `preview_table` calls them, and what is missing."""
     table, missing = Table.open(path), list[str]()
-    single = _tried_table_roles(missing, submitted_roles, table, spec.columns) or {
-        "identity": spec.columns.identity
-    }
+    single = _attempt(missing, submitted_roles, table, spec.columns)
+    single = single or {"identity": spec.columns.identity}
     roles = {role: [name] for role, name in single.items()}
     for role, file in (("features", spec.files.features), ("embedding", spec.files.embedding)):
         if file is None:
-            roles |= _tried_table_roles(missing, matrix_roles, table, spec.columns, [role]) or {}
+            roles |= _attempt(missing, matrix_roles, table, spec.columns, [role]) or {}
     confirm = spec.linkage.confirm
     linked = [name for name in link_columns(spec) if name != confirm]
     roles |= {"link": linked} if linked else {}
     roles |= {"confirm": [confirm]} if confirm else {}
     for role, names in roles.items():
         for name in names:
-            _tried_table_roles(missing, table.require, role, name)
+            _attempt(missing, table.require, role, name)
     return {"roles": _by_column(table, roles), "missing": missing}
 
 
-def held_roles(path: Path, spec: PayoutSpec, whose: str = "validation") -> dict[str, Any]:
-    """The same for validation and reference rows, which have no ids and no identities."""
+def operator_roles(path: Path, spec: PayoutSpec, whose: str = "validation") -> dict[str, Any]:
+    """Find the roles of validation or reference rows, which have no ids and no identities."""
     table, missing = Table.open(path), list[str]()
-    label = _tried_table_roles(missing, table.label_column, spec.columns.label)
+    label = _attempt(missing, table.label_column, spec.columns.label)
     roles = {"label": [label]} if label else {}
     for role in ("text", "image"):
         if (name := getattr(spec.columns, role)) is not None:
             roles[role] = [name]
-            _tried_table_roles(missing, table.require, role, name)
+            _attempt(missing, table.require, role, name)
     if getattr(spec.files, f"{whose}_features") is None:
-        roles |= _tried_table_roles(missing, matrix_roles, table, spec.columns, ["features"]) or {}
+        roles |= _attempt(missing, matrix_roles, table, spec.columns, ["features"]) or {}
     if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
         roles["embedding"] = embedded
     return {"roles": _by_column(table, roles), "missing": missing}
@@ -288,93 +314,87 @@ def held_roles(path: Path, spec: PayoutSpec, whose: str = "validation") -> dict[
 
 def _by_column(table: Table, roles: dict[str, list[str]]) -> dict[str, list[str]]:
     """The roles of each column, or group of numbered ones, that has any."""
-    found: dict[str, list[str]] = {}
-    for names in grouped(table.names):
-        mine = [role for role, taken in roles.items() if not set(names).isdisjoint(taken)]
-        if mine:
-            found[called(names)] = mine
-    return found
+    by_column = {
+        group_name(names): [role for role, taken in roles.items() if not set(names).isdisjoint(taken)]
+        for names in group_columns(table.names)
+    }
+    return {name: own for name, own in by_column.items() if own}
 
 
-def _tried_table_roles(missing: list[str], look: Callable[..., T], *arguments: Any) -> T | None:
-    """What a look gives; where it refuses, what it says is added to what is missing."""
+def _attempt(missing: list[str], read: Callable[..., T], *arguments: Any) -> T | None:
+    """What a function returns; where it refuses, its message is added to what is missing."""
     try:
-        return look(*arguments)
+        return read(*arguments)
     except SubmissionError as error:
         missing.append(str(error))
         return None
 
 
-QUICK = {"text": "ngrams", "image": "thumbnail"}
-"""Encoders that need no model: what is wrong with rows is found without waiting for the one that will be used."""
-_KINDS, _ROWS, _LISTED = 40, 30, 200  # faults of bad rows, rows of each, rows that are listed
-
-
-def check(order: PaydayOrder, progress: Progress) -> dict[str, Any]:
-    """What stands in the way of a payday, and what would be told of it."""
+def check_tables(order: Order, progress: Progress) -> dict[str, Any]:
+    """Say what stands in the way of a payout run, and what it would be warned of."""
     spec = order.lenient_spec()
-    tables = roles(order, spec)
-    answer: dict[str, Any] = {
-        "tables": tables,
-        "facts": None,
-        "refused": None,
-        "bad": None,
-        "warnings": [],
-    }
+    answer: dict[str, Any] = {"tables": roles(order, spec)}
+    answer |= {"facts": None, "refused": None, "bad": None, "warnings": []}
     if order.path("submissions") is None or order.path("validation") is None:
         return answer
     progress.stage("reading and checking the tables", "rows")
     with computing(replace(compute(), progress=progress)):
-        inputs, refused = _read_table_checks(order, spec)
-        read = inputs
+        inputs, refused = _read_inputs(order, spec)
         if inputs is None and not spec.quarantine:
-            read, _ = _read_table_checks(order, spec.model_copy(update={"quarantine": True}))
-    answer["refused"] = None if refused is None else order.named(refused)
-    if read is not None:
-        warned = _warnings(read, spec)
+            inputs, _ = _read_inputs(order, spec.model_copy(update={"quarantine": True}))
+    answer["refused"] = None if refused is None else order.with_names(refused)
+    if inputs is not None:
+        warnings = [*input_warnings(inputs, spec), *_future(inputs, spec)]
         answer |= {
-            "facts": _facts(read),
-            "bad": _bad(read.bad),
-            "warnings": [_told(each, order) for each in warned if each.name != "quarantined"],
+            "facts": _facts(inputs),
+            "bad": _bad(inputs.bad),
+            "warnings": [
+                asdict(each) | {"words": order.with_names(each.words)}
+                for each in warnings
+                if each.name != "quarantined"
+            ],
         }
     return answer
 
 
-def roles(order: PaydayOrder, spec: PayoutSpec) -> dict[str, Any]:
-    """Which columns are what, for each table that is there; a table that cannot be read says why."""
-    found: dict[str, Any] = {}
+def roles(order: Order, spec: PayoutSpec) -> dict[str, Any]:
+    """Find which columns are what, for each table; a table that cannot be read says why."""
+    tables: dict[str, Any] = {}
     for role in ("submissions", "validation", "reference"):
         path = order.path(role)
         if path is None:
             continue
         try:
-            looked = (
-                submission_roles(path, spec) if role == "submissions" else held_roles(path, spec, role)
+            table = (
+                submission_roles(path, spec)
+                if role == "submissions"
+                else operator_roles(path, spec, role)
             )
         except DataMarketError as error:
-            looked = {"roles": {}, "missing": [str(error)]}
-        found[role] = {**looked, "missing": [order.named(words) for words in looked["missing"]]}
-    return found
+            table = {"roles": {}, "missing": [str(error)]}
+        tables[role] = table | {"missing": [order.with_names(each) for each in table["missing"]]}
+    return tables
 
 
-def _read_table_checks(order: PaydayOrder, spec: PayoutSpec) -> tuple[Inputs | None, str | None]:
+def _read_inputs(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | None]:
     """The inputs of the run, or why there are none."""
-    places = Places(
-        order.path("submissions") or order.files[0].path,
-        order.path("validation") or order.files[0].path,
-        order.path("overrides"),
-        order.path("reference"),
-        intake=order.intake,
-    )
+    submissions, validation = order.path("submissions"), order.path("validation")
+    assert submissions is not None
+    assert validation is not None
     try:
-        places = replace(places, prior=accepted(order.prior, places.submissions))
-        inputs = PayoutJob.read(
-            places, spec if order.prior else _quick(spec)
-        ).inputs  # compared with earlier ones
+        places = Places(
+            submissions,
+            validation,
+            order.path("overrides"),
+            order.path("reference"),
+            intake=order.intake,
+            prior=accepted(order.prior, submissions),
+        )
+        # Units are compared with those of earlier runs by the encoder that is meant.
+        inputs = PayoutJob.read(places, spec if order.prior else _quick(spec)).inputs
         require_learnable(inputs.submission.label, inputs.utility_oracle(spec))
         if spec.strict:
-            future = later_than(inputs, spec, time.time())
-            require_sound([*time_warnings(inputs, spec), *([future] if future else [])])
+            require_sound([*time_warnings(inputs, spec), *_future(inputs, spec)])
     except DataMarketError as error:
         return None, str(error)
     return inputs, None
@@ -390,9 +410,9 @@ def _quick(spec: PayoutSpec) -> PayoutSpec:
     return spec.model_copy(update={"encoder": QUICK[kind]})
 
 
-def _warnings(inputs: Inputs, spec: PayoutSpec) -> list[UnresolvedWarning]:
+def _future(inputs: Inputs, spec: PayoutSpec) -> list[UnresolvedWarning]:
     future = later_than(inputs, spec, time.time())
-    return [*input_warnings(inputs, spec), *([future] if future else [])]
+    return [future] if future else []
 
 
 def _facts(inputs: Inputs) -> dict[str, Any]:
@@ -407,7 +427,7 @@ def _facts(inputs: Inputs) -> dict[str, Any]:
         "encoded": bool(inputs.encoder),
         "times": inputs.has_time,
         "reference": None if inputs.reference is None else len(inputs.reference.features),
-        "prior": None if inputs.prior is None else len(inputs.prior.art.units.features),
+        "acquired": None if inputs.prior is None else len(inputs.prior.art.units.features),
     }
 
 
@@ -420,22 +440,12 @@ def _bad(rows: Sequence[BadRow]) -> dict[str, Any]:
     return {
         "count": len(rows),
         "kinds": [
-            {"wrong": wrong, "count": len(where), "rows": where[:_ROWS]}
-            for wrong, where in most[:_KINDS]
+            {"wrong": wrong, "count": len(where), "rows": where[:_FAULTY]}
+            for wrong, where in most[:_FAULTS]
         ],
-        "more_kinds": max(0, len(most) - _KINDS),
+        "more_kinds": max(0, len(most) - _FAULTS),
         "rows": [
-            {"row": row.row, "unit": row.unit, "identity": row.identity, "wrong": row.wrong}
+            {name: getattr(row, name) for name in ("row", "unit", "identity", "wrong")}
             for row in rows[:_LISTED]
         ],
-    }
-
-
-def _told(warning: UnresolvedWarning, order: PaydayOrder) -> dict[str, Any]:
-    return {
-        "name": warning.name,
-        "title": warning.title,
-        "words": order.named(warning.words),
-        "items": list(warning.items),
-        "count": warning.count,
     }

@@ -101,7 +101,7 @@ export const lineChart = (panel, plain, width) => {
       hovermode: "closest",
       xaxis: { ...axis, title: { text: plain(panel.x.title) }, zeroline: false },
       yaxis: { ...upright(panel.y, top, low), title: { text: plain(panel.y.title) }, zeroline: false },
-      shapes: [panel.y.honest === null ? null : rule(panel.y.honest, "solid", "--edge"), panel.y.bar === null ? null : rule(panel.y.bar, "dot", "--bad")].filter(Boolean),
+      shapes: [panel.y.honest === null ? null : rule(panel.y.honest, "solid", "--edge"), panel.y.limit === null ? null : rule(panel.y.limit, "dot", "--bad")].filter(Boolean),
     },
     label: `${panel.title}: ${panel.y.title} against ${panel.x.title}, ${panel.lines.length} lines, from ${as(low)} to ${as(top)}.`,
     csv: {

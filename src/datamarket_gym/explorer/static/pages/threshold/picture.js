@@ -1,4 +1,4 @@
-// The chart: similarities, the chaining curve and the honest price above one axis of theta, and the handle on it.
+// The chart: similarities, the chaining curve and the false-match cost above one axis of theta, and the handle on it.
 import { draw } from "../../lib/chart.js";
 import { el } from "../../lib/dom.js";
 
@@ -119,8 +119,8 @@ export class Picture {
     }
     if (priced) {
       layout.yaxis3 = { domain: [0, 0.28], automargin: false, tickformat: ".1%", rangemode: "tozero" };
-      layout.annotations.push(heading("honest pay that lineage moves (price)", 0.28));
-      data.push({ x: priced.thetas, y: priced.costs, error_y: { type: "data", array: priced.errors.map((each) => 3 * each), thickness: 1, width: 2 }, name: "honest price", type: "scatter", mode: "lines+markers", marker: { size: 4 }, line: { color: "--c4", width: 2 }, yaxis: "y3", showlegend: false, hovertemplate: "theta %{x}: %{y:.2%}<extra></extra>" });
+      layout.annotations.push(heading("honest pay that lineage moves (false-match cost)", 0.28));
+      data.push({ x: priced.thetas, y: priced.costs, error_y: { type: "data", array: priced.errors.map((each) => 3 * each), thickness: 1, width: 2 }, name: "false-match cost", type: "scatter", mode: "lines+markers", marker: { size: 4 }, line: { color: "--c4", width: 2 }, yaxis: "y3", showlegend: false, hovertemplate: "theta %{x}: %{y:.2%}<extra></extra>" });
       layout.shapes.push(level(policy.limit, "y3", this.lo));
     }
     layout.shapes.push(...marks(check, policy).map(mark));
@@ -144,6 +144,6 @@ const table = (histograms, check, priced) => {
     if (found) found.shares.forEach((share, i) => rows.push({ what: key, theta: (found.start + i * found.step).toFixed(2), value: share }));
   }
   if (check) check.curve_theta.forEach((theta, i) => rows.push({ what: "mixed components", theta, value: check.curve[i] }));
-  if (priced) priced.thetas.forEach((theta, i) => rows.push({ what: "honest price", theta, value: priced.costs[i], error: priced.errors[i] }));
+  if (priced) priced.thetas.forEach((theta, i) => rows.push({ what: "false-match cost", theta, value: priced.costs[i], error: priced.errors[i] }));
   return { columns: ["what", "theta", "value", "error"], rows };
 };

@@ -1,7 +1,7 @@
 // The controls: which rows, which of them are shown, and what the check simulates.
 import { upload, problem } from "../../lib/ask.js";
 import { field, number, select, textbox } from "../../lib/controls.js";
-import { el, fill } from "../../lib/dom.js";
+import { el, fill, many } from "../../lib/dom.js";
 
 const COLUMNS = [
   ["embedding", "Embedding", "a list column, numbered columns, or several separated by commas"],
@@ -14,7 +14,7 @@ const NUMBERS = [
   ["providers", "Providers", 2, 100, 1, "in a simulated market"],
   ["per_provider", "Units of each", 1, 2000, 1, ""],
   ["trials", "Simulated markets", 1, 300, 1, ""],
-  ["cutoff", "Tolerated share of mixed components", 0.01, 0.99, 0.01, "what the chaining floor keeps below"],
+  ["cutoff", "Tolerated share of mixed components", 0.01, 0.99, 0.01, "what the chaining bound keeps below"],
   ["seed", "Seed", 0, 2 ** 31, 1, "of the simulation and of samples"],
 ];
 
@@ -51,14 +51,14 @@ export class Side {
         help: "what merges, and the examples, are of these rows",
         control: select({
           name: "shown",
-          options: [{ value: "sample", label: `a sample of at most ${choices.most.toLocaleString("en")} rows` }, { value: "market", label: "the first simulated market" }],
+          options: [{ value: "sample", label: `a sample of at most ${many(choices.most)} rows` }, { value: "market", label: "the first simulated market" }],
           onchange: (shown) => change({ shown, example: 1 }),
         }),
       }),
       el("details", { open: innerWidth > 832 }, el("summary", {}, "What the check simulates"), el("div", {},
         field({ label: "How honest providers come by rows", help: "empty: as these rows are usually dealt; identities: their own", control: typed("partition", [...choices.partitions, { value: "identities", label: "the rows' own identities" }], (partition) => change({ partition: partition.trim() })) }),
         NUMBERS.map(([key, label, min, max, step, help]) => field({ label, help, control: number({ name: key, min, max, step, onchange: (value) => change({ [key]: value }) }) })),
-        field({ label: "Copies that must be tied", help: "the attack that makes them", control: typed("variants", choices.variants, (variants) => change({ variants: variants.trim() || choices.defaults.variants })) }))),
+        field({ label: "Copies that must be matched", help: "the attack that makes them", control: typed("variants", choices.variants, (variants) => change({ variants: variants.trim() || choices.defaults.variants })) }))),
       choices.missing.length ? el("p", { class: "soft" }, `Not on this machine: ${choices.missing.join(", ")}. Name the folder that holds their embeddings by --data, or make them by datamarket embed.`) : null);
     this.offer(choices.sources);
   }

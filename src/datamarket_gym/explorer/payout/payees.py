@@ -1,0 +1,202 @@
+"""The page of one payee of a run: why it is paid, what its units hold, what if, and its statement."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from datamarket_gym.errors import require_known
+from datamarket_gym.execution.progress import Progress
+from datamarket_gym.explorer.files import NamedPlaces
+from datamarket_gym.explorer.jobs import Site
+from datamarket_gym.explorer.payout.runs import MovedInputs, RunRequest, openable_inputs, tables_of
+from datamarket_gym.payout.checks.review_page import render_content, unit_contents
+from datamarket_gym.payout.explain import (
+    SECRET,
+    SHOWN,
+    RunNeeds,
+    counterfactual_messages,
+    covered_lines,
+    match_summary,
+    need_messages,
+    not_known,
+    other_messages,
+    payment_messages,
+    submission_messages,
+)
+from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.report.record import explain_reason
+from datamarket_gym.payout.statements.page import (
+    StatementOptions,
+    file_name,
+    statement_pages,
+    statement_text,
+)
+from datamarket_gym.payout.statements.record import Explanation, explain_payee
+from datamarket_gym.payout.what_if import finished_results, without_its_evidence
+
+_LONGEST, _SIDE = 1500, 280  # characters of a text, pixels of a picture
+_NOTHING = "There is nothing to show here"
+_BLOCK = 2**16  # bytes
+
+
+class PayeeRequest(RunRequest):
+    """Name a payee of a run."""
+
+    payee: str
+
+
+def explain(folder: Path, payee: str, progress: Progress) -> dict[str, Any]:
+    """Explain one payment, in sentences and as the record."""
+    progress.stage("reading what the run left")
+    record = _explanation(folder, payee)
+    return {
+        "identity": record.identity,
+        "paid": payment_messages(record),
+        "submitted": list(submission_messages(record)),
+        "needs": [] if record.needs is None else list(covered_lines(record.needs)),
+        "matched": list(match_summary(record)),
+        "others": list(other_messages(record)),
+        "without": counterfactual_messages(record),
+        "record": asdict(record),
+        "reasons": {code: explain_reason(code) for match in record.matches for code in match.reasons},
+    }
+
+
+def _explanation(folder: Path, payee: str, with_rows: bool = False) -> Explanation:
+    tables = tables_of(folder)
+    require_known("payee", [payee], tables.number)
+    return explain_payee(tables, payee, SHOWN, with_rows)
+
+
+def contents(
+    shown: NamedPlaces, folder: Path, payee: str, moved: MovedInputs, progress: Progress
+) -> dict[str, Any]:
+    """Show what the units hold that matched: those of the payee and those of others, by their names."""
+    progress.stage("reading the run")
+    matches = _explanation(folder, payee).matches
+    places = openable_inputs(shown, folder, moved)
+    progress.stage("reading the inputs of the run")
+    results = finished_results(folder, places)[1]
+    wanted = {name for match in matches for name in (match.unit, match.other)}
+    rows = {row: name for row, name in enumerate(results.inputs.ids) if name in wanted}
+    units = unit_contents(results, places, rows)
+    return {"units": {rows[row]: render_content(unit, _LONGEST, _SIDE) for row, unit in units.items()}}
+
+
+def what_if(
+    shown: NamedPlaces, folder: Path, payee: str, moved: MovedInputs, progress: Progress
+) -> dict[str, Any]:
+    """Score the market again without the evidence in the payee's clusters."""
+    record = _explanation(folder, payee)
+    openable_inputs(shown, folder, moved)
+    tables = moved.path("submissions"), moved.path("validation")
+    paid = without_its_evidence(folder, payee, *tables, progress, moved.path("reference"))
+    money = Currency(record.currency)
+    return {
+        "minor": paid,
+        "words": f"Without the evidence in its clusters it would have been paid {money.code} {money.shown(paid)}; with "
+        f"it, it is paid {money.shown(record.paid)}.",
+    }
+
+
+def covered_needs(
+    shown: NamedPlaces, folder: Path, payee: str, moved: MovedInputs, progress: Progress
+) -> dict[str, Any]:
+    """Name the validation rows that the payee's units cover; for the operator alone."""
+    progress.stage("reading the validation rows")
+    record = _explanation(folder, payee, with_rows=True)
+    if record.needs is None:
+        raise not_known(_NOTHING)
+    openable_inputs(shown, folder, moved)
+    words = need_messages(folder, moved.path("validation"))
+    return {"lines": list(covered_lines(record.needs, words)), "secret": SECRET}
+
+
+def least_covered(
+    shown: NamedPlaces, folder: Path, moved: MovedInputs, progress: Progress
+) -> dict[str, Any]:
+    """Name the validation rows that are covered least; for the operator alone."""
+    progress.stage("reading the validation rows")
+    openable_inputs(shown, folder, moved)
+    needs = RunNeeds.read(folder, moved.path("validation"), _NOTHING)
+    return {"lines": list(needs.least_covered_lines()), "secret": SECRET}
+
+
+def statement(folder: Path, payee: str, pseudonyms: bool, progress: Progress) -> dict[str, Any]:
+    """Write the statement of one payee, as a page to be saved and sent."""
+    progress.stage("writing the statement")
+    text = statement_text(folder, payee, StatementOptions(pseudonyms), tables_of(folder))
+    return {"file": file_name(payee), "page": text}
+
+
+def statements_zip(run: Path, options: StatementOptions) -> Iterator[bytes]:
+    """Pack all statements and index.csv; nothing is written to the run's folder."""
+    with tempfile.TemporaryFile() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, text in statement_pages(run, options):
+                archive.writestr(f"statements/{name}", text)
+        file.seek(0)
+        yield from iter(lambda: file.read(_BLOCK), b"")
+
+
+def attached(name: str, text: str, kind: str) -> Response:
+    """Respond with a text that the browser saves."""
+    disposition = f"attachment; filename*=UTF-8''{quote(name)}"
+    return Response(text, media_type=kind, headers={"content-disposition": disposition})
+
+
+def router(site: Site) -> APIRouter:
+    """Build the routes of payees."""
+    routes, places, queue = APIRouter(prefix="/api/payout"), site.places, site.queue
+
+    @routes.get("/why")
+    async def get_why(run: str, payee: str) -> Response:
+        return await queue.ask(explain, places.run(run), payee, cache=False)
+
+    @routes.get("/statement")
+    async def get_statement(run: str, payee: str, pseudonyms: bool = False) -> Response:
+        return await queue.ask(statement, places.run(run), payee, pseudonyms, cache=False)
+
+    @routes.get("/statements")
+    async def get_statements(
+        run: str, payee: str = "", pseudonyms: bool = False, contact: str = ""
+    ) -> Response:
+        folder, options = places.run(run), StatementOptions(pseudonyms, contact or None)
+        if payee:
+            text = await run_in_threadpool(statement_text, folder, payee, options, None)
+            return attached(file_name(payee), text, "text/html")
+        disposition = {"content-disposition": 'attachment; filename="statements.zip"'}
+        pages = statements_zip(folder, options)
+        return StreamingResponse(pages, media_type="application/zip", headers=disposition)
+
+    @routes.post("/contents")
+    async def post_contents(request: PayeeRequest) -> Response:
+        folder = places.run(request.run)
+        return await queue.ask(contents, places, folder, request.payee, request.moved, cache=False)
+
+    @routes.post("/what-if")
+    async def post_what_if(request: PayeeRequest) -> Response:
+        folder = places.run(request.run)
+        return await queue.start(what_if, places, folder, request.payee, request.moved)
+
+    @routes.post("/needs")
+    async def post_needs(request: PayeeRequest) -> Response:
+        folder = places.run(request.run)
+        return await queue.ask(covered_needs, places, folder, request.payee, request.moved, cache=False)
+
+    @routes.post("/least-covered")
+    async def post_least_covered(request: RunRequest) -> Response:
+        folder = places.run(request.run)
+        return await queue.ask(least_covered, places, folder, request.moved, cache=False)
+
+    return routes

@@ -1,0 +1,394 @@
+// One run: what it is, its payments, evidence, checks of its files, why each payee is paid, and what to do next.
+import { ask, latest, problem } from "../../lib/ask.js";
+import { draw } from "../../lib/chart.js";
+import { button, checkbox, tabs } from "../../lib/controls.js";
+import { el, fill, many, name, seen, svg } from "../../lib/dom.js";
+import { download } from "../../lib/files.js";
+import { link, urlState } from "../../lib/url.js";
+import { moved, movedFields, facts, lines, runTitle, stateTag, warnings } from "./parts.js";
+
+/**
+ * columns: [{key, title, number, sorts, show: row => text or node}]; asked: {search, sort, page} at first; onstate is
+ * told what the reader chose. `ready` of the node is a promise of its first rows.
+ */
+const pagedTable = ({ path, params, columns, name, caption, asked, onstate, word = "rows", empty = "There is nothing here." }) => {
+  const now = { search: asked.search, sort: asked.sort, page: asked.page };
+  const body = el("tbody");
+  const said = el("span", { class: "soft", role: "status" });
+  const wait = el("div");
+  const find = el("input", { type: "search", name: `search-${name}`, placeholder: "search", "aria-label": `Search ${caption}`, value: now.search });
+  const turn = (step) => () => tell({ page: now.page + step });
+  const back = el("button", { type: "button", class: "quiet", name: `back-${name}`, on: { click: turn(-1) } }, "\u2190 previous");
+  const on = el("button", { type: "button", class: "quiet", name: `on-${name}`, on: { click: turn(1) } }, "next \u2192");
+  const by = () => now.sort.replace(/^-/, "");
+  const choose = (column) => () => {
+    const down = by() === column.key ? !now.sort.startsWith("-") : Boolean(column.number);
+    tell({ sort: `${down ? "-" : ""}${column.key}`, page: 0 });
+  };
+  const heads = columns.map((column) =>
+    el("th", { class: column.number ? "n" : "", scope: "col" },
+      column.sorts === false ? column.title : el("button", { type: "button", class: "head", name: `sort-${name}-${column.key}`, on: { click: choose(column) } }, column.title)));
+  const line = (row) =>
+    el("tr", {}, columns.map((column) => el("td", { class: column.number ? "n" : "name", "data-h": column.title }, column.show ? column.show(row) : row[column.key])));
+  const fetched = latest((signal) =>
+    ask(link(path, { ...params, search: now.search, sort: by(), down: now.sort.startsWith("-") || "", page: now.page || "" }), { signal, progress: wait }));
+  const draw = async () => {
+    columns.forEach((column, i) => heads[i].setAttribute("aria-sort", column.key === by() ? (now.sort.startsWith("-") ? "descending" : "ascending") : "none"));
+    try {
+      const found = await fetched();
+      if (!found) return;
+      now.page = found.page;
+      fill(body, found.rows.length ? found.rows.map(line) : el("tr", {}, el("td", { colspan: columns.length }, now.search ? "Nothing has these letters in it." : empty)));
+      said.textContent = found.found === found.in_all ? `${many(found.in_all)} ${word}` : `${many(found.found)} of ${many(found.in_all)} ${word}`;
+      if (found.pages > 1) said.textContent += `, page ${many(found.page + 1)} of ${many(found.pages)}`;
+      back.hidden = on.hidden = found.pages === 1;
+      back.disabled = found.page === 0;
+      on.disabled = found.page === found.pages - 1;
+    } catch (error) {
+      fill(wait, problem(error));
+    }
+  };
+  const tell = (changes) => {
+    Object.assign(now, changes);
+    onstate({ ...now });
+    return draw();
+  };
+  find.addEventListener("input", () => tell({ search: find.value, page: 0 }));
+  back.hidden = on.hidden = true;
+  const node = el("div", { class: "listing", "data-table": name },
+    el("div", { class: "tools" }, find, said, back, on), wait,
+    el("div", { class: "scroll" }, el("table", { class: "stack" }, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body)));
+  node.ready = draw();
+  /** Show what the address says now, after the reader went back. */
+  node.follow = (asked_) => {
+    if (asked_.search === now.search && asked_.sort === now.sort && asked_.page === now.page) return;
+    Object.assign(now, asked_);
+    find.value = now.search;
+    draw();
+  };
+  return node;
+};
+
+const EARLIER = { unit: "its own came first", other: "the other came first", neither: "they came at the same time" };
+
+const payeeLink = (run, who) => el("a", { href: link("/payout/run", { run, payee: who }) }, name(who));
+
+/** What a unit holds: text, picture, numbers. */
+const held = (content) => {
+  if (!content) return el("p", { class: "soft" }, "not in the inputs");
+  const label = content.label ? el("p", { class: "soft" }, "label: ", name(content.label)) : null;
+  if (content.text !== undefined) return [el("pre", { class: "held", dir: "auto" }, content.text), label];
+  if (content.image !== undefined) return [el("img", { src: content.image, alt: "what the unit holds" }), label];
+  if (content.figures) return [el("p", { class: "mono" }, content.figures.join("  ")), label];
+  return [svg("svg", { viewBox: "0 0 256 40", class: "curve", role: "img", "aria-label": `${content.count} numbers as a curve` }, svg("path", { d: content.path })), el("p", { class: "soft" }, `${content.count} numbers`), label];
+};
+
+const matchCard = (run, match, reasons) => {
+  const why = match.reasons.map((code) => el("span", { class: "tag", title: reasons[code]?.[1] || "" }, `${reasons[code]?.[0] || seen(code)}`));
+  const [mine, other] = [el("div", { class: "held-here" }), el("div", { class: "held-here" })];
+  const node = el("li", { class: "card match" },
+    el("div", { class: "pair" },
+      el("div", {}, el("p", {}, el("span", { class: "soft" }, "its unit "), name(match.unit)), match.received ? el("p", { class: "soft" }, `received ${match.received.at}`) : null, mine),
+      el("div", {}, el("p", {}, name(match.other), el("span", { class: "soft" }, " of "), payeeLink(run, match.of)), match.other_received ? el("p", { class: "soft" }, `received ${match.other_received.at}`) : null, other)),
+    el("p", {}, why, ` ${match.score.toFixed(4)}; ${EARLIER[match.earlier]}${match.drawn ? ", drawn at random" : ""}; paid to `,
+      match.paid_to.map((each, i) => [i ? ", " : "", payeeLink(run, each)]), match.paid_names > match.paid_to.length ? ` and ${many(match.paid_names - match.paid_to.length)} more` : "",
+      match.units_in_cluster > 2 ? el("span", { class: "soft" }, ` (${many(match.units_in_cluster)} units in the cluster)`) : null));
+  node.fillHeld = (units) => {
+    fill(mine, held(units[match.unit]));
+    fill(other, held(units[match.other]));
+  };
+  return node;
+};
+
+const matches = (state, found, run) => {
+  const { matches: matches, matches_in_all: all } = found.record;
+  if (!matches.length) return el("section", {}, el("h2", {}, "What matched what"), el("p", {}, "None of its units was matched with another."));
+  const cards = matches.map((match) => matchCard(run, match, found.reasons));
+  const place = el("div", { "aria-live": "polite" });
+  const open = async () => {
+    try {
+      const got = await ask("/api/payout/contents", { body: { run, payee: found.identity, moved: moved(state) }, progress: place });
+      cards.forEach((card) => card.fillHeld(got.units));
+    } catch (error) {
+      fill(place, problem(error));
+    }
+  };
+  return el("section", {},
+    el("h2", {}, "What matched what"),
+    el("p", { class: "soft" }, all > matches.length ? `${matches.length} of ${many(all)} matches, those that matter most; evidence.parquet holds all.` : `${many(all)} ${all === 1 ? "match" : "matches"}.`),
+    el("div", { class: "tools" }, button({ name: "contents", label: "Show what the units hold", onclick: open })),
+    place,
+    el("ul", { class: "matches" }, cards));
+};
+
+const matchedWith = (found, run) => {
+  const { matched_payees: matched, matched_payees_in_all: all } = found.record;
+  if (!matched.length) return null;
+  return el("section", {},
+    el("h2", {}, "With whom"),
+    el("div", { class: "scroll" }, el("table", { class: "stack" },
+      el("caption", {}, all > matched.length ? `${matched.length} of ${many(all)} others` : "Others whose units matched some of its own"),
+      el("thead", {}, el("tr", {}, [["who", ""], ["its units", "n"], ["of these count for others", "n"], ["of those, for them", "n"], ["why", ""]].map(([each, kind]) => el("th", { scope: "col", class: kind }, each)))),
+      el("tbody", {}, matched.map((each) => el("tr", {},
+        el("td", { class: "name" }, payeeLink(run, each.name)),
+        el("td", { class: "n", "data-h": "its units" }, many(each.units)),
+        el("td", { class: "n", "data-h": "count for others" }, many(each.for_others)),
+        el("td", { class: "n", "data-h": "of those, for them" }, many(each.for_them)),
+        el("td", { "data-h": "why" }, Object.entries(each.reasons).map(([code, n]) => `${found.reasons[code]?.[0] || seen(code)} ${many(n)}`).join(", "))))))));
+};
+
+const asking = (label, key, path, state, found, shown) => {
+  const place = el("div", { "aria-live": "polite" });
+  const open = async () => {
+    try {
+      fill(place, shown(await ask(path, { body: { run: state.value.run, payee: found.identity, moved: moved(state) }, progress: place, cancellable: true })));
+    } catch (error) {
+      fill(place, problem(error));
+    }
+  };
+  return el("div", {}, button({ name: key, label, onclick: open }), place);
+};
+
+const statement = (state, found) => {
+  const place = el("div", { "aria-live": "polite" });
+  const box = checkbox({ name: "pseudonyms", label: "others without their names" });
+  const save = async () => {
+    try {
+      const made = await ask(link("/api/payout/statement", { run: state.value.run, payee: found.identity, pseudonyms: box.querySelector("input").checked }), { progress: place });
+      download(made.file, made.page, "text/html");
+      fill(place, el("p", { class: "soft" }, `Saved as ${made.file}. It is for this payee alone.`));
+    } catch (error) {
+      fill(place, problem(error));
+    }
+  };
+  return el("section", {}, el("h2", {}, "Its statement"),
+    el("p", { class: "soft" }, "A page to send to the payee: what was paid and why. Others are named in it, unless their names are left out."),
+    el("div", { class: "tools" }, button({ name: "statement", label: "Save the statement", onclick: save }), box), place);
+};
+
+/** The page of one payee of a run. */
+const showPayee = async (main, state) => {
+  const { run, payee } = state.value;
+  const found = await ask(link("/api/payout/why", { run, payee }), { progress: main });
+  const one = found.record;
+  const words = (list) => list.map((each) => el("p", {}, seen(each)));
+  fill(main,
+    el("p", {}, el("a", { href: "/payout" }, "All payout runs"), " \u203a ", el("a", { href: link("/payout/run", { run }) }, name(run))),
+    el("h1", {}, name(payee)),
+    el("p", { class: "lead" }, name(payee), ` ${seen(found.paid)}`),
+    facts([["units", many(one.units)], ["count for it", many(one.counted)], ["repeat its own", many(one.repeated)], ["count for others", many(one.for_others)],
+      ...(one.leaked.length ? [["validation rows", many(one.leaked.length)]] : []), ...(one.acquired.length ? [["acquired before", many(one.acquired.length)]] : []), ...(one.unusable.length ? [["could not be used", many(one.unusable.length)]] : [])]),
+    words(found.submitted),
+    words(found.matched),
+    matches(state, found, run),
+    matchedWith(found, run),
+    words(found.others),
+    el("section", {}, el("h2", {}, "What if"),
+      el("p", {}, seen(found.without)),
+      el("p", { class: "soft" }, "Without the evidence in its clusters alone: the market is scored again, which takes as long as scoring took."),
+      asking("What if without its evidence", "what-if", "/api/payout/what-if", state, found, (got) => el("p", { class: "note" }, seen(got.words)))),
+    found.needs.length
+      ? el("section", {}, el("h2", {}, "What its units are to the buyer"), lines(found.needs),
+        asking("Which needs these are (for the operator alone)", "needs", "/api/payout/needs", state, found, (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)]))
+      : null,
+    statement(state, found),
+    el("section", {}, el("h2", {}, "Inputs"), movedFields(state)));
+};
+
+export const title = "A run";
+
+const TABS = { Payments: "payments", "Evidence and clusters": "evidence", Verify: "verify", "Files and history": "files" };
+const START = { run: "", payee: "", tab: "payments", search: "", sort: "", page: 0, cluster: "", cluster_page: 0, submissions: "", validation: "", reference: "" };
+
+const nextLink = (run, found) => {
+  if (found.later) return el("a", { class: "press", href: link("/payout/run", { run: found.later }) }, "Go to that run");
+  if (found.next.page === "ledger") return found.ledger ? el("a", { class: "press", href: link("/payout/ledger", { ledger: found.ledger }) }, found.next.label) : null;
+  return found.next.page ? el("a", { class: "press", href: link(`/payout/${found.next.page}`, { run }) }, found.next.label) : null;
+};
+
+const head = (run, found) => [
+  el("p", {}, el("a", { href: "/payout" }, "All payout runs")),
+  el("div", { class: "payout-head" },
+    el("h1", {}, runTitle({ run, period: found.period }), " ", stateTag(found.state)),
+    el("a", { href: link("/api/payout/file", { run, name: "report.html" }), target: "_blank", rel: "noopener" }, "Open the report")),
+  el("p", { class: "soft" }, name(run), " \u00b7 run ", el("code", {}, found.id.slice(0, 16)), found.ledger ? [" \u00b7 in the ledger ", el("a", { href: link("/payout/ledger", { ledger: found.ledger }) }, name(found.ledger))] : null, found.settles ? [" \u00b7 settles the checks of run ", el("code", {}, found.settles.slice(0, 16))] : null),
+  el("div", { class: "next", role: "status" },
+    el("p", {}, el("strong", {}, "Next: "), seen(found.next.words)),
+    nextLink(run, found)),
+  facts(found.facts),
+  found.warnings.length
+    ? el("section", {}, el("h2", {}, `${many(found.warnings.length)} ${found.warnings.length === 1 ? "warning" : "warnings"}${["draft", "checked"].includes(found.state) ? " to look at before approving" : ""}`), warnings(found.warnings))
+    : el("p", { class: "note good" }, "No warnings stand before this run."),
+];
+
+const payments = (state, found) => {
+  const { run, search, sort, page } = state.value;
+  const chart = el("div");
+  const list = pagedTable({
+    path: "/api/payout/payments", params: { run }, name: "payments", caption: "Payments", word: "payees",
+    asked: { search, sort, page }, onstate: (chosen) => state.set(chosen),
+    columns: [
+      {
+        key: "identity", title: "payee",
+        show: (row) => [el("a", { href: link("/payout/run", { run, payee: row.identity }) }, name(row.identity)),
+          row.paid_together_with ? el("span", { class: "soft" }, " paid together with ", name(row.paid_together_with)) : null],
+      },
+      { key: "payment", title: "payment", number: true },
+      { key: "low", title: "low", number: true },
+      { key: "high", title: "high", number: true },
+      { key: "without_evidence", title: "without evidence", number: true },
+      ...(found.balances ? [{ key: "balance", title: "carried forward", number: true }] : []),
+      { key: "units", title: "units", number: true, show: (row) => many(row.units) },
+      { key: "clusters", title: "distinct", number: true, show: (row) => many(row.clusters) },
+      { key: "score", title: "score", number: true, show: (row) => (row.score === null ? "\u2014" : row.score.toFixed(4)) },
+    ],
+  });
+  const node = el("div", {},
+    el("p", {}, seen(found.divided)),
+    chart,
+    el("p", { class: "soft" }, `The picture shows the ${found.drawn === 1 ? "only payment" : `${found.drawn} highest payments`}. Low and high: how far a payment could have come out otherwise (${found.level}). Choose a payee to read why.`),
+    list);
+  node.begin = async () => {
+    await draw(chart, { ...found.chart, name: "highest-payments", label: `The ${found.drawn} highest payments as bars, each with its interval; the table beneath has all of them.` });
+    await list.ready;
+  };
+  node.follow = () => list.follow({ search: state.value.search, sort: state.value.sort, page: state.value.page });
+  return node;
+};
+
+const clusterCell = (row) =>
+  el("details", {},
+    el("summary", {}, `${many(row.size)} units of ${many(row.identities)} ${row.identities === 1 ? "name" : "names"}`),
+    el("ul", {}, row.units.map((unit) => el("li", {}, name(unit.unit), " of ", name(unit.identity), unit.share > 0 ? `, counts ${Math.round(100 * unit.share)} %` : "")),
+      row.more_units ? el("li", {}, `and ${many(row.more_units)} more`) : null),
+    el("p", { class: "soft" }, "Matches:"),
+    el("ul", {}, row.matches.map((match) => el("li", {}, name(match.left), " and ", name(match.right), `: ${match.words} ${match.score.toFixed(4)}`)),
+      row.more_matches ? el("li", {}, `and ${many(row.more_matches)} more`) : null));
+
+const names = (run, list, more) => [
+  list.map((each, i) => [i ? ", " : "", el("a", { href: link("/payout/run", { run, payee: each }) }, name(each))]),
+  more ? ` and ${many(more)} more` : "", list.length ? "" : "\u2014",
+];
+
+const evidence = (state, found) => {
+  const { run, cluster, cluster_page } = state.value;
+  const list = pagedTable({
+    path: "/api/payout/clusters", params: { run }, name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
+    empty: "No unit was taken for the same as another.",
+    asked: { search: cluster, sort: "", page: cluster_page }, onstate: (chosen) => state.set({ cluster: chosen.search, cluster_page: chosen.page }),
+    columns: [
+      { key: "number", title: "cluster", number: false, sorts: false, show: (row) => String(row.number) },
+      { key: "size", title: "what is in it", sorts: false, show: clusterCell },
+      { key: "paid", title: "paid to", sorts: false, show: (row) => names(run, row.paid, row.paid_more) },
+      { key: "others", title: "not paid for it", sorts: false, show: (row) => names(run, row.others, row.others_more) },
+      { key: "reasons", title: "matched by", sorts: false, show: (row) => seen(row.reasons.join(", ")) },
+    ],
+  });
+  const node = el("div", {},
+    el("p", {}, el("strong", {}, "Evidence used: "), el("code", {}, seen(found.evidence.used)), ". ", seen(found.evidence.why)),
+    found.acquired ? el("p", {}, seen(found.acquired)) : null,
+    found.has_needs ? leastCovered(state) : null,
+    el("p", { class: "soft" }, "Search by the name of a unit or of a payee."), list);
+  node.begin = () => list.ready;
+  node.follow = () => list.follow({ search: state.value.cluster, sort: "", page: state.value.cluster_page });
+  return node;
+};
+
+const leastCovered = (state) => {
+  const place = el("div", { "aria-live": "polite" });
+  const open = async () => {
+    try {
+      const found = await ask("/api/payout/least-covered", { body: { run: state.value.run, moved: moved(state) }, progress: place });
+      fill(place, lines(found.lines), el("p", { class: "note" }, found.secret));
+    } catch (error) {
+      fill(place, problem(error));
+    }
+  };
+  return el("p", {}, button({ name: "least-covered", label: "Which needs are covered least (for the operator alone)", onclick: open, kind: "quiet" }), place);
+};
+
+const verify = (state) => {
+  const place = el("div", { "aria-live": "polite" });
+  const check = (path) => async () => {
+    fill(place);
+    try {
+      const found = await ask(path, { body: { run: state.value.run, moved: moved(state) }, progress: place, cancellable: true });
+      const bad = found.checks.filter((each) => !each.good).length;
+      fill(place,
+        el("p", { class: `note ${found.good ? "good" : "bad"}` }, found.good ? `All ${found.checks.length} checks are good.` : `${bad} of ${found.checks.length} checks FAILED: do not approve or pay this run before you know why.`),
+        el("div", { class: "scroll" }, el("table", { class: "checks stack" },
+          el("caption", {}, found.recomputed ? "Files, ledger, and everything worked out again" : "Files and ledger"),
+          el("thead", {}, el("tr", {}, ["", "what", "found"].map((each) => el("th", { scope: "col" }, each)))),
+          el("tbody", {}, found.checks.map((each) => el("tr", {},
+            el("td", {}, el("span", { class: `tag ${each.good ? "good" : "bad"}` }, each.good ? "ok" : "FAILED")),
+            el("td", { class: "name" }, seen(each.what)), el("td", { class: "name" }, seen(each.detail))))))));
+    } catch (error) {
+      fill(place, problem(error));
+    }
+  };
+  return el("div", {},
+    el("p", {}, "Do the files of the run and its ledger still say what was worked out? Working everything out again compares every byte; it needs the inputs, and the time that the payout run took."),
+    el("div", { class: "tools" },
+      button({ name: "verify", label: "Check files and ledger", onclick: check("/api/payout/verify"), kind: "main" }),
+      button({ name: "recompute", label: "Work everything out again", onclick: check("/api/payout/recompute") })),
+    movedFields(state), place);
+};
+
+const files = (state, found) =>
+  el("div", {},
+    el("h3", {}, "Files"),
+    el("ul", {}, found.files.map((each) => el("li", {}, el("a", { href: link("/api/payout/file", { run: state.value.run, name: each }), download: true }, each)))),
+    el("h3", {}, "Inputs"),
+    el("div", { class: "scroll" }, el("table", { class: "stack" },
+      el("thead", {}, el("tr", {}, ["what", "name", "bytes", "sha256", ""].map((each) => el("th", { scope: "col" }, each)))),
+      el("tbody", {}, found.inputs.map((each) => el("tr", {}, el("td", {}, seen(each.role)), el("td", { class: "name", "data-h": "name" }, name(each.name)), el("td", { class: "n", "data-h": "bytes" }, many(each.bytes)), el("td", { "data-h": "sha256" }, el("code", { title: each.sha256 }, `${each.sha256.slice(0, 16)}\u2026`)),
+        el("td", {}, each.gone ? el("span", { class: "tag bad" }, "not where it was") : "")))))),
+    el("h3", {}, "What happened"),
+    el("div", { class: "scroll" }, el("table", { class: "stack" },
+      el("thead", {}, el("tr", {}, ["entry", "time (UTC)", "event", "by", "detail"].map((each) => el("th", { scope: "col" }, each)))),
+      el("tbody", {}, found.history.map((each) => el("tr", {}, el("td", {}, String(each.number)), el("td", { "data-h": "time (UTC)" }, seen(each.at)), el("td", { "data-h": "event" }, seen(each.kind)), el("td", { class: "name", "data-h": "by" }, name(each.by)), el("td", { class: "name", "data-h": "detail" }, seen(each.detail))))))));
+
+const showRun = async (main, state) => {
+  const { run } = state.value;
+  const found = await ask(link("/api/payout/run", { run }), { progress: main });
+  const made = {};
+  const build = { payments: () => payments(state, found), evidence: () => evidence(state, found), verify: () => verify(state), files: () => files(state, found) };
+  const panels = Object.fromEntries(Object.keys(TABS).map((each) => [each, el("div")]));
+  const open = async (each) => {
+    const key = TABS[each];
+    if (!made[key]) {
+      made[key] = build[key]();
+      fill(panels[each], made[key]);
+      if (made[key].begin) await made[key].begin();
+    }
+  };
+  const chosen = Object.keys(TABS).find((each) => TABS[each] === state.value.tab) || "Payments";
+  fill(main, head(run, found), tabs("about", panels, chosen, (each) => {
+    state.set({ tab: TABS[each] });
+    open(each);
+  }));
+  await open(chosen);
+  return () => Object.values(made).forEach((each) => each.follow && each.follow());
+};
+
+export async function show(main) {
+  const state = urlState(START);
+  let on = null;
+  let follow = () => {};
+  const page = async () => {
+    const { run, payee } = state.value;
+    on = `${run}\n${payee}`;
+    fill(main, el("p", { class: "soft", role: "status" }, "Reading the run."));
+    if (!run) {
+      fill(main, el("p", { class: "note" }, "No run is named. ", el("a", { href: "/payout" }, "Choose one from the list.")));
+      return;
+    }
+    try {
+      follow = (payee ? await showPayee(main, state) : await showRun(main, state)) || (() => {});
+    } catch (error) {
+      fill(main, el("p", {}, el("a", { href: "/payout" }, "All payout runs")), problem(error));
+    }
+  };
+  state.onchange(() => (`${state.value.run}\n${state.value.payee}` === on ? follow() : page()));
+  await page();
+}

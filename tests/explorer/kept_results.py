@@ -1,6 +1,0 @@
-"""The results that the documentation shows, read once for all tests."""
-
-from repository import ROOT, published
-
-DOCS = ROOT / "docs" / "results"
-kept_results = published

@@ -1,0 +1,254 @@
+"""What the explorer says of runs: the numbers of the files, the words of the command line, and no file beyond."""
+
+import json
+import shutil
+from dataclasses import asdict
+
+import pytest
+from job_answers import followed
+from run_markets import MARKUP, TURNED, market, payments_csv
+
+from datamarket_gym.execution.progress import SILENT
+from datamarket_gym.explorer.payout.payees import what_if
+from datamarket_gym.explorer.payout.runs import SANDBOX, MovedInputs, verify_run
+from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.report.charts import MOST_SHOWN
+from datamarket_gym.payout.statements.page import file_name
+from datamarket_gym.payout.verify import verify
+from datamarket_gym.payout.what_if import without_its_evidence
+
+
+@pytest.fixture(scope="module")
+def months(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place") / "market"
+    market(folder)
+    return folder
+
+
+@pytest.fixture
+def asking(lasting_client, months):
+    """Asks the explorer of the market; the answer as JSON, and an error where there is one."""
+    made = lasting_client(months)
+
+    def get(path, body=None, status=200, **params):
+        sent = (
+            made.get(f"/api/payout/{path}", params=params)
+            if body is None
+            else made.post(f"/api/payout/{path}", json=body)
+        )
+        found = followed(made, sent)
+        assert found.status_code == status, found.text
+        return found.json() if "json" in found.headers["content-type"] else found
+
+    return get
+
+
+def test_the_list_names_runs_states_and_ledgers(asking):
+    found = asking("runs")
+    told = {run["run"]: run for run in found["runs"]}
+    assert (told["market/may"]["state"], told["market/may"]["amount"]) == ("approved", "EUR 1,000.00")
+    assert (told["market/june"]["state"], told["market/june"]["payees"]) == ("draft", 6)
+    assert told["market/may"]["warnings"] == ["loses_half"]
+    assert [ledger["runs"] for ledger in found["ledgers"]] == [2]
+
+
+def test_a_broken_run_says_why_and_keeps_nobody_from_the_others(client, months, tmp_path):
+    shutil.copytree(months, tmp_path / "copy")
+    (tmp_path / "copy" / "june" / "manifest.json").write_text("{}")
+    made = client(tmp_path / "copy")
+    found = {run["run"]: run for run in followed(made, made.get("/api/payout/runs")).json()["runs"]}
+    assert not found["copy/may"]["broken"]
+    assert "manifest" in found["copy/june"]["broken"]
+
+
+def test_payments_are_those_of_the_csv_file(asking, months):
+    found = asking("payments", run="market/june")
+    rows = payments_csv(months / "june")
+    assert [row["identity"] for row in found["rows"]] == list(rows)
+    for row in found["rows"]:
+        said = rows[row["identity"]]
+        for key in ("payment", "low", "high", "without_evidence"):
+            assert row[key].replace(",", "") == said[key]
+        assert str(row["units"]) == said["units"]
+
+
+def test_payments_are_searched_and_ordered(asking, months):
+    rows = payments_csv(months / "june")
+    low = asking("payments", run="market/june", sort="low")["rows"]
+    assert [row["identity"] for row in low] == sorted(rows, key=lambda name: float(rows[name]["low"]))
+    found = asking("payments", run="market/june", search="SELLER", sort="identity", down=True)
+    assert [row["identity"] for row in found["rows"]] == ["seller 4", "seller 3", "seller 2"]
+    assert (found["found"], found["in_all"]) == (3, 6)
+    assert asking("payments", run="market/june", page=7)["page"] == 0
+    assert "choose one of" in asking("payments", run="market/june", sort="run", status=422)["error"]
+
+
+def test_the_page_has_the_report_s_picture_and_says_what_comes_next(asking, months):
+    june, may = asking("run", run="market/june"), asking("run", run="market/may")
+    assert june["next"]["page"] == "checks"
+    assert (may["next"]["page"], may["ledger"]) == ("checks", "market/ledger.sqlite")
+    assert [each["name"] for each in may["warnings"]] == ["loses_half"]
+    report = (months / "june" / "report.html").read_text()
+    begin = report.index('"chart-payments":') + len('"chart-payments":')
+    drawn, _ = json.JSONDecoder().raw_decode(report[begin:])
+    assert june["chart"] == drawn
+    assert june["drawn"] == min(MOST_SHOWN, 6)
+    assert ["amount", "EUR 1,500.00"] in june["facts"]
+    assert not any(each["gone"] for each in june["inputs"])
+
+
+def test_why_is_the_library_s_explanation(asking, months):
+    found = asking("why", run="market/june", payee="thief")
+    assert found["record"] == json.loads(json.dumps(asdict(explain(months / "june", "thief", 20))))
+    assert found["reasons"]["exact_hash"][0] == "identical content"
+    assert "did you mean thief" in asking("why", run="market/june", payee="theif", status=422)["error"]
+
+
+def test_clusters_are_found_by_unit_and_by_name(asking):
+    every = asking("clusters", run="market/june")
+    assert every["in_all"] == 6
+    assert {"thief"} == {name for row in every["rows"] for name in row["others"]}
+    one = every["rows"][0]
+    by_unit = asking("clusters", run="market/june", search=one["units"][1]["unit"])
+    assert one["number"] in [row["number"] for row in by_unit["rows"]]
+    assert asking("clusters", run="market/june", search="THIEF")["found"] == 6
+    assert asking("clusters", run="market/june", search="nobody at all")["rows"] == []
+
+
+def test_contents_needs_and_what_if_read_the_inputs(asking, months):
+    asked = {"run": "market/june", "payee": "thief"}
+    units = asking("contents", body=asked)["units"]
+    matches = asking("why", run="market/june", payee="thief")["record"]["matches"]
+    assert set(units) == {match[end] for match in matches for end in ("unit", "other")}
+    assert units[matches[0]["unit"]]["figures"] == units[matches[0]["other"]]["figures"]
+    assert any("row " in words for _, words in asking("needs", body=asked)["lines"])
+    assert "covered" in asking("least-covered", body={"run": "market/june"})["lines"][0][1]
+
+
+def test_verify_says_what_the_library_says(asking, months):
+    found = asking("verify", body={"run": "market/may"})
+    assert found["checks"] == [check._asdict() for check in verify(months / "may")]
+    assert found["good"]
+
+
+def test_what_takes_long_asks_the_library(asking, client, months):
+    places = client(
+        months
+    ).site.places  # in this process: the pages' tests have it done in one of its own
+    found = verify_run(places, months / "may", True, MovedInputs(), SILENT)
+    assert found["good"]
+    assert "payments.parquet, recomputed" in [check["what"] for check in found["checks"]]
+    paid = what_if(places, months / "june", "thief", MovedInputs(), SILENT)["minor"]
+    assert paid == without_its_evidence(months / "june", "thief")
+    assert "nowhere" in asking("recompute", body={"run": "nowhere"}, status=404)["error"]
+    assert "nowhere" in asking("what-if", body={"run": "nowhere", "payee": "x"}, status=404)["error"]
+
+
+def test_a_report_has_no_rights_here(asking, months):
+    page = asking("file", run="market/may", name="report.html")
+    assert page.headers["content-security-policy"] == SANDBOX
+    assert page.content == (months / "may" / "report.html").read_bytes()
+    table = asking("file", run="market/may", name="payments.csv")
+    assert table.content == (months / "may" / "payments.csv").read_bytes()
+    assert table.headers["content-disposition"] == 'attachment; filename="may-payments.csv"'
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../ledger.sqlite", "/etc/passwd", "ledger.json", "records/../../ledger.sqlite", "statements/../manifest.json",
+     "..\\ledger.sqlite", "", "payments.csv\x00.html", "statements/thief-8dd29add9992f700.html"],
+)  # fmt: skip
+def test_files_beyond_the_run_are_not_shown(asking, name):
+    assert "error" in asking("file", run="market/may", name=name, status=404)
+
+
+@pytest.mark.parametrize("run", ["../market/may", "market/../market/may", "/", "market", "", "nowhere"])
+def test_runs_beyond_those_named_are_not_shown(asking, run):
+    for path in ("run", "payments", "clusters"):
+        assert "there is no payout run" in asking(path, run=run, status=404)["error"]
+
+
+def test_a_link_out_of_the_run_is_not_followed(client, months, tmp_path):
+    shutil.copytree(months, tmp_path / "market")
+    secret = tmp_path / "secret.json"
+    secret.write_text("{}")
+    inside = tmp_path / "market" / "may" / "threshold.json"
+    inside.unlink()
+    inside.symlink_to(secret)
+    made = client(tmp_path / "market")
+    found = made.get("/api/payout/file", params={"run": "market/may", "name": "threshold.json"})
+    assert found.status_code == 403
+
+
+def test_what_the_manifest_names_is_believed_only_if_runs_write_it(client, months, tmp_path):
+    shutil.copytree(months, tmp_path / "market")
+    path = tmp_path / "market" / "may" / "manifest.json"
+    said = json.loads(path.read_text())
+    said["outputs"]["../ledger.sqlite"] = {"sha256": "0" * 64, "bytes": 1}
+    path.write_text(json.dumps(said))
+    made = client(tmp_path / "market")
+    found = made.get("/api/payout/file", params={"run": "market/may", "name": "../ledger.sqlite"})
+    assert found.status_code == 404
+
+
+class TestChangedRuns:
+    @pytest.fixture
+    def copy(self, client, months, tmp_path):
+        shutil.copytree(months, tmp_path / "market")
+        return tmp_path / "market", client(tmp_path / "market")
+
+    def test_a_changed_table_is_told_in_words(self, copy):
+        folder, made = copy
+        with (folder / "may" / "payments.parquet").open("ab") as file:
+            file.write(b"x")
+        for path, more in (("payments", {}), ("why", {"payee": "thief"}), ("clusters", {})):
+            found = followed(made, made.get(f"/api/payout/{path}", params={"run": "market/may", **more}))
+            assert found.status_code == 422
+            assert "not as the run left it" in found.json()["error"]
+        checks = followed(made, made.post("/api/payout/verify", json={"run": "market/may"})).json()
+        assert not checks["good"]
+        assert "payments.parquet" in [check["what"] for check in checks["checks"] if not check["good"]]
+
+    def test_a_changed_report_is_not_opened(self, copy):
+        folder, made = copy
+        path = folder / "may" / "report.html"
+        path.write_text(path.read_text().replace("</main>", "<script>alert(1)</script></main>"))
+        found = made.get("/api/payout/file", params={"run": "market/may", "name": "report.html"})
+        assert found.status_code == 422
+        assert "not as the run left it" in found.json()["error"]
+
+    def test_inputs_elsewhere_are_not_read_and_may_be_named(self, copy, months):
+        folder, made = copy  # its ledger names the inputs of the first market, which is not on show
+        asked = {"run": "market/june", "payee": "thief"}
+        found = followed(made, made.post("/api/payout/contents", json=asked))
+        assert found.status_code in (403, 422)
+        assert "lies outside" in found.json()["error"]
+        inputs = folder / "in" / "june"
+        here = {
+            "submissions": str(inputs / "units.parquet"),
+            "validation": str(inputs / "validation.parquet"),
+        }
+        found = followed(made, made.post("/api/payout/contents", json={**asked, "moved": here}))
+        assert found.status_code == 200, found.text
+        assert found.json()["units"]
+
+    def test_inputs_that_are_gone_are_told(self, copy):
+        folder, made = copy
+        gone = {
+            "submissions": str(folder / "in" / "x.parquet"),
+            "validation": str(folder / "in" / "y.parquet"),
+        }
+        asked = {"run": "market/june", "payee": "thief", "moved": gone}
+        found = followed(made, made.post("/api/payout/contents", json=asked))
+        assert found.status_code == 422
+        assert "x.parquet" in found.json()["error"]
+
+
+def test_names_stay_names(asking, months):
+    for name in (MARKUP, TURNED):
+        found = asking("why", run="market/june", payee=name)
+        assert found["identity"] == name
+        page = asking("statement", run="market/june", payee=name)
+        assert page["file"] == file_name(name)
+        assert "<img" not in page["page"]
+        assert "\u202e" not in page["page"]
