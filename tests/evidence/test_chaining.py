@@ -43,7 +43,7 @@ def test_a_unit_between_two_groups_is_named():
     assert clusters.n_clusters == 1
     assert (found[0].through, found[0].held_by, found[0].units) == ((100,), 1, 101)
     assert found[0].thin
-    assert found[0].ties > 3  # it is tied to many on either side, and alone holds them together
+    assert found[0].crossing > 3  # it matches many on either side, and alone holds them together
     assert {found[0].smaller} <= {50, 51}
     assert not any(chain.thin for chain in found[1:])
 
@@ -61,7 +61,7 @@ def test_a_single_tie_between_two_groups_is_named():
     clusters = EvidenceGraph.build(market(blobs(0)), "cosine@0.85")
     more = Edges.concat([clusters.edges, Edges.of(np.array([3]), np.array([77]), "cosine", 0.86)])
     found = find_chains(clusters_by(clusters.submission, more, "unit"))
-    assert (found[0].left, found[0].right, found[0].ties, found[0].held_by) == (3, 77, 1, 1)
+    assert (found[0].left, found[0].right, found[0].crossing, found[0].held_by) == (3, 77, 1, 1)
     assert (found[0].smaller, found[0].score) == (50, 0.86)
 
 
@@ -91,7 +91,7 @@ def test_where_a_forest_is_kept_cuts_are_named_and_not_counted(monkeypatch):
     found = find_chains(clusters)
     assert found
     assert 100 in {found[0].left, found[0].right}
-    assert (found[0].ties, found[0].held_by, found[0].thin) == (None, None, False)
+    assert (found[0].crossing, found[0].held_by, found[0].thin) == (None, None, False)
 
 
 @settings(max_examples=80, deadline=None)

@@ -124,7 +124,7 @@ def test_two_thousand_rows_that_are_all_but_one(noise):
 
 def test_pairs_in_question_are_decided_as_they_come_where_they_are_many(monkeypatch):
     """Memory holds so many pairs and no more; the answer is the same."""
-    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._HELD", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_search._PENDING", 50)
     monkeypatch.setattr("datamarket_gym.evidence.similarity_search._PAIRS", 20)
     rows = market("near copies", np.random.default_rng(5), 300, 9)
     held, offer = [], Nearest.offer
@@ -194,7 +194,7 @@ def test_a_device_that_multiplies_all_pairs_answers_the_same(kind, seed, n, leas
     distinct = DistinctRows(rows)
     everyone = np.arange(len(distinct))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("datamarket_gym.evidence.similarity_search._HELD_ON_DEVICE", held)
+        patched.setattr("datamarket_gym.evidence.similarity_search._PENDING_ON_DEVICE", held)
         found = nearest_by(Device(np, "cpu", height=40, width=70), distinct, everyone, everyone, least)
     for one, other in zip(in_full(rows, least), found, strict=True):
         assert np.array_equal(one, other)

@@ -19,7 +19,6 @@ from datamarket_gym import (
     get_mechanism,
     registry,
 )
-from datamarket_gym import registry as scripts
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.explain import explain
@@ -415,27 +414,3 @@ def test_a_function_of_ones_own_pays_from_the_shell_and_later_commands_ask_for_i
     done = typed("--load", own, "verify", tmp_path / "run", "--recompute")
     assert done.exit_code == 1
     assert "differ" in done.output
-
-
-class Told:
-    """What a run says of how far it is."""
-
-    def __init__(self):
-        self.counts, self.now = {}, ""
-
-    def stage(self, what, unit=""):
-        self.now = what
-
-    def count(self, done, total):
-        self.counts.setdefault(self.now, []).append((done, total))
-
-
-def test_a_run_by_a_function_says_how_far_it_is(tmp_path, own):
-    scripts.load([own])
-    told, places = Told(), write(tmp_path, units(n=20, copies=0))
-    pay(places, spec(learner="payday_reach"), tmp_path / "run", told)
-    for stage in ("scoring 20 clusters", "scoring once more without evidence"):
-        counts = told.counts[stage]
-        assert {total for _, total in counts} == {256 * 20}
-        assert [done for done, _ in counts] == list(range(1, len(counts) + 1))
-        assert 1000 < len(counts) <= 256 * 20 + 1

@@ -31,8 +31,8 @@ _MOST_TRIED = 12  # of a cluster, at the weakest edges
 class Chain:
     """Two large parts of a cluster, and what holds them together.
 
-    ``left`` and ``right`` are the units (rows) of the strongest edge across, and ``score`` is its similarity. ``ties``
-    edges cross in all, and ``held_by`` units hold the parts together; both None where not all edges are listed.
+    ``left`` and ``right`` are the units (rows) of the strongest edge across, and ``score`` is its similarity. In all
+    ``crossing`` edges cross, and ``held_by`` units hold the parts together; both None where not all edges are listed.
     ``through`` are these units, where they are few.
     """
 
@@ -42,7 +42,7 @@ class Chain:
     left: int
     right: int
     score: float
-    ties: int | None
+    crossing: int | None
     held_by: int | None
     through: tuple[int, ...] = ()
 
@@ -86,15 +86,15 @@ def cuts(clusters: Clusters, group: Codes, weight: Values, end: Codes) -> list[C
         of_cluster = chains.setdefault(int(cluster[at]), [])
         if len(of_cluster) == (_MOST_TRIED if whole else _MOST_CUTS):
             continue
-        strongest, ties, cover = int(tree.edge[at]), None, None
+        strongest, crossing, cover = int(tree.edge[at]), None, None
         if whole:
             inside = np.isin(group, tree.node[tree.hanging(at)])
-            ties = int((inside[edges.left] != inside[edges.right]).sum())
+            crossing = int((inside[edges.left] != inside[edges.right]).sum())
             cover = _cover(edges, inside, end).tolist()
         of_cluster.append(
             Chain(
                 int(cluster[at]), int(size[cluster[at]]), int(smaller[at]), int(edges.left[strongest]),
-                int(edges.right[strongest]), float(edges.score[strongest]), ties,
+                int(edges.right[strongest]), float(edges.score[strongest]), crossing,
                 None if cover is None else len(cover),
                 tuple(cover) if cover is not None and len(cover) <= FEW else (),
             )
@@ -110,17 +110,17 @@ def chain_messages(chain: Chain, named: Callable[[int], str]) -> str:
     """Say a chain in a sentence; ``named`` says how a unit (its row) is called."""
     parts = f"parts of {chain.smaller:,} and {chain.units - chain.smaller:,} units"
     strongest = f"{named(chain.left)} and {named(chain.right)}, {chain.score:.3f}"
-    if chain.ties is None:
+    if chain.crossing is None:
         return f"{parts}: the strongest match is between {strongest}; matches across were not counted"
-    if chain.ties == chain.held_by:  # no two have an end in common: the matches say all
+    if chain.crossing == chain.held_by:  # no two have an end in common: the matches say all
         held = (
-            "one match, between" if chain.ties == 1 else f"{chain.ties:,} matches, the strongest between"
+            "one match, between"
+            if chain.crossing == 1
+            else f"{chain.crossing:,} matches, the strongest between"
         )
         return f"{parts}: held together by {held} {strongest}"
     through = " and ".join(named(unit) for unit in chain.through) or f"{chain.held_by:,} units"
-    return (
-        f"{parts}: {chain.ties:,} matches, all through {through}; the strongest is between {strongest}"
-    )
+    return f"{parts}: {chain.crossing:,} matches, all through {through}; the strongest is between {strongest}"
 
 
 def _thinnest(chains: list[Chain]) -> list[Chain]:

@@ -200,7 +200,7 @@ _ROUNDS = 5  # of moving the centres of cells
 class Plan:
     """How a search is cut: decides its speed, and no answer.
 
-    Of the rows that want an answer ``height`` are held against ``width`` others at a time. Others lie in ``cells``;
+    Of the rows that want an answer ``height`` are compared with ``width`` others at a time. Others lie in ``cells``;
     those that want an answer are taken in ``groups``, one after the other. ``levels`` are numbers of a row that may
     be looked at before all.
     """

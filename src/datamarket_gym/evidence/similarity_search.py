@@ -47,7 +47,7 @@ from datamarket_gym.execution.arrays import (
 from datamarket_gym.execution.parallel import available_cores, compute, one_thread, over_blocks
 
 _PAIRS = 8192  # decided at a time
-_HELD = 1 << 20  # pairs in question that are held before they are decided
+_PENDING = 1 << 20  # pairs in question that are kept before they are decided
 
 
 def off_in_double(width: int) -> float:
@@ -77,7 +77,7 @@ class Nearest:
         kept = about + off >= self.bound[row]
         self._pending.append((row[kept], column[kept], (about + off)[kept]))
         self._held += int(kept.sum())
-        if self._held > _HELD:
+        if self._held > _PENDING:
             self._decide()
 
     def answer(self) -> tuple[Codes, Values]:
@@ -106,14 +106,14 @@ class Nearest:
         order = np.lexsort((column, -exact, row))
         first = order[np.r_[True, row[order][1:] != row[order][:-1]]] if len(order) else order
         row, column, exact = row[first], column[first], exact[first]
-        tie = (exact == self._score[row]) & (column < self._near[row])
-        better = (exact > self._score[row]) | tie
+        first = (exact == self._score[row]) & (column < self._near[row])
+        better = (exact > self._score[row]) | first
         row, column, exact = row[better], column[better], exact[better]
         self._near[row], self._score[row] = column, exact
         self.bound[row] = np.maximum(self.bound[row], exact)
 
 
-_HELD_ON_DEVICE = 1 << 23  # pairs in question that are held before they are decided
+_PENDING_ON_DEVICE = 1 << 23  # likewise, where a device proposes them
 _READ = 8192  # rows made ready at a time
 MANY = 1 / 32
 """The share of pairs in question from which on more is looked at of all of them."""
@@ -123,7 +123,7 @@ Pairs = tuple[Codes, Codes, Values, float]
 
 
 def off_in_half(width: int) -> float:
-    """What a float16 product of directions of so many numbers, held against a bound, can be off."""
+    """What a float16 product of directions of so many numbers, compared with a bound, can be off."""
     return 2.0**-9 + (width + 8) * 2.0**-22
 
 
@@ -188,7 +188,7 @@ def nearest_by(
     theirs = device.rows(rows, among)
     ours = theirs if wanted is among else device.rows(rows, wanted)
     asked: list[tuple[Codes, list[Pairs]]] = []
-    held = 0
+    pending = 0
     for at in range(0, len(wanted), device.height):
         band = wanted[at : at + device.height]
         for pairs in _in_question(
@@ -197,10 +197,10 @@ def nearest_by(
             if not asked or asked[-1][0] is not band:
                 asked.append((band, []))
             asked[-1][1].append(pairs)
-            held += len(pairs[0])
-            if held > _HELD_ON_DEVICE:
+            pending += len(pairs[0])
+            if pending > _PENDING_ON_DEVICE:
                 _decide(rows, least, asked, near, score)
-                asked, held = [], 0
+                asked, pending = [], 0
     _decide(rows, least, asked, near, score)
     return near, score
 

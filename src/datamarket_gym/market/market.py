@@ -195,9 +195,9 @@ class ProviderMarket(Shown):
         validation = feature_array("X_val", X_val)
         require_same_columns("X_val", X_val, "X", X)
         label = label_array("y", y, len(features), "X")
-        held = label_array("y_val", y_val, len(validation), "X_val")
+        validation_label = label_array("y_val", y_val, len(validation), "X_val")
         names, code = np.unique(name_array("owner", owner, len(features), "X"), return_inverse=True)
-        dataset = Dataset("arrays", features, label, validation, held)
+        dataset = Dataset("arrays", features, label, validation, validation_label)
         parts = [np.flatnonzero(code == number) for number in range(len(names))]
         seed = require_whole("seed", seed, at_least=0)
         learner = as_utility(utility)

@@ -26,7 +26,7 @@ from datamarket_gym.games.game import Game
 from datamarket_gym.mechanism.allocation import Allocation, Provenance, Shares
 from datamarket_gym.registry import Range, register
 
-_CHUNK = 256  # coalitions whose cubes are held at a time
+_CHUNK = 256  # coalitions whose cubes are computed at a time
 _LEAST = 1e-12  # shares are positive
 
 
@@ -64,9 +64,9 @@ class VolumeGame(Game):
         means = self._sum[:, ~shared] / alone
         gram = np.einsum("bp,pde->bde", chosen, np.einsum("pcd,pce->pde", means, means))
         count = np.einsum("bp,pc->bc", chosen, self._count[:, shared])
-        held = np.einsum("bp,pcd->bcd", chosen, self._sum[:, shared])
-        held /= np.where(count > 0, count, 1.0)[:, :, None]
-        gram += np.einsum("bcd,bce->bde", held, held)
+        mean = np.einsum("bp,pcd->bcd", chosen, self._sum[:, shared])
+        mean /= np.where(count > 0, count, 1.0)[:, :, None]
+        gram += np.einsum("bcd,bce->bde", mean, mean)
         own = np.log1p(self._bonus(self._count[:, ~shared])).sum(axis=1)
         bonus = np.einsum("bp,p->b", chosen, own) + np.log1p(self._bonus(count)).sum(axis=1)
         cubes = chosen @ (self._count[:, ~shared] > 0).sum(axis=1) + (count > 0).sum(axis=1)

@@ -68,7 +68,7 @@ def chaining_messages(resolved: Mechanism, honest: Paid) -> list[str]:
     def named(unit: int) -> str:
         return f"{submission.id[unit]} of {submission.identity[unit]}"
 
-    if found and found[0].ties is None:  # a few hundred near copies of one unit are enough for that
+    if found and found[0].crossing is None:  # a few hundred near copies of one unit are enough for that
         return [
             f"{resolved.evidence} matches more than {MOST_PAIRS:,} pairs, so chains through few units were not "
             f"counted: look at {chain_messages(found[0], named)}. lineage@auto chains nothing"

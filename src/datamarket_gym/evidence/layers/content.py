@@ -22,7 +22,7 @@ def raw_content(submission: Submission, kind: str, layer: str) -> tuple[Codes, N
     """Rows that carry content of this kind, and the content.
 
     Rows with none (blank: generated units of which only the embedding is known) are left out: a
-    layer ties them to nothing.
+    layer matches them with nothing.
     """
     if kind not in submission.metadata:
         raise SubmissionError(

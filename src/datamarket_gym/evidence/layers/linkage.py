@@ -63,8 +63,8 @@ class Linkage(EvidenceLayer):
             values = {name: submission.column(name) for name in key_columns(key)}
             codes = agreeing(key, values, submission.times)[0]
             known = np.flatnonzero(codes >= 0)
-            tied = star(codes[known] * len(owner) + person[known], f"linkage {key.strip()}")
-            found.append(Edges(known[tied.left], known[tied.right], tied.score, tied.reason))
+            star_of = star(codes[known] * len(owner) + person[known], f"linkage {key.strip()}")
+            found.append(Edges(known[star_of.left], known[star_of.right], star_of.score, star_of.reason))
         return Edges.concat(found)
 
 

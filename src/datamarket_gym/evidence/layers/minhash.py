@@ -1,7 +1,7 @@
 """MinHash evidence: texts that share most of their word n-grams.
 
 Candidates come from locality-sensitive hashing of MinHash signatures (rensa); each is then decided by
-the exact Jaccard similarity of the two sets of n-grams, so a hash collision ties nothing. The hash
+the exact Jaccard similarity of the two sets of n-grams, so a hash collision matches nothing. The hash
 functions are drawn from the mechanism's seed: who does not know it cannot steer a text past them.
 """
 

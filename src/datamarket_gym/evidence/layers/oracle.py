@@ -101,9 +101,9 @@ class NoisyOracleLatent(EvidenceLayer):
             n = int(party.max()) + 1
             a, b = np.triu_indices(n, 1)
             prone = self._proneness(view, unit_party, a, b)[1]
-            tied = np.zeros((n, n), dtype=bool)
-            tied[a, b] = rng.uniform(size=len(a)) < self.p_fm * prone
-            merged[false] = (tied | tied.T)[party[left[false]], party[right[false]]]
+            joined = np.zeros((n, n), dtype=bool)
+            joined[a, b] = rng.uniform(size=len(a)) < self.p_fm * prone
+            merged[false] = (joined | joined.T)[party[left[false]], party[right[false]]]
         kept, wrong = np.flatnonzero(same & ~lost), np.flatnonzero(merged)
         return Edges.concat(
             [

@@ -1,7 +1,7 @@
 """Perceptual hashes: images that look alike, whatever their files hold.
 
 Two 64-bit hashes per image: dHash (is each pixel of a 9 x 8 thumbnail brighter than its neighbour) and
-pHash (signs of the low frequencies of a 32 x 32 thumbnail). Two images are tied when the hashes
+pHash (signs of the low frequencies of a 32 x 32 thumbnail). Two images match when the hashes
 together differ in at most ``bits`` of 128 bits; a hash also matches the other image's mirror image.
 """
 

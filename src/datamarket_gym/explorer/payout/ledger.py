@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,12 @@ from datamarket_gym.explorer.payout.runs import (
 )
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import Effects, open_on_run, resolve_at, revoke_at
+from datamarket_gym.payout.ledger.disputes import (
+    Effects,
+    open_on_run,
+    resolve_at,
+    revoke_at,
+)
 from datamarket_gym.payout.ledger.entries import LedgerEntry
 from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.statements import (
@@ -251,7 +255,7 @@ def payee_page(
     accounts = ledger_at(where).accounts()
     statement = _statement(accounts, payee, since, until)
     return {
-        **asdict(account_page(statement)),
+        **account_page(statement),
         "held": statement.held,
         "checkpoint": statement.checkpoint,
         "in_runs": _runs(accounts, runs, payee),

@@ -67,15 +67,15 @@ class Backdate(Attack):
 @register("attack", "grind_ties")
 @dataclass(frozen=True)
 class GrindTies(Attack):
-    """Copy others' units at the originals' times, and try noise until the tie falls the attacker's way.
+    """Copy others' units at the originals' times, and try noise until random tie-breaking favours the attacker.
 
     Of ``tries`` noisy copies of each unit it submits the one with the smallest content key: the owner,
-    where units of equal time go to the smallest. With a ``guess`` it is the one with the earliest lot, the HMAC of
-    the content key under what lots are drawn under, ``SEED|BEACON``. Knows their units and, where there are any, their
-    times, which the clock lets it share; a log of what is received does not.
+    where units of equal time go to the smallest. With a ``guess`` it is the one that is drawn first, by the HMAC of
+    the content key under the text of random tie-breaking, ``SEED|BEACON``. Knows their units and, where there are any,
+    their times, which the clock lets it share; a log of what is received does not.
     """
 
-    title = "copies that win ties in time"
+    title = "copies that are drawn first at equal times"
     tried = ("victim=all, sigma={little}",)
 
     forges_times: ClassVar[bool] = True
@@ -86,7 +86,7 @@ class GrindTies(Attack):
     )
     tries: Annotated[int, Range(1), "noisy copies of each unit; the one that wins is submitted"] = 20
     fraction: Share = 1.0
-    guess: Annotated[str, "guess of what lots are drawn under; SEED|BEACON, blank: none"] = ""
+    guess: Annotated[str, "guess of the text of random tie-breaking; SEED|BEACON, blank: none"] = ""
 
     @property
     def assumes(self) -> str:
@@ -118,8 +118,8 @@ class GrindTies(Attack):
     def _order(self, keys: Keys) -> Keys:
         if not self.guess:
             return keys
-        lots = [hmac.digest(self.guess.encode(), key, "sha256").hex() for key in keys.tolist()]
-        return np.array(lots, dtype="S64")
+        draw = [hmac.digest(self.guess.encode(), key, "sha256").hex() for key in keys.tolist()]
+        return np.array(draw, dtype="S64")
 
 
 @register("attack", "own_source")

@@ -123,8 +123,8 @@ class Dataset(Shown):
 
     def without_labels(self) -> Dataset:
         """Return the rows without labels."""
-        held = unlabelled(len(self.validation_label))
-        return replace(without_labels(self), validation_label=held)
+        blank = unlabelled(len(self.validation_label))
+        return replace(without_labels(self), validation_label=blank)
 
 
 @dataclass(frozen=True)

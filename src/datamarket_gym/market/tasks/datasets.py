@@ -177,14 +177,14 @@ class DomainTask(Task):
         dealt = [pool[p] for p in partition.deal(code[pool], self.n_providers, self.per_provider, rng)]
         test = rng.permutation(np.flatnonzero(~train & (code >= 0)))[: self.validation]
         spare = np.setdiff1d(pool, np.concatenate(dealt))
-        held = np.unique(code[np.concatenate(dealt)])
+        seen = np.unique(code[np.concatenate(dealt)])
         both = np.concatenate([test, rng.permutation(spare)[: self.validation - len(test)]])
         if len(both) < self.validation:
             raise DataMarketError(
                 f"{self.domain.title} has {len(both)} rows left for validation, but {self.validation} "
                 "are asked for; ask for fewer, or for fewer units per provider"
             )
-        return dealt, both[np.isin(code[both], held)]
+        return dealt, both[np.isin(code[both], seen)]
 
 
 @register("task", "cifar10")

@@ -1,18 +1,9 @@
-"""Entries of the ledger in words, for screens and pages.
+"""Entries of the ledger in words, and the account statement of a payee as values, a page of HTML and CSV.
 
-The account statement of a payee: everything that the ledger holds about one name, currency by currency.
-
-Each line is an entry that moves the payee's money, with what is then owed, on its way, sent and carried (the four
-places of `payout.ledger.accounts`). With *b* before the first line and *a* after the last,
-
-    a = b + sum of the changes of the lines,
-
-and the changes of all lines of all times, those left out included, are what the accounts say. Both are checked; a
-statement that does not add up to the cent is an error.
-
-A statement as one page of HTML: no script, no network, escaped; for a screen of any width and for paper.
-
-A statement as CSV, for programs: one row an entry, amounts in plain decimals, texts safe for spreadsheets.
+Each line of a statement is an entry that moves the payee's money, with what is then owed, on its way, sent and carried
+forward (the four places of `payout.ledger.balances`). What is there after the last line is what was there before the
+first plus the changes of the lines, and the changes of all lines of all times are what the accounts say. Both are
+checked; a statement that does not add up to the cent is an error.
 """
 
 from __future__ import annotations
@@ -20,13 +11,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.payout.ledger.balances import EFFECTS, Accounts, Dispute, Rules
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
-    RECEIVED,
     LedgerEntry,
     LedgerError,
     RunRecord,
@@ -36,89 +27,84 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.report.pages import Row, render_page
 
-_SAID = ("detail", "title", "why", "reference", "beacon", "manifest", "outcomes")
+_TEXTS = ("detail", "title", "why", "reference")
+_SHORT_TEXTS = ("beacon", "manifest", "outcomes")  # of which 16 characters are shown
+_LONGEST = 500  # characters of what somebody wrote
 
 
 def format_time(entry: LedgerEntry) -> str:
-    """When an entry was made, to the second; the ledger keeps UTC."""
+    """Return when an entry was made, to the second; the ledger keeps UTC."""
     return entry.at[:19].replace("T", " ")
 
 
 def describe_entry(entry: LedgerEntry) -> str:
-    """What an entry says beyond its kind, in a line."""
-    said = entry.content
-    if entry.kind == "answers":
-        return f"{said['new']} new; outcomes {said['outcomes']}"
-    if entry.kind == "accepted":
-        return f"{said['warning']}: {said['title']}"
-    if entry.kind == "dispute":
-        return f"dispute {said['number']}: {said['about']}"
-    if entry.kind in ("resolved", "revoked"):
-        return f"dispute {said['number']} {said.get('outcome', entry.kind)}: {said['why']}"
-    if entry.kind == RECEIVED:
-        return f"{counted(said['units'], 'unit')}, sha256 {said['sha256'][:16]}"
-    if entry.kind == "proposed":
-        return f"for {said['for']}: {said['why']}"
-    if entry.kind == "superseded":
-        return f"{said['detail']}; by run {said['by_run']}"
-    found = [
-        f"{name} {str(said[name])[:16]}" if name in _SAID[5:] else str(said[name])
-        for name in _SAID
-        if name in said
-    ]
-    if "of" in said:
-        found.append(f"of entry {said['of']}")
-    if "clock" in said:
-        found.append(str(said["clock"]))
-    return "; ".join(found)
+    """Return what an entry says beyond its kind, in a line."""
+    content = entry.content
+    match entry.kind:
+        case "answers":
+            return f"{content['new']} new; outcomes {content['outcomes']}"
+        case "accepted":
+            return f"{content['warning']}: {content['title']}"
+        case "dispute":
+            return f"dispute {content['number']}: {content['about']}"
+        case "resolved" | "revoked":
+            outcome = content.get("outcome", entry.kind)
+            return f"dispute {content['number']} {outcome}: {content['why']}"
+        case "received":
+            return f"{counted(content['units'], 'unit')}, sha256 {content['sha256'][:16]}"
+        case "proposed":
+            return f"for {content['for']}: {content['why']}"
+        case "superseded":
+            return f"{content['detail']}; by run {content['by_run']}"
+    texts = [str(content[name]) for name in _TEXTS if name in content]
+    texts += [f"{name} {str(content[name])[:16]}" for name in _SHORT_TEXTS if name in content]
+    texts += [f"of entry {content['of']}"] if "of" in content else []
+    texts += [str(content["clock"])] if "clock" in content else []
+    return "; ".join(texts)
 
 
 def entry_messages(entry: LedgerEntry) -> list[str]:
-    """What was entered by hand, in a line; and that others must say so, too, where they must."""
+    """Say what was entered by hand; and that others must enter it, too, where they must."""
     amount = f" {entry.currency} {Currency(entry.currency).text(entry.amount)}" if entry.currency else ""
-    said = [f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}"]
+    messages = [f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}"]
     if entry.kind == "proposed":
-        said.append(
+        messages.append(
             "The ledger asks for several people: it moves once others have entered the same, under their names."
         )
-    return said
+    return messages
 
 
 def rule_messages(rules: Rules) -> list[str]:
-    """The rules of a ledger, and who asks for others."""
+    """Say the rules of a ledger, and who asks for others."""
     least = ", ".join(
         f"{code} {Currency(code).text(least)}" for code, least in rules.least.items() if least
     )
     people = "1 person approves" if rules.approvals == 1 else f"{rules.approvals} people approve"
-    said = [f"{people} a run; {f'at least {least} are sent' if least else 'any amount is sent'}."]
-    for wanted, asking in rules.asking.items():
-        names = ", ".join(visible(name) for name in asking)
-        said.append(
-            f"Asked for by {names}: {wanted}. It stands once {rules.approvals} people have asked."
-        )
-    return said
+    sent = f"at least {least} are sent" if least else "any amount is sent"
+    return [f"{people} a run; {sent}."] + [
+        f"Asked for by {', '.join(map(visible, asking))}: {wanted}. It stands once {rules.approvals} people have asked."
+        for wanted, asking in rules.asking.items()
+    ]
 
 
 def describe_effects(dispute: Dispute, entries: Sequence[LedgerEntry]) -> list[str]:
-    """What follows from a dispute."""
-    decided = dispute.resolution
-    if decided is None:
-        return [f"held: {', '.join(visible(name) for name in dispute.holds)}"] if dispute.holds else []
-    lines = []
-    for number in decided.corrections:
+    """Say what follows from a dispute."""
+    if dispute.resolution is None:
+        return [f"held: {', '.join(map(visible, dispute.holds))}"] if dispute.holds else []
+    messages = []
+    for number in dispute.resolution.corrections:
         entry = entries[number - 1]
-        text = Currency(entry.currency).text(entry.amount)
-        lines.append(f"correction of {entry.currency} {text} to {visible(entry.payee)} (entry {number})")
-    for each in decided.overrides:
-        names = ", ".join(visible(name) for name in each.units or each.identities)
-        kind = "units" if each.units else "payees"
+        amount = f"{entry.currency} {Currency(entry.currency).text(entry.amount)}"
+        messages.append(f"correction of {amount} to {visible(entry.payee)} (entry {number})")
+    for each in dispute.overrides:
+        names = ", ".join(map(visible, each.units or each.identities))
         ended = ", ended" if dispute.revoked else ", in every run to come"
-        lines.append(f"{each.action} {kind} {names}{ended}")
-    return lines
+        messages.append(f"{each.action} {'units' if each.units else 'payees'} {names}{ended}")
+    return messages
 
 
 def balances_by_payee(accounts: Accounts) -> tuple[list[str], dict[tuple[str, str], list[int]]]:
-    """Where the money of each payee is, by payee and currency, and the names of the places.
+    """Return the names of the places of money, and where that of each payee is, by payee and currency.
 
     Places where there is nothing of anybody's are left out, owed never.
     """
@@ -130,11 +116,7 @@ def balances_by_payee(accounts: Accounts) -> tuple[list[str], dict[tuple[str, st
     return list(places), {key: [place.get(key, 0) for place in places.values()] for key in keys}
 
 
-_LONGEST = 500  # characters of what somebody wrote
-
-
-@dataclass(frozen=True)
-class Owed:
+class Owed(NamedTuple):
     """Where a payee's money is, in minor units of one currency."""
 
     payable: int = 0
@@ -143,18 +125,13 @@ class Owed:
     carried: int = 0
 
     def plus(self, other: Owed) -> Owed:
-        """Both together."""
-        return Owed(
-            self.payable + other.payable,
-            self.outgoing + other.outgoing,
-            self.sent + other.sent,
-            self.carried + other.carried,
-        )
+        """Add both."""
+        return Owed(*(one + two for one, two in zip(self, other, strict=True)))
 
     @property
     def all(self) -> int:
         """The sum over the places: what moves between them leaves it as it is."""
-        return self.payable + self.outgoing + self.sent + self.carried
+        return sum(self)
 
 
 @dataclass(frozen=True)
@@ -259,30 +236,30 @@ def account_statement(
     if since is not None and until is not None and since > until:
         raise ParameterError("from", str(since), f"it is later than --to {until}; swap them")
     require_payee(accounts, payee)
-    runs = [record for record in accounts.runs.values() if _paid_to(record, payee)]
-    approved = [_run(record, payee) for record in runs if record.state in APPROVED]
+    records = [r for r in accounts.runs.values() if any(x.identity == payee for x in r.lines)]
+    approved = [_run(record, payee) for record in records if record.state in APPROVED]
     drafts = [
-        replace(_run(record, payee), overtaken=_overtaken(record, runs))
-        for record in runs
+        replace(_run(record, payee), overtaken=_overtaken(record, records))
+        for record in records
         if record.state in ("draft", "checked")
     ]
     within = [run for run in approved if _between(run.day, since, until)]
     own = [entry for entry in accounts.entries if entry.payee == payee]
     moves = [entry for entry in own if entry.kind in EFFECTS]
     currencies = sorted({entry.currency for entry in moves} | {run.currency for run in approved})
-    made = [_account(accounts, payee, currency, moves, within, since, until) for currency in currencies]
-    events = [
-        StatementEvent(entry, words)
-        for entry in accounts.entries
-        if (words := _event(accounts, entry, payee)) and _between(day_of(entry), since, until)
-    ]
     return AccountStatement(
         payee=payee,
         since=since,
         until=until,
-        accounts=tuple(account for account in made if account is not None),
+        accounts=tuple(
+            _account(accounts, payee, code, moves, within, since, until) for code in currencies
+        ),
         drafts=tuple(drafts),
-        events=tuple(events),
+        events=tuple(
+            StatementEvent(entry, words)
+            for entry in accounts.entries
+            if (words := _event(accounts, entry, payee)) and _between(day_of(entry), since, until)
+        ),
         disputes=tuple(d for d in accounts.disputes.by_number.values() if payee in (d.payee, d.against)),
         held=accounts.holds.get(payee, ""),
         notes=tuple(_notes(approved, drafts, own)),
@@ -293,7 +270,7 @@ def account_statement(
 
 
 def day_of(entry: LedgerEntry) -> datetime.date:
-    """The day of an entry, in UTC."""
+    """Return the day of an entry, in UTC."""
     return datetime.datetime.fromisoformat(entry.at).astimezone(datetime.UTC).date()
 
 
@@ -306,73 +283,59 @@ def _account(
     since: datetime.date | None,
     until: datetime.date | None,
 ) -> CurrencyAccount:
-    """The lines of a currency, their running sums, and the proof that these are the ledger's."""
-    opening, later, lines = Owed(), Owed(), list[LedgerEntry]()
+    """Return the lines of a currency and their running sums, checked to be the ledger's."""
+    opening, after, later, lines = Owed(), Owed(), Owed(), list[StatementLine]()
     for entry in moves:
         if entry.currency != currency:
             continue
+        change = Owed(*(sign * entry.amount for sign in EFFECTS[entry.kind]))
         day = day_of(entry)
         if since is not None and day < since:
-            opening = opening.plus(_change(entry))
+            opening = opening.plus(change)
         elif until is not None and day > until:
-            later = later.plus(_change(entry))
+            later = later.plus(change)
         else:
-            lines.append(entry)
-    at, shown = opening, []
-    for entry in lines:
-        at = at.plus(_change(entry))
-        shown.append(StatementLine(entry, _period(accounts, entry), _words(entry), _change(entry), at))
+            after = after.plus(change)
+            period = accounts.runs[entry.run].period if entry.run in accounts.runs else ""
+            lines.append(StatementLine(entry, period, _words(entry), change, after))
+    lines = [replace(line, after=opening.plus(line.after)) for line in lines]
+    closing = opening.plus(after)
     account = CurrencyAccount(
-        currency, opening, tuple(shown), at, tuple(run for run in runs if run.currency == currency)
+        currency, opening, tuple(lines), closing, tuple(run for run in runs if run.currency == currency)
     )
-    _require_sums(accounts, payee, account, at.plus(later))
+    _require_sums(accounts, payee, account, closing.plus(later))
     return account
 
 
 def _require_sums(accounts: Accounts, payee: str, account: CurrencyAccount, last: Owed) -> None:
     """Refuse a statement that is not what the accounts say, or whose lines are not what its runs pay."""
-    key = (payee, account.currency)
     places = (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
-    said = Owed(*(place.get(key, 0) for place in places))
+    held = Owed(*(place.get((payee, account.currency), 0) for place in places))
     paid, carried = (sum(getattr(run, name) for run in account.runs) for name in ("paid", "carried"))
     good = (
-        said == last
+        held == last
         and (account.moved("payment"), account.moved("carried_forward")) == (paid, carried)
         and account.earned == paid + carried
     )
     if not good:
         raise LedgerError(
             f"the statement of {visible(payee)!r} in {account.currency} does not add up: its lines come to {last}, the "
-            f"ledger says {said}, and its runs pay {paid} and carry {carried}; run: datamarket verify LEDGER"
+            f"ledger says {held}, and its runs pay {paid} and carry {carried}; run: datamarket verify LEDGER"
         )
-
-
-def _change(entry: LedgerEntry) -> Owed:
-    return Owed(*(sign * entry.amount for sign in EFFECTS[entry.kind]))
 
 
 def _between(day: datetime.date, since: datetime.date | None, until: datetime.date | None) -> bool:
     return (since is None or since <= day) and (until is None or day <= until)
 
 
-def _paid_to(record: RunRecord, payee: str) -> bool:
-    return any(line.identity == payee for line in record.lines)
-
-
 def _run(record: RunRecord, payee: str) -> StatementRun:
     line = next(line for line in record.lines if line.identity == payee)
-    approved = [entry for entry in record.history if entry.kind == "approved"]
+    dated = next((e for e in record.history if e.kind == "approved"), record.history[0])
     before = record.opening.get(payee, 0)
     return StatementRun(
-        record.run,
-        record.period,
-        record.currency,
-        record.state,
-        day_of(approved[0] if approved else record.history[0]),
-        line.entitled - before,
-        line.paid,
+        record.run, record.period, record.currency, record.state, day_of(dated), line.entitled - before, line.paid,
         line.balance - before,
-    )
+    )  # fmt: skip
 
 
 def _overtaken(draft: RunRecord, runs: Iterable[RunRecord]) -> bool:
@@ -384,56 +347,51 @@ def _overtaken(draft: RunRecord, runs: Iterable[RunRecord]) -> bool:
     )
 
 
-def _period(accounts: Accounts, entry: LedgerEntry) -> str:
-    return accounts.runs[entry.run].period if entry.run in accounts.runs else ""
+def _text(entry: LedgerEntry, name: str, before: str) -> str:
+    """Return a text of an entry after some words; nothing where the entry has none."""
+    text = entry.content.get(name)
+    return f"{before}{visible(str(text), _LONGEST)}" if text else ""
 
 
 def _words(entry: LedgerEntry) -> str:
-    """What an entry that moves money says, in plain words."""
-    said = entry.content
-    why = f": {visible(str(said['why']), _LONGEST)}" if said.get("why") else ""
-    reference = (
-        f", reference {visible(str(said['reference']), _LONGEST)}" if said.get("reference") else ""
-    )
-    batch = f", batch {visible(str(said['batch']))}" if said.get("batch") else ""
-    of = f" of entry {said['of']}" if "of" in said else ""
+    """Return what an entry that moves money says, in plain words."""
+    why, batch = _text(entry, "why", ": "), _text(entry, "batch", ", batch ")
+    of = f" of entry {entry.content['of']}" if "of" in entry.content else ""
     return {
         "payment": "Payment approved",
         "carried_forward": f"{'Added to' if entry.amount > 0 else 'Taken from'} what is carried",
         "correction": f"Correction{of}{why}",
         "fee": f"Fee{why}",
         "ordered": f"Ordered at the bank{batch}",
-        "sent": f"Sent{reference}{batch}",
+        "sent": f"Sent{_text(entry, 'reference', ', reference ')}{batch}",
         "cancelled": f"Order cancelled{batch}{why}",
-        "bounced": f"Came back from the bank, sent by entry {said.get('of')}{why}",
+        "bounced": f"Came back from the bank, sent by entry {entry.content.get('of')}{why}",
         "funded": f"Carried credit, paid by the market{why}",
         "written_off": f"Carried {'credit' if entry.amount > 0 else 'debt'} written off{why}",
     }[entry.kind]
 
 
 def _event(accounts: Accounts, entry: LedgerEntry, payee: str) -> str:
-    """What an entry that moves no money says to a payee; empty where it is not about them."""
-    said = entry.content
+    """Return what an entry that moves no money says to a payee; empty where it is not about them."""
     if entry.kind in ("hold", "release") and entry.payee == payee:
-        why = f": {visible(str(said['why']), _LONGEST)}" if said.get("why") else ""
-        return ("Payments held" if entry.kind == "hold" else "Payments released") + why
+        return ("Payments held" if entry.kind == "hold" else "Payments released") + _text(
+            entry, "why", ": "
+        )
     if entry.kind == "superseded":
         return _forfeit(accounts, entry, payee)
     if entry.kind not in ("dispute", "resolved", "revoked"):
         return ""
-    dispute = accounts.disputes.numbered(said["number"])
+    dispute = accounts.disputes.numbered(entry.content["number"])
     if payee not in (dispute.payee, dispute.against):
         return ""
     if entry.kind == "dispute":
-        whom = f" against {visible(dispute.against)}" if dispute.against else ""
-        return (
-            f"Dispute {dispute.number} opened by {visible(dispute.payee)}{whom} about run {dispute.run[:16]}: "
-            f"{visible(dispute.about, _LONGEST)}"
-        )
-    what = f"Dispute {dispute.number} {said['outcome']}" if entry.kind == "resolved" else (
-        f"What dispute {dispute.number} changes in later runs has ended"
-    )  # fmt: skip
-    return f"{what}: {visible(str(said['why']), _LONGEST)}"
+        against = f" against {visible(dispute.against)}" if dispute.against else ""
+        what = f"Dispute {dispute.number} opened by {visible(dispute.payee)}{against} about run {dispute.run[:16]}"
+        return what + _text(entry, "about", ": ")
+    what = f"What dispute {dispute.number} changes in later runs has ended"
+    if entry.kind == "resolved":
+        what = f"Dispute {dispute.number} {entry.content['outcome']}"
+    return what + _text(entry, "why", ": ")
 
 
 def _forfeit(accounts: Accounts, entry: LedgerEntry, payee: str) -> str:
@@ -471,22 +429,6 @@ def _notes(
 STATES = {"draft": "draft", "checked": "checked, not approved", "approved": "approved", "paid": "paid"}
 
 
-@dataclass(frozen=True)
-class AccountPage:
-    """All that the page shows, as plain values; texts are escaped by the template."""
-
-    payee: str
-    days: str
-    notes: list[str]
-    accounts: list[Row]
-    drafts: list[Row]
-    events: list[Row]
-    open_disputes: list[Row]
-    number: int
-    tip: str
-    at: str
-
-
 def statement_html(statement: AccountStatement) -> str:
     """Write a statement as a page.
 
@@ -503,38 +445,38 @@ def statement_html(statement: AccountStatement) -> str:
     return render_page("account.html.j2", "account.css", page=account_page(statement))
 
 
-def account_page(statement: AccountStatement) -> AccountPage:
-    """What the page shows."""
-    return AccountPage(
-        payee=visible(statement.payee),
-        days=days_of(statement),
-        notes=told(statement),
-        accounts=[_account_rows(account) for account in statement.accounts],
-        drafts=[run_row(run) for run in statement.drafts],
-        events=[
+def account_page(statement: AccountStatement) -> dict[str, Any]:
+    """Return what the page shows, as plain values; texts are escaped by the template."""
+    return {
+        "payee": visible(statement.payee),
+        "days": days_of(statement),
+        "notes": told(statement),
+        "accounts": [_account_rows(account) for account in statement.accounts],
+        "drafts": [run_row(run) for run in statement.drafts],
+        "events": [
             {"entry": event.entry.number, "day": event.entry.at[:10], "words": event.words}
             for event in statement.events
         ],
-        open_disputes=[
+        "open_disputes": [
             {"number": each.number, "payee": visible(each.payee), "run": each.run[:16]}
             for each in statement.disputes
             if each.open
         ],
-        number=statement.number,
-        tip=statement.tip,
-        at=statement.at,
-    )
+        "number": statement.number,
+        "tip": statement.tip,
+        "at": statement.at,
+    }
 
 
 def days_of(statement: AccountStatement) -> str:
-    """Which days it is about, in words."""
+    """Return which days it is about, in words."""
     since, until = statement.since, statement.until
     first = f"From {since}" if since else "From the first entry"
     return f"{first} to {until}" if until else f"{first} to {statement.at[:10]}"
 
 
 def told(statement: AccountStatement) -> list[str]:
-    """What is to be read before the figures."""
+    """Return what is to be read before the figures."""
     held = [f"Payments are held: {visible(statement.held, 500)}"] if statement.held else []
     over = [
         f"{account.currency} {Currency(account.currency).shown(-account.closing.payable)} were paid too much by now; "
@@ -546,7 +488,7 @@ def told(statement: AccountStatement) -> list[str]:
 
 
 def run_row(run: StatementRun) -> Row:
-    """A run as texts."""
+    """Return a run as texts."""
     shown = Currency(run.currency).shown
     return {
         "day": str(run.day),
@@ -562,18 +504,18 @@ def run_row(run: StatementRun) -> Row:
 
 
 def amount_of(line: StatementLine, money: Currency) -> str:
-    """The amount of a line: with its sign, or without where it moves from one place to another."""
+    """Return the amount of a line: with its sign, or without where it moves from one place to another."""
     whole = line.change.all
     return ("+" if whole > 0 else "") + money.shown(whole or line.entry.amount)
 
 
 def shown_places(account: CurrencyAccount) -> dict[str, str]:
-    """The places to show, and their headings: those where there is, or was, something; what is owed always."""
+    """Return the places to show, and their headings: those where there is, or was, something; what is owed always."""
     everything = [account.opening, account.closing, *(line.after for line in account.lines)]
     heads = {"payable": "owed", "outgoing": "on its way", "sent": "sent", "carried": "carried"}
     return {
-        name: tip
-        for name, tip in heads.items()
+        name: head
+        for name, head in heads.items()
         if name == "payable" or any(getattr(owed, name) for owed in everything)
     }
 
@@ -664,11 +606,8 @@ def _account_cells(account: CurrencyAccount) -> Iterator[dict[str, str]]:
     text = Currency(account.currency).text
 
     def places(owed: Owed, ending: str = "") -> dict[str, str]:
-        found = (owed.payable, owed.outgoing, owed.sent, owed.carried)
-        return {
-            f"{name}{ending}": text(minor)
-            for name, minor in zip(("owed", "on_its_way", "sent", "carried"), found, strict=True)
-        }
+        names = ("owed", "on_its_way", "sent", "carried")
+        return {f"{name}{ending}": text(minor) for name, minor in zip(names, owed, strict=True)}
 
     yield {"row": "opening", "currency": account.currency, **places(account.opening)}
     for run in account.runs:

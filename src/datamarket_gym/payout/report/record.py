@@ -256,8 +256,8 @@ def _chains(results: Results) -> list[Row]:
         {
             "number": int(number[chain.cluster]),
             "parts": (chain.units - chain.smaller, chain.smaller),
-            "matches": chain.ties,
-            "apart": chain.ties == chain.held_by,
+            "matches": chain.crossing,
+            "apart": chain.crossing == chain.held_by,
             "through": [named_unit(results.inputs, unit) for unit in chain.through],
             "held_by": chain.held_by or 0,
             "left": named_unit(results.inputs, chain.left),
