@@ -250,10 +250,10 @@ def test_trees_count_payees_not_names(tmp_path):
     names = [f"seller {i}" for i in range(6)]
     apart = run(tmp_path / "apart", market(names, shared=2))
     assert found(apart)["joined_identities"].count == 2
-    assert "2 trees of tied units join 5 payees or more" in found(apart)["joined_identities"].title
+    assert "2 trees of matched units join 5 payees or more" in found(apart)["joined_identities"].title
     assert "owned by “seller 0”" in found(apart)["joined_identities"].items[0]
     once = run(tmp_path / "once", market(names, shared=1))
-    assert found(once)["joined_identities"].title == "1 tree of tied units joins 5 payees or more"
+    assert found(once)["joined_identities"].title == "1 tree of matched units joins 5 payees or more"
     four = run(tmp_path / "four", market(names[:4], shared=2))
     assert "join 4 payees or more" in found(four)["joined_identities"].title  # all there are
     two = run(tmp_path / "two", market(names[:2], shared=2))

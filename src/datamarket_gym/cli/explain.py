@@ -24,7 +24,6 @@ from datamarket_gym.payout.explain import (
     RunNeeds,
     counterfactual_messages,
     covered_lines,
-    covered_row_lines,
     match_messages,
     match_summary,
     not_known,
@@ -113,7 +112,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
         say(paragraph)
     covered = explanation.needs
     if covered is not None:
-        lines = covered_lines(covered) if contents is None else covered_row_lines(covered, contents)
+        lines = covered_lines(covered) if contents is None else covered_lines(covered, contents)
         for indent, line in lines:
             say(line, indent=indent)
         if contents is None and covered.units:

@@ -1,7 +1,7 @@
-"""Why a payee is paid what it is paid, in sentences, for the command line and the explorer.
+"""explain: why does this payee get this? Read from what the run left in its folder, without the inputs.
 
-All is read from the folder of the run. Names are visible ones (`names.visible`) and not markup: whoever shows them
-escapes. Validation rows are named to the operator alone; their content is read from the operator's own file.
+Sentences for the command line and the explorer. Names in them are visible ones (`names.visible`), and nothing in them
+is markup: whoever shows them escapes. Validation rows are named only to the operator.
 """
 
 from __future__ import annotations
@@ -38,23 +38,18 @@ Lines = Iterator[tuple[int, str]]
 """How far a line is set in, and its words."""
 
 
-def covered_lines(found: NeedsCovered) -> Lines:
-    """How much of the needs a payee's units cover, and its best units; which rows that are is not said."""
+def covered_lines(found: NeedsCovered, words: Sequence[str] | None = None) -> Lines:
+    """Say how much of the needs a payee's units cover, and its best units.
+
+    ``words`` is what each validation row says: with it, also which rows these units cover.
+    """
     yield 0, _covered(found)
     if found.units:
         yield 0, "Its best units:"
     for unit in found.units:
         yield 2, _unit(unit)
-
-
-def covered_row_lines(found: NeedsCovered, words: Sequence[str]) -> Lines:
-    """The same row by row; ``words`` is what each validation row says."""
-    yield 0, _covered(found)
-    if found.units:
-        yield 0, "Its best units:"
-    for unit in found.units:
-        yield 2, _unit(unit)
-        yield from _rows(unit, words)
+        if words is not None:
+            yield from _rows(unit, words)
 
 
 def _covered(found: NeedsCovered) -> str:
@@ -88,8 +83,8 @@ def _how(need: CoveredNeed) -> str:
 def not_known(remedy: str) -> DataMarketError:
     """What is said of a run that has no record of needs."""
     return DataMarketError(
-        "the run does not pay for how well units cover the validation rows, or an older version made it: what "
-        f"covers which row is not known. {remedy}"
+        "the run does not pay for how well units cover the validation rows: what covers "
+        f"which row is not known. {remedy}"
     )
 
 
@@ -321,13 +316,8 @@ def explain(
 ) -> Explanation:
     """Explain one payee's payment of a finished run; ``with_rows``: and which validation rows its units cover."""
     tables = RunTables.read(folder)
-    require_payee(tables, identity)
+    require_known("payee", [identity], tables.number)
     return explain_payee(tables, identity, most_matches, with_rows)
-
-
-def require_payee(tables: RunTables, name: str) -> None:
-    """Refuse a name that the run does not know, with those that it could have been meant to be."""
-    require_known("payee", [name], tables.number)
 
 
 _LONGEST = 60

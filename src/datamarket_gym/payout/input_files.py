@@ -1,17 +1,11 @@
-"""Quarantine: bad rows of the submissions, set aside and listed, so that one of them does not stop a payday.
+"""What comes with the tables of a run: images in folders, scores of another tool, bad rows, and hashes of files.
 
-A row is bad if it has no identity, label, time or content, if its numbers are missing, not finite or not as many as
-those of most rows, if its image cannot be read, if it shares its id with another row (then all that share it are:
-which of them is meant, nobody can say), or if times are from an intake log that does not have it. Validation and
-reference rows are never set aside: they are the operator's own, and a bad one is an error. So is a file of which more
-than half is bad: it is then the file that is wrong, or a flag.
-
-Images in folders: which are read, and which files are not, each with what to do about it.
-
-Nobody who handed something in is passed over in silence: a photograph in a format that is not read, or one that lies in
-the wrong folder, is listed, and so is an image that no row of the table names.
-
-Scores from elsewhere in a payday: the file of ``--scores``, by the names of units and validation rows.
+Nobody who submitted something is passed over in silence. A file that is not read is listed with what to do about it,
+and so is an image that no row of the table names. With quarantine, bad rows of the submissions are set aside and
+listed, so that one of them does not stop a run: rows without an identity, label, time or content, with numbers that
+are missing, not finite or not as many as those of most rows, with an image that cannot be read, with an id of several
+rows, or which the intake log does not have. Validation and reference rows are the operator's own and never set aside;
+nor are rows of a file of which more than half is bad.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""How a text looks: its skeleton by Unicode's own table of confusable characters (UTS 39, section 4).
+"""Names as submitters choose them, shown so that they can neither mislead nor run.
 
-skeleton(x) = NFD(map(NFD(x), less what cannot be seen)); two texts with one skeleton look alike. The table
-lies in ``payout/unicode`` with its version and licence; ``tools/confusables.py`` makes it.
-
-Names are data: what submitters call themselves is shown so that it cannot mislead or run.
-
-Names go to Parquet and to the ledger as they are. On screens and pages, characters that cannot be seen
-or that reorder text are written out; in CSV files, what a spreadsheet would take for a formula gets an apostrophe
-in front, and the rule can be undone (`csv_safe`, `from_csv`).
+Names go to Parquet and to the ledger as they are. On screens and pages, characters that cannot be seen or that reorder
+text are written out; in CSV files, what a spreadsheet would take for a formula gets an apostrophe in front, and the
+rule can be undone (`csv_safe`, `from_csv`). How a name looks is its skeleton by Unicode's table of confusable
+characters (UTS 39, section 4), skeleton(x) = NFD(map(NFD(x), less what cannot be seen)). The table lies in
+``payout/unicode`` with its version and licence; ``tools/confusables.py`` makes it.
 """
 
 from __future__ import annotations
@@ -18,6 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from unicodedata import normalize
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from datamarket_gym.errors import SubmissionError
 
@@ -159,24 +160,17 @@ def find_look_alikes(names: Sequence[str]) -> list[list[str]]:
     composed characters too, because a few entries of the table lead to others or are never reached by one pass.
     """
     place: dict[str, int] = {}
-    parent = list(range(len(names)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = i = parent[parent[i]]
-        return i
-
-    for i, name in enumerate(names):
-        for key in _keys(name):
-            a, b = root(place.setdefault(key, i)), root(i)
-            parent[max(a, b)] = min(a, b)
+    pairs = [(i, place.setdefault(key, i)) for i, name in enumerate(names) for key in _keys(name)]
+    left, right = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(left)), (left, right)), shape=(len(names), len(names)))
+    label = connected_components(graph, directed=False)[1] if names else []
     groups: dict[int, list[str]] = {}
-    for i, name in enumerate(names):
-        groups.setdefault(root(i), []).append(name)
+    for name, group in zip(names, label, strict=True):
+        groups.setdefault(int(group), []).append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 
-class _Memo(dict[int, str]):
+class _CharacterMap(dict[int, str]):
     """What a function makes of each character, worked out when it is first met; for `str.translate`."""
 
     def __init__(self, work: Callable[[str], str]) -> None:
@@ -187,12 +181,12 @@ class _Memo(dict[int, str]):
         return made
 
 
-def _settled(text: str) -> str:
+def _folded(text: str) -> str:
     return skeleton(skeleton(text.casefold())).casefold()
 
 
-_CASED = _Memo(lambda c: _settled(skeleton(skeleton(c))))
-_FOLDED = _Memo(lambda c: _settled(unicodedata.normalize("NFKC", c)))
+_CASED = _CharacterMap(lambda c: _folded(skeleton(skeleton(c))))
+_FOLDED = _CharacterMap(lambda c: _folded(unicodedata.normalize("NFKC", c)))
 
 
 def _keys(name: str) -> set[str]:
@@ -205,7 +199,7 @@ def _keys(name: str) -> set[str]:
     }
 
 
-def _key(text: str, look: _Memo) -> str:
+def _key(text: str, look: _CharacterMap) -> str:
     return " ".join(unicodedata.normalize("NFD", text.translate(look)).split())
 
 

@@ -2,7 +2,7 @@
 
 A TOML file::
 
-    [[split]]                      # these units are not copies: untie them from all others
+    [[split]]                      # these units are not copies: split them from all others
     units = ["u17", "u18"]
     reason = "two photographs of one building, rights checked"
     by = "R. Okafor"
@@ -14,12 +14,12 @@ A TOML file::
     by = "R. Okafor"
     date = 2026-05-31
 
-``units`` unties or ties units (evidence), ``identities`` unties or ties payees (linkage). A split
-cuts every tie between the listed ones and all others, and between the listed ones themselves. Of ties by descent it
-cuts those by which a listed unit descends from another, and not those of units that descend from it: its copies stay
-its copies, or whoever copied it would be paid for being caught.
+``units`` splits or joins units (evidence), ``identities`` splits or joins payees (linkage). A split cuts every match
+between the listed ones and all others, and between the listed ones themselves. Of matches by descent it cuts those by
+which a listed unit descends from another, and not those of units that descend from it: its copies stay its copies, or
+whoever copied it would be paid for being caught.
 
-What the operator knows beyond the content: ties between units, and which identities are one payee.
+Besides overrides an operator may know matches between units, and which identities are one payee.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components, star
 from datamarket_gym.evidence.layers.linkage import (
-    Pair,
     agreeing,
     confirmations,
     read_pairs,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
 
 DESCENT = ("exact_hash", "lineage", "trusted source", "same metadata")
-"""The reasons of `evidence.lineage`, whose ties have a direction."""
+"""The reasons of `evidence.lineage`, whose matches have a direction."""
 
 
 class Override(BaseModel):
@@ -148,7 +147,7 @@ def overridden(
 ) -> Edges:
     """Edges after the overrides of a kind (``units`` or ``identities``): first splits, then joins.
 
-    ``rank`` is the seniority of units: of two that are tied by descent the later descends from the earlier.
+    ``rank`` is the seniority of units: of two that are matched by descent the later descends from the earlier.
     """
     place = {name: i for i, name in enumerate(ids)}
     for each in (o for o in overrides if o.action == "split"):
@@ -161,26 +160,26 @@ def overridden(
         edges = Edges.concat([edges, other])
     joined = [edges]
     for each in (o for o in overrides if o.action == "join"):
-        tied = _places(getattr(each, kind), place, kind)
-        if len(tied):
-            joined.append(Edges.of(np.repeat(tied[:1], len(tied) - 1), tied[1:], "override"))
+        rows = _places(getattr(each, kind), place, kind)
+        if len(rows):
+            joined.append(Edges.of(np.repeat(rows[:1], len(rows) - 1), rows[1:], "override"))
     return Edges.concat(joined)
 
 
 def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str], standing: bool) -> Edges:
     """Ties by descent without those of the listed units to what they descend from; twins descend from each other.
 
-    A split that unties nothing is a slip of whoever wrote it for this run; one that stands for all runs meets some
+    A split that separates nothing is a slip of whoever wrote it for this run; one that stands for all runs meets some
     in which what its unit was taken for a copy of is not there.
     """
     later, earlier = rank[edges.left] >= rank[edges.right], rank[edges.left] <= rank[edges.right]
     cut = (later & np.isin(edges.left, apart)) | (earlier & np.isin(edges.right, apart))
-    untied = np.isin(apart, np.concatenate([edges.left[cut], edges.right[cut]]))
-    for unit in apart[~untied].tolist():
+    freed = np.isin(apart, np.concatenate([edges.left[cut], edges.right[cut]]))
+    for unit in apart[~freed].tolist():
         below = np.concatenate([edges.right[edges.left == unit], edges.left[edges.right == unit]])
         if len(below) and not standing:
             raise DataMarketError(
-                f"an override splits {ids[unit]!r}, which descends from no other unit, so nothing would be untied; "
+                f"an override splits {ids[unit]!r}, which descends from no other unit, so nothing would be split; "
                 f"name what descends from it instead, such as {ids[below[0]]!r}"
             )
     return edges.where(~cut)
@@ -189,7 +188,7 @@ def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str], st
 def _without(edges: Edges, apart: Codes, n: int) -> Edges:
     """Edges that do not touch some nodes.
 
-    Certain ties come as stars around one of the group, so the others are tied anew if it leaves.
+    Certain matches come as stars around one of the group, so the others are matched anew if it leaves.
     """
     cut = np.isin(edges.left, apart) | np.isin(edges.right, apart)
     kept = [edges.where(~cut)]
@@ -197,8 +196,8 @@ def _without(edges: Edges, apart: Codes, n: int) -> Edges:
         same = edges.where((edges.reason == reason) & (edges.score >= 1.0))
         group = components(np.arange(n), same)
         left = np.setdiff1d(np.flatnonzero(np.isin(group, group[apart])), apart)
-        tied = star(group[left], str(reason))
-        kept.append(Edges(left[tied.left], left[tied.right], tied.score, tied.reason))
+        matches = star(group[left], str(reason))
+        kept.append(Edges(left[matches.left], left[matches.right], matches.score, matches.reason))
     return Edges.concat(kept)
 
 
@@ -223,7 +222,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class PayeeClaim:
-    """What identities (numbers) share or say without confirming it to one another: listed, and it ties nobody."""
+    """What identities (numbers) share or say without confirming it to one another: listed, and without effect."""
 
     reason: str  # such as "same iban"
     value: str  # what they share; blank where it is likeness, or somebody's word
@@ -239,7 +238,7 @@ class PayeeClaim:
 
 @dataclass(frozen=True, eq=False)
 class Payees:
-    """The payee of each identity (tied identities are one payee), why, and claims that tied nobody."""
+    """The payee of each identity (matched identities are one payee), why, and claims without effect."""
 
     group: Codes
     edges: Edges
@@ -256,10 +255,6 @@ class Payees:
             np.array([c.reason for c, _ in pairs], dtype=np.str_),
         )
 
-    def claims_of(self, code: int) -> list[PayeeClaim]:
-        """The claims that an identity is part of."""
-        return [claim for claim in self.claims if code in claim.identities]
-
 
 def operator_matches(
     ids: Sequence[str], absent: frozenset[str], spec: PayoutSpec, edge_table: Path | None
@@ -270,7 +265,7 @@ def operator_matches(
     """
     if edge_table is None or spec.linkage.between != "units":
         return Edges.none()
-    return _supplied(edge_table, ids, spec, "unit", absent)
+    return _edge_table(edge_table, ids, spec, "unit", absent)
 
 
 def payees(
@@ -278,7 +273,7 @@ def payees(
 ) -> Payees:
     """Who is paid as one: identities that confirm one another, by the operator's table or by override.
 
-    Keys and likeness (splink) are of columns that submitters fill in. A cheat who writes down a victim's account
+    Keys and likeness (splink) are of columns that submitters fill in. An attacker who writes down a victim's account
     number, or is like a victim in name and address, would be netted with the victim, so alone they are claims.
     """
     rule, names = spec.linkage, inputs.identities
@@ -292,7 +287,7 @@ def payees(
         place = {name: i for i, name in enumerate(names)}
         claims += [PayeeClaim("splink", "", (place[a], place[b]), p) for a, b, p in pairs]
     if edge_table is not None and rule.between == "identities":
-        found.append(_supplied(edge_table, names, spec, "identity"))
+        found.append(_edge_table(edge_table, names, spec, "identity"))
     edges = overridden(Edges.concat(found).once(), overrides, names, "identities")
     group = components(np.arange(len(names)), edges)
     return Payees(group, edges, [c for c in claims if len(set(group[list(c.identities)].tolist())) > 1])
@@ -316,38 +311,26 @@ def _shared(inputs: Inputs, keys: Sequence[str]) -> list[PayeeClaim]:
 
 def _first_values(inputs: Inputs, columns: Sequence[str]) -> dict[str, list[str | None]]:
     """One record per identity: the first value that one of its units gives for each column."""
-    out: dict[str, list[str | None]] = {name: [None] * len(inputs.identities) for name in columns}
+    out: dict[str, list[str | None]] = {}
     for name in columns:
-        for code, value in sorted(
-            (int(c), v) for c, v in zip(inputs.owner, inputs.links[name], strict=True) if v is not None
-        ):
-            out[name][code] = out[name][code] or value
+        pairs = zip(inputs.owner.tolist(), inputs.links[name], strict=True)
+        first = dict(sorted(((code, value) for code, value in pairs if value), reverse=True))
+        out[name] = [first.get(code) for code in range(len(inputs.identities))]
     return out
 
 
-def _supplied(
+def _edge_table(
     path: Path, names: Sequence[str], spec: PayoutSpec, what: str, aside: frozenset[str] = frozenset()
 ) -> Edges:
-    return _pairs(read_pairs(path), names, spec, what, f"supplied by {path.name}", aside)
-
-
-def _pairs(
-    pairs: Sequence[Pair], names: Sequence[str], spec: PayoutSpec, what: str, reason: str,
-    aside: frozenset[str] = frozenset(),
-) -> Edges:  # fmt: skip
+    """Read the matches of the operator's table, those of names set aside left out."""
     place = {name: i for i, name in enumerate(names)}
-    pairs = [(a, b, p) for a, b, p in pairs if not {a, b} & aside]
+    pairs = [(a, b, p) for a, b, p in read_pairs(path) if not {a, b} & aside]
     for name in (n for a, b, _ in pairs for n in (a, b)):
         if name not in place:
             raise DataMarketError(
                 f"the edge table names {name!r}, which is no {what}; correct it, or say with "
-                "--edges-between what it ties"
+                "--edges-between what it matches"
             )
-    kept = [(place[a], place[b], p) for a, b, p in pairs if p >= spec.linkage.probability and a != b]
-    left, right, score = zip(*kept, strict=True) if kept else ((), (), ())
-    return Edges.of(
-        np.array(left, dtype=np.int64),
-        np.array(right, dtype=np.int64),
-        reason,
-        np.array(score, dtype=np.float64),
-    )
+    rows = [(place[a], place[b], p) for a, b, p in pairs if p >= spec.linkage.probability and a != b]
+    left, right, score = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+    return Edges.of(left.astype(np.int64), right.astype(np.int64), f"supplied by {path.name}", score)

@@ -1,8 +1,4 @@
-"""From the pipeline's payments to cents, and all that a run's outputs and report are written from.
-
-The files of a run, written from its results: the same results give the same bytes. Matches are
-clusters of several units, with their members and the ties that made them.
-"""
+"""The results of a run, from the pipeline's payments to cents, and the files that are written from them."""
 
 from __future__ import annotations
 
@@ -160,17 +156,20 @@ class Results:
     @property
     def low(self) -> list[int]:
         """Lower ends of the payments' intervals, rounded down to minor units, and not below zero."""
-        exact = np.array([float(e) for e in self.division.exact])
-        return [max(0, int(v)) for v in np.floor(exact - self.width * self.error - self.moved)]
+        low = self._exact - self.width * self.error - self.moved
+        return [max(0, int(v)) for v in np.floor(low)]
 
     @property
     def high(self) -> list[int]:
         """Upper ends, rounded up."""
-        exact = np.array([float(e) for e in self.division.exact])
-        high = exact + self.width * self.error
+        high = self._exact + self.width * self.error
         if self.moved.any():  # by bounds, which may be beyond all that there is
             high = np.minimum(high + self.moved, self.spec.minor)
         return [int(v) for v in np.ceil(high)]
+
+    @property
+    def _exact(self) -> Values:
+        return np.array([float(e) for e in self.division.exact])
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +251,7 @@ def identity_keys(inputs: Inputs) -> list[bytes]:
     return combined_keys(keys[order], ends).tolist()
 
 
-_CLUSTERS, _UNITS, _TIES = 200, 40, 40
+_CLUSTERS, _UNITS, _MATCHES = 200, 40, 40
 
 
 def drawn_clusters(results: Results) -> Codes:
@@ -281,21 +280,53 @@ def clusters_to_show(results: Results) -> tuple[list[Row], int]:
 
 
 def describe(results: Results, chosen: Codes) -> list[Row]:
-    """Clusters with their units (the one that stands for them first) and ties."""
-    clusters, canonical = results.payments.clustering, results.payments.canonical
-    label, edges = clusters.label, clusters.edges
-    errors = score_errors(results)
+    """Describe clusters with their units (the one that stands for them first) and matches."""
+    inputs, clusters, canonical = results.inputs, results.payments.clustering, results.payments.canonical
+    label, edges, scores = clusters.label, clusters.edges, results.payments.scores
+    errors, rank = score_errors(results), seniority_ranks(inputs.submission, clusters.tie_breaker)
     share = np.zeros(len(label))
     np.add.at(share, canonical.claim_unit, canonical.claim_share)
     represents = np.zeros(len(label), dtype=bool)
     represents[canonical.unit] = True
-    rank = seniority_ranks(results.inputs.submission, clusters.tie_breaker)
-    members = _grouped(label, chosen)
-    ties = _grouped(label[edges.left], chosen)
-    return [
-        _row(results, int(c), members[int(c)], ties[int(c)], share, represents, rank, float(errors[c]))
-        for c in chosen
-    ]
+    members, edges_of = _grouped(label, chosen), _grouped(label[edges.left], chosen)
+    rows = []
+    for c in chosen.tolist():
+        units = members[c][np.lexsort((rank[members[c]], ~represents[members[c]]))]
+        strongest = edges_of[c][np.argsort(-edges.score[edges_of[c]], kind="stable")]
+        names = {u: inputs.identities[inputs.owner[u]] for u in units.tolist()}
+        shown = list(names)[:_UNITS]
+        rows.append({
+            "number": int(scores.number[c]),
+            "identities": len(set(names.values())),
+            "owners": _listed([name for u, name in names.items() if share[u] > 0]),
+            "others": _listed([name for u, name in names.items() if not share[u]]),
+            "worth": _worth(results, c),
+            "reasons": ", ".join(sorted(set(edges.reason[strongest].tolist()))),
+            "score": f"{scores.values[c]:.2e}",
+            "error": f"{errors[c]:.1e}",
+            "find": " ".join(map(visible, [*dict.fromkeys(names.values()), *(inputs.ids[u] for u in shown)])),
+            "units": [
+                {
+                    "unit": visible(inputs.ids[u]),
+                    "identity": visible(names[u]),
+                    "represents": bool(represents[u]),
+                    "share": f"{share[u]:.0%}",
+                }
+                for u in shown
+            ],
+            "more_units": max(0, len(units) - _UNITS),
+            "matches": [
+                {
+                    "left": visible(inputs.ids[edges.left[t]]),
+                    "right": visible(inputs.ids[edges.right[t]]),
+                    "reason": str(edges.reason[t]),
+                    "score": f"{edges.score[t]:.4f}",
+                }
+                for t in strongest[:_MATCHES]
+            ],
+            "more_matches": max(0, len(strongest) - _MATCHES),
+        })  # fmt: skip
+    return rows
 
 
 def _grouped(codes: Codes, chosen: Codes) -> dict[int, Codes]:
@@ -303,58 +334,6 @@ def _grouped(codes: Codes, chosen: Codes) -> dict[int, Codes]:
     starts = np.searchsorted(codes[order], chosen)
     ends = np.searchsorted(codes[order], chosen, side="right")
     return {int(c): order[a:b] for c, a, b in zip(chosen, starts, ends, strict=True)}
-
-
-def _row(
-    results: Results,
-    cluster: int,
-    units: Codes,
-    ties: Codes,
-    share: np.ndarray,
-    represents: np.ndarray,
-    rank: Codes,
-    error: float,
-) -> Row:
-    inputs, edges = results.inputs, results.payments.clustering.edges
-    units = units[np.lexsort((rank[units], ~represents[units]))]
-    names = [inputs.identities[inputs.owner[u]] for u in units]
-    strongest = ties[np.argsort(-edges.score[ties], kind="stable")]
-    return {
-        "number": int(results.payments.scores.number[cluster]),
-        "identities": len(set(names)),
-        "owners": _listed([n for u, n in zip(units, names, strict=True) if share[u] > 0]),
-        "others": _listed([n for u, n in zip(units, names, strict=True) if not share[u]]),
-        "worth": _worth(results, cluster),
-        "reasons": ", ".join(sorted({str(r) for r in edges.reason[ties]})),
-        "score": f"{results.payments.scores.values[cluster]:.2e}",
-        "error": f"{error:.1e}",
-        "find": " ".join(
-            [
-                *(visible(n) for n in dict.fromkeys(names)),
-                *(visible(inputs.ids[u]) for u in units[:_UNITS]),
-            ]
-        ),
-        "units": [
-            {
-                "unit": visible(inputs.ids[u]),
-                "identity": visible(name),
-                "represents": bool(represents[u]),
-                "share": f"{share[u]:.0%}",
-            }
-            for u, name in list(zip(units, names, strict=True))[:_UNITS]
-        ],
-        "more_units": max(0, len(units) - _UNITS),
-        "matches": [
-            {
-                "left": visible(inputs.ids[edges.left[t]]),
-                "right": visible(inputs.ids[edges.right[t]]),
-                "reason": str(edges.reason[t]),
-                "score": f"{edges.score[t]:.4f}",
-            }
-            for t in strongest[:_TIES]
-        ],
-        "more_matches": max(0, len(ties) - _TIES),
-    }
 
 
 def _listed(names: list[str]) -> str:
@@ -456,38 +435,39 @@ def leaked_units(results: Results, identity: str | None = None) -> list[Row]:
     ]  # fmt: skip
 
 
+_EVIDENCE = pa.schema([
+    *((name, pa.string()) for name in ("kind", "left", "right", "reason")), ("score", pa.float64()),
+    ("identity_left", pa.string()), ("identity_right", pa.string()), ("cluster", pa.int64()), ("claim", pa.int64()),
+    ("value", pa.string()),
+])  # fmt: skip
+
+
 def evidence_table(results: Results) -> pa.Table:
-    """Every tie between units after overrides, every one between identities, and claims that tied nobody.
+    """Tabulate matches between units after overrides, those between identities, and claims without effect.
 
     A claim is as many rows as it has identities besides the first: ``claim`` is its number, ``value`` what is shared.
     """
     inputs, clusters, payees = results.inputs, results.payments.clustering, results.payees
-    links = Edges.concat([payees.edges, payees.claimed])
-    kinds = ["identity"] * len(payees.edges) + ["claim"] * len(payees.claimed)
-    claims = [(i, claim.value) for i, claim in enumerate(payees.claims) for _ in claim.identities[1:]]
-    edges, number = clusters.edges, results.payments.scores.number
-    none = [None] * (len(edges) + len(payees.edges))
     owner = [inputs.identities[c] for c in inputs.owner]
-    ids = inputs.ids
-    return pa.table(
-        {
-            "kind": _strings(["unit"] * len(edges) + kinds),
-            "left": _strings(_names(edges.left, ids) + _names(links.left, inputs.identities)),
-            "right": _strings(_names(edges.right, ids) + _names(links.right, inputs.identities)),
-            "reason": _strings([str(r) for r in (*edges.reason, *links.reason)]),
-            "score": np.concatenate([edges.score, links.score]),
-            "identity_left": _strings(_names(edges.left, owner) + _names(links.left, inputs.identities)),
-            "identity_right": _strings(
-                _names(edges.right, owner) + _names(links.right, inputs.identities)
-            ),
-            "cluster": pa.array(
-                [*number[clusters.label[edges.left]].tolist(), *[None] * len(links)],
-                pa.int64(),
-            ),
-            "claim": pa.array([*none, *(number for number, _ in claims)], pa.int64()),
-            "value": pa.array([*none, *(value for _, value in claims)], pa.string()),
-        }
-    )
+
+    def part(kind: str, edges: Edges, names: list[str], owner: list[str], **more: list[Any]) -> pa.Table:
+        left, right, none = edges.left.tolist(), edges.right.tolist(), [None] * len(edges)
+        columns = {
+            "kind": [kind] * len(edges), "left": [names[i] for i in left], "right": [names[i] for i in right],
+            "reason": edges.reason.tolist(), "score": edges.score, "identity_left": [owner[i] for i in left],
+            "identity_right": [owner[i] for i in right], "cluster": none, "claim": none, "value": none,
+        }  # fmt: skip
+        return pa.table(columns | more, _EVIDENCE)
+
+    number = results.payments.scores.number[clusters.label[clusters.edges.left]].tolist()
+    claims = [(i, claim.value) for i, claim in enumerate(payees.claims) for _ in claim.identities[1:]]
+    claim, value = [i for i, _ in claims], [shared for _, shared in claims]
+    names = inputs.identities
+    return pa.concat_tables([
+        part("unit", clusters.edges, inputs.ids, owner, cluster=number),
+        part("identity", payees.edges, names, names),
+        part("claim", payees.claimed, names, names, claim=claim, value=value),
+    ])  # fmt: skip
 
 
 def cluster_table(results: Results) -> pa.Table:
@@ -588,15 +568,6 @@ def _write_canonical(results: Results, path: Path) -> None:
 def _write(path: Path, table: pa.Table) -> None:
     with replacing(path) as part:
         pq.write_table(table, part)
-
-
-def _strings(values: list[str]) -> pa.Array:
-    """A column of text, also where it has no rows."""
-    return pa.array(values, pa.string())
-
-
-def _names(rows: np.ndarray, names: list[str]) -> list[str]:
-    return [names[i] for i in rows]
 
 
 def write_manifest(

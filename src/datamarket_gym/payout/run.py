@@ -1,25 +1,8 @@
-"""The stages of a run up to the cents: those of the pipeline, overrides after matching, then money.
+"""The payout run: a request, its stages up to the cents, its files and its entry in the ledger; killed, it resumes.
 
-The records of the stages are kept in the run's folder, where they say later how a payment came about; a
-run that is taken up again does not do those stages twice.
-
-The payout run: validate, evidence, clusters, scores, money, files, the ledger; killed, it resumes.
-
-The stages leave their records in ``RUN/records``; everything else is a quick function of them and of the
-inputs. A killed run (`datamarket_gym.execution.runs`) loses the stage it was in; the next one with the same
-inputs takes up what is there and ends with the same bytes. Inputs and settings are part of the run's
-id: a folder that holds another run is refused, and an approved one is never written to.
-
-A payday as it is asked for: tables, settings and a folder in, the run and what is to be said of it out.
-
-Whoever asks, a command line or a page, asks by this, and shows the same payments and the same sentences.
-
-A payday for a look: the run as it would be, in a folder and a ledger of its own; the market's ledger is not touched.
-
-What a run takes from the market's ledger (balances, decisions of disputes) it takes from a copy, so that the payments
-are those that it would come to.
-
-A payout run written down: as a command line, and as a TOML file of its settings. Either gives the same run again.
+The stages are those of the pipeline, with overrides after matching. They leave their records in ``RUN/records``, where
+they say later how a payment came about, and a run that is taken up again does not do them twice. Inputs and settings
+are part of the run's id: a folder that holds another run is refused, and an approved one is never written to.
 """
 
 from __future__ import annotations
@@ -29,7 +12,6 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -57,7 +39,7 @@ from datamarket_gym.evidence.graph import (
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.execution.files import claimed, json_text, read_json, sha256
+from datamarket_gym.execution.files import claimed, read_json, sha256, write_json
 from datamarket_gym.execution.parallel import compute, computing, one_thread
 from datamarket_gym.execution.progress import SILENT, Progress, Within
 from datamarket_gym.execution.runs import Format, Run, open_run, read_record, record_format
@@ -155,7 +137,6 @@ from datamarket_gym.payout.warnings import (
 )
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
-from datamarket_gym.utilities.custom import FunctionUtility
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 R = TypeVar("R")
@@ -174,7 +155,7 @@ class PayoutJob:
     settles: SettledDraft | None = None
     left_out: tuple[
         str, ...
-    ] = ()  # what disputes decided of units and identities that are not in the run
+    ] = ()  # decisions of disputes about units and identities that are not in the run
 
     @classmethod
     def read(
@@ -216,16 +197,12 @@ class PayoutJob:
         run = run_id(
             spec, inputs.files, overrides, taken.opening, settles, prior=[p.plain for p in earlier]
         )
-        payday = cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
-        return payday.with_names(places.queries)
-
-    def with_names(self, names: dict[str, str]) -> PayoutJob:
-        """Name the files anew: a file is what it holds, whatever it is called now."""
         files = {
-            role: {**file, "name": names.get(role, file["name"])}
-            for role, file in self.inputs.files.items()
+            role: {**file, "name": places.queries.get(role, file["name"])}
+            for role, file in inputs.files.items()
         }
-        return replace(self, inputs=replace(self.inputs, files=files))
+        inputs = replace(inputs, files=files)
+        return cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
 
     @property
     def unpaid(self) -> frozenset[str]:
@@ -259,12 +236,10 @@ class FinishedRun:
         return form.read(require_as_written(self.folder, self.outputs, name))
 
 
-def _write_threshold(path: Path, threshold: DrawnThreshold) -> None:
-    path.write_text(json_text(threshold.model_dump(mode="json")), encoding="utf-8")
-
-
-_THRESHOLD = Format(
-    ".json", _write_threshold, lambda path: DrawnThreshold.model_validate(read_json(path))
+_THRESHOLD = Format[DrawnThreshold](
+    ".json",
+    lambda path, threshold: write_json(path, threshold.model_dump(mode="json")),
+    lambda path: DrawnThreshold.model_validate(read_json(path)),
 )
 
 
@@ -272,16 +247,14 @@ _THRESHOLD = Format(
 class PayoutPipeline(Pipeline):
     """The stages in a run's folder: computed and kept there, or read from it."""
 
-    payday: PayoutJob
+    job: PayoutJob
     run: Run | FinishedRun
     reuse: NearestRows | None = None  # kept by another run; the results are the same without
-    asked: dict[str, Values] = field(
-        default_factory=dict
-    )  # as `measure_threshold` keeps it, if made now
+    asked: dict[str, Values] = field(default_factory=dict)  # as `measure_threshold` keeps it
     overrides: list[Override] = field(init=False)  # of units of this run
 
     def __post_init__(self) -> None:
-        self.overrides = self.payday.overrides
+        self.overrides = self.job.overrides
 
     def run_stage(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
         """Read the record of a stage; where it is not there yet, compute and keep it."""
@@ -289,7 +262,7 @@ class PayoutPipeline(Pipeline):
 
     def find_leaks(self, submission: Submission) -> Leaks:
         """Find the units that are validation rows."""
-        return self.payday.leaks
+        return self.job.leaks
 
     def measure_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
         """Choose the threshold, or read which was chosen."""
@@ -298,7 +271,7 @@ class PayoutPipeline(Pipeline):
         threshold = self.run.output(
             "threshold.json",
             _THRESHOLD,
-            lambda: choose_evidence(submission, utility, self.payday.spec, self.asked),
+            lambda: choose_evidence(submission, utility, self.job.spec, self.asked),
         )
         progress.stage(f"looking for copies ({threshold.evidence})")
         return threshold
@@ -320,7 +293,7 @@ class PayoutPipeline(Pipeline):
 
     def override_acquired(self, known: AcquiredMatches, rows: Codes) -> AcquiredMatches:
         """Apply the overrides that name units of earlier runs; the others are about units of this run."""
-        prior = self.payday.inputs.prior
+        prior = self.job.inputs.prior
         assert prior is not None
         ids, absent = self._names(rows)
         overrides = [each.without(absent) for each in self.overrides]
@@ -329,7 +302,7 @@ class PayoutPipeline(Pipeline):
 
     def override_matches(self, clusters: Clusters, rows: Codes) -> Clusters:
         """Add the matches that the operator knows, and apply the overrides."""
-        day, submission = self.payday, clusters.submission
+        day, submission = self.job, clusters.submission
         assert submission is not None
         ids, absent = self._names(rows)
         known = operator_matches(ids, absent, day.spec, day.edge_table)
@@ -352,49 +325,37 @@ class PayoutPipeline(Pipeline):
         )
         return chosen.restored(submission)
 
-    def count_progress(self, clusters: Clusters) -> None:
-        """Let a utility of the operator's own, which may take long, say how far it is."""
-        learner, progress, mechanism = self.utility.learner, self.run.progress, self.mechanism
-        if isinstance(learner, FunctionUtility):
-            most = mechanism.estimator.budget(mechanism.samples, clusters.n_clusters)
-            self.utility = copy(self.utility)
-            self.utility.learner = replace(learner, progress=lambda done: progress.count(done, most))
-
     def _names(self, rows: Codes) -> tuple[list[str], frozenset[str]]:
         """The ids of the units that play, and of those that were submitted and do not."""
-        inputs = self.payday.inputs
+        inputs = self.job.inputs
         if len(rows) == len(inputs.ids):
             return inputs.ids, inputs.absent
         ids = [inputs.ids[row] for row in rows.tolist()]
         return ids, inputs.absent | (frozenset(inputs.ids) - frozenset(ids))
 
 
-def compute_results(
-    payday: PayoutJob, run: Run | FinishedRun, reuse: NearestRows | None = None
-) -> Results:
+def compute_results(job: PayoutJob, run: Run | FinishedRun, reuse: NearestRows | None = None) -> Results:
     """Compute everything up to the cents, or read what of it the run's folder keeps."""
-    inputs, spec, utility, progress = payday.inputs, payday.spec, payday.utility, run.progress
+    inputs, spec, utility, progress = job.inputs, job.spec, job.utility, run.progress
     mechanism = spec.mechanism("lineage@auto")
-    pipeline = PayoutPipeline(mechanism, utility, payday=payday, run=run, reuse=reuse)
+    pipeline = PayoutPipeline(mechanism, utility, job=job, run=run, reuse=reuse)
     progress.stage("looking for leaked validation rows")
     matching = pipeline.match(inputs.submission)
     assert isinstance(matching.threshold, DrawnThreshold)
     clusters, playing = matching.clusters, inputs.playing(matching.rows)
-    owners = payees(playing, spec, payday.edge_table, payday.overrides)
+    owners = payees(playing, spec, job.edge_table, job.overrides)
     progress.stage(f"scoring {clusters.n_clusters:,} clusters")
     groups = validation_groups(utility.features, utility.label, mechanism.seed)
-    pipeline.count_progress(clusters)
     paid = pipeline.value(clusters, groups=groups).extended_to(inputs.everyone)
     progress.stage("scoring once more without evidence")
     apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.tie_breaker)
-    pipeline.count_progress(apart)
     plain = pipeline.value(apart, "without_evidence_").extended_to(inputs.everyone)
     cents, without = (
-        in_cents(each, playing, spec, owners.group, payday.taken.opening, payday.unpaid)
+        in_cents(each, playing, spec, owners.group, job.taken.opening, job.unpaid)
         for each in (paid, plain)
     )
     return Results(
-        spec, playing, utility, matching.threshold, matching.mechanism, payday.overrides, paid, owners, cents.names,
+        spec, playing, utility, matching.threshold, matching.mechanism, job.overrides, paid, owners, cents.names,
         cents.division, raw_scores(paid), standard_errors(cents.payer, paid.scores),
         half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid,
         inputs.named(matching.leaks), inputs.named_known(matching.acquired), pipeline.asked,
@@ -447,56 +408,56 @@ def pay(
     if places.intake is not None:
         require_grown(places.intake, accounts, places.prior)
     with computing(replace(compute(), progress=progress)):
-        payday = PayoutJob.read(places, spec, settles, taken)
-    _check_times(payday)
-    if payday.left_out:
-        warnings.warn(LeftOutWarning("disputes", f"{'; '.join(payday.left_out)}."), stacklevel=2)
-    _check_ledger(accounts, payday.run, out)
-    manifest = work_out(payday, out, progress, places, known)
+        job = PayoutJob.read(places, spec, settles, taken)
+    _check_times(job)
+    if job.left_out:
+        warnings.warn(LeftOutWarning("disputes", f"{'; '.join(job.left_out)}."), stacklevel=2)
+    _check_ledger(accounts, job.run, out)
+    manifest = work_out(job, out, progress, places, known)
     progress.stage("entering the run into the ledger")
     with claimed(out):
-        _enter(open_ledger(where, new=True), manifest, places, payday, out)
+        _enter(open_ledger(where, new=True), manifest, places, job, out)
     return manifest
 
 
 def work_out(
-    payday: PayoutJob,
+    job: PayoutJob,
     out: Path,
     progress: Progress,
     places: Places | None = None,
     known: NearestRows | None = None,
 ) -> dict[str, Any]:
-    """Work a payday out into a folder, or the rest of it; returns its manifest. No ledger knows of it yet.
+    """Work a job out into a folder, or the rest of it; returns its manifest. No ledger knows of it yet.
 
     ``places`` are those of its files, where what databases answered is to be kept with the run; ``known`` is what
     another run has kept (`read_nearest`).
     """
-    if payday.spec.leak_check == "error":
-        payday.leaks  # noqa: B018  refused before anything is written
-    with open_run(out, payday.run, "run", __version__, manifest_key="run", progress=progress) as run:
+    if job.spec.leak_check == "error":
+        job.leaks  # noqa: B018  refused before anything is written
+    with open_run(out, job.run, "run", __version__, manifest_key="run", progress=progress) as run:
         if not run.finished:
             if places is not None:
-                received = payday.inputs.received
+                received = job.inputs.received
                 keep(places, out, None if received is None else received.upto)
             # Large products are divided among the cores by this package.
             with one_thread("blas"), computing(replace(compute(), progress=progress)):
-                results = compute_results(payday, run, known)
+                results = compute_results(job, run, known)
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
                 progress.stage("keeping what was bought")
-                write_acquired(results, payday.unpaid, out)
-                if isinstance(LEARNERS.create(payday.spec.learner), Coverage):
+                write_acquired(results, job.unpaid, out)
+                if isinstance(LEARNERS.create(job.spec.learner), Coverage):
                     progress.stage("keeping who covers which validation rows")
                 write_needs(results, out)
             warned = warnings_of(results)
             write_warnings(warned, out)
-            if payday.spec.audit:
+            if job.spec.audit:
                 progress.stage("attacking a sample of the market", "attacks")
             run_red_team(results, run.state / "audit", out / "audit.json", Within(progress))
             progress.stage("writing the report")
-            write_report(results, warned, payday.run, out)
-            taken = payday.taken
-            write_manifest(results, payday.run, taken.opening, taken.overrides, payday.settles, out)
+            write_report(results, warned, job.run, out)
+            taken = job.taken
+            write_manifest(results, job.run, taken.opening, taken.overrides, job.settles, out)
     return read_manifest(out)
 
 
@@ -546,11 +507,11 @@ def _taken(out: Path, accounts: Accounts, currency: str) -> LedgerInputs:
     )
 
 
-def _check_times(payday: PayoutJob) -> None:
+def _check_times(job: PayoutJob) -> None:
     """Warn of times later than now, which the results cannot know of; with ``strict`` refuse whatever is wrong."""
-    future = later_than(payday.inputs, payday.spec, time.time())
-    if payday.spec.strict:
-        require_sound([*time_warnings(payday.inputs, payday.spec), *([future] if future else [])])
+    future = later_than(job.inputs, job.spec, time.time())
+    if job.spec.strict:
+        require_sound([*time_warnings(job.inputs, job.spec), *([future] if future else [])])
     elif future is not None:
         warnings.warn(FutureTimesWarning("times", f"{future.title}. {future.words}"), stacklevel=3)
 
@@ -566,10 +527,8 @@ def _check_ledger(accounts: Accounts, run: str, out: Path) -> None:
     )
 
 
-def _enter(
-    ledger: Ledger, manifest: dict[str, Any], places: Places, payday: PayoutJob, out: Path
-) -> None:
-    money, settles = Currency(manifest["currency"]), payday.settles
+def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: PayoutJob, out: Path) -> None:
+    money, settles = Currency(manifest["currency"]), job.settles
     outputs = manifest["outputs"]  # they lay open between the manifest and now
     paid = require_as_written(out, outputs, "payments.parquet")
     require_as_written(out, outputs, WARNINGS)
@@ -584,12 +543,12 @@ def _enter(
         currency=manifest["currency"],
         manifest=sha256(out / MANIFEST),
         places={**places.as_dict(), "run": str(out.resolve())},
-        checks=payday.spec.checks,
+        checks=job.spec.checks,
         lines=lines,
-        taken=payday.taken,
-        overrides=payday.overrides,
+        taken=job.taken,
+        overrides=job.overrides,
         warnings=read_warnings(out),
-        period=payday.spec.period or "",
+        period=job.spec.period or "",
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,
         contents=manifest["contents"],
@@ -600,7 +559,7 @@ def _enter(
 
 @dataclass(frozen=True)
 class PayRequest:
-    """All that a payday is given; tables are files, or queries of databases (`units.readers.databases`)."""
+    """All that a job is given; tables are files, or queries of databases (`units.readers.databases`)."""
 
     submissions: str
     validation: str
@@ -614,13 +573,13 @@ class PayRequest:
     reuse: Path | None = None
 
     def into(self, out: Path, ledger: str | None) -> PayRequest:
-        """The same payday elsewhere."""
+        """The same job elsewhere."""
         return replace(self, out=out, ledger=ledger)
 
 
 @dataclass(frozen=True)
 class PaidRequest:
-    """A payday that was run: its request, its manifest, and what was told on the way."""
+    """A job that was run: its request, its manifest, and what was told on the way."""
 
     request: PayRequest
     manifest: dict[str, Any]
@@ -685,7 +644,7 @@ class PaidRequest:
 
 
 def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
-    """Run a payday, or take up one that was stopped."""
+    """Run a job, or take up one that was stopped."""
     spec = request.spec
     with (
         collect_market_warnings() as told,

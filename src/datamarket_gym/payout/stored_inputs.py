@@ -6,12 +6,15 @@ the run, and it stays with the run: ``verify``, ``explain`` and settlements read
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from datamarket_gym.data.readers.databases import ENDING, as_files, is_query, queries_of
 from datamarket_gym.display import Shown
@@ -153,14 +156,14 @@ def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None
         )
 
 
-def _tip(said: Any, where: str) -> LogTip:
-    kinds = {"log": str, "number": int, "tip": str}
-    if not isinstance(said, dict) or {name: type(each) for name, each in said.items()} != kinds:
+def _tip(content: Any, where: str) -> LogTip:
+    try:
+        return TypeAdapter(LogTip).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
         raise RunError(
             f"{where} does not say how far the intake log counts (log, number, tip); restore it from a copy, or pay "
             "into another folder"
-        )
-    return LogTip(**said)
+        ) from error
 
 
 def _log_tip(folder: Path) -> Path:

@@ -259,17 +259,15 @@ def _recomputed(
 ) -> list[Check]:
     progress.stage("reading the inputs again")
     try:
-        payday = PayoutJob.read(
-            places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest)
-        )
+        job = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest))
     except (DataMarketError, OSError) as error:
         return [Check("recomputed", False, f"the inputs cannot be read as they were: {error}")]
-    if payday.run != manifest["run"]:
+    if job.run != manifest["run"]:
         said = "the inputs, settings or version differ from those of the run"
         return [Check("recomputed", False, said)]
     with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as elsewhere:
         again = Path(elsewhere) / "run"
-        work_out(payday, again, progress)
+        work_out(job, again, progress)
         good = _are_near(_payments(folder), _payments(again))
         warned = [each.name for each in read_warnings(again)]
         same = {each.name for each in read_warnings(folder)} == set(warned)

@@ -626,7 +626,7 @@ def _joined(results: Results) -> Warnings:
     many = many[np.lexsort((number[many], -sizes[many], -payees[many]))]
     yield UnresolvedWarning.of(
         "joined_identities",
-        f"{counted(len(many), 'tree of tied units joins', 'trees of tied units join')} {limit} payees or more",
+        f"{counted(len(many), 'tree of matched units joins', 'trees of matched units join')} {limit} payees or more",
         "Copies are seldom shared by so many. Units that differ may have been taken for one another, or somebody "
         "placed units early so as to own what others submit later: of each tree its earliest unit alone is paid. "
         f"Open them in the report (What matched what); split honest units with --overrides. The largest joins "
@@ -719,7 +719,7 @@ def _claims(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "claims",
             f"{counted(len(few), 'claim')} that identities are one payee, not confirmed by all",
-            "Submitters fill these columns in, so a claim ties nobody and costs nobody anything. Ask those whom it "
+            "Submitters fill these columns in, so a claim matches nobody and costs nobody anything. Ask those whom it "
             f"concerns; {say_so}",
             [claim.words(results.inputs.identities) for claim in few],
         )
@@ -727,8 +727,8 @@ def _claims(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "common_keys",
             f"{counted(len(many), 'linkage value is', 'linkage values are')} shared by more than {COMMON} identities",
-            "It ties none of them. It may be a public computer or a broker, or one person under many names: find out "
-            f"what the value is; {say_so}",
+            "It matches none of them. It may be a public computer or a broker, or one person under many names: find "
+            f"out what the value is; {say_so}",
             [
                 f"{claim.reason} = “{visible(claim.value)}”: {len(claim.identities):,} identities"
                 for claim in sorted(many, key=lambda claim: -len(claim.identities))

@@ -1,4 +1,4 @@
-"""What if: take away every tie in the clusters that a payee has units in, score the market again, and divide anew.
+"""What if: take away every match in the clusters that a payee has units in, score the market again, and divide anew.
 
 The difference is what that evidence cost or brought. It needs the run's inputs, and as long as scoring takes.
 """
@@ -36,33 +36,33 @@ def without_its_evidence(
     progress = progress or SILENT
     progress.stage("reading the run and its inputs")
     places = places_of(folder, submissions, validation, reference, prior=prior, intake=intake)
-    payday, results = finished_results(folder, places)
+    job, results = finished_results(folder, places)
     inputs = results.inputs
     if identity not in inputs.identities:  # brings a balance alone: nothing of it was scored
         return results.division.paid[results.names.index(identity)]
     code = inputs.identities.index(identity)
     mine = np.unique(results.payments.clustering.label[inputs.owner == code])
     progress.stage("scoring without its evidence")
-    return _without(payday, results, mine)[code]
+    return _without(job, results, mine)[code]
 
 
 def finished_results(folder: Path, places: Places) -> tuple[PayoutJob, Results]:
     """The results of a run, from its records and inputs."""
     manifest = read_manifest(folder)
-    payday = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest))
-    if payday.run != manifest["run"]:
+    job = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest))
+    if job.run != manifest["run"]:
         raise DataMarketError(
             "the inputs are not those of the run (their hashes differ); name the right files"
         )
-    return payday, compute_results(payday, FinishedRun(folder, manifest["outputs"]))
+    return job, compute_results(job, FinishedRun(folder, manifest["outputs"]))
 
 
-def _without(payday: PayoutJob, results: Results, mine: Codes) -> list[int]:
-    """Payments had the ties in these clusters not been there."""
-    inputs, spec, clusters = results.inputs, payday.spec, results.payments.clustering
+def _without(job: PayoutJob, results: Results, mine: Codes) -> list[int]:
+    """Payments had the matches in these clusters not been there."""
+    inputs, spec, clusters = results.inputs, job.spec, results.payments.clustering
     fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
     apart = clusters_by(inputs.submission, fewer, clusters.granularity, clusters.tie_breaker)
     paid = Pipeline(results.mechanism, results.utility).value(apart).extended_to(inputs.everyone)
     return in_cents(
-        paid, inputs, spec, results.payees.group, payday.taken.opening, payday.unpaid
+        paid, inputs, spec, results.payees.group, job.taken.opening, job.unpaid
     ).division.paid

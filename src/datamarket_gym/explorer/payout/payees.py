@@ -14,6 +14,7 @@ from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from datamarket_gym.errors import require_known
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
 from datamarket_gym.explorer.jobs import Site
@@ -25,13 +26,11 @@ from datamarket_gym.payout.explain import (
     RunNeeds,
     counterfactual_messages,
     covered_lines,
-    covered_row_lines,
     match_summary,
     need_messages,
     not_known,
     other_messages,
     payment_messages,
-    require_payee,
     submission_messages,
 )
 from datamarket_gym.payout.money import Currency
@@ -75,7 +74,7 @@ def explain(folder: Path, payee: str, progress: Progress) -> dict[str, Any]:
 
 def _explanation(folder: Path, payee: str, with_rows: bool = False) -> Explanation:
     tables = tables_of(folder)
-    require_payee(tables, payee)
+    require_known("payee", [payee], tables.number)
     return explain_payee(tables, payee, SHOWN, with_rows)
 
 
@@ -120,7 +119,7 @@ def covered_needs(
         raise not_known(_NOTHING)
     openable_inputs(shown, folder, moved)
     words = need_messages(folder, moved.path("validation"))
-    return {"lines": list(covered_row_lines(record.needs, words)), "secret": SECRET}
+    return {"lines": list(covered_lines(record.needs, words)), "secret": SECRET}
 
 
 def least_covered(

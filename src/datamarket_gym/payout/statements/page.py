@@ -23,9 +23,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError, require_known
 from datamarket_gym.execution.files import claimed, replacing
-from datamarket_gym.payout.explain import require_payee
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
@@ -234,7 +233,7 @@ def statement_text(
 ) -> str:
     """Return the statement of one payee as a page; ``tables`` are the run's, where they are read already."""
     tables = RunTables.read(run) if tables is None else tables
-    require_payee(tables, payee)
+    require_known("payee", [payee], tables.number)
     return _render(tables, payee, RunState.read(run), options or StatementOptions())
 
 
