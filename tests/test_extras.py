@@ -42,7 +42,7 @@ def test_the_core_needs_seven_packages_and_torch_comes_by_itself_alone():
     [
         ("--help", "Compare mechanisms under attack"),
         ("list attack", "sybil_split_k"),
-        ("demo --seeds 1", "near copies under new identities"),
+        ("demo --seeds 1", "no attack"),
         ("run s2 --seeds 1 --out out", "Results, tables and manifest: "),
     ],
 )

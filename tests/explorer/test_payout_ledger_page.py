@@ -75,10 +75,10 @@ def test_holds_corrections_and_rules_by_the_page(ledger, explorers, page):
     page.click("[name=rules]")
     page.wait_for_selector("dialog >> text=2 people approve a run")
     page.keyboard.press("Escape")
-    page.fill("[name=anchors]", page.inner_text("pre"))
+    page.fill("[name=checkpoints]", page.inner_text("pre"))
     page.click("[name=verify]")
     page.wait_for_selector("text=All is as it was entered.")
-    page.fill("[name=anchors]", f"3 {'0' * 64} 2026-01-01")
+    page.fill("[name=checkpoints]", f"3 {'0' * 64} 2026-01-01")
     page.click("[name=verify]")
     page.wait_for_selector("text=Something does not agree.")
 
@@ -150,7 +150,7 @@ def test_a_dispute_from_its_opening_to_its_end(tmp_path, client):
     shown = told(asked, asked.get(f"{API}/overview", params={"ledger": where}))
     assert shown["disputes"][0]["open"]
     assert shown["holds"][0]["payee"] == payee
-    decision = {"number": 1, "outcome": "upheld", "why": "it is", "separate": ["u2"]}
+    decision = {"number": 1, "outcome": "upheld", "why": "it is", "separate_units": ["u2"]}
     body = {"ledger": where, "once": "decided once", "by": "Ann", "token": token, "decision": decision}
     words = told(asked, asked.post(f"{API}/dispute/resolve", json=body))["words"]
     assert words == ["dispute 1 is upheld", "split units u2, in every run to come"]

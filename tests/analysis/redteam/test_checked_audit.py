@@ -184,15 +184,15 @@ def test_the_command_says_what_is_stopped_deterred_and_neither(market, tmp_path)
     assert "gain unchecked expected" in text
     assert "Each name is checked on 3 of its paid units" in text
     assert "with probability 0.8" in text
-    assert "Stopped, checked or not: sybil_split_k, strategic_curation." in text
-    assert "Deterred by checks alone: " in text
+    assert "Stopped without checks: sybil_split_k, strategic_curation." in text
+    assert "Stopped by checks alone: " in text
     assert "gains more than 1.05 in expectation, if these checks are made" in text
     found = tmp_path / "runs" / "audit"
     report = json.loads((found / "audit.json").read_text())
     assert (report["checks"], report["knowledge"]) == ({"per_payee": 3, "power": 0.8}, 1.0)
     assert "coverage" in report["utility"]
     page = (found / "audit.md").read_text()
-    assert "Deterred by checks alone: " in page
+    assert "Stopped by checks alone: " in page
     assert "Deterred by checks. " in page
     other = datamarket(
         "--only", SOME, "--providers", "1", "--checks", "1", "--power", "0.3", "--knowledge", "0.5",

@@ -1,5 +1,5 @@
 // Questions to the explorer: an answer at once, or a job that is followed with words and a bar until it is over.
-import { el, fill } from "./dom.js";
+import { el, fill, many } from "./dom.js";
 
 /** What went wrong, in words for the reader. */
 export class Told extends Error {
@@ -48,7 +48,6 @@ const pause = (ms, signal) =>
 export const bar = (told, cancel) => {
   const counted = told.total > 0;
   const words = told.state === "waiting" ? "waiting for its turn" : told.what || "computing";
-  const many = (n) => n.toLocaleString("en");
   return el("div", { class: "progress", role: "status" },
     el("span", {}, `${words}${counted ? `: ${many(told.done)} of ${many(told.total)} ${told.unit}` : ""}, ${Math.round(told.seconds)} s`),
     counted ? el("progress", { max: told.total, value: told.done, "aria-label": words }) : el("progress", { "aria-label": words }),

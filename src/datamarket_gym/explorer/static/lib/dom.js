@@ -59,6 +59,9 @@ export const shown = (value, digits = 3) =>
     ? "\u2014"
     : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
+/** A whole number with thousands set apart. */
+export const many = (n) => n.toLocaleString("en");
+
 /** A part of a whole, in percent. */
 export const percent = (value, digits = 1) =>
   value === null || value === undefined ? "\u2014" : `${shown(100 * value, digits)} %`;

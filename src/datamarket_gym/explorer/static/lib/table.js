@@ -1,5 +1,5 @@
 // Tables that can be searched, sorted, leafed through and downloaded.
-import { el, fill, seen } from "./dom.js";
+import { el, fill, many, seen } from "./dom.js";
 import { csvOf, download } from "./files.js";
 
 const LEAF = 200;
@@ -47,7 +47,6 @@ export const table = ({ columns, rows, name, caption = "", search = true, sort =
     const leaves = Math.max(1, Math.ceil(kept.length / LEAF));
     leaf = Math.min(leaf, leaves - 1);
     fill(body, kept.slice(leaf * LEAF, (leaf + 1) * LEAF).map(line));
-    const many = (n) => n.toLocaleString("en");
     said.textContent = kept.length === rows.length ? `${many(rows.length)} rows` : `${many(kept.length)} of ${many(rows.length)} rows`;
     if (leaves > 1) said.textContent += `, page ${leaf + 1} of ${leaves}`;
     back.hidden = on.hidden = leaves === 1;

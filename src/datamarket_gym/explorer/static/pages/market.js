@@ -1,21 +1,84 @@
-// The market page: choose a market, a attack and a mechanism; see what the attack gains, who loses, and what is proven.
-
-import { ask, latest, problem } from "../lib/ask.js";
-import { button } from "../lib/controls.js";
+// The market page: choose a market, an attack and a mechanism; see what the attack gains, who loses, and what is proven.
+import { ask, problem, latest } from "../lib/ask.js";
+import { button, dialog, tabs } from "../lib/controls.js";
 import { el, fill } from "../lib/dom.js";
+import { download } from "../lib/files.js";
 import { keys } from "../lib/keys.js";
 import { urlState } from "../lib/url.js";
-import { certificate } from "./market/certificate.js";
-import { showCode } from "./market/code.js";
-import { form } from "./market/form.js";
-import { evidenceGraph } from "./market/graph.js";
-import { graphOf } from "./market/graph_view.js";
-import { offered } from "./market/parameters.js";
-import { barLegend, numbers, panels } from "./market/payments.js";
-import { brief, sentence } from "./market/sentence.js";
-import { read } from "./market/spec.js";
-import { askedOf, defaultsOf } from "./market/state.js";
-import { steady } from "./market/steady.js";
+import { form, offered, read, askedOf, defaultsOf } from "./market/form.js";
+import { evidenceGraph, graphOf } from "./market/graph.js";
+import { certificate, barLegend, numbers, panels, brief, sentence } from "./market/result.js";
+
+const PATIENCE = 400; // milliseconds after which a question is given up for a newer one
+
+/** Wraps an async f: a call while f runs waits until it ends, or for PATIENCE at most; of several waiting, one runs. */
+function steady(f) {
+  let began = 0;
+  let running = 0;
+  let timer = null;
+  const run = async () => {
+    clearTimeout(timer);
+    timer = null;
+    began = performance.now();
+    running += 1;
+    const mine = running;
+    await f();
+    if (mine !== running) return; // a newer one has taken over
+    began = 0;
+    if (timer !== null) run();
+  };
+  return () => {
+    if (!began) return run();
+    timer ??= setTimeout(run, Math.max(0, began + PATIENCE - performance.now()));
+    return undefined;
+  };
+}
+
+/** Opens the window for what was asked. */
+async function showCode(asked) {
+  const body = el("div", { class: "as-code" }, el("p", { class: "soft" }, "Writing the code."));
+  dialog("What is on the screen, as code", body);
+  try {
+    const code = await ask("/api/market/code", { body: asked });
+    fill(body, tabs("code", { Python: listing(code.python, code.python_name, "python"), TOML: toml(code) }));
+  } catch (error) {
+    fill(body, problem(error));
+  }
+}
+
+function toml(code) {
+  return [
+    listing(code.toml, code.toml_name, "toml"),
+    el("p", { class: "soft" }, "Run it with ", el("code", {}, code.command), "."),
+    code.left_out.length ? el("ul", { class: "soft" }, code.left_out.map((words) => el("li", {}, words))) : null,
+  ];
+}
+
+function listing(text, file, kind) {
+  const rows = Math.min(text.split("\n").length + 1, 24);
+  const area = el("textarea", { class: "code", readonly: true, rows, spellcheck: "false", name: `listing-${kind}`, "aria-label": file, wrap: "off" }, text);
+  const said = el("span", { class: "soft", role: "status" });
+  return el(
+    "div",
+    {},
+    el("div", { class: "tools" },
+      button({ name: `copy-${kind}`, label: "Copy", onclick: () => copy(area, said) }),
+      button({ name: `save-${kind}`, label: `Save as ${file}`, kind: "quiet", onclick: () => download(file, text, "text/plain") }), said),
+    area,
+  );
+}
+
+// Where the browser does not let a page write the clipboard, the text is selected, and the reader's keys copy it.
+async function copy(area, said) {
+  try {
+    await navigator.clipboard.writeText(area.value);
+    said.textContent = "Copied.";
+  } catch {
+    area.focus();
+    area.select();
+    said.textContent = "The text is selected: press Ctrl+C (or ⌘C) to copy it.";
+  }
+}
 
 export const title = "Market";
 
@@ -86,7 +149,7 @@ function page() {
     { class: "answer", hidden: true },
     el("div", { "aria-live": "polite" }, said),
     el("h2", {}, "Payments"), barLegend(), pays, tables.node,
-    el("h2", {}, "Evidence: who is matched to whom"), graph,
+    el("h2", {}, "Evidence: who is matched with whom"), graph,
     el("h2", {}, "What is proven about this attack"), proof,
   );
   const node = el("div", { class: "results" }, el("div", { class: "market-head" }, progress, tools), trouble, whole, inSight);

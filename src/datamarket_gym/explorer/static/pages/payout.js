@@ -1,13 +1,11 @@
 // The list of payout runs: ledgers, runs and where they stand.
 import { ask, problem } from "../lib/ask.js";
-import { el, fill, name, seen } from "../lib/dom.js";
+import { el, fill, many, name, seen } from "../lib/dom.js";
 import { table } from "../lib/table.js";
 import { link, urlState } from "../lib/url.js";
-import { moment, stateTag } from "./payout/stands.js";
+import { moment, stateTag } from "./payout/parts.js";
 
 export const title = "Payouts";
-
-const many = (n) => n.toLocaleString("en");
 
 const ledgerCard = (ledger) =>
   el("li", { class: "card" },

@@ -1,14 +1,196 @@
-// Threshold: how alike rows are, which theta they allow, and what merges at it.
+// Threshold: how similar rows are, which theta they allow, and what merges at it.
 import { ask, latest, problem } from "../lib/ask.js";
 import { button, field, slider } from "../lib/controls.js";
-import { el, fill } from "../lib/dom.js";
+import { el, fill, shown, name, svg } from "../lib/dom.js";
 import { keys } from "../lib/keys.js";
 import { urlState } from "../lib/url.js";
-import { Examples } from "./threshold/examples.js";
-import { Forest } from "./threshold/forest.js";
-import { Merges } from "./threshold/merges.js";
 import { Picture } from "./threshold/picture.js";
 import { Side } from "./threshold/side.js";
+
+/** The forest of some rows: matches by similarity, the strongest first, and each row's owner and class (numbers). */
+class Forest {
+  constructor({ rows, left, right, score, owner = null, label = null }) {
+    Object.assign(this, { rows, left, right, score, owner, label });
+  }
+
+  /** How many matches there are at theta: those of at least as much. */
+  merged(theta) {
+    let low = 0;
+    let high = this.score.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.score[middle] >= theta) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The first row of each row's component. */
+  components(theta) {
+    const parent = Int32Array.from({ length: this.rows }, (_, row) => row);
+    const root = (row) => {
+      while (parent[row] !== row) row = parent[row] = parent[parent[row]];
+      return row;
+    };
+    const matches = this.merged(theta);
+    for (let at = 0; at < matches; at += 1) {
+      const [a, b] = [root(this.left[at]), root(this.right[at])];
+      parent[Math.max(a, b)] = Math.min(a, b);
+    }
+    for (let row = 0; row < this.rows; row += 1) parent[row] = root(row);
+    return parent;
+  }
+
+  /** Components at theta: how many, the largest, those that mix owners or classes (null: unknown), and sizes. */
+  at(theta) {
+    const first = this.components(theta);
+    const size = new Int32Array(this.rows);
+    for (const each of first) size[each] += 1;
+    const sizes = new Map();
+    let largest = 0;
+    let components = 0;
+    for (const each of size) {
+      if (!each) continue;
+      components += 1;
+      largest = Math.max(largest, each);
+      sizes.set(each, (sizes.get(each) || 0) + 1);
+    }
+    return { components, largest, sizes, owners: mixed(first, this.owner), classes: mixed(first, this.label) };
+  }
+
+  /** The match that is the n-th just above theta (n > 0), or just below (n < 0); null where there is none. */
+  near(theta, n) {
+    const at = this.merged(theta) - (n > 0 ? n : n + 1);
+    if (at < 0 || at >= this.score.length) return null;
+    return { left: this.left[at], right: this.right[at], score: this.score[at] };
+  }
+}
+
+const mixed = (first, code) => {
+  if (!code) return null;
+  const many = new Set();
+  for (let row = 0; row < first.length; row += 1) if (code[row] !== code[first[row]]) many.add(first[row]);
+  return many.size;
+};
+
+const GROUPS = [[1, 1], [2, 2], [3, 5], [6, 10], [11, 50], [51, 200], [201, Infinity]];
+
+const called = ([low, high]) => (low === 1 ? "alone" : low === high ? `${low} rows` : high === Infinity ? `over ${low - 1} rows` : `${low} to ${high} rows`);
+const many = (n) => shown(n, 0);
+const fact = (key, title, value, help) => el("div", { title: help }, el("dt", {}, title), el("dd", { "data-fact": key }, value));
+
+/** A part of the page: facts, and rows by the size of their component. */
+class Merges {
+  constructor() {
+    this.facts = el("dl", { class: "facts", "aria-live": "polite" });
+    this.sizes = el("table", { class: "sizes" });
+    this.node = el("div", {}, this.facts, this.sizes);
+  }
+
+  show(found, rows) {
+    fill(this.facts,
+      fact("components", "components", many(found.components), "groups of rows that matches of at least theta hold together"),
+      fact("largest", "rows in the largest", many(found.largest)),
+      found.owners === null ? null : fact("owners", "components with several owners", many(found.owners)),
+      found.classes === null ? null : fact("classes", "components with several classes", many(found.classes)));
+    const lines = GROUPS.map((group) => {
+      let [parts, within] = [0, 0];
+      for (const [size, count] of found.sizes) if (size >= group[0] && size <= group[1]) [parts, within] = [parts + count, within + size * count];
+      return { group, parts, within };
+    });
+    fill(this.sizes,
+      el("caption", {}, "Rows by the size of their component at this theta"),
+      el("tbody", {}, lines.map(({ group, parts, within }) =>
+        el("tr", {},
+          el("th", { scope: "row" }, called(group)),
+          el("td", { class: "n" }, many(within)),
+          el("td", { class: "share" }, el("span", { class: "filled", style: { width: `${(100 * within) / rows}%` } })),
+          el("td", { class: "n soft" }, group[0] === 1 || !parts ? "" : `${many(parts)} component${parts === 1 ? "" : "s"}`)))));
+  }
+}
+
+const WAIT = 160; // ms without a move before contents are asked for
+const KEPT = 400; // contents that are remembered
+
+const contentOf = (held) => {
+  if (!held) return el("p", { class: "soft" }, "Loading.");
+  if (held.image) return el("img", { src: held.image, alt: `the picture of ${held.name}` });
+  if (held.text !== undefined) return el("p", { class: "text", dir: "auto", tabindex: "0" }, held.text);
+  if (held.figures) return el("p", { class: "mono" }, held.figures.join("  "));
+  return svg("svg", { viewBox: "0 0 256 40", class: "curve", role: "img", "aria-label": `${held.count} numbers as a curve` }, svg("path", { d: held.path }));
+};
+
+/** A part of the page; `rows` is the answer about the rows shown, `where` the body that names them. */
+class Examples {
+  constructor() {
+    this.held = new Map();
+    this.node = el("div", { class: "examples" });
+    this.fetch = latest((signal, where, wanted) => ask("/api/threshold/contents", { body: { ...where, rows: wanted }, signal, topic: "contents" }));
+  }
+
+  /** Other rows: nothing that was loaded is of use. */
+  begin(rows, where) {
+    Object.assign(this, { rows, where });
+    this.held.clear();
+    this.shown = "";
+  }
+
+  show(forest, theta, example) {
+    const [above, below] = [forest.near(theta, example), forest.near(theta, -example)];
+    const key = JSON.stringify([above, below]);
+    if (key === this.shown) return;
+    this.shown = key;
+    const nth = example === 1 ? "" : `, ${example} matches from theta`;
+    fill(this.node,
+      this.card("above", `Matched at this theta${nth}`, above, "Nothing is matched at this theta."),
+      this.card("below", `Not matched at this theta${nth}`, below, "All that can be matched is matched."));
+    clearTimeout(this.timer);
+    const wanted = [above, below].filter(Boolean).flatMap((pair) => [this.rows.place[pair.left], this.rows.place[pair.right]]);
+    const missing = [...new Set(wanted)].filter((row) => !this.held.has(row));
+    if (missing.length) this.timer = setTimeout(() => this.load(missing, forest, theta, example), WAIT);
+  }
+
+  async load(missing, forest, theta, example) {
+    const key = this.shown;
+    try {
+      const found = await this.fetch(this.where, missing);
+      if (!found) return;
+      if (this.held.size > KEPT) this.held.clear();
+      for (const each of found.contents) this.held.set(each.row, each);
+      if (this.shown !== key) return;
+      this.shown = "";
+      this.show(forest, theta, example);
+    } catch (error) {
+      fill(this.node, problem(error));
+    }
+  }
+
+  card(side, title, pair, none) {
+    if (!pair) return el("section", { class: "card", dataset: { side } }, el("h3", {}, title), el("p", { class: "soft" }, none));
+    return el("section", { class: "card", dataset: { side } },
+      el("h3", {}, title),
+      el("p", { class: "soft" }, "similarity ", el("b", { "data-score": pair.score }, pair.score.toFixed(4)), this.relation(pair)),
+      el("div", { class: "two" }, this.half(pair.left), this.half(pair.right)));
+  }
+
+  relation({ left, right }) {
+    const { owner, label } = this.rows;
+    const parts = [];
+    if (owner) parts.push(owner[left] === owner[right] ? "one owner" : "two owners");
+    if (label) parts.push(label[left] === label[right] ? "one class" : "two classes");
+    return parts.length ? `, ${parts.join(", ")}` : "";
+  }
+
+  half(row) {
+    const place = this.rows.place[row];
+    const held = this.held.get(place);
+    const { owner, owners, label, labels } = this.rows;
+    return el("figure", { dataset: { row: place } },
+      contentOf(held),
+      el("figcaption", {}, held ? name(held.name) : `row ${place}`,
+        label ? [", ", name(labels[label[row]])] : null, owner ? [", of ", name(owners[owner[row]])] : null));
+  }
+}
 
 export const title = "Threshold";
 

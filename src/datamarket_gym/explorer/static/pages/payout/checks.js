@@ -1,14 +1,14 @@
 // A run from its draft to its payment: plan, draw, look, settle, approve, pay.
 import { ask, problem } from "../../lib/ask.js";
 import { field, textbox } from "../../lib/controls.js";
-import { el, fill, name } from "../../lib/dom.js";
+import { el, fill, many, name } from "../../lib/dom.js";
 import { link, urlState } from "../../lib/url.js";
 import { showApprove } from "./checks_approve.js";
 import { showReview } from "./checks_review.js";
 import { showPay } from "./checks_pay.js";
 import { showPlan } from "./checks_plan.js";
 import { showSettle } from "./checks_settle.js";
-import { hasName, whoAmI } from "./checks_who.js";
+import { hasName, whoAmI } from "./parts.js";
 
 export const title = "Checks and payment";
 
@@ -87,7 +87,7 @@ export const show = async (main, site) => {
     fill(head,
       el("p", { class: "soft" }, el("a", { href: link("/payout/run", { run: page.run }) }, name(page.run)), found.ledger ? [" in the ledger ", el("a", { href: link("/payout/ledger", { ledger: found.ledger }) }, name(found.ledger))] : null),
       el("h1", {}, found.period ? name(found.period) : "Payouts", ": checks and payment"),
-      el("p", { class: "lead" }, el("span", { class: `tag ${found.state === "paid" ? "good" : ""}`, dataset: { state: found.state } }, STATES[found.state]), ` ${found.currency} ${found.amount} to ${found.payees.toLocaleString("en")} payees`,
+      el("p", { class: "lead" }, el("span", { class: `tag ${found.state === "paid" ? "good" : ""}`, dataset: { state: found.state } }, STATES[found.state]), ` ${found.currency} ${found.amount} to ${many(found.payees)} payees`,
         found.forfeited ? `; ${found.currency} ${found.forfeited} were kept after failed checks` : ""),
       found.settles ? el("p", { class: "soft" }, "It takes the place of ", found.settles.id ? el("a", { href: link("/payout/checks", { run: found.settles.id }) }, name(found.settles.id)) : `run ${found.settles.run.slice(0, 16)}`, ", whose checks were settled.") : null,
       found.later ? el("p", { class: "note" }, "Another draft has taken the place of this run: ", found.later.id ? el("a", { href: link("/payout/checks", { run: found.later.id }), name: "later" }, name(found.later.id)) : name(found.later.name), ". Go on there.") : null);

@@ -1,7 +1,7 @@
 // Approving: what it means, each warning with a box to be ticked, and the token, typed.
 import { checkbox } from "../../lib/controls.js";
-import { el, fill, name } from "../../lib/dom.js";
-import { doing, good, tokenField } from "./checks_parts.js";
+import { el, fill, many, name } from "../../lib/dom.js";
+import { doing, good, tokenField } from "./parts.js";
 
 const said = (approval) =>
   approval.approvals.length
@@ -11,7 +11,7 @@ const said = (approval) =>
 const warned = (warning, onchange) =>
   el("div", { class: "card warning" },
     el("h3", {}, warning.title), el("p", {}, warning.words),
-    warning.items.length ? el("details", {}, el("summary", {}, `${warning.items.length + warning.more} of them`), el("ul", {}, warning.items.map((item) => el("li", {}, item))), warning.more ? el("p", { class: "soft" }, `and ${warning.more.toLocaleString("en")} more`) : null) : null,
+    warning.items.length ? el("details", {}, el("summary", {}, `${warning.items.length + warning.more} of them`), el("ul", {}, warning.items.map((item) => el("li", {}, item))), warning.more ? el("p", { class: "soft" }, `and ${many(warning.more)} more`) : null) : null,
     checkbox({ name: `accept-${warning.name}`, label: "I have looked at this, and accept it", onchange }));
 
 /** Why a run cannot be approved now, and where to go. */
@@ -44,7 +44,7 @@ export const showApprove = (place, page) => {
   });
   token.input.addEventListener("input", () => act.check());
   fill(place, heading,
-    el("p", {}, `Approving makes the payments of this run stand: ${found.currency} ${found.amount} are then owed to ${found.payees.toLocaleString("en")} payees, and no later run can rewrite them; what turns out wrong is corrected by new entries. Before that, everything is worked out again from the inputs and compared, amounts to the cent.`),
+    el("p", {}, `Approving makes the payments of this run stand: ${found.currency} ${found.amount} are then owed to ${many(found.payees)} payees, and no later run can rewrite them; what turns out wrong is corrected by new entries. Before that, everything is worked out again from the inputs and compared, amounts to the cent.`),
     approval.needed > 1 ? el("p", {}, `The ledger asks for ${approval.needed} people; each approves under their own name.`) : null,
     said(approval),
     found.certificate ? el("p", { class: "note good" }, found.certificate) : null,

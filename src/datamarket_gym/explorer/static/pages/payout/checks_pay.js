@@ -1,10 +1,10 @@
 // Paying: the file for the bank, that it was paid, and a page for each payee.
 import { upload } from "../../lib/ask.js";
 import { checkbox, field, select, textbox } from "../../lib/controls.js";
-import { el, fill, name } from "../../lib/dom.js";
+import { el, fill, many, name } from "../../lib/dom.js";
 import { download } from "../../lib/files.js";
 import { link } from "../../lib/url.js";
-import { doing, good, tokenField } from "./checks_parts.js";
+import { doing, good, tokenField } from "./parts.js";
 
 /** The form of an export; `send(asked, token, progress)` asks for it. */
 export const exportForm = ({ send, after }) => {
@@ -30,7 +30,7 @@ export const exportForm = ({ send, after }) => {
       await after?.();
       return el("div", {}, done.doubts.map((doubt) => el("p", { class: "note" }, `${doubt}.`)),
         done.respelled.length ? el("details", {}, el("summary", {}, `${done.respelled.length} names are written in the letters that every bank takes`), el("ul", {}, done.respelled.slice(0, 50).map(([given, written]) => el("li", {}, name(given), ` \u2192 ${written}`)))) : null,
-        good(`${done.file}: ${done.payments.toLocaleString("en")} payments, ${done.amount}, batch ${done.batch}${done.again ? ", ordered before and not confirmed: the same file again" : ""}.`));
+        good(`${done.file}: ${many(done.payments)} payments, ${done.amount}, batch ${done.batch}${done.again ? ", ordered before and not confirmed: the same file again" : ""}.`));
     },
   });
   token.input.addEventListener("input", () => act.check());
@@ -66,9 +66,9 @@ export const showPay = (place, page) => {
   else if (found.state !== "approved") parts.push(el("p", { class: "note" }, "Nothing is owed by this run before it is approved."));
   if (found.state === "approved") {
     parts.push(payment.batch
-      ? el("p", {}, `Ordered, and not confirmed: batch ${payment.batch.id}, ${found.currency} ${payment.batch.amount} to ${payment.batch.payees.toLocaleString("en")} payees${payment.batch.runs > 1 ? `, with those of ${payment.batch.runs - 1} other runs` : ""}. If the bank will not send it, cancel it on `
+      ? el("p", {}, `Ordered, and not confirmed: batch ${payment.batch.id}, ${found.currency} ${payment.batch.amount} to ${many(payment.batch.payees)} payees${payment.batch.runs > 1 ? `, with those of ${payment.batch.runs - 1} other runs` : ""}. If the bank will not send it, cancel it on `
         , found.ledger ? el("a", { href: link("/payout/ledger", { ledger: found.ledger, tab: "batches" }) }, "the page of the ledger") : "the page of the ledger", ".")
-      : el("p", {}, `${found.currency} ${payment.now.amount} to ${payment.now.payees.toLocaleString("en")} payees can be sent now; who is held, or owed too little, waits.`));
+      : el("p", {}, `${found.currency} ${payment.now.amount} to ${many(payment.now.payees)} payees can be sent now; who is held, or owed too little, waits.`));
     parts.push(el("div", { class: "card" }, el("h3", {}, "File for the bank"),
       el("p", {}, "Orders what this run owes, once, and saves it as a file. Asked again, it is the same file, until it is confirmed or cancelled."),
       exportForm({

@@ -2,7 +2,7 @@
 import { ask, latest, problem } from "../../lib/ask.js";
 import { copyButton, field, number, select, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
-import { doing, fresh, good, pairs } from "./checks_parts.js";
+import { doing, fresh, good, pairs } from "./parts.js";
 
 const PAUSE = 150; // milliseconds after a key
 

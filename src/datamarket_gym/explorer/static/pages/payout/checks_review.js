@@ -1,11 +1,72 @@
 // One check after another: the unit large, its nearest others beside it, and a key for each answer.
-import { ask, latest, problem, send } from "../../lib/ask.js";
-import { button, checkbox, copyButton, dialog, field } from "../../lib/controls.js";
-import { el, fill, name } from "../../lib/dom.js";
+import { upload, ask, latest, problem, send } from "../../lib/ask.js";
+import { checkbox, field, button, copyButton, dialog } from "../../lib/controls.js";
+import { el, fill, many, name } from "../../lib/dom.js";
 import { keys } from "../../lib/keys.js";
-import { content } from "./checks_parts.js";
-import { waitingAnswers } from "./checks_pending.js";
-import { answerTable } from "./checks_table.js";
+import { doing, good, content } from "./parts.js";
+
+const PAUSE = 2500; // milliseconds after the last answer
+const MANY = 10;
+
+/** The answers of a draw that wait; `record(answers)` sends them and says which were refused. */
+const waitingAnswers = (run, beacon, record) => {
+  const prefix = `datamarket answer ${run} ${beacon} `;
+  const keys = () => Object.keys(localStorage).filter((key) => key.startsWith(prefix));
+  let timer = 0;
+  let sending = null;
+  const waiting = {
+    get(number) {
+      const text = localStorage.getItem(prefix + number);
+      return text ? JSON.parse(text) : null;
+    },
+    all: () => keys().map((key) => JSON.parse(localStorage.getItem(key))).sort((a, b) => a.number - b.number),
+    put(answer) {
+      localStorage.setItem(prefix + answer.number, JSON.stringify(answer));
+      clearTimeout(timer);
+      timer = setTimeout(() => waiting.flush(), keys().length >= MANY ? 0 : PAUSE);
+    },
+    drop(number) {
+      localStorage.removeItem(prefix + number);
+    },
+    /** Record all that wait; one sending at a time, and what was given meanwhile goes with the next. */
+    async flush() {
+      clearTimeout(timer);
+      while (sending) await sending;
+      const some = waiting.all();
+      if (!some.length) return;
+      sending = record(some).then((recorded) => {
+        if (!recorded) return;
+        for (const answer of some) {
+          if (localStorage.getItem(prefix + answer.number) === JSON.stringify(answer)) waiting.drop(answer.number);
+        }
+      }).finally(() => (sending = null));
+      await sending;
+    },
+    stop() {
+      clearTimeout(timer);
+    },
+  };
+  return waiting;
+};
+
+const answerTable = (page) => {
+  const file = el("input", { type: "file", name: "answers-file", accept: ".csv,.tsv,.parquet,.jsonl,.xlsx", on: { change: () => act.check() } });
+  let correct = false;
+  const act = doing({
+    name: "record-table", label: "Record the table", kind: "quiet", ready: () => file.files.length > 0,
+    work: async (under) => {
+      if (!page.named()) return null;
+      const { id } = await upload(file.files[0]);
+      const done = await page.post("record-table", { by: page.who.name, upload: id, correct }, { progress: under });
+      await page.refresh();
+      return good(done.words);
+    },
+  });
+  return el("details", {}, el("summary", {}, "Answers in a table"),
+    field({ label: "Table", control: file, help: "Columns number (or unit), outcome (genuine, false, unanswered), note, by: as checks.html saves them. All are recorded, or none." }),
+    checkbox({ name: "answers-correct", label: "Where they differ from earlier answers, they take their place", onchange: (yes) => (correct = yes) }),
+    act);
+};
 
 const WORDS = { genuine: "genuine", false: "not genuine", unanswered: "to ask", "not made": "not made", answered: "answered" };
 const MARKS = { genuine: "\u2713", false: "\u2717", unanswered: "?", "not made": "\u2013", answered: "\u2022" };
@@ -33,7 +94,7 @@ export const showReview = (place, page) => {
         if (String(answer.number) in got.refused) refused.set(answer.number, got.refused[answer.number]);
         else refused.delete(answer.number);
       }
-      tellKept(`${got.new.toLocaleString("en")} recorded in the run's folder and noted in its ledger.`);
+      tellKept(`${many(got.new)} recorded in the run's folder and noted in its ledger.`);
       draw();
       return true;
     } catch (error) {

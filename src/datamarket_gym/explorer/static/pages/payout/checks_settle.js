@@ -3,7 +3,7 @@ import { latest, problem } from "../../lib/ask.js";
 import { field, select, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
 import { link } from "../../lib/url.js";
-import { doing, fresh, good } from "./checks_parts.js";
+import { doing, fresh, good } from "./parts.js";
 
 export const showSettle = (place, page) => {
   const { found } = page;

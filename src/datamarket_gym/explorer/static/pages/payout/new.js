@@ -2,14 +2,8 @@
 import { ask, latest, problem } from "../../lib/ask.js";
 import { el, fill } from "../../lib/dom.js";
 import { urlState } from "../../lib/url.js";
-import { checkedView } from "./new/checked.js";
-import { columnsView } from "./new/columns.js";
-import { filesView } from "./new/files.js";
-import { goesView } from "./new/goes.js";
-import { closeMenu } from "./new/menu.js";
-import { runView } from "./new/run.js";
-import { settingsView } from "./new/settings.js";
-import { writtenView } from "./new/written.js";
+import { checkedView, columnsView, filesView, closeMenu } from "./new/tables.js";
+import { goesView, runView, settingsView, writtenView } from "./new/run.js";
 
 export const title = "New payout run";
 

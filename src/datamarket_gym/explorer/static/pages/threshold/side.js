@@ -1,7 +1,7 @@
 // The controls: which rows, which of them are shown, and what the check simulates.
 import { upload, problem } from "../../lib/ask.js";
 import { field, number, select, textbox } from "../../lib/controls.js";
-import { el, fill } from "../../lib/dom.js";
+import { el, fill, many } from "../../lib/dom.js";
 
 const COLUMNS = [
   ["embedding", "Embedding", "a list column, numbered columns, or several separated by commas"],
@@ -51,7 +51,7 @@ export class Side {
         help: "what merges, and the examples, are of these rows",
         control: select({
           name: "shown",
-          options: [{ value: "sample", label: `a sample of at most ${choices.most.toLocaleString("en")} rows` }, { value: "market", label: "the first simulated market" }],
+          options: [{ value: "sample", label: `a sample of at most ${many(choices.most)} rows` }, { value: "market", label: "the first simulated market" }],
           onchange: (shown) => change({ shown, example: 1 }),
         }),
       }),

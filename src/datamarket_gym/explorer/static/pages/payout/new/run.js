@@ -1,10 +1,159 @@
-// Running it: for a look or for real, with words and a bar, until it is over, stopped or refused.
-import { Told, follow, problem, send } from "../../../lib/ask.js";
-import { button } from "../../../lib/controls.js";
+// The settings of a payout run, where it goes, as a command line, and running it.
+import { ask, problem, Told, follow, send } from "../../../lib/ask.js";
+import { copyButton, checkbox, field, select, textbox, button } from "../../../lib/controls.js";
 import { el, fill } from "../../../lib/dom.js";
 import { table } from "../../../lib/table.js";
 import { link } from "../../../lib/url.js";
-import { warned } from "./checked.js";
+import { warned } from "./tables.js";
+
+const block = (heading, name, text) =>
+  el("div", { class: "written" }, el("div", { class: "tools" }, el("strong", {}, heading), copyButton("Copy", () => text, `copy-${name}`)), el("pre", { "data-written": name }, text));
+
+/** The command line and the TOML. */
+export const writtenView = (page) => {
+  const place = el("div");
+  const node = el("details", { name: "as-command" }, el("summary", {}, "The same on the command line"), place);
+  return {
+    node,
+    tell: ({ command, config, toml }) => {
+      const uploads = Object.values(page.state.value.files).some((id) => id.startsWith("upload:"));
+      fill(place, command
+        ? [
+            uploads ? el("p", { class: "soft" }, "Files that were uploaded go by their own names: run it in the folder where they lie.") : null,
+            block("Command line", "command", command), block("Or with a file payout.toml", "config", config), block("payout.toml", "toml", toml),
+          ]
+        : el("p", { class: "soft" }, "When both tables are there and the settings are good, the command stands here."));
+    },
+  };
+};
+
+const earlier = (page, place) => {
+  const boxes = new Map();
+  ask("/api/payout/new/earlier", { progress: place }).then(({ runs }) => {
+    if (!runs.length) {
+      fill(place, el("p", { class: "soft" }, "No approved run lies in the folders that the explorer shows."));
+      return;
+    }
+    const toggle = (id, on) => {
+      const left = page.state.value.prior.filter((each) => each !== id);
+      page.state.set({ prior: on ? [...left, id] : left });
+    };
+    fill(place, runs.map((run) => {
+      const box = checkbox({ name: `prior-${run.id}`, label: `${run.period || run.id}: ${run.amount}, ${run.state} (${run.id})`, checked: page.state.value.prior.includes(run.id), onchange: (on) => toggle(run.id, on) });
+      boxes.set(run.id, box.querySelector("input"));
+      return box;
+    }));
+  }, (error) => fill(place, problem(error)));
+  return () => boxes.forEach((box, id) => (box.checked = page.state.value.prior.includes(id)));
+};
+
+/** Where it goes. */
+export const goesView = (page) => {
+  const { form, state } = page;
+  const wrong = el("div", { "aria-live": "polite" });
+  const market = select({ name: "market", value: state.value.market, options: form.markets.length ? form.markets : [{ value: "", label: "none was named" }], onchange: (value) => state.set({ market: value }) });
+  const folder = textbox({ name: "run-name", value: state.value.name, onchange: (value) => state.set({ name: value.trim() }) });
+  const ledger = select({ name: "ledger", value: state.value.ledger, options: [{ value: "", label: "the one beside the run" }, ...form.ledgers.map((each) => ({ value: each, label: each }))], onchange: (value) => state.set({ ledger: value }) });
+  const log = select({ name: "intake", value: state.value.intake, options: [{ value: "", label: "none: times are as the table has them" }, ...form.ledgers.map((each) => ({ value: each, label: each }))], onchange: (value) => state.set({ intake: value }) });
+  const list = el("div");
+  const moved = earlier(page, list);
+  const node = el("div", {},
+    el("details", { open: state.value.prior.length > 0 || Boolean(state.value.intake) }, el("summary", {}, "Earlier runs and the intake log"),
+      el("p", { class: "soft" }, "What earlier runs have bought is there already: units that evidence matches to it earn nothing, and new ones are paid for what they add."),
+      list, field({ label: "Intake log", help: "A ledger with your intake log: times are when it received each unit, and nothing that the table says.", control: log })),
+    el("div", { class: "fields" },
+      field({ label: "Market", help: form.markets.length ? "The folder in which the run will lie." : "To run it for real, start the explorer with a folder: datamarket explore MARKET/. A dry run needs none.", control: market }),
+      field({ label: "Name of the run", help: "Its folder; one that was stopped is taken up again.", control: folder }),
+      field({ label: "Ledger", help: "In which the run is entered; its balances are taken up. A dry run looks at a copy.", control: ledger })),
+    wrong);
+  return {
+    node,
+    refresh: () => {
+      fill(wrong);
+      market.value = state.value.market;
+      ledger.value = state.value.ledger;
+      log.value = state.value.intake;
+      if (document.activeElement !== folder) folder.value = state.value.name;
+      moved();
+    },
+    tell: (error) => fill(wrong, problem(error)),
+    settled: ({ faults }) => fill(wrong, faults.name ? el("p", { class: "fault", role: "alert" }, faults.name) : null),
+  };
+};
+
+let lists = 0;
+
+const listed = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
+
+const READ = {
+  text: (text) => text.trim() || undefined,
+  suggested: (text) => text.trim() || undefined,
+  choice: (text) => text || undefined,
+  list: (text) => (listed(text).length ? listed(text) : undefined),
+  whole: (text) => (text.trim() === "" ? undefined : Number.isInteger(Number(text)) ? Number(text) : text),
+  number: (text) => (text.trim() === "" ? undefined : Number.isFinite(Number(text)) ? Number(text) : text),
+};
+
+const written = (value) => (Array.isArray(value) ? value.join(", ") : value === undefined || value === null ? "" : String(value));
+
+const control = (page, about) => {
+  const put = (value) => page.choose({ [about.name]: value === about.default ? undefined : value });
+  if (about.kind === "flag") {
+    const box = el("input", { type: "checkbox", name: about.name, on: { change: () => put(box.checked) } });
+    return { node: box, move: (value) => (box.checked = Boolean(value ?? about.default)) };
+  }
+  if (about.kind === "choice") {
+    const box = select({ name: about.name, options: about.choices, value: about.default, onchange: put });
+    return { node: box, move: (value) => (box.value = value ?? about.default) };
+  }
+  const list = about.choices ? `suggested-${(lists += 1)}` : null;
+  const box = el("input", {
+    type: "text", name: about.name, autocomplete: "off", spellcheck: "false", list, placeholder: written(about.default),
+    inputmode: about.kind === "whole" || about.kind === "number" || about.name === "amount" ? "decimal" : null,
+    on: { change: () => put(READ[about.kind](box.value)) },
+  });
+  const node = list ? el("div", {}, box, el("datalist", { id: list }, about.choices.map((each) => el("option", { value: each })))) : box;
+  return { node, input: box, move: (value) => document.activeElement !== box && (box.value = written(value)) };
+};
+
+/** The form. */
+export const settingsView = (page) => {
+  const fields = new Map();
+  const paid = el("p", { class: "soft", "aria-live": "polite", "data-paid-for": "" });
+  const one = (about) => {
+    const made = control(page, about);
+    const fault = el("span", { class: "fault", role: "alert", hidden: true });
+    const row = field({ label: about.label, help: about.help, control: made.node, note: fault });
+    row.dataset.setting = about.name;
+    row.classList.toggle("yes", about.kind === "flag");
+    fields.set(about.name, { ...made, input: made.input || made.node, fault });
+    return about.name === "learner" ? [row, paid] : row;
+  };
+  const groups = page.form.groups.map((group) => {
+    const inside = el("div", { class: "fields" }, group.fields.map(one));
+    const used = group.fields.some((each) => page.state.value.set[each.name] !== undefined);
+    const node = el("details", { open: group.open || used }, el("summary", {}, group.title), inside);
+    return { node, names: group.fields.map((each) => each.name) };
+  });
+  return {
+    node: el("div", { class: "groups" }, groups.map((each) => each.node)),
+    refresh: () => {
+      for (const [key, each] of fields) each.move(page.state.value.set[key]);
+    },
+    tell: ({ faults, paid_for }) => {
+      const begun = Object.keys(page.state.value.files).length || Object.keys(page.state.value.set).length;
+      for (const [key, each] of fields) {
+        const words = begun ? faults[key] : undefined;
+        each.fault.hidden = !words;
+        each.fault.textContent = words || "";
+        if (words) each.input.setAttribute("aria-invalid", "true");
+        else each.input.removeAttribute("aria-invalid");
+      }
+      for (const group of groups) if (group.names.some((key) => begun && faults[key])) group.node.open = true;
+      fill(paid, paid_for);
+    },
+  };
+};
 
 const TITLES = { identity: "identity", payment: "payment", low: "low", high: "high", without_evidence: "without evidence", balance: "carried forward", units: "units" };
 

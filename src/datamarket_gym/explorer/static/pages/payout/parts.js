@@ -1,0 +1,127 @@
+// Parts that several payout pages share: who types, units, tokens, buttons, facts, warnings, moved inputs.
+import { problem } from "../../lib/ask.js";
+import { button, field, textbox } from "../../lib/controls.js";
+import { el, fill, many, name, seen, svg } from "../../lib/dom.js";
+
+const KEY = "datamarket who";
+
+export const whoAmI = () => ({
+  get name() {
+    return localStorage.getItem(KEY) || "";
+  },
+  set name(text) {
+    localStorage.setItem(KEY, text);
+  },
+});
+
+/** Whether somebody has said who they are; else the field for it asks them to. */
+export const hasName = (who, by) => {
+  if (who.name) return true;
+  by.focus();
+  by.setCustomValidity("Say who you are first: it is written down with what you do.");
+  by.reportValidity();
+  return false;
+};
+
+/** What a unit holds: a text, a picture, numbers, or a curve. */
+export const content = (item) => {
+  if (item.image) return el("img", { src: item.image, alt: "the picture of this unit" });
+  if (item.text !== undefined) return el("div", { class: "text", dir: "auto", tabindex: "0" }, item.text);
+  if (item.figures) return el("ol", { class: "values" }, item.figures.map((each) => el("li", {}, each)));
+  return svg("svg", { viewBox: "0 0 256 40", role: "img", "aria-label": `${item.count} numbers as a curve`, preserveAspectRatio: "none", class: "curve" }, svg("path", { d: item.path }));
+};
+
+/** Rows of what and how much. */
+export const pairs = (rows) => el("dl", { class: "pairs figures" }, rows.map(([what, value]) => [el("dt", {}, what), el("dd", {}, value)]));
+
+/** The field into which the token is typed; it is never kept, nor part of an address. */
+export const tokenField = (name) => {
+  const input = textbox({ name, secret: true, placeholder: "xxxx-xxxx-xxxx" });
+  input.setAttribute("autocapitalize", "off");
+  const node = field({ label: "Token", control: input, help: "Type the word that the terminal shows in which the explorer was started." });
+  return { node, input, get value() {
+    return input.value.trim();
+  },
+  /** What was typed; the field is empty then. */
+  taken() {
+    const typed = input.value.trim();
+    input.value = "";
+    return typed;
+  } };
+};
+
+/** A button that does something once at a time; words, errors and progress stand in the node beneath it. */
+export const doing = ({ name, label, kind = "main", work, ready = () => true }) => {
+  const progress = el("div", { class: "under-way" });
+  const said = el("div", { role: "status" });
+  let busy = false;
+  const press = async () => {
+    if (busy || !ready()) return;
+    busy = true;
+    pressed.disabled = true;
+    fill(said);
+    try {
+      fill(said, await work(progress));
+    } catch (error) {
+      fill(said, problem(error));
+    } finally {
+      busy = false;
+      pressed.disabled = false;
+      node.check();
+    }
+  };
+  const pressed = button({ name, label, kind, onclick: press });
+  const node = el("div", { class: "doing" }, pressed, progress, said);
+  /** Look again whether it can be pressed. */
+  node.check = () => {
+    if (!busy) pressed.disabled = !ready();
+  };
+  node.said = said;
+  node.check();
+  return node;
+};
+
+/** Sentences that say what was done. */
+export const good = (...words) => el("div", { class: "note good" }, words.flat().map((each) => el("p", {}, each)));
+
+/** A number of its own for a form, so that it is entered once however often it is sent. */
+export const fresh = () => [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+const SAID = { submissions: "submissions", validation: "validation rows", reference: "reference rows" };
+
+/** Fields for paths on the machine that the explorer runs on; they must lie in folders that it was told to show. */
+export const movedFields = (state) =>
+  el("details", { open: Object.keys(SAID).some((each) => state.value[each]) },
+    el("summary", {}, "The inputs were moved?"),
+    el("p", { class: "soft" }, "Say where they are on the machine that the explorer runs on, in a folder that it was told to show. Left empty: where they were when the run was made."),
+    Object.entries(SAID).map(([key, words]) =>
+      field({ label: `Where the ${words} are now`, control: textbox({ name: `moved-${key}`, value: state.value[key], placeholder: "where they were", onchange: (value) => state.set({ [key]: value.trim() }) }) })));
+
+/** Where the inputs are by now, as the address says. */
+export const moved = (state) => ({ submissions: state.value.submissions, validation: state.value.validation, reference: state.value.reference });
+
+const GOOD = new Set(["approved", "paid"]);
+
+/** The state of a run, as its ledger has it. */
+export const stateTag = (state) => el("span", { class: `tag state-${state} ${GOOD.has(state) ? "good" : ""}` }, state);
+
+/** A run as people know it: what it is for, else its id. */
+export const runTitle = (run) => (run.period ? name(run.period) : name(run.run));
+
+/** Pairs of words and values. */
+export const facts = (rows) => el("dl", { class: "facts" }, rows.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, value))));
+
+/** Warnings at length: what each means, and the first of what it is about. */
+export const warnings = (list) =>
+  list.map((each) =>
+    el("details", { class: "warning" },
+      el("summary", {}, `${seen(each.title)} `, el("span", { class: "tag" }, each.name)),
+      el("p", {}, seen(each.words)),
+      each.items.length ? el("ul", {}, each.items.map((item) => el("li", {}, el("bdi", {}, seen(item))))) : null,
+      each.more ? el("p", { class: "soft" }, `and ${many(each.more)} more`) : null));
+
+/** A time as people read it. */
+export const moment = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 16)}` : "");
+
+/** Lines of words, each set in as far as it says. */
+export const lines = (list) => el("ul", { class: "lines" }, list.map(([deep, words]) => el("li", { class: `deep-${Math.min(deep, 12)}` }, seen(words))));
