@@ -105,7 +105,7 @@ def test_every_part_of_a_run_opens(at, months):
     page.wait_for_selector("text=checks are good")
     assert set(page.locator(".checks .tag").all_inner_texts()) == {"ok"}
     page.click("[name=recompute]")
-    page.wait_for_selector("text=equal to the byte")
+    page.wait_for_selector("text=payments.parquet, recomputed")
     assert query(page)["tab"] == "verify"
 
 
