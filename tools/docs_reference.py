@@ -78,11 +78,11 @@ def _line(thing: object) -> str:
 
 
 def _package_page(package: ModuleType, where: dict[int, str], every: list[ModuleType]) -> str:
-    said = (package.__doc__ or "").strip().split("\n\n")[0]
+    text = (package.__doc__ or "").strip().split("\n\n")[0]
     lines = [
         f"# {_short(package)}",
         "",
-        " ".join(said.split()).replace("``", "`").replace("::", ":"),
+        " ".join(text.split()).replace("``", "`").replace("::", ":"),
         "",
     ]
     described: list[str] = []
@@ -91,11 +91,11 @@ def _package_page(package: ModuleType, where: dict[int, str], every: list[Module
         thing, full = getattr(package, name), f"{package.__name__}.{name}"
         if name == "__version__":
             continue
-        is_room = isinstance(thing, ModuleType) and thing in every
+        is_package = isinstance(thing, ModuleType) and thing in every
         home = where.get(id(thing), full)
         label = thing.__name__ if isinstance(thing, ModuleType) else home
         rows.append(f"   * - :py:obj:`{name} <{label}>`\n     - {_line(thing)}")
-        if home == full and not is_room:
+        if home == full and not is_package:
             described += _directive(thing, full)
     table = [".. list-table::", "   :widths: 30 70", "", *rows, ""]
     lines += ["```{eval-rst}", *table, *described, "```", ""]

@@ -48,14 +48,14 @@ SECTIONS = (
     Section(
         "Results", "questions/index.md", "What was measured, one page a question.",
         (
-            "results.md", "reproduce.md", "questions/*", "several-cheats.md", "gallery.md", "utilities.md",
+            "results.md", "reproduce.md", "questions/*", "multi-attacker.md", "gallery.md", "utilities.md",
             "mutants.md",
         ),
     ),
     Section("Full tables", "section-tables.md", "Every row that the answers rest on.", ("results/*",)),
     Section(
         "Benchmark", "leaderboard.md", "Who does best under attack, and how to enter.",
-        ("enter.md", "peers.md", "protocol.md"),
+        ("enter.md", "baselines.md", "protocol.md"),
     ),
     Section(
         "Speed and size", "section-scale.md", "How long it takes, and how large it may be.",

@@ -242,18 +242,20 @@ def main() -> None:
     parser.add_argument(
         "--page", type=Path, help="write the report into this page, between its rates comments"
     )
-    asked = parser.parse_args()
-    chosen = sampled(asked.only, asked.per_module, asked.seed)
+    options = parser.parse_args()
+    chosen = sampled(options.only, options.per_module, options.seed)
     if not chosen:
-        raise SystemExit(f"no module matches {asked.only}; areas: {', '.join(AREAS)}")
-    shown = report(chosen, run_mutants(chosen, asked.jobs, asked.resume))
+        raise SystemExit(f"no module matches {options.only}; areas: {', '.join(AREAS)}")
+    shown = report(chosen, run_mutants(chosen, options.jobs, options.resume))
     print(shown)
-    if asked.page:
-        head, rest = asked.page.read_text(encoding="utf-8").split(OPEN)
-        only = f" --only {' '.join(asked.only)}" if asked.only else ""
-        command = f"python tools/mutants.py{only} --per-module {asked.per_module} --seed {asked.seed}"
-        told = f"`{command}` says:\n\n{shown}"
-        asked.page.write_text(head + OPEN + told + CLOSE + rest.split(CLOSE)[1], encoding="utf-8")
+    if options.page:
+        head, rest = options.page.read_text(encoding="utf-8").split(OPEN)
+        only = f" --only {' '.join(options.only)}" if options.only else ""
+        command = (
+            f"python tools/mutants.py{only} --per-module {options.per_module} --seed {options.seed}"
+        )
+        text = f"`{command}` says:\n\n{shown}"
+        options.page.write_text(head + OPEN + text + CLOSE + rest.split(CLOSE)[1], encoding="utf-8")
 
 
 if __name__ == "__main__":

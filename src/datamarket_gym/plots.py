@@ -101,14 +101,15 @@ def plot_clusters(
         if not drawn:
             axes.text(0.0, 0.5, "no unit matches another")
             return axes.figure
-        _connect(axes, *place[ends[0]].T, *place[ends[1]].T, _GREY, width=0.7)
+        (x, y), (to_x, to_y) = place[ends[0]].T, place[ends[1]].T
+        _connect(axes, x, y, to_x, to_y, _GREY, width=0.7)
         shown = np.concatenate(drawn)
         for name, colour, mine in _coloured(who[shown].tolist()):
             axes.plot(*place[shown[mine]].T, "o", color=colour, label=_text(name))
         circle, outlined = np.linspace(0, 2 * np.pi, 60), "cluster of several identities"
-        for rows, (x, y), size in zip(drawn, centre, radius, strict=True):
+        for rows, middle, size in zip(drawn, centre, radius, strict=True):
             if identities[int(rows[0])] > 1:
-                edge = x + size * np.cos(circle), y + size * np.sin(circle)
+                edge = middle[0] + size * np.cos(circle), middle[1] + size * np.sin(circle)
                 axes.plot(*edge, color=_DARK, label=outlined)
                 outlined = ""
     return axes.figure

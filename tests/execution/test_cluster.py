@@ -331,8 +331,8 @@ def test_what_does_not_go_together_is_refused_by_name(tmp_path):
 def test_what_is_of_this_machine_does_not_go_to_a_cluster(cluster, tmp_path):
     spec = parse_spec(SMALL, "small.toml")
     with computing(Compute(cluster=cluster.address)):
-        with pytest.raises(ParameterError, match="memo"):
-            run_experiment(spec, tmp_path / "run", memo=tmp_path / "fits")
+        with pytest.raises(ParameterError, match="cache"):
+            run_experiment(spec, tmp_path / "run", cache=tmp_path / "fits")
         with pytest.raises(ParameterError, match="device"):
             run_experiment(spec, tmp_path / "run", device="cuda")
     assert not (tmp_path / "run").exists()

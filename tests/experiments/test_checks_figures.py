@@ -10,8 +10,8 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs
 from datamarket_gym.experiments.cells import attacks_of
 from datamarket_gym.experiments.kinds.spot_checks import family, in_spreads
-from datamarket_gym.experiments.names import attack_words
 from datamarket_gym.experiments.presets import draw, figures_of
+from datamarket_gym.experiments.tables import attack_words
 
 pytest.importorskip("matplotlib")
 ATTACKS = {

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs, parse_spec, run_experiment
-from datamarket_gym.experiments.names import attack_words, mechanism_words, words
 from datamarket_gym.experiments.plotters import DotPanel, draw_dots, plotting
 from datamarket_gym.experiments.presets import draw, presets
+from datamarket_gym.experiments.tables import attack_words, mechanism_words, words
 from repository import published
 
 pytest.importorskip("matplotlib")

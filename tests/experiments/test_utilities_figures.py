@@ -10,8 +10,8 @@ import pytest
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs
 from datamarket_gym.experiments.kinds.utilities import HOW
-from datamarket_gym.experiments.names import attack_words
 from datamarket_gym.experiments.presets import DRAWN, UTILITIES, draw, figures_of, pairs
+from datamarket_gym.experiments.tables import attack_words
 
 pytest.importorskip("matplotlib")
 ATTACKS = ["sybil_split_2", "junk_padding@3.0", "label_noise", "near_copies_1_spread"]

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from published_results import DOCS, published_results
 
-from datamarket_gym.experiments.names import attack_words, mechanism_words
+from datamarket_gym.experiments.tables import attack_words, mechanism_words
 
 READY = "main[data-ready=benchmark]"
 

@@ -449,7 +449,7 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     assert 0 < kept.paid_by.size <= kept.paid_by.most
     for seed in range(15):
         under = MarketRequest(seed=seed, units=3, learner="ridge").filled().priced()
-        assert len(kept.oracle_of(under).memo) <= 100
+        assert len(kept.oracle_of(under).cache) <= 100
     forget()
 
 

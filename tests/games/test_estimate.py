@@ -100,7 +100,7 @@ def test_a_view_shares_memo_and_counters():
     behind[:, order] = rows
     computed = game.computed
     assert (game.values(behind) == seen).all()
-    assert game.computed == computed == view.computed == len(game.memo)
+    assert game.computed == computed == view.computed == len(game.cache)
     assert (view.keys == game.keys[order]).all()
 
 

@@ -339,7 +339,7 @@ def test_what_cannot_be_prior_art_is_refused():
     prior = acquired_from(paid)
     with pytest.raises(SubmissionError, match="without a unit"):
         AcquiredData(june, np.array([], dtype=np.int64))
-    with pytest.raises(SubmissionError, match="at most once"):
+    with pytest.raises(SubmissionError, match="each once"):
         AcquiredData(june, np.array([0, 0]))
     with pytest.raises(SubmissionError, match="no periods"):
         AcquiredData.concat({})

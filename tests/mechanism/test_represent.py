@@ -69,7 +69,7 @@ def test_weights_reach_the_learner(submission):
     games = [
         QuotientGame(canonical(submission, r, "pool"), oracle) for r in ("identity", "weight_normalized")
     ]
-    assert games[0].keys[0] != games[1].keys[0]  # another training set, so another place in the memo
+    assert games[0].keys[0] != games[1].keys[0]  # another training set, so another place in the cache
     assert games[0]._scorer is not games[1]._scorer
 
 

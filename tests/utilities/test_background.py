@@ -111,9 +111,11 @@ def test_rows_of_another_length_than_the_background_are_refused():
 NAMES = np.array(["ant", "bee", "cow"])
 
 
-def given(name, seed=0, empty="none", memo=None, **how):
+def given(name, seed=0, empty="none", cache=None, **how):
     rows, background, validation = drawn(seed, **how)
-    oracle = UtilityOracle(validation.features, NAMES[validation.label], Utility(name, empty), memo=memo)
+    oracle = UtilityOracle(
+        validation.features, NAMES[validation.label], Utility(name, empty), cache=cache
+    )
     return rows, background, oracle, oracle.given(prior_art(background))
 
 
@@ -184,11 +186,11 @@ def test_prior_art_stays_with_the_oracle_and_its_memo_apart():
     game, _ = game_of(rows, oracle)
     assert game.grand_value() != alone
     assert game.computed == 1  # not what is remembered of the rows alone
-    assert oracle.memo is not plain_oracle.memo
-    assert len(plain_oracle.memo) == len(oracle.memo) == 1
+    assert oracle.cache is not plain_oracle.cache
+    assert len(plain_oracle.cache) == len(oracle.cache) == 1
     for other in (oracle.counted_from("chance"), oracle.judging):
         assert other.prior is oracle.prior
-        assert other.memo is oracle.memo
+        assert other.cache is oracle.cache
         assert other.empty_value == oracle.empty_value
         again, _ = game_of(rows, other)
         assert again.grand_value() == game.grand_value()
@@ -208,10 +210,10 @@ def test_prior_art_is_joined_before_it_is_given():
 
 
 def test_values_given_prior_art_are_remembered_in_the_same_file(tmp_path):
-    rows, _, plain_oracle, oracle = given("ridge", memo=tmp_path / "memo.sqlite")
+    rows, _, plain_oracle, oracle = given("ridge", cache=tmp_path / "cache.sqlite")
     value = game_of(rows, oracle)[0].grand_value()
     game_of(rows, plain_oracle)[0].grand_value()
-    *_, later = given("ridge", memo=tmp_path / "memo.sqlite")
+    *_, later = given("ridge", cache=tmp_path / "cache.sqlite")
     game, _ = game_of(rows, later)
     assert game.grand_value() == value
     assert game.computed == 0

@@ -111,7 +111,7 @@ def run(
         out = out or Path("runs") / spec.name
         with collect_market_warnings() as warned, shown_on_stderr() as progress:
             rows = run_experiment(
-                spec, out, jobs=jobs or available_cores(), device=device, memo=cache, progress=progress
+                spec, out, jobs=jobs or available_cores(), device=device, cache=cache, progress=progress
             )
     width = Console().width
     say(f"{spec.title}\n", "bold")

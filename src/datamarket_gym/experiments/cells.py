@@ -79,7 +79,7 @@ class Cell:
     def oracle(self, utility: UtilityEntry, market: ProviderMarket | None = None) -> UtilityOracle:
         """Return the oracle of a utility in this market, or in another."""
         learner = utility_for(utility, self.engine)
-        return (market or self.market).utility_oracle(utility.build(), learner, self.engine.get("memo"))
+        return (market or self.market).utility_oracle(utility.build(), learner, self.engine.get("cache"))
 
     def oracles(self) -> Iterator[tuple[Row, UtilityOracle]]:
         """Yield labels and oracle of each utility; those that differ in U(empty) alone share fits."""

@@ -19,7 +19,7 @@ import numpy as np
 from datamarket_gym.errors import DataMarketError, require_extra
 from datamarket_gym.execution.files import replacing
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.names import METRICS, key_words, mechanism_words, words
+from datamarket_gym.experiments.tables import METRICS, key_words, mechanism_words, words
 from datamarket_gym.market.tasks.base import TASKS
 
 # From dark to light, so that a grey print keeps them apart (after Okabe and Ito).

@@ -15,7 +15,6 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.experiments.cells import Row
 from datamarket_gym.experiments.kinds.utilities import HOW, NAMES, RANDOM
-from datamarket_gym.experiments.names import attack_words, metric_titles, words
 from datamarket_gym.experiments.plotters import (
     CellPanel,
     Curve,
@@ -31,7 +30,7 @@ from datamarket_gym.experiments.plotters import (
 )
 from datamarket_gym.experiments.spec import Figure, builtin_specs
 from datamarket_gym.experiments.summary import matches
-from datamarket_gym.experiments.tables import axes_of
+from datamarket_gym.experiments.tables import attack_words, axes_of, metric_titles, words
 
 Rows = Sequence[Row]
 Derive = Callable[[Row], Row | None]

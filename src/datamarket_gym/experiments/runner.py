@@ -80,12 +80,12 @@ def run_experiment(
     *,
     jobs: int = 1,
     device: str = "cpu",
-    memo: Path | None = None,
+    cache: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
     """Run, resume or extend an experiment into a folder and return the summary rows of its table.
 
-    A folder with some of the seeds grows to all of them; one with other seeds is refused. ``memo`` names a file in
+    A folder with some of the seeds grows to all of them; one with other seeds is refused. ``cache`` names a file in
     which fits are kept and shared with other runs. ``jobs`` processes compute cells, or the workers of the cluster that
     `datamarket_gym.execution.parallel` names. Peers that are not installed are left out, with a warning: the
     run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
@@ -101,7 +101,7 @@ def run_experiment(
         Processes that compute cells, or workers of the cluster.
     device
         ``cpu``, ``cuda`` or ``auto``.
-    memo
+    cache
         A file in which fits are cached and shared with other runs.
     progress
         Where progress is reported.
@@ -113,7 +113,7 @@ def run_experiment(
     """
 
     require_told_apart(spec)
-    (rows,) = _run([(spec, out)], [device], jobs, memo, progress or SILENT)
+    (rows,) = _run([(spec, out)], [device], jobs, cache, progress or SILENT)
     return rows
 
 
@@ -158,7 +158,7 @@ def _run(
     folders: Sequence[tuple[ExperimentSpec, Path]],
     devices: Sequence[str],
     jobs: int,
-    memo: Path | None,
+    cache: Path | None,
     progress: Progress,
     *,
     alone: bool = False,
@@ -169,7 +169,7 @@ def _run(
     """
     if current_compute().cluster:
         for device in devices:
-            _require_no_local_resources(device, memo)
+            _require_no_local_resources(device, cache)
     jobs = min(jobs, sum(len(cells_of(spec)) for spec, _ in folders))
     started, resumed = time.perf_counter(), len(folders) > 1
     summaries = []
@@ -197,7 +197,7 @@ def _run(
             for names in filter(None, together):
                 tasks.append((len(shared), [missing[name] for name in names]))
                 places.append([(run, name) for name in names])
-            shared.append(_shared(spec, device, jobs, memo))
+            shared.append(_shared(spec, device, jobs, cache))
         total, done = sum(map(len, places)), 0
         if total:
             one = len(folders) == 1
@@ -285,11 +285,11 @@ def _baselines_of(entry: MechanismEntry) -> Iterator[Baseline]:
             yield mechanism.payer
 
 
-def _shared(spec: ExperimentSpec, device: str, jobs: int, memo: Path | None) -> Shared:
+def _shared(spec: ExperimentSpec, device: str, jobs: int, cache: Path | None) -> Shared:
     games = len(cells_of(spec)) * (1 + len(spec.attacks))
     # Threads inside a fit only where cells do not already fill the cores.
     threads = 1 if jobs > 1 or current_compute().cluster else 0
-    engine = {"device": device, "jobs": threads, "games": games, "memo": memo}
+    engine = {"device": device, "jobs": threads, "games": games, "cache": cache}
     return Shared(spec, engine, named_folder())
 
 
@@ -299,15 +299,15 @@ def _computed_by(jobs: int, device: str) -> dict[str, Any]:
     return {"jobs": jobs, "machine": machine(device)}
 
 
-def _require_no_local_resources(device: str, memo: Path | None) -> None:
+def _require_no_local_resources(device: str, cache: Path | None) -> None:
     """Refuse a device and a file of this machine where cells are computed on others."""
     if device != "cpu":
         raise ParameterError(
             "device", device, "the workers of a cluster compute on their CPUs: choose one of the two"
         )
-    if memo is not None:
+    if cache is not None:
         raise ParameterError(
-            "memo", str(memo), "a file of fits does not travel to a cluster; leave it out"
+            "cache", str(cache), "a file of fits does not travel to a cluster; leave it out"
         )
 
 

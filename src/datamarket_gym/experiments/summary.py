@@ -38,10 +38,10 @@ AVERAGED = (
     "honest_cost", "l1_to_logistic", "caught", "measured",
     "share_gain", "value_added", "worth_of_a_copy", "victims_loss", "expected_victim_loss", "bystanders_loss",
     "known_share", "honest_known",
-    "gain_from_cheating", "gain_largest", "pot_taken", "pot_moved", "honest_pay", "honest_share", "honest_least",
+    "gain_from_attack", "gain_largest", "pot_taken", "pot_moved", "honest_pay", "honest_share", "honest_least",
     "worth_kept", "value_kept", "equilibrium", "cycle", "unsettled", "rounds", "regret", "regret_searched",
     "plays_honest", "plays_theft", "plays_own_again", "plays_made", "plays_left_out", "plays_other",
-    "unplayable", "cheating_adds",
+    "unplayable", "attack_adds",
     "changed", "accuracy", "lead", "unit_agreement", "share_agreement", "share_l1", "reliability",
 )  # fmt: skip
 MEASURES = (

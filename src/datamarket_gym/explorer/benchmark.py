@@ -22,7 +22,6 @@ from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.execution.runs import MANIFEST
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.names import attack_words, key_words, metric_titles, variant, words
 from datamarket_gym.experiments.plotters import (
     CellPanel,
     Curve,
@@ -50,12 +49,17 @@ from datamarket_gym.experiments.spec import ExperimentSpec, builtin_specs
 from datamarket_gym.experiments.summary import LABELS
 from datamarket_gym.experiments.tables import (
     Ratios,
+    attack_words,
     axes_of,
+    key_words,
+    metric_titles,
     ratio_beside,
     ratios_of,
     remarks,
     shown_error,
     shown_value,
+    variant,
+    words,
 )
 from datamarket_gym.explorer.jobs import Client, Site
 from datamarket_gym.registry import Document

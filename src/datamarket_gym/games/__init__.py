@@ -1,4 +1,4 @@
-"""Coalition games: the contract, the memo of coalitions, and games with known semivalues.
+"""Coalition games: the contract, the cache of coalitions, and games with known semivalues.
 
 From a game to scores: semivalues as weights of coalition sizes, exact and sampling estimators.
 """

@@ -192,8 +192,8 @@ class OrderedView(Game):
         super().__init__(
             game.n_players,
             keys=None if game.keys is None else game.keys[order],
-            prints=game.prints[order],
-            memo=game.memo,
+            cache_keys=game.cache_keys[order],
+            cache=game.cache,
             empty_value=game.empty_value,
         )
         self.game = game

@@ -4,7 +4,7 @@
 counts what it was asked and what it really computed, and remembers values by the *set*, never by
 the order in which players joined.
 
-A coalition memo that outlives the process and is shared between processes.
+A coalition cache that outlives the process and is shared between processes.
 
 One SQLite file (write-ahead log) holds the values of many utilities. Every batch of new values is
 one transaction, so readers never see half of it and a killed process loses at most its last batch.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datamarket_gym.games.semivalues import Semivalue, Truncated
 
 
-Prints = NDArray[np.uint64]
+CacheKeys = NDArray[np.uint64]
 """Shape (K, 2): two 64-bit fingerprints; a set's fingerprint is the sum of its members' (mod 2^64)."""
 
 _CHUNK = 1 << 22  # cells of the coalition matrix fingerprinted at a time
@@ -51,31 +51,31 @@ class CoalitionCache(Shown):
 
     def __init__(self, max_entries: int = 1 << 23) -> None:
         self.max_entries = max_entries
-        self._keys: Prints = np.empty((0, 2), dtype=np.uint64)
+        self._keys: CacheKeys = np.empty((0, 2), dtype=np.uint64)
         self._values: Values = np.empty(0)
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def lookup(self, prints: Prints) -> tuple[Values, NDArray[np.bool_]]:
+    def lookup(self, cache_keys: CacheKeys) -> tuple[Values, NDArray[np.bool_]]:
         """Values (NaN where unknown) and a mask of the known ones."""
-        values = np.full(len(prints), np.nan)
+        values = np.full(len(cache_keys), np.nan)
         if not len(self):
-            return values, np.zeros(len(prints), dtype=bool)
-        at = np.searchsorted(self._keys[:, 0], prints[:, 0])
+            return values, np.zeros(len(cache_keys), dtype=bool)
+        at = np.searchsorted(self._keys[:, 0], cache_keys[:, 0])
         at = np.minimum(at, len(self) - 1)
-        known = (self._keys[at] == prints).all(axis=1)
+        known = (self._keys[at] == cache_keys).all(axis=1)
         values[known] = self._values[at[known]]
         return values, known
 
-    def store(self, prints: Prints, values: Values) -> None:
+    def store(self, cache_keys: CacheKeys, values: Values) -> None:
         """Add values for fingerprints that are not there yet; beyond ``max_entries`` none are kept."""
         if len(self) + len(values) > self.max_entries:
             return
-        order = np.argsort(prints[:, 0])
-        prints, values = prints[order], values[order]
-        at = np.searchsorted(self._keys[:, 0], prints[:, 0])
-        self._keys = np.insert(self._keys, at, prints, axis=0)
+        order = np.argsort(cache_keys[:, 0])
+        cache_keys, values = cache_keys[order], values[order]
+        at = np.searchsorted(self._keys[:, 0], cache_keys[:, 0])
+        self._keys = np.insert(self._keys, at, cache_keys, axis=0)
         self._values = np.insert(self._values, at, values)
 
 
@@ -92,9 +92,9 @@ class Game(Shown, ABC):
         K.
     keys
         The players' content keys; players without are told apart by position.
-    prints
+    cache_keys
         Fingerprints of the players, under which a cache keeps values.
-    memo
+    cache
         A cache of values that several games share.
     empty_value
         U(empty), subtracted from every value.
@@ -105,26 +105,26 @@ class Game(Shown, ABC):
         n_players: int,
         *,
         keys: Keys | None = None,
-        prints: Prints | None = None,
-        memo: CoalitionCache | None = None,
+        cache_keys: CacheKeys | None = None,
+        cache: CoalitionCache | None = None,
         empty_value: float = 0.0,
     ) -> None:
         if n_players < 1:
             raise ParameterError("n_players", n_players, "a game needs at least one player")
-        if prints is None:
+        if cache_keys is None:
             raw = secrets.token_bytes(16 * n_players)
-            prints = np.frombuffer(raw, dtype=np.uint64).reshape(n_players, 2)
+            cache_keys = np.frombuffer(raw, dtype=np.uint64).reshape(n_players, 2)
         self.n_players = n_players
         self.keys = keys
-        self.prints = prints
-        self.memo = CoalitionCache() if memo is None else memo
+        self.cache_keys = cache_keys
+        self.cache = CoalitionCache() if cache is None else cache
         self.empty_value = empty_value
         self.asked = 0
         self.computed = 0
 
     @abstractmethod
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
-        """U of distinct, non-empty coalitions none of which is in the memo."""
+        """U of distinct, non-empty coalitions none of which is in the cache."""
 
     def closed_form(self, semivalue: Semivalue) -> Values | None:
         """The exact semivalue of every player where a formula is known, else None."""
@@ -138,19 +138,19 @@ class Game(Shown, ABC):
         """v of each row of a boolean matrix (B, K)."""
         coalitions = self._checked(coalitions)
         self.asked += len(coalitions)
-        prints = self._fingerprints(coalitions)
-        values, known = self.memo.lookup(prints)
+        cache_keys = self._fingerprints(coalitions)
+        values, known = self.cache.lookup(cache_keys)
         empty = ~coalitions.any(axis=1)
         values[empty] = self.empty_value
         todo = np.flatnonzero(~known & ~empty)
         if len(todo):
-            first, where = _distinct(prints[todo])
+            first, where = _distinct(cache_keys[todo])
             fresh = self._evaluate(coalitions[todo[first]])
             if np.isnan(fresh).any():
                 bad = np.flatnonzero(coalitions[todo[first][np.isnan(fresh).argmax()]])
                 raise DataMarketError(f"the game returned NaN for the coalition {bad.tolist()}")
             self.computed += len(fresh)
-            self.memo.store(prints[todo[first]], fresh)
+            self.cache.store(cache_keys[todo[first]], fresh)
             values[todo] = fresh[where]
         return values - self.empty_value
 
@@ -168,26 +168,28 @@ class Game(Shown, ABC):
         """v of all players together."""
         return float(self.values(np.ones((1, self.n_players), dtype=bool))[0])
 
-    def _fingerprints(self, coalitions: CoalitionMatrix) -> Prints:
+    def _fingerprints(self, coalitions: CoalitionMatrix) -> CacheKeys:
         step = max(1, _CHUNK // self.n_players)
         out = np.empty((len(coalitions), 2), dtype=np.uint64)
         for start in range(0, len(coalitions), step):
-            out[start : start + step] = coalitions[start : start + step].astype(np.uint64) @ self.prints
+            out[start : start + step] = (
+                coalitions[start : start + step].astype(np.uint64) @ self.cache_keys
+            )
         return out
 
 
-def _distinct(prints: Prints) -> tuple[Codes, Codes]:
+def _distinct(cache_keys: CacheKeys) -> tuple[Codes, Codes]:
     """Where each distinct fingerprint (all 128 bits) comes first, and which of them every row has.
 
     In the order asked, not of secret fingerprints: learners warm-start along the rows.
     """
-    by_print = np.lexsort((prints[:, 1], prints[:, 0]))
-    ordered = prints[by_print]
+    by_key = np.lexsort((cache_keys[:, 1], cache_keys[:, 0]))
+    ordered = cache_keys[by_key]
     new = np.r_[True, (ordered[1:] != ordered[:-1]).any(axis=1)]
-    first = by_print[new]
+    first = by_key[new]
     order = np.argsort(first)
-    where = np.empty(len(prints), dtype=np.int64)
-    where[by_print] = np.argsort(order)[np.cumsum(new) - 1]
+    where = np.empty(len(cache_keys), dtype=np.int64)
+    where[by_key] = np.argsort(order)[np.cumsum(new) - 1]
     return first[order], where
 
 
@@ -195,7 +197,7 @@ GAMES: Kind[Game] = Kind("game", Game)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS salt (only INTEGER PRIMARY KEY CHECK (only = 1), value BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS memo (
+CREATE TABLE IF NOT EXISTS cache (
     utility TEXT NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL, value REAL NOT NULL,
     PRIMARY KEY (utility, a, b)
 ) WITHOUT ROWID;
@@ -204,7 +206,7 @@ _WAIT = 60.0  # seconds to wait for another process's transaction
 
 
 class DiskCache(CoalitionCache):
-    """The memo of one utility (a learner and its validation rows) in a file."""
+    """The cache of one utility (a learner and its validation rows) in a file."""
 
     def __init__(self, path: str | Path, utility: str) -> None:
         super().__init__()
@@ -216,29 +218,30 @@ class DiskCache(CoalitionCache):
             self._file.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", (secrets.token_bytes(16),))
             self.salt: bytes = self._file.execute("SELECT value FROM salt").fetchone()[0]
             known = self._file.execute(
-                "SELECT a, b, value FROM memo WHERE utility = ?", (utility,)
+                "SELECT a, b, value FROM cache WHERE utility = ?", (utility,)
             ).fetchall()
         except sqlite3.Error as error:
             raise DataMarketError(
-                f"the memo {str(path)!r} cannot be used: {error}; name another file"
+                f"the cache {str(path)!r} cannot be used: {error}; name another file"
             ) from error
         if known:
             a, b, values = zip(*known, strict=True)
-            prints = np.array([a, b], dtype=np.int64).T.copy().view(np.uint64)
-            super().store(prints, np.array(values))
+            cache_keys = np.array([a, b], dtype=np.int64).T.copy().view(np.uint64)
+            super().store(cache_keys, np.array(values))
 
     def __reduce__(self) -> tuple[type[DiskCache], tuple[Path, str]]:
         return DiskCache, (self._path, self._utility)  # another process opens the same file
 
-    def store(self, prints: Prints, values: Values) -> None:
+    def store(self, cache_keys: CacheKeys, values: Values) -> None:
         """Keep new values here and in the file."""
-        super().store(prints, values)
-        signed = np.ascontiguousarray(prints).view(np.int64)
+        super().store(cache_keys, values)
+        signed = np.ascontiguousarray(cache_keys).view(np.int64)
         rows = zip(signed[:, 0].tolist(), signed[:, 1].tolist(), values.tolist(), strict=True)
         self._file.execute("BEGIN IMMEDIATE")
         try:
             self._file.executemany(
-                "INSERT OR IGNORE INTO memo VALUES (?, ?, ?, ?)", ((self._utility, *row) for row in rows)
+                "INSERT OR IGNORE INTO cache VALUES (?, ?, ?, ?)",
+                ((self._utility, *row) for row in rows),
             )
         except BaseException:
             self._file.execute("ROLLBACK")

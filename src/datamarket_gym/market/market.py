@@ -277,13 +277,13 @@ class ProviderMarket(Shown):
         self,
         utility: Utility | None = None,
         learner: UtilityFunction | None = None,
-        memo: str | Path | None = None,
+        cache: str | Path | None = None,
     ) -> UtilityOracle:
-        """A fresh oracle (with a memo of its own) for this market's validation split."""
+        """A fresh oracle (with a cache of its own) for this market's validation split."""
         return UtilityOracle(
             self.dataset.validation_features,
             self.dataset.validation_label,
             utility or self.utility,
             learner=learner or (self.own_utility if utility is None else None),
-            memo=memo,
+            cache=cache,
         )

@@ -397,8 +397,11 @@ def pay(
     """
     progress = progress or SILENT
     where = _where(out, ledger)
-    accounts = _accounts(where)
-    taken = _taken(out, accounts, spec.currency)
+    accounts = open_ledger(where, new=True).accounts() if has_ledger(where) else Accounts()
+    if (out / MANIFEST).is_file():  # what the run took from the ledger when it was worked out
+        taken = ledger_inputs_of(read_manifest(out))
+    else:
+        taken = read_ledger_inputs(accounts, spec.currency)
     if places.intake is not None and places.upto is None:
         places = replace(places, upto=stored_log_tip(out))
     known = None if reuse is None else read_nearest(reuse)
@@ -491,20 +494,6 @@ def _where(out: Path, ledger: str | None) -> str:
             f"the run in {str(out)!r} is in the ledger {receipt.ledger!r}; choose another --out, or leave --ledger out"
         )
     return ledger or receipt.ledger
-
-
-def _accounts(where: str) -> Accounts:
-    """The ledger as it is; an empty one where there is none yet."""
-    return open_ledger(where, new=True).accounts() if has_ledger(where) else Accounts()
-
-
-def _taken(out: Path, accounts: Accounts, currency: str) -> LedgerInputs:
-    """What the run takes from the ledger: now, or when it was worked out."""
-    return (
-        ledger_inputs_of(read_manifest(out))
-        if (out / MANIFEST).is_file()
-        else read_ledger_inputs(accounts, currency)
-    )
 
 
 def _check_times(job: PayoutJob) -> None:

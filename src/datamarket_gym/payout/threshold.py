@@ -34,23 +34,27 @@ class ThetaCheck(Document):
     """The settings of the simulation behind the check for components; an empty ``partition`` is the rows' own."""
 
     partition: str = Field(
-        "",
+        default="",
         description="How units are dealt to honest providers: iid, class_stratified, dirichlet@0.5, ..., or "
         "identities (as in the table). Each domain has its default, a table iid.",
     )
-    providers: int = Field(4, description="Providers of a simulated market; 4 if left out.", ge=2)
-    per_provider: int = Field(50, description="Units of each provider; 50 if left out.", ge=1)
-    trials: int = Field(30, description="Simulated markets; 30 if left out.", ge=1)
+    providers: int = Field(
+        default=4, description="Providers of a simulated market; 4 if left out.", ge=2
+    )
+    per_provider: int = Field(default=50, description="Units of each provider; 50 if left out.", ge=1)
+    trials: int = Field(default=30, description="Simulated markets; 30 if left out.", ge=1)
     variants: str = Field(
-        "near_duplicate_2x_sybils@0.02",
+        default="near_duplicate_2x_sybils@0.02",
         description="The attack whose copies must be matched; near_duplicate_2x_sybils@0.02 if left out. See: "
         "datamarket list attack.",
     )
-    sample: int = Field(5000, description="Units that are copied for it; 5000 if left out.", ge=1)
-    cutoff: float = Field(
-        0.10, description="Tolerated share of clusters that mix providers; 0.1 if left out."
+    sample: int = Field(
+        default=5000, description="Units that are copied for it; 5000 if left out.", ge=1
     )
-    seed: int = Field(0, description="Seed of the simulation; 0 if left out.")
+    cutoff: float = Field(
+        default=0.10, description="Tolerated share of clusters that mix providers; 0.1 if left out."
+    )
+    seed: int = Field(default=0, description="Seed of the simulation; 0 if left out.")
 
     def of(self, rows: Embeddings, own: str = "iid", progress: Progress = SILENT) -> Admissibility:
         """The check of rows that are no domain's; ``own`` is how providers come by them if nothing else is said."""

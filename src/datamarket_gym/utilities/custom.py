@@ -17,7 +17,7 @@ import inspect
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ClassVar
 
@@ -89,8 +89,12 @@ class UtilityRows(Shown):
 
 @dataclass(frozen=True)
 class FunctionUtility(ComparedAsTables, UtilityFunction):
-    """A function as a utility; each has a class of its own, which `utility` makes."""
+    """A function as a utility; each has a class of its own, which `utility` makes.
 
+    ``progress`` is told how many coalitions a scorer has answered so far.
+    """
+
+    progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
     name: ClassVar[str]
     batched: ClassVar[bool]
 
@@ -103,6 +107,9 @@ class FunctionUtility(ComparedAsTables, UtilityFunction):
     @abstractmethod
     def function(*given: Any) -> Any:
         """The function itself."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "progress": None}  # workers do not report
 
 
 def utility(
@@ -194,7 +201,7 @@ class FunctionScorer(Scorer):
     """Asks the function for the worth of coalitions."""
 
     def __init__(self, learner: FunctionUtility, rows: TrainingRows, validation: ValidationRows) -> None:
-        self._learner, self._rows_of = learner, rows_per_player(rows)
+        self._learner, self._rows_of, self._answered = learner, rows_per_player(rows), 0
         order = content_order(rows, distinct_rows(rows.features)[1])
         self._player = rows.player[order]
         label = rows.submitted_label[order]
@@ -212,6 +219,11 @@ class FunctionScorer(Scorer):
             return np.concatenate(parts) if parts else np.empty(0)
         return np.array([self._single(coalition) for coalition in coalitions], dtype=np.float64)
 
+    def _report(self, answered: int) -> None:
+        self._answered += answered
+        if self._learner.progress is not None:
+            self._learner.progress(self._answered)
+
     def _single(self, coalition: NDArray[np.bool_]) -> float:
         train = self._train.take(coalition[self._player])
         found = self._asked(f"{len(train)} rows", train, self._validation)
@@ -221,6 +233,7 @@ class FunctionScorer(Scorer):
                 f"{self._who} returned {_shown(found)} for a coalition of {len(train)} rows; return one finite number, "
                 f"of at most {LARGEST:g} in size"
             )
+        self._report(1)
         return float(number)
 
     def _batch(self, coalitions: CoalitionMatrix) -> Values:
@@ -237,6 +250,7 @@ class FunctionScorer(Scorer):
                 f"{self._who} returned {numbers[bad[0]]} for a coalition of {int(inside[bad[0]].sum())} rows; return "
                 f"finite numbers, of at most {LARGEST:g} in size"
             )
+        self._report(len(numbers))
         return numbers
 
     @property

@@ -1,6 +1,6 @@
 """The game of training rows: v(S) = U(rows of the players in S) - U(empty), asked in batches.
 
-The utility oracle: a learner, the validation rows, what no data is worth, and one shared memo.
+The utility oracle: a learner, the validation rows, what no data is worth, and one shared cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from datamarket_gym.errors import ParameterError, SubmissionError, require_choic
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Keys, Values, in_order
 from datamarket_gym.execution.parallel import keep_to_one_thread
 from datamarket_gym.games.estimate import OrderedView
-from datamarket_gym.games.game import CoalitionCache, DiskCache, Game, Prints
+from datamarket_gym.games.game import CacheKeys, CoalitionCache, DiskCache, Game
 from datamarket_gym.games.semivalues import Semivalue, Truncated
 from datamarket_gym.registry import display_name, written
 from datamarket_gym.utilities.base import LEARNERS, Scorer, TrainingRows, UtilityFunction, ValidationRows
@@ -63,14 +63,14 @@ class UtilityGame(Game):
         super().__init__(
             n_groups,
             keys=by_group[by_key],
-            prints=oracle.prints(keys[self._rows], self.player[group[self._rows]], n_groups),
-            memo=oracle.memo,
+            cache_keys=oracle.cache_keys(keys[self._rows], self.player[group[self._rows]], n_groups),
+            cache=oracle.cache,
             empty_value=oracle.empty_value,
         )
 
     @cached_property
     def _scorer(self) -> Scorer:
-        # Only now: a game whose coalitions are all in the memo never prepares its rows.
+        # Only now: a game whose coalitions are all in the cache never prepares its rows.
         (features, label, weight, group), rows = self._parts, self._rows
         return self._oracle.scorer(
             in_order(features, rows),
@@ -138,7 +138,7 @@ RECOMMENDED = "coverage"
 """The learner of the mechanism that we recommend."""
 
 
-_SPEED = ("device", "jobs", "games")
+_SPEED = ("device", "jobs", "games", "progress")
 """Settings of learners that change the speed alone."""
 
 
@@ -218,7 +218,7 @@ class UtilityOracle(Described):
         What is measured: a `Utility`, its name, or an estimator.
     learner
         A learner that is not registered.
-    memo
+    cache
         A file in which values are cached and shared with other processes.
     embedding
         Embeddings of the validation rows, on which similarity thresholds are checked where units bring embeddings.
@@ -236,7 +236,7 @@ class UtilityOracle(Described):
         utility: Utility | UtilityFunction | str | Any = None,
         *,
         learner: UtilityFunction | None = None,
-        memo: str | Path | None = None,
+        cache: str | Path | None = None,
         embedding: Features | None = None,
         reference: ReferenceRows | None = None,
     ) -> None:
@@ -250,7 +250,7 @@ class UtilityOracle(Described):
             learner = as_utility(learner)
         self.utility = utility or Utility()
         self.learner: UtilityFunction = learner or LEARNERS.create(self.utility.learner)
-        # Copies: the memo holds what these rows said, whatever becomes of the caller's arrays.
+        # Copies: the cache holds what these rows said, whatever becomes of the caller's arrays.
         self.features = feature_array("validation_features", validation_features).copy()
         rows = len(self.features)
         self.label = label_array(
@@ -262,14 +262,14 @@ class UtilityOracle(Described):
         require_labels("the validation rows", self.label, self.learner)
         require_classes(self.label, self.learner)
         self.classes = np.unique(self.label)
-        self._file = None if memo is None else Path(memo).absolute()
+        self._file = None if cache is None else Path(cache).absolute()
         self._remember()
 
     def _remember(self) -> None:
-        self.memo, self._secret = CoalitionCache(), secrets.token_bytes(16)
+        self.cache, self._secret = CoalitionCache(), secrets.token_bytes(16)
         if self._file is not None:
             kept = DiskCache(self._file, self.digest)
-            self.memo, self._secret = kept, kept.salt
+            self.cache, self._secret = kept, kept.salt
 
     @property
     def digest(self) -> str:
@@ -399,7 +399,7 @@ class UtilityOracle(Described):
         return SubmissionGame(self, submission, level)
 
     def counted_from(self, empty: str | float) -> UtilityOracle:
-        """The same learner and rows, and the same memo, counted from another U(empty): a name or a number."""
+        """The same learner and rows, and the same cache, counted from another U(empty): a name or a number."""
         other = copy(self)
         if isinstance(empty, str):
             other.utility, other.nothing = Utility(self.utility.learner, empty), None
@@ -408,7 +408,7 @@ class UtilityOracle(Described):
         return other
 
     def given(self, prior: AcquiredData) -> UtilityOracle:
-        """The same utility with the training rows of prior art always there, and a memo of its own."""
+        """The same utility with the training rows of prior art always there, and a cache of its own."""
         if self.prior is not None:
             raise ParameterError(
                 "prior",
@@ -436,7 +436,7 @@ class UtilityOracle(Described):
 
     @cached_property
     def judging(self) -> UtilityOracle:
-        """The same utility and memo, with `compared` of the validation and reference rows as their embeddings."""
+        """The same utility and cache, with `compared` of the validation and reference rows as their embeddings."""
         other, reference = copy(self), self.reference
         other.embedding = self.compared(self.features)
         if reference is not None:
@@ -497,7 +497,7 @@ class UtilityOracle(Described):
         if self.learner.target != "number":
             require_same_kind(label, self.label)
 
-    def prints(self, keys: Keys, player: Codes, n: int) -> Prints:
+    def cache_keys(self, keys: Keys, player: Codes, n: int) -> CacheKeys:
         """Fingerprints of players: sums of their rows' keyed hashes."""
         raw, size = np.ascontiguousarray(keys).view(np.uint8).data, keys.dtype.itemsize
         digest = bytearray()

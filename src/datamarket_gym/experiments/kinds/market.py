@@ -158,7 +158,7 @@ def baselines_cell(cell: Cell) -> Iterator[Row]:
     """Yield every attack against every mechanism, with what each payment took."""
     options = BaselinesOptions(**cell.spec.options)
     # One game at a time: nothing is compiled in the hope of more.
-    single, honest = replace(cell, engine={**cell.engine, "games": 1, "memo": None}), cell.market.honest
+    single, honest = replace(cell, engine={**cell.engine, "games": 1, "cache": None}), cell.market.honest
 
     def pay(m: Mechanism | OwnMechanism, profile: SubmittedProfile, utility: UtilityEntry) -> PaidTotals:
         oracle = single.oracle(utility, cell.market)

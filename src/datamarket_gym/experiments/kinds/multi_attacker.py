@@ -1,6 +1,6 @@
-"""S14: several cheats at once, each playing what pays best given what the others play, until nobody gains.
+"""Several attackers at once, each with the best response to the others: kind ``multi_attacker`` (S14).
 
-A row is where the dynamics end on one draw of a market, for so many providers who may cheat (the first ones), each for
+A row is where the dynamics end on one draw of a market, for so many providers who may attack (the first ones), each for
 itself (``together = "apart"``) or in pairs that share data. Where they end in a cycle, numbers are means over it. The
 menu is the experiment's ``attacks``, noise in spreads (``{0.5}``).
 """
@@ -45,18 +45,18 @@ SHOWN = {
     FAMILIES["synthetic_laundering"]: "plays_made",
     FAMILIES["strategic_curation"]: "plays_left_out",
 }
-"""What cheats end up doing, by what their attack is made of."""
+"""What attackers end up doing, by what their attack is made of."""
 
 
-class SeveralOptions(Document):
-    """Who is checked, who may cheat, in which order they move, and when the dynamics end.
+class MultiAttackerOptions(Document):
+    """Who is checked, who may attack, in which order they move, and when the dynamics end.
 
-    ``checked`` names the mechanisms that are also played with ``checks``; ``cheats`` says in each order how many
-    providers may cheat, and ``pairs`` how many in coalitions of two. ``trials``: how many attacks beyond the menu are
-    searched for the first cheat where all may cheat, for what the menu misses.
+    ``checked`` names the mechanisms that are also played with ``checks``; ``attackers`` says in each order how many
+    providers may attack, and ``pairs`` how many in coalitions of two. ``trials``: how many attacks beyond the menu are
+    searched for the first attacker where all may attack, for what the menu misses.
     """
 
-    cheats: dict[str, list[int]] = Field(min_length=1)
+    attackers: dict[str, list[int]] = Field(min_length=1)
     pairs: list[int] = Field(default_factory=list)
     checks: CheckEntry | None = None
     checked: list[str] = Field(default_factory=list)
@@ -65,10 +65,10 @@ class SeveralOptions(Document):
     trials: int = Field(default=0, ge=0)
 
 
-@kind("several", SeveralOptions)
-def several_cell(cell: Cell) -> Iterator[Row]:
+@kind("multi_attacker", MultiAttackerOptions)
+def multi_attacker_cell(cell: Cell) -> Iterator[Row]:
     """Yield every mechanism under every utility, without checks and with, by the number of attackers."""
-    options = SeveralOptions(**cell.spec.options)
+    options = MultiAttackerOptions(**cell.spec.options)
     _require_counts(cell, options)
     menu = [HONEST]
     for _, attack in attacks_of(in_spreads(cell.spec, feature_scale(cell.market.state))):
@@ -88,12 +88,12 @@ def several_cell(cell: Cell) -> Iterator[Row]:
                     yield {**at, **row}
 
 
-def _require_counts(cell: Cell, options: SeveralOptions) -> None:
+def _require_counts(cell: Cell, options: MultiAttackerOptions) -> None:
     n = len(cell.market.state.providers)
-    for count in [c for counts in options.cheats.values() for c in counts]:
+    for count in [c for counts in options.attackers.values() for c in counts]:
         if not 1 <= count <= n:
             raise DataMarketError(
-                f"{cell.spec.name}: options.cheats has {count}; this market has 1 to {n}"
+                f"{cell.spec.name}: options.attackers has {count}; this market has 1 to {n}"
             )
     for count in options.pairs:
         if count % 2 or not 2 <= count <= n:
@@ -107,7 +107,7 @@ class _Dynamics:
     """Best responses in one market under one mechanism and one utility, with checks or without."""
 
     cell: Cell
-    options: SeveralOptions
+    options: MultiAttackerOptions
     mechanism: Mechanism | OwnMechanism
     oracle: UtilityOracle
     checks: Checks | None
@@ -116,10 +116,10 @@ class _Dynamics:
     def rows(self) -> Iterator[Row]:
         providers = self.cell.market.state.providers
         alone = self._stage(list(range(len(providers))))
-        for order, counts in self.options.cheats.items():
+        for order, counts in self.options.attackers.items():
             for count in counts:
                 path = self._path(alone, count, order)
-                at = {"together": APART, "cheats": count, "order": order}
+                at = {"together": APART, "attackers": count, "order": order}
                 yield {
                     **at,
                     **self._row(alone, path, range(count)),
@@ -130,20 +130,20 @@ class _Dynamics:
             pairs = self._stage([(i, i + 1) for i in range(0, most, 2)])
             for count in self.options.pairs:
                 path = self._path(pairs, count // 2, "round_robin")
-                at = {"together": PAIRS, "cheats": count, "order": "round_robin"}
+                at = {"together": PAIRS, "attackers": count, "order": "round_robin"}
                 yield {**at, **self._row(pairs, path, range(count // 2))}
 
     def _stage(self, parties: list[int] | list[tuple[int, int]]) -> Stage:
         return Stage(self.cell.market.state, self.mechanism, self.oracle, parties, self.checks)
 
-    def _path(self, stage: Stage, cheats: int, order: str) -> Path:
-        menus = [self.menu if i < cheats else [HONEST] for i in range(len(stage.members))]
+    def _path(self, stage: Stage, attackers: int, order: str) -> Path:
+        menus = [self.menu if i < attackers else [HONEST] for i in range(len(stage.members))]
         return best_response_dynamics(
             stage.payoffs, menus, epsilon=self.options.epsilon, rounds=self.options.rounds, order=order
         )
 
     def _searched(self, stage: Stage, path: Path, count: int) -> Row:
-        """What the first cheat could still gain by the best attack of a search, where everybody may cheat."""
+        """Search what the first attacker could still gain, where everybody may attack."""
         if not self.options.trials or count < len(stage.members) or stage.payoffs(path.last) is None:
             return {}
         party = StageParty(stage, path.last)
@@ -152,9 +152,9 @@ class _Dynamics:
         assert now is not None
         return {"regret_searched": max(0.0, best.payoff - now[0])}
 
-    def _row(self, stage: Stage, path: Path, cheats: range) -> Row:
+    def _row(self, stage: Stage, path: Path, attackers: range) -> Row:
         ends = [plays for plays in path.ends if stage.payoffs(plays) is not None]
-        found = [stage.standings(plays, cheats) for plays in ends]
+        found = [stage.standings(plays, attackers) for plays in ends]
         before = sum(one.honest_pay for one in found[0].attackers)
         providers = sum(len(one.members) for one in found[0].attackers)
         after = float(np.mean([sum(one.pay for one in each.attackers) for each in found]))
@@ -165,7 +165,7 @@ class _Dynamics:
             "gain": after / before if clear else float("nan"),
             "gain_additive": after - before,
             "near_zero": not clear,
-            "gain_from_cheating": _from_cheating(stage, found),
+            "gain_from_attack": _lone_gain(stage, found),
             **{name: _mean(found, name) for name in _MEANS},
             "worth_kept": _mean(found, "worth"),
             "value_kept": _mean(found, "value"),
@@ -174,9 +174,9 @@ class _Dynamics:
             "unsettled": float(path.ended == UNSETTLED),
             "rounds": float(path.rounds),
             "regret": max(path.regrets),
-            "cheating_adds": _mean(found, "cheating_adds") / stage.scale,
+            "attack_adds": _mean(found, "cheating_adds") / stage.scale,
             "unplayable": float(_unplayable(stage, path, self.menu)),
-            **_played(ends, cheats),
+            **_played(ends, attackers),
         }
 
 
@@ -189,7 +189,7 @@ def _mean(found: list[Standings], name: str) -> float:
     return float(np.mean([getattr(each, name) for each in found]))
 
 
-def _from_cheating(stage: Stage, found: list[Standings]) -> float:
+def _lone_gain(stage: Stage, found: list[Standings]) -> float:
     """The mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
     n = len(stage.state.providers)
     for each in found:
@@ -211,13 +211,13 @@ def _unplayable(stage: Stage, path: Path, menu: list[str]) -> int:
     )
 
 
-def _played(ends: list[Plays], cheats: range) -> Row:
-    """The parts of the cheats that are honest at the end, or do this or that."""
+def _played(ends: list[Plays], attackers: range) -> Row:
+    """Return the parts of the attackers that are honest at the end, or do this or that."""
     columns = ["plays_honest", *SHOWN.values(), "plays_other"]
     count = dict.fromkeys(columns, 0.0)
     for plays in ends:
-        for party in cheats:
+        for party in attackers:
             text = plays[party]
             made = family(ATTACKS.create(text))
             count["plays_honest" if text == HONEST else SHOWN.get(made, "plays_other")] += 1.0
-    return {column: found / len(ends) / len(cheats) for column, found in count.items()}
+    return {column: found / len(ends) / len(attackers) for column, found in count.items()}

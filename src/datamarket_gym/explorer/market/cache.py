@@ -76,7 +76,7 @@ class CountedOracle(UtilityOracle):
 
     def reporting(self, progress: Progress, mechanism: Mechanism | None = None) -> CountedOracle:
         """Return this utility, with the cache that it has, as a mechanism asks for it."""
-        if len(self.memo) > _CACHED // 2:
+        if len(self.cache) > _CACHED // 2:
             self._remember()  # a cache that is full keeps nothing that comes later
         other = copy(self)
         other.progress, other.mechanism = progress, mechanism
@@ -84,7 +84,7 @@ class CountedOracle(UtilityOracle):
 
     def _remember(self) -> None:
         super()._remember()
-        self.memo = CoalitionCache(_CACHED)
+        self.cache = CoalitionCache(_CACHED)
 
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int

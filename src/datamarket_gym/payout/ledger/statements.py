@@ -16,12 +16,7 @@ from typing import Any, NamedTuple
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.payout.ledger.balances import EFFECTS, Accounts, Dispute, Rules
-from datamarket_gym.payout.ledger.entries import (
-    APPROVED,
-    LedgerEntry,
-    LedgerError,
-    RunRecord,
-)
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.transactions import require_payee
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible

@@ -215,8 +215,7 @@ def _changed_rules(connection: Connection) -> list[str]:
         savepoint = connection.begin_nested()  # a schema that is gone when it is rolled back
         try:
             _execute(
-                connection,
-                ("CREATE SCHEMA ledger_as_made", "SET LOCAL search_path TO ledger_as_made"),
+                connection, ("CREATE SCHEMA ledger_as_made", "SET LOCAL search_path TO ledger_as_made")
             )
             expected = {
                 rule.replace("ledger_as_made.", "") for rule in _fresh_rules(connection, digests)

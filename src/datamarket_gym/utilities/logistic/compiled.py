@@ -57,22 +57,22 @@ class Ladder:
         columns = n_players if n_players <= _ALL else _FEW
         if self._size != size - 1:
             columns = 0
-        prints = np.empty(b, dtype=np.uint64)
+        cache_keys = np.empty(b, dtype=np.uint64)
         subset, found = np.zeros((b, columns), dtype=np.intp), np.zeros((b, columns), dtype=bool)
         for part in slabs(b, n_players):
             members = coalitions[part]
-            prints[part] = members.astype(np.uint64) @ self._player
+            cache_keys[part] = members.astype(np.uint64) @ self._player
             if not columns:
                 continue
-            wanted = prints[part, None] - self._player
+            wanted = cache_keys[part, None] - self._player
             at = np.minimum(np.searchsorted(self._table, wanted), len(self._table) - 1)
             hit = members & (self._table[at] == wanted)
             if columns < n_players:
                 first = np.argsort(~hit, axis=1, kind="stable")[:, :columns]
                 at, hit = np.take_along_axis(at, first, 1), np.take_along_axis(hit, first, 1)
             subset[part], found[part] = self._order[at], hit
-        self._order = np.argsort(prints)
-        self._table, self._size = prints[self._order], size
+        self._order = np.argsort(cache_keys)
+        self._table, self._size = cache_keys[self._order], size
         return subset, found
 
 

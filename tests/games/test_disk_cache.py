@@ -11,16 +11,16 @@ from datamarket_gym.utilities.oracle import Utility
 
 
 def test_fits_are_kept_between_oracles_and_told_apart_by_utility(market, tmp_path):
-    path = tmp_path / "memo.sqlite"
+    path = tmp_path / "cache.sqlite"
     m = get_mechanism("shapley")
-    first = market.utility_oracle(Utility("knn(k=3, vote=majority)"), memo=path)
+    first = market.utility_oracle(Utility("knn(k=3, vote=majority)"), cache=path)
     paid = m.pay(market.honest.submission, first)
-    again = market.utility_oracle(Utility("knn(k=3, vote=majority)"), memo=path)
-    assert len(again.memo) == len(first.memo) == 15
+    again = market.utility_oracle(Utility("knn(k=3, vote=majority)"), cache=path)
+    assert len(again.cache) == len(first.cache) == 15
     assert m.pay(market.honest.submission, again).as_dict() == paid.as_dict()
-    assert len(again.memo) == 15  # nothing was computed again
-    other = market.utility_oracle(Utility("knn(k=4, vote=majority)"), memo=path)
-    assert len(other.memo) == 0
+    assert len(again.cache) == 15  # nothing was computed again
+    other = market.utility_oracle(Utility("knn(k=4, vote=majority)"), cache=path)
+    assert len(other.cache) == 0
     assert other.digest != again.digest
     assert (
         market.utility_oracle(Utility("logistic(device=auto)")).digest
@@ -29,14 +29,14 @@ def test_fits_are_kept_between_oracles_and_told_apart_by_utility(market, tmp_pat
 
 
 def fill(path, start):
-    memo = DiskCache(path, "u")
+    cache = DiskCache(path, "u")
     for i in range(start, start + 400, 20):
         numbers = np.arange(i, i + 20, dtype=np.uint64)
-        memo.store(np.stack([numbers * 2**40, numbers], axis=1), numbers / 7)
+        cache.store(np.stack([numbers * 2**40, numbers], axis=1), numbers / 7)
 
 
 def test_processes_share_a_file_without_corruption(tmp_path):
-    path = tmp_path / "memo.sqlite"
+    path = tmp_path / "cache.sqlite"
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=fill, args=(path, start)) for start in (0, 200, 400)]
     for writer in writers:
@@ -44,10 +44,10 @@ def test_processes_share_a_file_without_corruption(tmp_path):
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
-    memo = DiskCache(path, "u")
-    assert len(memo) == 800  # the ranges overlap
+    cache = DiskCache(path, "u")
+    assert len(cache) == 800  # the ranges overlap
     numbers = np.arange(800, dtype=np.uint64)
-    values, known = memo.lookup(np.stack([numbers * 2**40, numbers], axis=1))
+    values, known = cache.lookup(np.stack([numbers * 2**40, numbers], axis=1))
     assert known.all()
     assert (values == numbers / 7).all()
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)

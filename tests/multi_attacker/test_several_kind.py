@@ -16,8 +16,8 @@ from datamarket_gym.experiments.spec import builtin_specs
 
 SPEC = """
 name = "few"
-title = "A few cheats"
-kind = "several"
+title = "A few attackers"
+kind = "multi_attacker"
 seeds = 2
 tasks = [{ task = "synthetic(n_providers=3, per_provider=10, validation=40)" }]
 utilities = [{ learner = "coverage" }]
@@ -26,7 +26,7 @@ called = { "copycat(sigma={0.6})" = "noisy copies" }
 mechanisms = [{ name = "uniform" }, { name = "recommended" }]
 
 [options]
-cheats = { round_robin = [1, 3], simultaneous = [3] }
+attackers = { round_robin = [1, 3], simultaneous = [3] }
 pairs = [2]
 checks = { per_payee = 3 }
 checked = ["recommended"]
@@ -50,7 +50,7 @@ def one(rows, **where):
 
 
 def test_every_way_to_play_has_a_row(rows):
-    kinds = {(r["mechanism"], r["checks"], r["together"], r["order"], r["cheats"]) for r in rows}
+    kinds = {(r["mechanism"], r["checks"], r["together"], r["order"], r["attackers"]) for r in rows}
     played = {
         ("apart", "round_robin", 1), ("apart", "round_robin", 3), ("apart", "simultaneous", 3),
         ("pairs", "round_robin", 2),
@@ -61,12 +61,12 @@ def test_every_way_to_play_has_a_row(rows):
 
 
 def test_under_uniform_pay_all_split_and_gain_nothing(rows):
-    found = one(rows, mechanism="uniform", together="apart", order="round_robin", cheats=3)
+    found = one(rows, mechanism="uniform", together="apart", order="round_robin", attackers=3)
     assert found["gain"] == pytest.approx(1.0)
-    assert found["gain_from_cheating"] == pytest.approx(5 / 3)  # 2 of 6 names instead of 1 of 5
+    assert found["gain_from_attack"] == pytest.approx(5 / 3)  # 2 of 6 names instead of 1 of 5
     assert (found["equilibrium"], found["plays_own_again"], found["regret"]) == (1.0, 1.0, 0.0)
     assert math.isnan(found["honest_pay"])
-    alone = one(rows, mechanism="uniform", together="apart", cheats=1)
+    alone = one(rows, mechanism="uniform", together="apart", attackers=1)
     assert alone["gain"] == pytest.approx(3 * 2 / 4)
     assert alone["honest_pay"] == pytest.approx(3 / 4)
     assert "regret_searched" not in alone
@@ -85,9 +85,9 @@ def test_a_pair_is_the_coalition_of_the_first_two(few, rows):
 
 def test_options_that_cannot_be_are_refused(few):
     for options, words in (
-        ({"cheats": {"round_robin": [4]}}, "has 1 to 3"),
-        ({"cheats": {"round_robin": [1]}, "pairs": [3]}, "even numbers"),
-        ({"cheats": {"at_random": [1]}}, "order"),
+        ({"attackers": {"round_robin": [4]}}, "has 1 to 3"),
+        ({"attackers": {"round_robin": [1]}, "pairs": [3]}, "even numbers"),
+        ({"attackers": {"at_random": [1]}}, "order"),
         ({"cheat": {}}, "cheat"),
     ):
         spec = few.model_copy(update={"options": options, "only": "uniform"})
@@ -101,7 +101,7 @@ def test_it_runs_and_is_drawn(few, tmp_path):
     assert {"gain", "honest_pay", "equilibrium", "worth_kept"} <= {row["metric"] for row in found}
     svg, _ = draw("few", found, tmp_path, of="s14")
     text = svg.read_text(encoding="utf-8")
-    assert "providers who may cheat" in text
+    assert "attackers" in text
     assert "equal shares" in text
     with pytest.raises(DataMarketError, match="no gain, together apart"):
         draw("few", [row for row in found if row["metric"] != "gain"], tmp_path, of="s14")
@@ -109,9 +109,9 @@ def test_it_runs_and_is_drawn(few, tmp_path):
 
 def test_the_built_in_experiment_is_what_the_page_says():
     spec = builtin_specs()["s14"]
-    assert spec.kind == "several"
+    assert spec.kind == "multi_attacker"
     assert spec.options["epsilon"] == 0.01
-    assert max(spec.options["cheats"]["round_robin"]) == 4
+    assert max(spec.options["attackers"]["round_robin"]) == 4
     assert "0.01 of an equal share" in spec.about
 
 
