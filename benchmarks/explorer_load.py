@@ -111,7 +111,7 @@ async def first_page(url: str, page: str) -> tuple[float, int]:
                 size += len(answer.content)
                 named |= named_in(answer)
             wanted = named - got
-        offered = await asked(client, "GET", "/api/market/options")
+        offered = await asked(client, "GET", "/api/market/choices")
         blank = {key: value for key, value in offered.json()["defaults"].items() if key not in OPEN}
         answer = await asked(client, "POST", "/api/market/answer?topic=market", blank)
     return time.perf_counter() - began, size + len(offered.content) + len(answer.content)

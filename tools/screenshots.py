@@ -76,8 +76,8 @@ SHOTS = (
     Shot("run", "/payout/run?run=market%2Fjune"),
     Shot("payee", "/payout/run?run=market%2Fjune&payee=quick+copy"),
     Shot("run-phone", "/payout/run?run=market%2Fjune", size=PHONE, dark=True),
-    Shot("checks", "/payout/checks?run=market%2Fjune&step=look"),
-    Shot("checks-phone", "/payout/checks?run=market%2Fjune&step=look", size=PHONE),
+    Shot("checks", "/payout/checks?run=market%2Fjune&step=review"),
+    Shot("checks-phone", "/payout/checks?run=market%2Fjune&step=review", size=PHONE),
     Shot("ledger", "/payout/ledger?ledger=market%2Fledger.sqlite"),
 )
 

@@ -93,7 +93,7 @@ def test_every_part_of_a_run_opens(at, months):
     page.fill("[name=search-clusters]", "thief")
     page.wait_for_selector("[data-table=clusters] tbody details")
     page.click("[data-table=clusters] tbody summary >> nth=0")
-    assert "identical 1.0000" in page.inner_text("[data-table=clusters] tbody details >> nth=0")
+    assert "identical content 1.0000" in page.inner_text("[data-table=clusters] tbody details >> nth=0")
     page.click("[name=least-covered]")
     page.wait_for_selector("text=They are secret")
     page.click("[name=about-files-and-history]")
@@ -105,7 +105,7 @@ def test_every_part_of_a_run_opens(at, months):
     page.wait_for_selector("text=checks are good")
     assert set(page.locator(".checks .tag").all_inner_texts()) == {"ok"}
     page.click("[name=recompute]")
-    page.wait_for_selector("text=equal to the byte")
+    page.wait_for_selector("text=payments.parquet, recomputed")
     assert query(page)["tab"] == "verify"
 
 

@@ -327,7 +327,7 @@ const verify = (state) => {
     }
   };
   return el("div", {},
-    el("p", {}, "Do the files of the run and its ledger still say what was worked out? Working everything out again compares every byte; it needs the inputs, and the time that the payout run took."),
+    el("p", {}, "Do the files of the run and its ledger still say what was worked out? Recomputing it compares every amount; it needs the inputs, and the time that the payout run took."),
     el("div", { class: "tools" },
       button({ name: "verify", label: "Check files and ledger", onclick: check("/api/payout/verify"), kind: "main" }),
       button({ name: "recompute", label: "Work everything out again", onclick: check("/api/payout/recompute") })),
