@@ -246,13 +246,13 @@ class Evaluation(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The figure.
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib if it is installed, else of plotly.
 
         Raises
         ------
         ImportError
-            If matplotlib is not installed.
+            If neither matplotlib nor plotly is installed.
         """
         table = self.table()
         one = len({mechanism for mechanism, _ in self.reports}) == 1

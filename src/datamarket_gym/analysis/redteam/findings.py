@@ -314,13 +314,13 @@ class AuditReport(Document, Tabular):
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The figure.
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib if it is installed, else of plotly.
 
         Raises
         ------
         ImportError
-            If matplotlib is not installed.
+            If neither matplotlib nor plotly is installed.
         """
         worst = [f.worst for f in self.findings]
         checked = "" if self.checks is None else ", expected"
