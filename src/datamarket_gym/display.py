@@ -54,13 +54,11 @@ class Screen:
 
     @classmethod
     def of_fields(cls, title: str, values: Mapping[str, object]) -> Screen:
-        """One row per field, with a short description of its value."""
         rows = ((shortened(k, _WIDEST), shortened(described(v), _VALUE)) for k, v in values.items())
         return cls(title, ("field", "value"), tuple(islice(rows, _FIELDS)), len(values), 2)
 
     @property
     def rest(self) -> str:
-        """How many rows are not shown."""
         more = self.rows_in_all - len(self.rows)
         return f"... and {more} more" if more > 0 else ""
 
@@ -87,8 +85,6 @@ class Screen:
         return table
 
     def html(self) -> str:
-        """A table for notebooks."""
-
         def line(tag: str, row: Iterable[str]) -> str:
             return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
 

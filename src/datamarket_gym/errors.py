@@ -86,7 +86,6 @@ class UnknownNameError(DataMarketError):
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
-    """The names that come close, at most three, whatever their case."""
     folded: dict[str, list[str]] = {}
     for each in known:
         folded.setdefault(each.casefold(), []).append(each)
@@ -239,14 +238,12 @@ def require_whole(parameter: str, value: SupportsIndex, at_least: int = 1) -> in
 
 
 def require_choice(parameter: str, value: str, choices: Iterable[str]) -> None:
-    """Refuse a word that is not among the choices."""
     choices = list(choices)
     if value not in choices:
         raise ParameterError(parameter, value, f"choose one of {', '.join(choices)}")
 
 
 def require_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a name that is not among those that are known, and say which come close."""
     for name in names:
         if name not in known:
             raise UnknownNameError(kind, name, known)

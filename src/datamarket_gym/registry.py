@@ -123,7 +123,6 @@ class Parameter:
     written: bool = True
 
     def validate(self, value: Any) -> None:
-        """Refuse a value that is neither within the range nor one of the choices."""
         numeric = self.range is not None
         if numeric and not (isinstance(value, str) and value in self.choices):
             try:
@@ -159,7 +158,6 @@ class Component(Described):
     """What it does, in a sentence."""
 
     def __post_init__(self) -> None:
-        """Refuse parameters that their annotations do not allow."""
         cls: Any = type(self)
         for parameter in parameters_of(cls):
             if parameter.range is not None or parameter.choices:
@@ -175,7 +173,6 @@ class Component(Described):
 
 @lru_cache(maxsize=512)
 def parameters_of(component: Any) -> tuple[Parameter, ...]:
-    """Read the parameters of a component off its constructor, in order."""
     return tuple(_read(component))
 
 
@@ -241,13 +238,11 @@ def sentences_about(text: str, name: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Cut a docstring after its first sentence, in plain text."""
     paragraph = text.strip().split("\n\n")[0]
     return plain_text(re.split(r"(?<=\.)\s+(?=[A-Z`])", paragraph)[0])
 
 
 def plain_text(text: str) -> str:
-    """Strip a docstring of its marks and line breaks."""
     return re.sub(r"`+([^`]*)`+", r"\1", " ".join(text.split()))
 
 
@@ -257,7 +252,6 @@ FIRST = "@"
 
 
 def parsed(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
-    """Parse a written form into a name and parameters."""
     if isinstance(spec, Mapping):
         parameters = dict(spec)
         if "name" not in parameters:
@@ -349,7 +343,6 @@ def _inner(value: Any) -> str:
 
 
 def is_ours(module: str) -> bool:
-    """Whether a module is of this package."""
     return module.split(".")[0] == __name__.split(".")[0]
 
 
@@ -626,20 +619,17 @@ def _load_plugins() -> None:
 
 
 def broken_plugins() -> dict[str, str]:
-    """Why plugins could not be loaded, by name; without them everything else works."""
     _load_plugins()
     return dict(_broken)
 
 
 def components(kind: str) -> dict[str, Any]:
-    """All registered components of a kind by name, sorted."""
     _require_kind(kind)
     _load(kind)
     return dict(sorted(_components[kind].items()))
 
 
 def lookup(kind: str, name: str) -> Any:
-    """The component registered under a name."""
     known = components(kind)
     if name not in known:
         raise UnknownNameError(kind, name, known, *_broken.values())
@@ -648,8 +638,6 @@ def lookup(kind: str, name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a component says of itself."""
-
     title: str
     summary: str
     parameters: tuple[Parameter, ...]
@@ -721,7 +709,6 @@ def written_fields(component: object) -> str:
 
 
 def name_of(component: object) -> str:
-    """The name under which a component's class, or the component itself, is registered."""
     return _found(component)[0]
 
 
@@ -784,7 +771,6 @@ D = TypeVar("D", bound=BaseModel)
 
 
 def from_toml(model: type[D], text: str, origin: str) -> D:
-    """A document from TOML text; errors name the file and the key."""
     try:
         return model(**tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

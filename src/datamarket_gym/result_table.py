@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 class Tabular(ABC):
-    """Something that is a table, too."""
-
     @abstractmethod
     def to_arrow(self) -> pa.Table:
         """The table."""
@@ -64,17 +62,14 @@ class ResultTable(Shown, Tabular):
         return self.columns[column]
 
     def to_arrow(self) -> pa.Table:
-        """The columns as an Arrow table."""
         import pyarrow as pa
 
         return pa.table({name: pa.array(column.tolist()) for name, column in self.columns.items()})
 
     def take(self, rows: NDArray[Any]) -> ResultTable:
-        """Some of the rows, in that order."""
         return ResultTable(self.title, {k: v[rows] for k, v in self.columns.items()}, money=self.money)
 
     def screen(self) -> Screen:
-        """The first rows."""
         kinds = [column.dtype.kind in "UO" for column in self.columns.values()]
         texts = max(1, kinds.index(False) if False in kinds else len(kinds))
         cells = [self._shown(name, column[:ROWS]) for name, column in self.columns.items()]

@@ -55,9 +55,9 @@ def test_rewards_are_what_is_paid_over_honest_pay_less_one_and_costs():
     point = Space.point("sybil_split_k", {"k": 0.0})
     names = env.possible_agents
     _, rewards, ended, cut, infos = env.step({names[0]: np.array(point)})
-    plays = (space.attack_at(np.array(point)), "honest", "honest")
-    paid = stage.outcome(plays).pay
-    assert infos[names[0]]["attack"] == plays[0] == "sybil_split_k@2"
+    strategies = (space.attack_at(np.array(point)), "honest", "honest")
+    paid = stage.outcome(strategies).pay
+    assert infos[names[0]]["attack"] == strategies[0] == "sybil_split_k@2"
     assert rewards[names[0]] == pytest.approx(paid[names[0]] / stage.honest.pay[names[0]] - 1.0 - 0.05)
     assert rewards[names[1]] == pytest.approx(paid[names[1]] / stage.honest.pay[names[1]] - 1.0)
     assert set(ended.values()) == {True}

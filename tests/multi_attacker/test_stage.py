@@ -137,16 +137,16 @@ def test_units_of_a_coalition_are_genuine_to_checks(market, oracle):
 
 def test_expectations_are_those_of_draws(market, oracle):
     stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1, 2, 3], Checks(1, 0.6))
-    plays = (THEFT, "junk_padding(identities=2)", HONEST, "copycat(sigma=0.6)")
+    strategies = (THEFT, "junk_padding(identities=2)", HONEST, "copycat(sigma=0.6)")
     rng = np.random.default_rng(0)
-    profile, drafts = stage._drafts(plays)  # what is paid once is drawn from again and again
+    profile, drafts = stage._drafts(strategies)  # what is paid once is drawn from again and again
     draws = [stage._expected(profile, [drafts.ending(stage.checks, rng)]).pay for _ in range(300)]
-    expected = stage.outcome(plays).pay
+    expected = stage.outcome(strategies).pay
     for name, pay in expected.items():
         found = np.array([draw[name] for draw in draws])
         assert abs(found.mean() - pay) <= 4 * found.std() / math.sqrt(len(draws)) + 1e-12
     assert any(draw["provider_0"] == 0.0 for draw in draws)
-    assert stage.drawn(plays, np.random.default_rng(0)).pay == draws[0]
+    assert stage.drawn(strategies, np.random.default_rng(0)).pay == draws[0]
     assert sum(end.chance for end in drafts.endings(stage.checks)) == pytest.approx(1.0)
 
 
@@ -162,10 +162,10 @@ def test_where_all_are_checked_for_sure_thieves_are_paid_nothing_and_the_rest_st
 
 def test_a_search_at_a_seat_finds_what_the_menu_has(market, oracle):
     stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1])
-    plays = (HONEST, THEFT)
-    party_of_stage = StageParty(stage, plays)
+    strategies = (HONEST, THEFT)
+    party_of_stage = StageParty(stage, strategies)
     best = best_response(party_of_stage, trials=6, optimiser="scipy")
-    honest = stage.payoffs(plays)[0]
+    honest = stage.payoffs(strategies)[0]
     assert best.net_gain == pytest.approx(1.0 + best.payoff - honest)
     assert best.payoff == stage.payoffs((best.attack, THEFT))[0] > honest
     with pytest.raises(DataMarketError, match="attacks are free"):
@@ -174,9 +174,9 @@ def test_a_search_at_a_seat_finds_what_the_menu_has(market, oracle):
 
 def test_what_cannot_be_played_is_said(market, oracle):
     stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1])
-    plays = ("sybil_split_k(k=99)", HONEST)
-    assert stage.payoffs(plays) is None
-    assert "use fewer identities" in stage.impossible[plays]
+    strategies = ("sybil_split_k(k=99)", HONEST)
+    assert stage.payoffs(strategies) is None
+    assert "use fewer identities" in stage.impossible[strategies]
     with pytest.raises(DataMarketError, match="one attack for each of 2 parties"):
         stage.profile((HONEST,))
     with pytest.raises(DataMarketError, match="one attack for each of 2 parties"):

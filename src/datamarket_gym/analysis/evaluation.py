@@ -217,7 +217,6 @@ class Evaluation(Shown):
         return ResultTable(f"{attacks} by {self.provider}; {self.utility}; gain 1 = no gain", columns)
 
     def screen(self) -> Screen:
-        """Payments and gains."""
         table = self.table()
         shown = ("mechanism", "attack", "honest_payment", "attacked_payment", "gain")
         return ResultTable(table.title, {name: table[name] for name in shown}).screen()

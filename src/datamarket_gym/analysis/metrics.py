@@ -63,7 +63,6 @@ def pot_shares(paid: Mapping[str, float]) -> dict[str, float]:
 
 
 def harm_of(honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, attacker: str) -> Harm:
-    """The harm that a provider's attack does: what is paid on the attacked profile, compared with the honest market."""
     before, after = _both(honest, paid, profile, attacker)
     shares, now = pot_shares(before), pot_shares(after)
     others = [name for name in before if name != attacker]
@@ -165,7 +164,6 @@ class Metrics:
 
 
 def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str, float]:
-    """What each latent provider collects over the identities it controls."""
     controller = profile.truth.controller
     known = all(str(name) in controller for name in payments.identities)
     if not known or not np.isin(profile.submission.identities, payments.identities).all():
@@ -194,7 +192,6 @@ def _both(
 
 
 def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> float:
-    """Share of clusters that mix units of several latent owners."""
     playing = clusters.submission or profile.submission  # less than was submitted where rows leaked
     owner = profile.truth.aligned(playing).owner_codes()
     pairs = np.unique(np.stack([clusters.label, owner]), axis=1)

@@ -45,7 +45,6 @@ class NamePay:
 
     @property
     def due(self) -> float:
-        """What is paid out: nothing below zero."""
         return max(self.total, 0.0)
 
     @property
@@ -65,7 +64,6 @@ class NamePay:
 
     @property
     def largest_unit(self) -> float:
-        """The part of P that one unit earns, at most."""
         return min(self.largest / self.positive, 1.0) if self.positive > ROUNDING else 0.0
 
 
@@ -105,7 +103,6 @@ class Drafts(Shown):
     _markets: dict[frozenset[str], _Market] = field(init=False)
 
     def _begin(self, names: list[str], paid: Payments | None) -> None:
-        """Who may fail, and what was paid where nobody has, if that is known."""
         self._names, self._markets = names, {}
         mine = np.isin(self.profile.submission.identity, names)
         self._false = mine & ~genuine(self.profile, self.honest)
@@ -127,7 +124,6 @@ class Drafts(Shown):
             yield Reached(failed, chance, left, passes)
 
     def _outcomes(self, passes: Mapping[str, float]) -> Iterator[tuple[frozenset[str], float]]:
-        """Which names fail, with what probability; impossible outcomes are left out."""
         doubtful = [name for name, chance in passes.items() if chance < 1.0]
         if len(doubtful) > _MOST:
             raise DataMarketError(
@@ -228,7 +224,6 @@ class CheckedAttack(Drafts):
         self._begin(self.profile.identities_of(self.provider), self.paid)
 
     def expected(self, checks: Checks) -> Expected:
-        """The expectation under these checks."""
         first = self._after(frozenset()).names.values()
         due, own = sum(name.due for name in first), sum(name.own for name in first)
         pay = share = drafted = earned = 0.0
@@ -259,7 +254,6 @@ class CheckedAttack(Drafts):
         )
 
     def passes(self, checks: Checks) -> dict[str, float]:
-        """The probability that each of the provider's names passes, in the market in which nobody has failed yet."""
         first = self._after(frozenset()).names
         return {name: checks.passes(pays.drawn_false) for name, pays in first.items()}
 
@@ -283,7 +277,6 @@ def expected(
     checks: Checks,
     paid: Payments | None = None,
 ) -> Expected:
-    """What an attack pays its provider in expectation; ``paid`` is what the attacked profile was paid, if known."""
     with suppress_market_warnings():
         honest_pay = mechanism.pay(honest.submission, utility, honest.truth).total([provider])
     return CheckedAttack(mechanism, profile, honest, utility, provider, honest_pay, paid).expected(
@@ -292,7 +285,6 @@ def expected(
 
 
 def require_checkable(mechanism: Mechanism | OwnMechanism, checks: Checks | None) -> None:
-    """Refuse checks of what a mechanism of somebody's own pays."""
     if checks is not None and not isinstance(mechanism, Mechanism):
         raise _uncheckable(mechanism)
 
@@ -314,7 +306,6 @@ def checked_attack(
     honest_pay: float,
     utility: UtilityOracle,
 ) -> CheckedAttack:
-    """An attack that was paid, to be priced under any checks."""
     if not isinstance(mechanism, Mechanism) or not isinstance(paid, Payments):
         raise _uncheckable(mechanism)
     attacker = str(attacked.attacker)

@@ -59,7 +59,6 @@ class AcquiredData(Shown):
 
     @cached_property
     def label(self) -> NDArray[Any]:
-        """Their labels."""
         return self.units.label[self.canonical]
 
     def beginning_like(self, rows: Features) -> Codes:
@@ -68,7 +67,6 @@ class AcquiredData(Shown):
 
     @cached_property
     def digest(self) -> str:
-        """Hash of these rows in any order."""
         return combined_key(unit_keys(self.features, self.label)).decode()
 
     @staticmethod

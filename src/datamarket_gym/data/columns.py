@@ -46,13 +46,10 @@ _WITH_POINT = re.compile(r"-?\d+\.0")
 
 
 class Faults:
-    """Rows, and what is wrong with each."""
-
     def __init__(self) -> None:
         self.rows: dict[int, list[str]] = {}
 
     def note(self, rows: Iterable[int], wrong: str) -> None:
-        """Note that something is wrong with these rows."""
         for row in rows:
             self.rows.setdefault(int(row), []).append(wrong)
 
@@ -79,7 +76,6 @@ class Column:
     rows: NDArray[np.int64] | None = None  # which rows of the table these are, where not all
 
     def of(self, rows: NDArray[np.int64]) -> Column:
-        """Take some of the rows; errors go on to name those of the table."""
         return Column(self.where, self.name, self.data.take(pa.array(rows)), rows)
 
     def strings(self) -> list[str]:
@@ -149,7 +145,6 @@ class Column:
         return Column(self.where, self.name, times)._array()
 
     def numbers(self) -> Values:
-        """Return a column as finite numbers; refuse what is no number by its row."""
         for row, wrong in self.bad_numbers().items():
             raise self._error(f", row {self._row(row)}: {wrong}; mend it or drop the row")
         return np.array([float(cell) for cell in self.data.to_pylist()], dtype=np.float64)
@@ -209,7 +204,6 @@ class Column:
         return not self.is_filled()
 
     def objects(self) -> NDArray[Any]:
-        """Return the cells as they are, as an array of Python values."""
         cells = np.empty(len(self.data), dtype=object)
         cells[:] = self.data.to_pylist()
         return cells
@@ -238,7 +232,6 @@ class Column:
         return np.array(self.data.is_null(nan_is_null=True), dtype=bool)
 
     def _refuse(self, missing: NDArray[np.bool_]) -> None:
-        """Refuse a column with such cells, by the first of them."""
         if not missing.any():
             return
         at = _first(missing)
@@ -321,7 +314,6 @@ class MatrixReader:
         self._batches.clear()
 
     def _cells(self, name: str, column: Any) -> NDArray[Any]:
-        """Return numbers, one per row, 0 where a cell holds none."""
         if is_text(column.type):
             return self._written_numbers(name, column)
         for at in np.flatnonzero(np.asarray(column.is_null())).tolist():
@@ -345,7 +337,6 @@ class MatrixReader:
         return numbers
 
     def _plain_numbers(self, name: str, column: Any) -> NDArray[Any]:
-        """Return a column of numbers; NaN where one is missing."""
         kind = column.type
         if not is_number(kind) and not pa.types.is_null(kind):
             raise SubmissionError(
@@ -375,7 +366,6 @@ class MatrixReader:
         )
 
     def _refuse(self, row: int, name: str, wrong: str) -> None:
-        """Refuse a row, or note it."""
         if self.faults is not None:
             self.faults.note([row], f"{name} {wrong}")
         elif wrong == "is empty":
@@ -412,7 +402,6 @@ def parse_number(cell: Any) -> float | None:
 
 
 def _decimal_comma(cell: Any) -> str:
-    """Return the remedy for a number that is written with a comma."""
     point = parse_number(str(cell).replace(",", ".")) is not None
     return "; write decimals with a point" if point else ""
 
@@ -445,19 +434,16 @@ def _no_times(cells: Sequence[str]) -> list[str]:
 
 
 def is_text(kind: Any) -> bool:
-    """Tell types of text from others."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
 def is_list(kind: Any) -> bool:
-    """Tell types of lists from others."""
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
 
 
 def is_number(kind: Any) -> bool:
-    """Tell types of numbers from others."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

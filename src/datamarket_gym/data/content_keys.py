@@ -61,7 +61,6 @@ def _keys(rows: Rows, decimals: int | None, tails: list[bytes] | None) -> Keys:
 
 
 def _written(digests: bytes | bytearray) -> Keys:
-    """Digests that lie end to end, in hexadecimal."""
     return np.frombuffer(digests.hex().encode(), dtype="S64")
 
 
@@ -104,7 +103,6 @@ def feature_keys(features: Rows) -> Keys:
 
 
 def first_duplicates(keys: NDArray[np.generic]) -> Codes:
-    """For each row the first row with the same key."""
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first[group].astype(np.int64)
 
@@ -159,12 +157,10 @@ class DistinctRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many there are, and how many numbers each has."""
         return len(self.distinct), self.vectors.shape[1]
 
     @property
     def width(self) -> int:
-        """How many numbers a row has."""
         return self.shape[1]
 
     def __getitem__(self, key: slice | Codes) -> Features:
@@ -176,7 +172,6 @@ class DistinctRows:
 
     @cached_property
     def digests(self) -> Keys:
-        """Sha256 of each."""
         return self._digests(self.distinct)
 
     def _digests(self, rows: Codes) -> Keys:
@@ -187,7 +182,6 @@ class DistinctRows:
         return np.concatenate([np.empty(0, dtype="S64"), *parts])
 
     def _are_equal(self, one: Codes, other: Codes) -> bool:
-        """Tell whether rows have the same direction, pair by pair."""
         return all(
             np.array_equal(
                 directions(self.vectors[one[at : at + _PART]]),

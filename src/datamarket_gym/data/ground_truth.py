@@ -48,11 +48,9 @@ class GroundTruth(Shown):
         return GroundTruth(self.id[rows], self.owner[rows], self.source[rows], self.controller)
 
     def controllers(self, submission: Submission) -> Text:
-        """For each of the submission's identities the provider who controls it."""
         return np.array([self.controller[str(name)] for name in submission.identities])
 
     def owner_codes(self) -> Codes:
-        """Owners as integers."""
         return np.unique(self.owner, return_inverse=True)[1]
 
 
@@ -74,7 +72,6 @@ class SubmittedProfile(Shown):
     attack: str = "honest"
 
     def identities_of(self, provider: str) -> list[str]:
-        """The submitted identities that a provider controls."""
         names = self.submission.identities
         return [str(name) for name in names if self.truth.controller[str(name)] == provider]
 

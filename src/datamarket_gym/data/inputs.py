@@ -22,12 +22,10 @@ NO_LABEL = ""
 
 
 def unlabelled(count: int) -> Text:
-    """Return empty labels."""
     return np.full(count, NO_LABEL, dtype="<U1")
 
 
 def without_labels(rows: R) -> R:
-    """Empty the labels of a dataclass with a column ``label``."""
     return replace(rows, label=unlabelled(len(rows.label)))  # type: ignore[type-var, attr-defined]
 
 
@@ -50,7 +48,6 @@ def is_missing(value: Any) -> bool:
 
 
 def missing_cells(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark the cells of an array that hold nothing."""
     if array.dtype.kind == "O":
         return np.array([is_missing(value) for value in array.tolist()], dtype=bool)
     return np.asarray(array != array)  # NaN and NaT
@@ -129,12 +126,10 @@ def _shorten(value: Any) -> str:
 
 
 def is_frame(values: object) -> bool:
-    """Tell if this is a table with named columns: of pandas, polars or Arrow."""
     return hasattr(values, "columns") and hasattr(values, "shape") and not isinstance(values, np.ndarray)
 
 
 def column_names(frame: Any) -> list[str]:
-    """Return the names of a frame's columns."""
     return [str(name) for name in getattr(frame, "column_names", frame.columns)]
 
 
@@ -181,7 +176,6 @@ def _is_named(frame: Any) -> bool:
 
 
 def _unmasked(name: str, values: Any) -> NDArray[Any]:
-    """Return an array; refuse masked cells, whose data would be read instead of nothing."""
     if isinstance(values, np.ma.MaskedArray) and (hidden := np.ma.getmaskarray(values)).any():
         raise SubmissionError(
             f"{name}, row {np.argwhere(hidden)[0][0]}, is masked; drop the row or fill it in, for example with "
@@ -276,7 +270,6 @@ def _finite(name: str, array: NDArray[Any], columns: list[str] | None = None) ->
 
 
 def _numbers(name: str, array: NDArray[Any]) -> Features:
-    """Convert an object array to numbers, or name the first entry that is none."""
     out = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
         try:
@@ -288,5 +281,4 @@ def _numbers(name: str, array: NDArray[Any]) -> Features:
 
 
 def default_ids(rows: int) -> Text:
-    """Make ids of row numbers."""
     return np.arange(rows).astype(np.str_)

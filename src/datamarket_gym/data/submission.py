@@ -231,7 +231,6 @@ class Submission(Shown, Tabular):
 
     @cached_property
     def labelled(self) -> bool:
-        """Whether the units have labels."""
         return is_labelled(self.label)
 
     @cached_property
@@ -246,7 +245,6 @@ class Submission(Shown, Tabular):
 
     @property
     def times(self) -> Values:
-        """Submission times, zeros where none were given."""
         return np.zeros(len(self)) if self.time is None else self.time
 
     def column(self, name: str) -> list[str | None]:
@@ -278,7 +276,6 @@ class Submission(Shown, Tabular):
         return Screen.of(title, ("identity", "units", "labels")[:shown], rows, len(self.identities))
 
     def to_arrow(self) -> pa.Table:
-        """One row per unit; features and embeddings are list columns."""
         return to_table(self)
 
     def take(
@@ -461,7 +458,6 @@ def write_submission(submission: Submission, path: str | Path) -> None:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table; nothing half-written is ever there."""
     from pyarrow import csv, feather, parquet
 
     with replacing(path) as part:
@@ -528,7 +524,6 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
 
 
 def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Copy the names of columns by role; refuse what is none."""
     wanted = 'a dict of names by role, such as {"identity": "seller"}'
     require_instance("columns", columns, (Mapping, NoneType), wanted)
     found = dict(columns or {})

@@ -78,9 +78,7 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
 
     def __init__(self, parts: Sequence[Any], rows: Codes | None = None, *, finite: bool = False) -> None:
         self._parts, self._rows = list(parts), rows
-        self.finite = (
-            finite  # known to hold numbers alone, so that nobody need look through all of it again
-        )
+        self.finite = finite  # known to hold finite numbers alone
         self._ends = np.cumsum([len(part) for part in self._parts])
         n = int(self._ends[-1]) if rows is None else len(rows)
         self.shape = (n, int(self._parts[0].shape[1]))
@@ -90,7 +88,6 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
         return self.shape[0] * self.shape[1]
 
     def take(self, rows: Any) -> LowPrecisionRows:
@@ -114,12 +111,10 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         return cast(Features, found.astype(np.float64))
 
     def __iter__(self) -> Iterator[Features]:
-        """Row by row, read by blocks."""
         for _, block in self.blocks():
             yield from block.astype(np.float64)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Features:
-        """All of it."""
         out = np.empty(self.shape, dtype or np.float64)
         for at, block in self.blocks():
             out[at : at + len(block)] = block
@@ -143,7 +138,6 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         return LowPrecisionRows([self._stored(slice(None))], finite=self.finite).__dict__
 
     def _places(self, rows: Any) -> Codes:
-        """Rows by their numbers in the parts, taken as one."""
         n = len(self)
         if isinstance(rows, slice):
             places = np.arange(*rows.indices(n))
@@ -211,7 +205,6 @@ class Mapped:
         return np.ascontiguousarray(self.by(self.rows[rows]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Features:
-        """All of it as one matrix."""
         return self[:].astype(dtype or np.float64, copy=False)
 
 
@@ -249,7 +242,6 @@ def keep_low_precision(numbers: NDArray[Any], *, finite: bool = False) -> Any:
 
 
 def is_low_precision(kind: np.dtype[Any]) -> bool:
-    """Tell if numbers are float16 or float32, all of which are float64, too."""
     return kind.kind == "f" and kind.itemsize in _BITS
 
 
@@ -310,7 +302,6 @@ def products(ours: Features, theirs: Features) -> Values:
 
 
 def products_of(ours: Features, read: Callable[[Codes], Features], row: Codes, column: Codes) -> Values:
-    """Multiply pairs of rows of ours and others, which are read a few at a time."""
     exact = np.empty(len(row))
     for at in range(0, len(row), _PAIRS):
         pairs = slice(at, at + _PAIRS)

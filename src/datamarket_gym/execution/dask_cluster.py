@@ -53,7 +53,6 @@ _open: ContextVar[Connection | None] = ContextVar("the cluster that is connected
 
 
 def connection() -> Connection:
-    """Return the connection that `computing` has opened."""
     found = _open.get()
     if found is None:
         raise ClusterError("no cluster is connected; name one by computing(Compute(cluster=...))")
@@ -62,7 +61,6 @@ def connection() -> Connection:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """Connect to the scheduler at an address; `connection` returns it until the end."""
     if re.fullmatch(r"(tcp|tls)://[^\s/]+:\d+", address) is None:
         raise ParameterError("cluster", address, "write tcp://host:port, such as tcp://10.0.0.1:8786")
     require_extra("distributed", "dask")
@@ -189,15 +187,12 @@ def _dumps(
 
 
 class Connection:
-    """An executor: the workers of a scheduler."""
-
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._address = client, address
         self._workers, self._counted = 0, float("-inf")
         self._held: dict[str, Any] = {}  # futures of the large arrays of the last payload, by digest
 
     def workers(self) -> int:
-        """Count the workers, at least one; they are asked for every second."""
         if time.monotonic() - self._counted > 1.0:
             self._workers, self._counted = self._staff(), time.monotonic()
         return max(1, self._workers)
@@ -205,7 +200,6 @@ class Connection:
     def each(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (place, result) of every task, as they are done."""
         return self._results(function, shared, tasks, ordered=False)
 
     def in_order(
@@ -284,7 +278,6 @@ class Connection:
                 time.sleep(0.5)
 
     def _next(self, back: SimpleQueue[str]) -> str:
-        """Wait for the key of a task that came back, or was lost."""
         alone = None
         while True:
             try:

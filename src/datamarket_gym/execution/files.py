@@ -106,7 +106,6 @@ def require_two_files(submissions: Path, held: Path, whose: str = "validation") 
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file, its folder made where missing."""
     with room_for(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
@@ -119,7 +118,6 @@ def json_text(data: Any, *, indent: int = 1, sort: bool = True) -> str:
 
 
 def write_json(path: Path, data: Any, *, indent: int = 1, sort: bool = True) -> None:
-    """Plain values as a JSON file; see `json_text`."""
     write_text(path, json_text(data, indent=indent, sort=sort))
 
 
@@ -136,7 +134,6 @@ def read_json(path: Path) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """The sha256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -186,7 +183,6 @@ def _holding(path: Path, file: int) -> Iterator[None]:
 
 
 def _locked(path: Path, what: str) -> int:
-    """A descriptor of the file at ``path`` with the lock on it."""
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

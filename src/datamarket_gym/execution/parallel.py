@@ -52,7 +52,6 @@ def available_cores() -> int:
 
 
 def machine(device: str = "cpu") -> str:
-    """Processor and cores and, where fits ran on one, the GPU."""
     words = f"{_processor()}, {os.cpu_count()} cores"
     return words if device == "cpu" else f"{_gpu() or 'no GPU'}, {words}"
 
@@ -68,7 +67,6 @@ def _processor() -> str:
 
 
 def gpu_there() -> bool:
-    """Whether a GPU can be used."""
     return bool(_gpu())
 
 
@@ -136,7 +134,6 @@ class Compute(Described):
 
     @property
     def bytes(self) -> int:
-        """The memory in bytes."""
         return int(self.memory * GIB)
 
 
@@ -160,7 +157,6 @@ _here: ContextVar[Compute] = ContextVar("by what work is done", default=_DEFAULT
 
 
 def compute() -> Compute:
-    """What was named by whoever began this work."""
     return _here.get()
 
 
@@ -191,23 +187,16 @@ Task = tuple[Any, ...]
 
 
 class Executor(Protocol):
-    """Computes tasks."""
-
     def each(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
-    ) -> Iterator[tuple[int, Any]]:
-        """(place, result) of every task, as they are done."""
-        ...
+    ) -> Iterator[tuple[int, Any]]: ...
 
 
 @dataclass(frozen=True)
 class Serial:
-    """One task after the other in this process."""
-
     def each(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
     ) -> Iterator[tuple[int, Any]]:
-        """(place, result) of every task, in order."""
         for place, task in enumerate(tasks):
             yield place, call(function, shared, task)
 
@@ -249,7 +238,6 @@ class Processes:
 
 
 def executor(jobs: int) -> Executor:
-    """Processes where more than one is asked for, else this process."""
     return Serial() if jobs == 1 else Processes(jobs)
 
 

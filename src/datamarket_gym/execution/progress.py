@@ -41,8 +41,6 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Says nothing."""
-
     def stage(self, what: str, unit: str = "") -> None:
         """Nothing."""
 
@@ -63,7 +61,6 @@ class Within:
         """Nothing."""
 
     def count(self, done: int, total: int) -> None:
-        """How much of the stage is done."""
         self._whole.count(done, total)
 
 
@@ -79,13 +76,11 @@ class Lines:
         self._begin("", "")
 
     def stage(self, what: str, unit: str = "") -> None:
-        """A line that it begins."""
         with self._lock:
             self._begin(what, unit)
             self._say(what)
 
     def count(self, done: int, total: int) -> None:
-        """A line if the last one is long ago, or if this is the end."""
         with self._lock:
             now = self._clock()
             if self._first is None:  # what an earlier run left is no measure of speed
@@ -124,17 +119,14 @@ class Bar:
         self._counted = False
 
     def stage(self, what: str, unit: str = "") -> None:
-        """A new bar; that of a stage which was never counted makes room."""
         self.close()
         self._task, self._counted = self._bars.add_task(what, total=None, unit=unit), False
 
     def count(self, done: int, total: int) -> None:
-        """Move the bar."""
         self._bars.update(self._task, completed=done, total=total)
         self._counted = True
 
     def close(self) -> None:
-        """Leave no bar behind that was never counted."""
         if not self._counted:
             self._bars.remove_task(self._task)
 
@@ -161,7 +153,6 @@ _on_screen: ContextVar[bool] = ContextVar("whether a bar is on the screen", defa
 
 
 def is_bar_shown() -> bool:
-    """Whether whoever called shows a bar already: there is room for one."""
     return _on_screen.get()
 
 
@@ -244,7 +235,6 @@ def watch(plan: Callable[[], tuple[int, int]]) -> Iterator[Watch]:
 
 
 def _report() -> Report | None:
-    """Choose where progress is shown; None for nowhere."""
     from datamarket_gym.execution.parallel import compute
 
     wanted = _wanted.get()
@@ -266,8 +256,6 @@ def _in_notebook() -> bool:
 
 
 class Watch:
-    """The evaluations of one valuation, as they are done."""
-
     def __init__(self, plan: Callable[[], tuple[int, int]], report: Report | None) -> None:
         self._plan, self.report = plan, report
         self.done, self.started = 0, time.monotonic()
@@ -330,7 +318,6 @@ class Watch:
         )
 
     def close(self) -> None:
-        """Remove the bar."""
         if isinstance(self.report, _Bar | _NotebookLine):
             self.report.close()
 

@@ -62,8 +62,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Format(Generic[T]):
-    """How the result of a step is kept: a file's ending, and how to write and read such a file."""
-
     ending: str
     write: Callable[[Path, T], None]
     read: Callable[[Path], T]
@@ -84,8 +82,6 @@ def made_with(made_by: str) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True)
 class Run:
-    """A claimed folder and the steps of its run; made by `open_run`."""
-
     folder: Path
     key: str
     finished: bool
@@ -100,7 +96,6 @@ class Run:
         return self.folder / (self.lasting or STATE)
 
     def kept(self, name: str, ending: str, key: str = "") -> Path:
-        """The file of a step; ``key`` adds what decides it beyond the run and its name."""
         digest = hashlib.sha256(repr((self.key, self.made_by, name, key)).encode()).hexdigest()
         return self.state / f"{name}-{digest[:16]}{ending}"
 
@@ -139,11 +134,9 @@ class Run:
         return [_taken_up(self.kept(name, form.ending), form) for name in tasks]
 
     def missing(self, tasks: Mapping[str, Task], form: Format[T]) -> dict[str, Task]:
-        """Those of the tasks whose results are not kept."""
         return {name: task for name, task in tasks.items() if not self.kept(name, form.ending).exists()}
 
     def keep(self, name: str, form: Format[T], result: T) -> None:
-        """Keep the result of a step."""
         with replacing(self.kept(name, form.ending), lasting=False) as part:
             form.write(part, result)
 
@@ -172,7 +165,6 @@ class Unkept:
         before: int = 0,
         after: int = 0,
     ) -> list[T]:
-        """As `Run.steps`."""
         found: list[T] = []
         total = before + len(tasks) + after
         self.progress.count(before, total)
@@ -246,7 +238,6 @@ def _refuse_mixing(folder: Path, what: str, made_by: str) -> None:
 
 
 def _make_state(state: Path, key: str) -> None:
-    """Make the folder of the steps, or find it as it was left."""
     try:
         with room_for(state):
             state.mkdir(exist_ok=True)
@@ -258,7 +249,6 @@ def _make_state(state: Path, key: str) -> None:
 
 
 def _make(folder: Path, what: str, state: str) -> None:
-    """Make the folder; refuse one that holds something else."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in folder.iterdir()}
@@ -299,14 +289,12 @@ R = TypeVar("R")
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write a record; the folder is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         _write(part, record)
 
 
 def record_format(kind: type[R]) -> Format[R]:
-    """How the steps of a run keep records of a class."""
     return Format(".npz", _write, lambda path: read_record(path, kind))
 
 
@@ -316,7 +304,6 @@ def _write(path: Path, record: Any) -> None:
 
 
 def read_record(path: Path, kind: type[R]) -> R:
-    """The record of a class that `write_record` wrote."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return _built(kind, {name: file[name] for name in file.files}, "")

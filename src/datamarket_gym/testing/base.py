@@ -36,13 +36,11 @@ class ConformanceError(DataMarketError):
 
 
 def promise(kept: Any, broken: str) -> None:
-    """Raise unless the promise was kept."""
     if not kept:
         raise ConformanceError(broken)
 
 
 def check_written(kind: str, component: Any) -> None:
-    """The component's written form reads back as an equal component."""
     promise(
         create(kind, written(component)) == component,
         f"{component!r} does not survive being written as {written(component)!r}",
@@ -88,14 +86,12 @@ _WORDS = (
 
 
 def samples(kind: str, features: Features) -> NDArray[Any]:
-    """A text or an image (as bytes) per row."""
     out = np.empty(len(features), dtype=object)
     out[:] = [_text(row) if kind == "text" else _image(row) for row in features]
     return out
 
 
 def with_content(dataset: Dataset, kind: str) -> Dataset:
-    """The dataset with content of a kind, and the content's embeddings for features."""
     encoder = ENCODERS.create(SAMPLE_ENCODERS[kind])
     content = samples(kind, dataset.features)
     return replace(

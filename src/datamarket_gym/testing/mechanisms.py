@@ -211,7 +211,6 @@ def _names_do_not_matter(
     utility: UtilityOracle,
     paid: Mapping[str, float],
 ) -> None:
-    """Require equal payments of units under other names, which sort the other way."""
     renamed, names = _renamed(profile)
     other = mechanism.pay(renamed.submission, utility, renamed.truth).as_dict()
     promise(

@@ -307,7 +307,7 @@ def test_the_command_names_the_victim(market, tmp_path):
     assert done.returncode == 0, done.stderr
     told = "Others lose most by bridge: provider_"
     assert told in " ".join(done.stdout.split())
-    assert "100% (without_evidence" in " ".join(done.stdout.split())
+    assert "100% (unmatched" in " ".join(done.stdout.split())
     assert told in (tmp_path / "runs" / "audit" / "audit.md").read_text()
 
 

@@ -25,7 +25,6 @@ _LEAK = 0.25  # share of the validation rows that a curating attacker has seen
 
 
 def honest_profile(submission: Submission) -> SubmittedProfile:
-    """The submission with the truth that every identity owns what it submitted."""
     source = submission.id if submission.source is None else submission.source
     controller = {str(name): str(name) for name in submission.identities}
     return SubmittedProfile(
@@ -131,5 +130,4 @@ def _matches(only: str, name: str, attack: str) -> bool:
 
 
 def family(attack: str) -> str:
-    """The registered name of a written attack."""
     return attack.partition("(")[0].partition("@")[0]

@@ -92,7 +92,6 @@ def clocks_of(attack: str, state: MarketState) -> tuple[str, ...]:
 
 
 def under(clock: str, state: MarketState) -> MarketState:
-    """Put the market under a clock."""
     return replace(state, logged=clock != BELIEVED) if clock else state
 
 
@@ -105,14 +104,11 @@ def assumed(attack: str, clock: str, logged: bool) -> str:
 
 @dataclass(frozen=True)
 class Forgery:
-    """The trials of one attack that forges times, by clock."""
-
     family: str
     logged: bool  # whether the audited market goes by a log
     trials: dict[str, list[Trial]]
 
     def outcome(self, clock: str) -> str:
-        """Say what the worst trial under a clock gains, and what another loses by the most harmful one."""
         played = [trial for trial in self.trials[clock] if trial.why is None]
         if not played:
             return "it cannot be played"
@@ -126,7 +122,6 @@ class Forgery:
         return f"an attacker's pay {gain}, a victim's loss {loss}"
 
     def words(self, called: str) -> str:
-        """Say what holds for the audited market, and what would under the other clock."""
         believed, logged = self.outcome(BELIEVED), self.outcome(LOGGED)
         if self.logged:
             return (
@@ -140,7 +135,6 @@ class Forgery:
 
 
 def forgeries(report: AuditReport) -> list[Forgery]:
-    """What forged times came to in an audit, attack by attack."""
     found: dict[str, dict[str, list[Trial]]] = {}
     for trial in report.trials:
         if trial.clock:
@@ -154,8 +148,6 @@ REPORT = "audit.json"
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """All that a step needs: it travels to the worker processes."""
-
     state: MarketState
     utility: UtilityOracle
     mechanism: Mechanism | OwnMechanism
@@ -171,7 +163,6 @@ class Context:
     knowledge: float
 
     def attacked(self, provider: str, attack: str, clock: str) -> SubmittedProfile:
-        """The profile after an attack, under a clock."""
         chosen = ATTACKS.create(attack)
         with looking_in(self.data):
             profile = apply_knowing(chosen, provider, under(clock, self.state), self.knowledge)
@@ -287,7 +278,6 @@ def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) ->
 
 
 def _found(context: Context, run: Run | Unkept) -> AuditReport:
-    """The report, from steps that are done or kept."""
     run.progress.stage("audit", "attacks")
     played = [
         (attack, clock) for attack in context.attacks for clock in clocks_of(attack, context.state)
@@ -349,7 +339,6 @@ def _trial(context: Context, provider: str, attack: str, clock: str) -> Trial:
 
 
 def _checked(context: Context, profile: SubmittedProfile, attacked: PaidProfile) -> Expected | None:
-    """Price an attack under the checks; None where there are none."""
     if context.checks is None:
         return None
     found = checked_attack(
@@ -434,7 +423,6 @@ def _spared(context: Context, loss: Loss) -> Loss:
 
 
 def _digest(context: Context) -> str:
-    """A hash of all that decides an audit."""
     submission = context.state.honest.submission
     parts = [
         __version__,

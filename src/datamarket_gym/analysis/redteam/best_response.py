@@ -24,7 +24,7 @@ import numpy as np
 
 from datamarket_gym.analysis.metrics import CLEAR, Harm, clearly_paid, harm_of
 from datamarket_gym.analysis.redteam.attack_grid import feature_scale, moved_embeddings
-from datamarket_gym.analysis.redteam.multi_attacker import HONEST, Plays, StageGame
+from datamarket_gym.analysis.redteam.multi_attacker import HONEST, StageGame, Strategies
 from datamarket_gym.analysis.spot_checks import CheckedAttack, checked_attack, require_checkable
 from datamarket_gym.analysis.theorems import Certificate
 from datamarket_gym.analysis.theorems.certificate import certified
@@ -72,7 +72,6 @@ class AttackCosts(Described):
         require_in("perturbation", self.perturbation, 0.0, np.inf)
 
     def of(self, effort: Effort) -> float:
-        """The cost of an effort."""
         return self.identity * (effort.identities - 1) + self.perturbation * effort.perturbation
 
 
@@ -85,7 +84,6 @@ class Effort(Described):
 
     @classmethod
     def of(cls, profile: SubmittedProfile, state: MarketState) -> Effort:
-        """The effort behind a manipulated profile."""
         provider = str(profile.attacker)
         names = profile.identities_of(provider)
         submission, honest = profile.submission, state.honest.submission
@@ -108,7 +106,7 @@ class SearchParameter:
     name: str
     low: float = 0.0
     high: float = 1.0
-    kind: str = "share"  # or "part" (cubic), "count", "noise" (logarithmic, times the spread), "choice"
+    kind: str = "share"  # or "part" (cubic), "count", "noise" (logarithmic, times the scale), "choice"
     choices: tuple[str | int | bool, ...] = ()
 
     def value(self, at: float, scale: float) -> Any:
@@ -185,32 +183,30 @@ Who forges the clock, or sees units before they come, owns them whatever the rul
 
 FAMILIES = tuple(SPACE)
 DIMENSIONS = max(len(parameters) for parameters in SPACE.values())
-_HALF_A_SPREAD = (
-    0.69  # where a noise parameter stands for half a spread: known to escape and still to teach
-)
-_A_SPREAD = 0.81
+_HALF_A_DEVIATION = 0.69  # a noise parameter of half a standard deviation: escapes, and still teaches
+_ONE_DEVIATION = 0.81
 _FIVE_PERCENT = 0.37  # where the parameter of a part stands for that
 
 _THEFT = {
     "split": 0.0,
     "keep": 1.0,
     "copy": 0.0,
-    "copy_sigma": _HALF_A_SPREAD,
+    "copy_sigma": _HALF_A_DEVIATION,
     "steal": 1.0,
-    "steal_sigma": _HALF_A_SPREAD,
+    "steal_sigma": _HALF_A_DEVIATION,
     "victims": 1.0,
     "pick": 0.0,
     "names": 0.0,
     "first": 0.0,
 }
-_LITTLE = {"steal": _FIVE_PERCENT, "steal_sigma": _A_SPREAD, "pick": 1.0}
+_LITTLE = {"steal": _FIVE_PERCENT, "steal_sigma": _ONE_DEVIATION, "pick": 1.0}
 _OWN_COPIES = {"copy": 1.0, "steal": 0.0, "first": 1.0}
 
 
 def starts() -> list[tuple[str, dict[str, float]]]:
     """Where a search begins: every family at 1, 1/2 and 0, and four composite attacks that are known to be good."""
     found = [
-        (family, {d.name: _HALF_A_SPREAD if d.kind == "noise" else at for d in parameters})
+        (family, {d.name: _HALF_A_DEVIATION if d.kind == "noise" else at for d in parameters})
         for at in (1.0, 0.5, 0.0)
         for family, parameters in SPACE.items()
     ]
@@ -232,7 +228,6 @@ class Space(Described):
 
     @classmethod
     def of(cls, state: MarketState) -> Space:
-        """Scale the space to a market."""
         return cls(feature_scale(state))
 
     def attack(self, family: str, parameters: Mapping[str, float]) -> str:
@@ -277,7 +272,7 @@ class StageParty:
     """
 
     stage: StageGame
-    plays: Plays
+    strategies: Strategies
     party: int = 0
     _known: dict[str, Reply] = field(default_factory=dict, init=False)
 
@@ -286,11 +281,9 @@ class StageParty:
 
     @property
     def state(self) -> MarketState:
-        """The market."""
         return self.stage.state
 
     def respond(self, attack: str, costs: AttackCosts) -> Reply | None:
-        """What an attack is worth; None where it cannot be carried out."""
         if costs.of(Effort(2, 1.0)):
             raise ParameterError(
                 "costs", costs, "among several attackers attacks are free; leave costs out"
@@ -304,17 +297,15 @@ class StageParty:
 
     @property
     def tried(self) -> list[str]:
-        """The attacks whose worth is known."""
         return list(self._known)
 
     @property
     def honesty(self) -> Reply:
-        """What honest units are worth there."""
         return Reply(HONEST, self._honest or 0.0, 1.0)
 
     def _payoff(self, attack: str) -> float | None:
-        plays = (*self.plays[: self.party], attack, *self.plays[self.party + 1 :])
-        found = self.stage.payoffs(plays)
+        strategies = (*self.strategies[: self.party], attack, *self.strategies[self.party + 1 :])
+        found = self.stage.payoffs(strategies)
         return None if found is None else found[self.party]
 
 
@@ -369,10 +360,6 @@ class Target(Shown):
         self._known: dict[str, tuple[float, Effort, Harm]] = {}  # gain unchecked
         self._checked: dict[str, CheckedAttack] = {}
         self.impossible: dict[str, str] = {}
-        self._require_clear()
-
-    def _require_clear(self) -> None:
-        """Refuse a provider whose honest pay is too little to divide by."""
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(
@@ -380,10 +367,6 @@ class Target(Shown):
                 f"{grand / n:.4g}: gains have no meaning below a share of {CLEAR:g} of that; "
                 "choose another provider or market"
             )
-
-    def over_honest(self, paid: float) -> float:
-        """The gain of whoever is paid so much."""
-        return paid / self.pay
 
     def under(self, checks: Checks | None) -> Target:
         """Return this target under other checks, or none; both remember what is paid."""
@@ -393,7 +376,6 @@ class Target(Shown):
         return other
 
     def profile(self, attack: str) -> SubmittedProfile:
-        """The manipulated profile."""
         chosen = ATTACKS.create(attack)
         found = apply_knowing(chosen, self.name, self.state, self.knowledge)
         return replace(moved_embeddings(found, self.state), attack=attack)
@@ -405,20 +387,19 @@ class Target(Shown):
             gain, effort, harm = self._known[attack]
             expected = gain
             if self.checks is not None:
-                expected = self.over_honest(self._checked[attack].expected(self.checks).pay)
+                expected = self._checked[attack].expected(self.checks).pay / self.pay
         except DataMarketError as error:  # more names than units, a class that is gone, no labels
             self.impossible[attack] = str(error)
             return None
         return Response(attack, gain, expected, expected - costs.of(effort), effort, harm)
 
     def _carry_out(self, attack: str) -> None:
-        """Pay what is not known of an attack yet."""
         if attack in (self._known if self.checks is None else self._checked):
             return
         profile = self.profile(attack)
         with suppress_market_warnings():
             paid = self._payer.pay(profile.submission, self.utility, profile.truth)
-        gain = self.over_honest(paid.total(profile.identities_of(self.name)))
+        gain = paid.total(profile.identities_of(self.name)) / self.pay
         harm = harm_of(self.honest.payments, paid, profile, self.name)
         self._known[attack] = gain, Effort.of(profile, self.state), harm
         if self.checks is not None:
@@ -428,7 +409,6 @@ class Target(Shown):
 
     @property
     def honesty(self) -> Response:
-        """What honest units gain, which is nothing, from nobody."""
         honest = self.honest
         return Response(
             "honest", 1.0, 1.0, 1.0, Effort(1, 0.0),
@@ -437,11 +417,9 @@ class Target(Shown):
 
     @property
     def tried(self) -> list[str]:
-        """The attacks whose outcomes are known, and cost nothing to price again."""
         return list(self._known if self.checks is None else self._checked)
 
     def certificate(self, attack: str) -> Certificate:
-        """What the theorems say about an attack, and what the checks leave to it."""
         with suppress_market_warnings():
             attacked = paid_by(self._payer, self.profile(attack), self.utility)
         left = None

@@ -45,9 +45,7 @@ class Trial(Document):
     expected_payment: float | None = None  # given the audit's checks; without any the attacked payment
     expected_gain: float | None = None  # the same over the honest payment
     victim: str | None = None  # who loses most by it, if anybody does
-    victim_loss: float | None = (
-        None  # of the victim's honest share of the pot, where others are clearly paid
-    )
+    victim_loss: float | None = None  # of the victim's honest share of the pot
     theft: float | None = None  # the share of the pot that moved to the provider
     assumes: str = ""  # what must be broken besides the mechanism, such as the clock
     clock: str = ""  # of an attack that forges times: whether they are believed (`redteam.clock`)
@@ -60,7 +58,6 @@ class Trial(Document):
 
     @property
     def unchecked_rank(self) -> tuple[float, float]:
-        """Rank by the gain without checks."""
         return self._ranked(self.attacked_payment, self.gain)
 
     def verdict(self, stop_at: float) -> str:
@@ -99,7 +96,6 @@ def _family(trial: Trial) -> str:
 
 
 def assuming(trial: Trial) -> str:
-    """What a trial assumes, to be said behind its attack."""
     return f", assuming {trial.assumes}" if trial.assumes else ""
 
 
@@ -121,23 +117,15 @@ class Loss(Document):
 
     @property
     def words(self) -> str:
-        """The loss in a sentence."""
         trial = self.trial
-        alone = (
-            "" if self.without_evidence is None else f"; {self.without_evidence:.0%} if nothing matched"
-        )
-        return (
-            f"{trial.victim} loses {trial.victim_loss:.0%} of its honest share{alone} "
-            f"(by {trial.provider}, {trial.attack}{assuming(trial)}).{self._spared}"
-        )
-
-    @property
-    def _spared(self) -> str:
-        if self.spared_by is None:
-            return ""
-        if not self.spared_by:
-            return " No other evidence that was tried and may be used spares it."
-        return f" Spared by: {', '.join(self.spared_by)}."
+        alone = self.without_evidence
+        text = f"{trial.victim} loses {trial.victim_loss:.0%} of its honest share"
+        text += "" if alone is None else f"; {alone:.0%} if nothing matched"
+        text += f" (by {trial.provider}, {trial.attack}{assuming(trial)})."
+        if self.spared_by:
+            return f"{text} Spared by: {', '.join(self.spared_by)}."
+        none = " No other evidence that was tried and may be used spares it."
+        return text + ("" if self.spared_by is None else none)
 
 
 class Finding(Document):
@@ -152,10 +140,9 @@ class Finding(Document):
     remedies: list[Remedy]
 
     def words(self, stop_at: float) -> str:
-        """The finding in a sentence or two."""
         lost = self.loss.trial.victim_loss
-        told = f" {self.loss.words}" if lost is not None and lost > STOP_LOSS else ""
-        return self._gained(stop_at) + told
+        loss = f" {self.loss.words}" if lost is not None and lost > STOP_LOSS else ""
+        return self._gained(stop_at) + loss
 
     def verdict(self, stop_at: float) -> str:
         """Whether the attack is "stopped", "deterred" by checks alone, or neither: "open"; or "undefined"."""
@@ -173,13 +160,9 @@ class Finding(Document):
         if verdict != "open" or not self.remedies:  # as the evidence may not be ours to change
             return text
         stopping = [f"{r.title} (moves {r.moved:.0%} of honest pay)" for r in self.remedies if r.advised]
-        text += (
-            f" Stopped by: {', '.join(stopping)}."
-            if stopping
-            else " No evidence layer that was tried and may be used stops it."
-        )
-        refused = [r.title for r in self.remedies if r.stops and not r.admissible]
-        if refused:
+        none = " No evidence layer that was tried and may be used stops it."
+        text += f" Stopped by: {', '.join(stopping)}." if stopping else none
+        if refused := [r.title for r in self.remedies if r.stops and not r.admissible]:
             text += f" Not to be used here, as honest units are that alike: {', '.join(refused)}."
         return text
 
@@ -263,7 +246,6 @@ class AuditReport(Document, Tabular):
         )
 
     def screen(self) -> Screen:
-        """The worst trial of each attack, worst gain first."""
         rows = [
             (
                 _family(f.worst),
@@ -295,7 +277,6 @@ class AuditReport(Document, Tabular):
 
     @property
     def label(self) -> str:
-        """What tables call the mechanism."""
         return self.mechanism if isinstance(self.mechanism, str) else self.mechanism.label
 
     @property

@@ -26,10 +26,9 @@ from datamarket_gym.analysis.redteam.best_response import (
     Target,
 )
 from datamarket_gym.analysis.spot_checks import requested_checks
-from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.display import Described, Shown
 from datamarket_gym.errors import DataMarketError, UnclearPayError
-from datamarket_gym.market.market import ProviderMarket
+from datamarket_gym.market.market import MarketState, ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
 from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
@@ -82,7 +81,6 @@ ACTION_FIELDS = (
 
 
 def box(fields: Sequence[SpaceField]) -> spaces.Box[np.float32]:
-    """Build the flat space of some fields."""
     sizes = [field.size for field in fields]
     low, high = ([getattr(field, end) for field in fields] for end in ("low", "high"))
     return spaces.Box(
@@ -92,24 +90,48 @@ def box(fields: Sequence[SpaceField]) -> spaces.Box[np.float32]:
     )
 
 
-def observe(
-    providers: int,
-    own_units: float,
-    own_pay: float,
-    total_value: float,
-    costs: AttackCosts,
-    checks: Checks | None,
-    knowledge: float,
-) -> Observation:
-    """Return the observation of one attacker, clipped to the ranges of `OBSERVATION_FIELDS`."""
-    drawn = (0, 0) if checks is None else (checks.per_payee, checks.power)
-    share = own_pay / total_value if total_value > 0 else 0.0
-    values = (providers, own_units, share, total_value, costs.identity, costs.perturbation)
-    low, high = ([getattr(field, end) for field in OBSERVATION_FIELDS] for end in ("low", "high"))
-    return np.clip((*values, *drawn, knowledge), low, high).astype(np.float32)
+class MarketSettings(Shown):
+    """What both environments are made of: markets, a mechanism, a utility, costs, checks and knowledge."""
+
+    observation_fields: ClassVar[tuple[SpaceField, ...]] = OBSERVATION_FIELDS
+    action_fields: ClassVar[tuple[SpaceField, ...]] = ACTION_FIELDS
+    families: ClassVar[tuple[str, ...]] = FAMILIES
+
+    def _set(
+        self,
+        task: str,
+        mechanism_name: str,
+        learner: str,
+        empty: str | None,
+        costs: AttackCosts,
+        checks: int | None,
+        power: float,
+        knowledge: float,
+    ) -> None:
+        self._task = TASKS.create(task)
+        self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
+        self._utility = Utility.paying(learner) if empty is None else Utility(learner, empty)
+        self._checks = requested_checks(self._mechanism, checks, power)
+        self._costs, self._knowledge = costs, knowledge
+
+    def _observe(self, state: MarketState, provider: str, pay: float, total_value: float) -> Observation:
+        """Return the observation of one attacker, clipped to the ranges of `OBSERVATION_FIELDS`."""
+        checks = (0, 0) if self._checks is None else (self._checks.per_payee, self._checks.power)
+        values = (
+            len(state.providers),
+            float((state.honest.truth.owner == provider).mean()),
+            pay / total_value if total_value > 0 else 0.0,
+            total_value,
+            self._costs.identity,
+            self._costs.perturbation,
+            *checks,
+            self._knowledge,
+        )
+        low, high = ([getattr(field, end) for field in OBSERVATION_FIELDS] for end in ("low", "high"))
+        return np.clip(values, low, high).astype(np.float32)
 
 
-class AttackEnv(gymnasium.Env[Observation, Action], Shown):
+class AttackEnv(gymnasium.Env[Observation, Action], MarketSettings):
     """Let one provider of a market choose an attack (a one-step contextual bandit).
 
     Parameters
@@ -148,9 +170,6 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own name and type
-    observation_fields: ClassVar[tuple[SpaceField, ...]] = OBSERVATION_FIELDS
-    action_fields: ClassVar[tuple[SpaceField, ...]] = ACTION_FIELDS
-    families: ClassVar[tuple[str, ...]] = FAMILIES
 
     def __init__(
         self,
@@ -167,13 +186,9 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
         channels: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        self.render_mode = render_mode
-        self._task = TASKS.create(task)
-        self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
-        self._utility = Utility.paying(learner) if empty is None else Utility(learner, empty)
-        self._provider, self._knowledge, self._channels = provider, knowledge, channels
-        self._checks = requested_checks(self._mechanism, checks, power)
-        self._costs = AttackCosts(identity_cost, perturbation_cost)
+        self.render_mode, self._provider, self._channels = render_mode, provider, channels
+        costs = AttackCosts(identity_cost, perturbation_cost)
+        self._set(task, mechanism_name, learner, empty, costs, checks, power, knowledge)
         self.action_space = box(self.action_fields)
         self.observation_space = box(self.observation_fields)
         self._target: Target | None = None
@@ -188,12 +203,7 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
             oracle = market.utility_oracle(self._utility)
             with suppress(UnclearPayError):  # the market is drawn again
                 self._target = Target(
-                    market.state,
-                    self._mechanism,
-                    oracle,
-                    self._provider,
-                    self._checks,
-                    self._knowledge,
+                    market.state, self._mechanism, oracle, self._provider, self._checks, self._knowledge
                 )
                 return self._observation(self._target), {}
         raise DataMarketError(
@@ -226,16 +236,8 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
         return self._observation(target), float(reward), True, False, info
 
     def _observation(self, target: Target) -> Observation:
-        honest = target.state.honest
-        return observe(
-            len(target.state.providers),
-            float((honest.truth.owner == target.name).mean()),
-            target.pay,
-            target.honest.payments.grand_value,
-            self._costs,
-            self._checks,
-            self._knowledge,
-        )
+        total = target.honest.payments.grand_value
+        return self._observe(target.state, target.name, target.pay, total)
 
 
 gymnasium.register(id="DataMarket/Attack-v0", entry_point=f"{__name__}:AttackEnv")

@@ -54,8 +54,8 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 HONEST = "honest"
 """How those play who do not attack."""
 
-Plays = tuple[str, ...]
-"""What each party plays: an attack as it is written, or `HONEST`."""
+Strategies = tuple[str, ...]
+"""What each party or player chooses: an attack as it is written, or `HONEST`."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class Standing:
-    """One party that may attack: what it plays, what it is paid, and what honesty would have paid it."""
+    """One party that may attack: what it strategies, what it is paid, and what honesty would have paid it."""
 
     members: tuple[str, ...]
     attack: str
@@ -160,7 +160,7 @@ class StageGame(Shown):
     parties: Sequence[Sequence[str | int] | str | int]
     checks: Checks | None = None
     knowledge: float = 1.0
-    impossible: dict[Plays, str] = field(default_factory=dict, init=False)
+    impossible: dict[Strategies, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         require_in("knowledge", self.knowledge, 0.0, 1.0)
@@ -174,7 +174,7 @@ class StageGame(Shown):
             raise ParameterError("parties", twice[0], "a provider attacks alone or in one coalition")
         _require_names_apart(self.members)
         self._lead = {name: members[0] for members in self.members for name in members}
-        self._known: dict[Plays, StageOutcome] = {}
+        self._known: dict[Strategies, StageOutcome] = {}
         self._worths: dict[bytes, float] = {}
         self.honest = self.outcome((HONEST,) * len(self.members))
         if not self.honest.value > ROUNDING:
@@ -188,78 +188,72 @@ class StageGame(Shown):
         """What payoffs are counted in: an equal share of what all honest data are worth."""
         return self.honest.value / len(self.state.providers)
 
-    def payoffs(self, plays: Plays) -> tuple[float, ...] | None:
+    def payoffs(self, strategies: Strategies) -> tuple[float, ...] | None:
         """Payment of each party in equal shares of v(all); None where it cannot be played, see ``impossible``."""
-        if plays in self.impossible:
+        if strategies in self.impossible:
             return None
-        if plays not in self._known:
-            self._require_plays(plays)
+        if strategies not in self._known:
+            self._require_strategies(strategies)
         try:
-            found = self.outcome(plays)
+            found = self.outcome(strategies)
         except (
             DataMarketError
         ) as error:  # more names than units, a class that is gone, too many names to check
-            self.impossible[plays] = str(error)
+            self.impossible[strategies] = str(error)
             return None
         return tuple(found.pay[members[0]] / self.scale for members in self.members)
 
-    def profile(self, plays: Plays) -> SubmittedProfile:
-        """What is submitted where everybody plays so."""
-        self._require_plays(plays)
+    def profile(self, strategies: Strategies) -> SubmittedProfile:
+        self._require_strategies(strategies)
         attackers = [
             MultiAttackerGame(members, attack, self.knowledge)
-            for members, attack in zip(self.members, plays, strict=True)
+            for members, attack in zip(self.members, strategies, strict=True)
             if attack != HONEST
         ]
         return moved_embeddings(attacked_by(attackers, self.state), self.state)
 
-    def _require_plays(self, plays: Plays) -> None:
-        """Refuse what says nothing of some party, and attacks that there are none of."""
-        if len(plays) != len(self.members):
+    def _require_strategies(self, strategies: Strategies) -> None:
+        if len(strategies) != len(self.members):
             raise ParameterError(
-                "plays", plays, f"give one attack for each of {len(self.members)} parties"
+                "strategies", strategies, f"give one attack for each of {len(self.members)} parties"
             )
-        for attack in plays:
+        for attack in strategies:
             ATTACKS.create(attack)
 
-    def outcome(self, plays: Plays) -> StageOutcome:
-        """What is paid where everybody plays so."""
-        if plays not in self._known:
-            self._known[plays] = self._played(plays)
-        return self._known[plays]
+    def outcome(self, strategies: Strategies) -> StageOutcome:
+        if strategies not in self._known:
+            self._known[strategies] = self._outcome_of(strategies)
+        return self._known[strategies]
 
-    def drawn(self, plays: Plays, rng: np.random.Generator) -> StageOutcome:
-        """What is paid in one draw of the checks, where there are some: for any number of names."""
+    def drawn(self, strategies: Strategies, rng: np.random.Generator) -> StageOutcome:
         if self.checks is None:
-            return self.outcome(plays)
-        profile, drafts = self._drafts(plays)
+            return self.outcome(strategies)
+        profile, drafts = self._drafts(strategies)
         return self._expected(profile, [drafts.ending(self.checks, rng)])
 
-    def _played(self, plays: Plays) -> StageOutcome:
+    def _outcome_of(self, strategies: Strategies) -> StageOutcome:
         if self.checks is not None:
-            profile, drafts = self._drafts(plays)
+            profile, drafts = self._drafts(strategies)
             return self._expected(profile, drafts.endings(self.checks))
-        profile, paid = self._paid(plays)
+        profile, paid = self._paid(strategies)
         pay = self._by_party(provider_totals(paid, profile))
         return StageOutcome(pay, pot_shares(pay), paid.grand_value, self._worth(profile.submission))
 
-    def _paid(self, plays: Plays) -> tuple[SubmittedProfile, PaidTotals]:
-        profile = self.profile(plays)
+    def _paid(self, strategies: Strategies) -> tuple[SubmittedProfile, PaidTotals]:
+        profile = self.profile(strategies)
         with suppress_market_warnings():
             return profile, self._payer.pay(profile.submission, self.utility, profile.truth)
 
-    def _drafts(self, plays: Plays) -> tuple[SubmittedProfile, _Checked]:
-        """What is submitted, and the drafts of it in which the names of all attackers may fail."""
-        profile, paid = self._paid(plays)
+    def _drafts(self, strategies: Strategies) -> tuple[SubmittedProfile, _Checked]:
+        profile, paid = self._paid(strategies)
         assert isinstance(paid, Payments)
         assert isinstance(self._payer, Mechanism)
-        attacking = [m for m, attack in zip(self.members, plays, strict=True) if attack != HONEST]
+        attacking = [m for m, attack in zip(self.members, strategies, strict=True) if attack != HONEST]
         owners = as_owners(self.state.honest, attacking)
         names = [name for members in attacking for name in profile.identities_of(members[0])]
         return profile, _Checked(self._payer, profile, owners, self.utility, names, paid)
 
     def _expected(self, profile: SubmittedProfile, endings: Sequence[_Ending]) -> StageOutcome:
-        """The expectation over how a market ends."""
         pay, share = defaultdict[str, float](float), defaultdict[str, float](float)
         value = kept = 0.0
         for end in endings:
@@ -289,11 +283,11 @@ class StageGame(Shown):
             self._worths[key] = worth(honest.take(rows), self.utility) if len(rows) else 0.0
         return self._worths[key]
 
-    def standings(self, plays: Plays, attackers: Sequence[int] | None = None) -> Standings:
+    def standings(self, strategies: Strategies, attackers: Sequence[int] | None = None) -> Standings:
         """Compare what parties gain and lose where everybody plays so; ``attackers`` count as such, else all."""
-        now, then = self.outcome(plays), self.honest
+        now, then = self.outcome(strategies), self.honest
         counted = range(len(self.members)) if attackers is None else attackers
-        found = tuple(self._standing(plays, party) for party in counted)
+        found = tuple(self._standing(strategies, party) for party in counted)
         leads = {one.members[0] for one in found}
         others = [name for name in then.pay if name not in leads]
         n, grand = len(self.state.providers), then.value
@@ -312,12 +306,12 @@ class StageGame(Shown):
             value=gain_of(now.value, then.value),
         )
 
-    def _standing(self, plays: Plays, party: int) -> Standing:
+    def _standing(self, strategies: Strategies, party: int) -> Standing:
         lead = self.members[party][0]
-        alone = self.outcome((*plays[:party], HONEST, *plays[party + 1 :]))
-        now, then = self.outcome(plays), self.honest
+        alone = self.outcome((*strategies[:party], HONEST, *strategies[party + 1 :]))
+        now, then = self.outcome(strategies), self.honest
         return Standing(
-            self.members[party], plays[party], now.pay[lead], then.pay[lead], alone.pay[lead],
+            self.members[party], strategies[party], now.pay[lead], then.pay[lead], alone.pay[lead],
             now.share[lead], then.share[lead],
             clearly_paid(then.pay[lead], then.value, len(self.state.providers)),
         )  # fmt: skip
@@ -335,8 +329,6 @@ class _Ending:
 
 @dataclass(eq=False)
 class _Checked(Drafts):
-    """The drafts of a market in which the names of several attackers may fail."""
-
     names: list[str]
     paid: Payments
 
@@ -344,7 +336,6 @@ class _Checked(Drafts):
         self._begin(self.names, self.paid)
 
     def endings(self, checks: Checks) -> list[_Ending]:
-        """All the ways in which it may end."""
         return [self._ending(d.failed, d.ends) for d in self._reached(checks) if d.ends]
 
     def ending(self, checks: Checks, rng: np.random.Generator) -> _Ending:
@@ -392,11 +383,7 @@ def _over(now: Mapping[str, float], then: Mapping[str, float], names: Sequence[s
 
 ORDERS = ("round_robin", "simultaneous")
 EQUILIBRIUM, CYCLE, UNSETTLED = "equilibrium", "cycle", "unsettled"
-
-Profile = tuple[str, ...]
-"""What each player plays."""
-
-Payoffs = Callable[[Profile], Sequence[float] | None]
+Payoffs = Callable[[Strategies], Sequence[float] | None]
 """What each player gets; None where a profile cannot be played."""
 
 
@@ -407,23 +394,21 @@ class Path(Shown):
     ``cycle`` are the profiles that come back, ``untried`` the items of each menu that could not be played at the end.
     """
 
-    profiles: tuple[Profile, ...]
+    profiles: tuple[Strategies, ...]
     ended: str
     regrets: tuple[float, ...]
     epsilon: float
     rounds: int
-    cycle: tuple[Profile, ...] = ()
+    cycle: tuple[Strategies, ...] = ()
     why: str = ""
     untried: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def last(self) -> Profile:
-        """The profile at the end; of a cycle, the one that came again."""
+    def last(self) -> Strategies:
         return self.profiles[-1]
 
     @property
-    def ends(self) -> tuple[Profile, ...]:
-        """Where it ends: the last profile, or all of the cycle."""
+    def ends(self) -> tuple[Strategies, ...]:
         return self.cycle or (self.last,)
 
 
@@ -434,7 +419,7 @@ def best_response_dynamics(
     epsilon: float = 0.01,
     rounds: int = 20,
     order: str = "round_robin",
-    start: Profile | None = None,
+    start: Strategies | None = None,
 ) -> Path:
     """Let players move to their best responses until nobody gains.
 
@@ -499,8 +484,8 @@ class _Game:
     menus: Sequence[Sequence[str]]
     epsilon: float
 
-    def best(self, profile: Profile, player: int) -> tuple[str, float]:
-        """The player's best item given the others', and how much more it pays than what it plays."""
+    def best(self, profile: Strategies, player: int) -> tuple[str, float]:
+        """The player's best item given the others', and how much more it pays than what it strategies."""
         now = self.payoffs(profile)
         assert now is not None
         chosen, most = profile[player], now[player]
@@ -510,15 +495,19 @@ class _Game:
                 chosen, most = item, found[player]
         return chosen, most - now[player]
 
-    def moved(self, profile: Profile, player: int) -> Profile:
-        """The profile after the player's move, if it has one."""
+    def moved(self, profile: Strategies, player: int) -> Strategies:
         item, more = self.best(profile, player)
         if more <= self.epsilon:
             return profile
         return (*profile[:player], item, *profile[player + 1 :])
 
     def ended(
-        self, gone: list[Profile], how: str, rounds: int, cycle: tuple[Profile, ...] = (), why: str = ""
+        self,
+        gone: list[Strategies],
+        how: str,
+        rounds: int,
+        cycle: tuple[Strategies, ...] = (),
+        why: str = "",
     ) -> Path:
         last, players = gone[-1], range(len(self.menus))
         regrets = tuple(self.best(last, player)[1] for player in players)

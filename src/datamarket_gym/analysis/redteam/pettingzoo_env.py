@@ -9,37 +9,24 @@ Needs the extra ``gym``. Importing `datamarket_gym.envs` registers the environme
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium import error, spaces
 
 from datamarket_gym.analysis.metrics import clearly_paid, gain_of
-from datamarket_gym.analysis.redteam.best_response import (
-    FAMILIES,
-    IMPOSSIBLE,
-    AttackCosts,
-    Effort,
-    Space,
-)
+from datamarket_gym.analysis.redteam.best_response import IMPOSSIBLE, AttackCosts, Effort, Space
 from datamarket_gym.analysis.redteam.gymnasium_env import (
-    ACTION_FIELDS,
     DRAWS,
-    OBSERVATION_FIELDS,
     Action,
+    MarketSettings,
     Observation,
-    SpaceField,
     box,
-    observe,
 )
 from datamarket_gym.analysis.redteam.multi_attacker import HONEST, StageGame
-from datamarket_gym.analysis.spot_checks import requested_checks
-from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, UnclearPayError, UnknownNameError
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.market.tasks.base import TASKS
-from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
-from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
+from datamarket_gym.utilities.oracle import RECOMMENDED
 
 try:
     from pettingzoo import ParallelEnv, register
@@ -50,7 +37,7 @@ except ImportError as missing:
     ) from missing
 
 
-class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: ignore[misc]
+class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings):  # type: ignore[misc]
     """Let every provider of a market choose an attack at the same time (the multi-attacker game).
 
     Parameters
@@ -69,9 +56,6 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
     """
 
     metadata: dict[str, Any] = {"name": "datamarket_multi_attacker_v0", "render_modes": []}  # noqa: RUF012
-    observation_fields: ClassVar[tuple[SpaceField, ...]] = OBSERVATION_FIELDS
-    action_fields: ClassVar[tuple[SpaceField, ...]] = ACTION_FIELDS
-    families: ClassVar[tuple[str, ...]] = FAMILIES
 
     def __init__(
         self,
@@ -87,12 +71,8 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = render_mode
-        self._task = TASKS.create(task)
-        self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
-        self._utility = Utility.paying(learner) if empty is None else Utility(learner, empty)
-        self._checks = requested_checks(self._mechanism, checks, power)
-        self._costs = AttackCosts(identity_cost, perturbation_cost)
-        self._knowledge = knowledge
+        costs = AttackCosts(identity_cost, perturbation_cost)
+        self._set(task, mechanism_name, learner, empty, costs, checks, power, knowledge)
         self.possible_agents: list[str] = ProviderMarket.from_task(self._task).state.providers
         self.agents: list[str] = []
         self.observation_spaces = {name: box(self.observation_fields) for name in self.possible_agents}
@@ -101,17 +81,14 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
         self._stage: StageGame | None = None
 
     def observation_space(self, agent: str) -> spaces.Box[np.float32]:
-        """Return the space of an agent's observations."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Box[np.float32]:
-        """Return the space of an agent's actions."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
-        """Draw a market in which every honest payment is clearly above zero."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         for _ in range(DRAWS):
@@ -143,20 +120,21 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
         if unknown := set(actions) - set(self.agents):
             raise UnknownNameError("agent", min(unknown), self.agents)
         stage, space = self._stage, Space.of(self._stage.state)
-        plays, infos, efforts = [], {}, {}
+        strategies, infos, efforts = [], {}, {}
         for party, name in enumerate(self.agents):
             attack, info = HONEST, {"attack": HONEST, "possible": True}
             if name in actions:
                 attack = space.attack_at(np.asarray(actions[name], dtype=np.float64))
                 info["attack"] = attack
                 try:
-                    alone = stage.profile(_only(attack, party, len(self.agents)))
-                    efforts[name] = Effort.of(alone, stage.state)
+                    alone = [HONEST] * len(self.agents)
+                    alone[party] = attack
+                    efforts[name] = Effort.of(stage.profile(tuple(alone)), stage.state)
                 except DataMarketError as why:
                     attack, info = HONEST, {**info, "possible": False, "why": str(why)}
-            plays.append(attack)
+            strategies.append(attack)
             infos[name] = info
-        rewards = self._rewards(stage, tuple(plays), infos, efforts)
+        rewards = self._rewards(stage, tuple(strategies), infos, efforts)
         ended = dict.fromkeys(self.agents, True)
         observed = self._observations(stage)
         self.agents = []
@@ -165,14 +143,14 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
     def _rewards(
         self,
         stage: StageGame,
-        plays: tuple[str, ...],
+        strategies: tuple[str, ...],
         infos: dict[str, dict[str, Any]],
         efforts: Mapping[str, Effort],
     ) -> dict[str, float]:
         try:
-            now = stage.drawn(plays, self._rng)
+            now = stage.drawn(strategies, self._rng)
         except DataMarketError as why:  # such as a class of which nobody is left
-            for name, attack in zip(self.agents, plays, strict=True):
+            for name, attack in zip(self.agents, strategies, strict=True):
                 if attack != HONEST:
                     infos[name] |= {"possible": False, "why": str(why)}
             return {n: 0.0 if infos[n]["possible"] else IMPOSSIBLE for n in self.agents}
@@ -199,28 +177,13 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
         return stage if clear and names == self.possible_agents else None
 
     def _observations(self, stage: StageGame) -> dict[str, Observation]:
-        owner, honest = stage.state.honest.truth.owner, stage.honest
-        return {
-            name: observe(
-                len(self.possible_agents),
-                float((owner == name).mean()),
-                honest.pay[name],
-                honest.value,
-                self._costs,
-                self._checks,
-                self._knowledge,
-            )
-            for name in self.possible_agents
-        }
+        pay, total = stage.honest.pay, stage.honest.value
+        return {n: self._observe(stage.state, n, pay[n], total) for n in self.possible_agents}
 
 
 def parallel_env(**arguments: Any) -> ParallelMarketEnv:
     """Make the parallel environment, as the modules of PettingZoo's own environments do."""
     return ParallelMarketEnv(**arguments)
-
-
-def _only(attack: str, party: int, parties: int) -> tuple[str, ...]:
-    return tuple(attack if i == party else HONEST for i in range(parties))
 
 
 register("parallel", "DataMarket/MultiAttacker-v0", entry_point=f"{__name__}:parallel_env")

@@ -130,8 +130,6 @@ def share_lost(
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """What an alternative pays for both profiles, and whether it may be used."""
-
     title: str
     mechanism: Mechanism
     before: Payments

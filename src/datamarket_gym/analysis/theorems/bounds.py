@@ -35,7 +35,6 @@ class Eta(Shown):
 
     @property
     def in_expectation(self) -> bool:
-        """Whether it bounds the expected error only."""
         return self.method == "mean_absolute"
 
 

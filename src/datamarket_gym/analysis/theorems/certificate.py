@@ -27,7 +27,7 @@ from datamarket_gym.analysis.theorems.paid_profile import (
     require_same_market,
 )
 from datamarket_gym.analysis.theorems.split_gain import size_weights
-from datamarket_gym.analysis.theorems.stability import Stability, neutrality, quotient_stability
+from datamarket_gym.analysis.theorems.stability import SHARE_TOLERANCE, Stability, quotient_stability
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count
 from datamarket_gym.games.semivalues import Estimate
 from datamarket_gym.mechanism.external import OwnMechanism
@@ -38,16 +38,12 @@ Claim = Literal["exact", "certain", "probable", "expected", "none"]
 
 
 class Condition(Document):
-    """A condition of a theorem, whether it holds here, and why or why not."""
-
     name: str
     holds: bool
     why: str
 
 
 class Terms(Document):
-    """The terms of Theorem 3, from the scores of this run."""
-
     allocation: float  # A
     escape: float  # L
     drift: float  # D
@@ -66,7 +62,6 @@ class Terms(Document):
 
     @property
     def bound(self) -> float:
-        """The bound of the payments as they were made."""
         return self.raw_bound if self.normalized is None else self.normalized
 
 
@@ -103,7 +98,7 @@ class Certificate(Document):
     provider: str
     attack: str
     identities: list[str]
-    mechanism: Mechanism | str  # the name alone of one that is not of our pipeline
+    mechanism: Mechanism | str
     honest_payment: float
     attacked_payment: float
     grand_value: float
@@ -114,13 +109,10 @@ class Certificate(Document):
     rounding: float
     conditions: list[Condition]
     evidence: tuple[str, str] | None = None
-    deterrence: Deterrence | None = (
-        None  # what checks leave to this manipulation, where payees are checked
-    )
+    deterrence: Deterrence | None = None
 
     @property
     def gain(self) -> float:
-        """The measured additive gain."""
         return self.attacked_payment - self.honest_payment
 
     @property
@@ -142,7 +134,6 @@ class Certificate(Document):
 
     @property
     def summary(self) -> str:
-        """What is guaranteed, in a few words."""
         if self.bound is None:
             return f"nothing: {'no admissible matching' if not self.holds('matching') else 'truncated scores'}"
         if self.claim == "exact":
@@ -153,11 +144,11 @@ class Certificate(Document):
 
     @property
     def words(self) -> str:
-        """The certificate in a paragraph of plain words."""
-        return paragraph(self)
+        checked = "" if self.deterrence is None else self.deterrence.words
+        parts = (_measured(self), _guaranteed(self), _limits(self), checked)
+        return " ".join(part for part in parts if part)
 
     def holds(self, name: str) -> bool:
-        """Whether a condition holds."""
         return next(c.holds for c in self.conditions if c.name == name)
 
     @model_validator(mode="after")
@@ -190,26 +181,16 @@ def _check_matching(terms: Terms) -> None:
         raise ValueError("a term is negative")
 
 
-def paragraph(certificate: Certificate) -> str:
-    """What was tried, what it gained, what is guaranteed, and what is not."""
-    checked = "" if certificate.deterrence is None else certificate.deterrence.words
-    parts = (_measured(certificate), _guaranteed(certificate), _limits(certificate), checked)
-    return " ".join(part for part in parts if part)
-
-
 def _measured(c: Certificate) -> str:
     names = "one name" if len(c.identities) == 1 else f"{len(c.identities)} names"
     change = f"from {c.honest_payment:.4f} to {c.attacked_payment:.4f}"
     times = "" if c.multiplier is None else f" (times {c.multiplier:.3f})"
     what = f"{c.provider} played {c.attack} under {names}"
     label = c.mechanism if isinstance(c.mechanism, str) else c.mechanism.label
-    return f"{what}; {label} changed its pay {change}{times}.{_settled(c)}"
-
-
-def _settled(c: Certificate) -> str:
-    if c.evidence is None or c.evidence[0] == c.evidence[1]:
-        return ""
-    return f" Its evidence was {c.evidence[0]} on the honest submission and {c.evidence[1]} on this one."
+    text = f"{what}; {label} changed its pay {change}{times}."
+    if c.evidence is not None and c.evidence[0] != c.evidence[1]:
+        text += f" Its evidence was {c.evidence[0]} on the honest submission and {c.evidence[1]} on this one."
+    return text
 
 
 def _guaranteed(c: Certificate) -> str:
@@ -261,28 +242,25 @@ def _limits(c: Certificate) -> str:
 
 
 def neutral(sides: Comparison, stability: Stability, leakage: Leakage | None) -> Condition:
-    """Whether the provider's share of every cluster is preserved, matched clusters where unstable."""
+    """Whether the provider's share of every cluster is preserved, of matched clusters where unstable."""
     if stability.pairing is not None:
-        found = neutrality(sides.honest_share[stability.pairing], sides.share)
-        worst = float(abs(found.gap).max())
-        why = f"over all clusters the provider's share changed by at most {worst:.3g}"
-        return Condition(name="neutral", holds=found.neutral, why=why)
-    if leakage is None:
+        which, gap = "all", sides.share - sides.honest_share[stability.pairing]
+    elif leakage is not None:
+        which, gap = "the matched", sides.share[leakage.matched] - sides.honest_share[leakage.partner]
+    else:
         why = "clusters do not correspond, so shares cannot be compared"
         return Condition(name="neutral", holds=False, why=why)
-    found = neutrality(sides.honest_share[leakage.partner], sides.share[leakage.matched])
-    worst = float(abs(found.gap).max()) if len(found.gap) else 0.0
-    why = f"over the matched clusters the provider's share changed by at most {worst:.3g}"
-    return Condition(name="neutral", holds=found.neutral, why=why)
+    worst = float(abs(gap).max(initial=0.0))
+    why = f"over {which} clusters the provider's share changed by at most {worst:.3g}"
+    return Condition(name="neutral", holds=worst <= SHARE_TOLERANCE, why=why)
 
 
 def bounded_marginals(bars: Eta, value_range: float, monotone: bool) -> Condition:
     """What the error bars take for granted about marginal contributions."""
-    if bars.method in ("exact", "mean_absolute"):
-        why = "exact scores need no range" if bars.method == "exact" else "not needed in expectation"
-    else:
-        why = f"values lie within a range of {value_range:g}"
-        why += ", and no unit can lower them (assumed, not checked)" if monotone else ""
+    why = f"values lie within a range of {value_range:g}"
+    why += ", and no unit can lower them (assumed, not checked)" if monotone else ""
+    needless = {"exact": "exact scores need no range", "mean_absolute": "not needed in expectation"}
+    why = needless.get(bars.method, why)
     return Condition(name="bounded_marginals", holds=True, why=why)
 
 
@@ -357,19 +335,13 @@ def certify(
         raise DataMarketError("the attacked profile names no attacker; apply an attack to get one")
     require_count("comparisons", comparisons)
     require_same_market(honest, attacked, provider)
-    settled = []
+    resolved = []
     for paid in (honest, attacked):
         size_weights(mechanism.semivalue, paid.n_clusters)
-        settled.append(str(require_from_submission(paid, mechanism).evidence))
+        resolved.append(str(require_from_submission(paid, mechanism).evidence))
     before, after = raw_scores(honest, mechanism), raw_scores(attacked, mechanism)
-    bars = eta_of(
-        before,
-        after,
-        method=eta,
-        delta=delta / comparisons,
-        value_range=value_range,
-        monotone=monotone,
-    )
+    delta /= comparisons
+    bars = eta_of(before, after, method=eta, delta=delta, value_range=value_range, monotone=monotone)
     sides = Comparison(
         before.values,
         honest.shares_of(provider),
@@ -379,18 +351,12 @@ def certify(
     )
     stability = quotient_stability(honest, attacked)
     leakage, why = _leakage(honest, attacked, sides)
+    unchanged = stability.reason or "clusters and representatives are unchanged"
+    exact = bars.method == "exact"
     conditions = [
-        Condition(
-            name="quotient_stable",
-            holds=stability.stable,
-            why="; ".join(stability.reasons) or "clusters and representatives are unchanged",
-        ),
+        Condition(name="quotient_stable", holds=stability.stable, why=unchanged),
         neutral(sides, stability, leakage),
-        Condition(
-            name="exact_scores",
-            holds=bars.method == "exact",
-            why=f"scores by {after.method}",
-        ),
+        Condition(name="exact_scores", holds=exact, why=f"scores by {after.method}"),
         Condition(name="matching", holds=leakage is not None, why=why),
         bounded_marginals(bars, value_range, monotone),
         bounded_errors(bars, max(before.bias, after.bias)),
@@ -412,7 +378,7 @@ def certify(
         delta=bars.delta,
         rounding=_rounding(honest) + _rounding(attacked),
         conditions=conditions,
-        evidence=(settled[0], settled[1]) if is_open(mechanism.evidence) else None,
+        evidence=(resolved[0], resolved[1]) if is_open(mechanism.evidence) else None,
         deterrence=deterrence,
     )
 
@@ -449,7 +415,6 @@ def certified(
 
 
 def raw_scores(paid: Paid, mechanism: Mechanism) -> Estimate:
-    """The cluster scores before normalisation."""
     scores = paid.payments.scores
     if not mechanism.normalize:
         return scores

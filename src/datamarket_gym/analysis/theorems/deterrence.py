@@ -208,7 +208,6 @@ class Deterrence(Document):
 
     @property
     def checks(self) -> Checks:
-        """m and q."""
         return Checks(self.per_payee, self.power)
 
     @property
@@ -222,7 +221,6 @@ class Deterrence(Document):
 
     @property
     def words(self) -> str:
-        """The certificate in a paragraph of plain words."""
         return paragraph(self)
 
     @model_validator(mode="after")
@@ -260,7 +258,6 @@ class Earned(Shown):
         return cls(whose[found.identity], found.amount)
 
     def sums(self) -> PayeeSums:
-        """What the units of each payee earn together."""
         names, payee = np.unique(self.payee, return_inverse=True)
         gains, n = np.maximum(self.amount, 0.0), len(names)
         largest = np.zeros(n)
@@ -354,7 +351,6 @@ def certified_checks(
     money: str = UTILITY,
     gain: float = GAIN,
 ) -> Deterrence:
-    """The most that these terms support."""
     require_in("gain", gain, 0.0, math.inf)
     payment, gap = max(payments, default=0.0), _gap_deterred(checks, kappa, largest_unit, examined)
     return Deterrence(
@@ -393,7 +389,6 @@ def _claim(
 
 
 def paragraph(found: Deterrence) -> str:
-    """What is checked, how that is known, what is left to be gained, and what is not said."""
     power = f"That a check of a false unit finds it out with probability {found.power:.3g} is assumed."
     return " ".join((_what(found), power, _left(found), _limits(found)))
 

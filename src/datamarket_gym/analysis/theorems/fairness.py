@@ -45,7 +45,6 @@ class Fairness(Shown):
 
     @property
     def caveat(self) -> str:
-        """What the number is worth, in a sentence."""
         if self.exact:
             return "Delta is the largest distance over all coalitions, so the bound 2 Delta holds."
         return (

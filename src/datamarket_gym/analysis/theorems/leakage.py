@@ -65,7 +65,6 @@ class Comparison(Shown):
 
     @property
     def paying(self) -> Codes:
-        """H: honest clusters that pay the provider."""
         return np.flatnonzero(self.honest_share > 0)
 
     @property
@@ -88,7 +87,6 @@ class Leakage(Shown):
 
     @property
     def total(self) -> float:
-        """A + L + D."""
         return self.allocation + self.escape + self.drift
 
     def error_of_terms(self, eta: float) -> float:
@@ -163,7 +161,6 @@ def _checked(sides: Comparison, matching: tuple[Codes, Codes]) -> tuple[Codes, C
 
 
 def merged_clusters(honest: Paid, attacked: Paid, paying: Codes) -> Codes:
-    """The manipulated clusters that carry more than one of the honest clusters ``paying``."""
     before, after = honest.profile, attacked.profile
     label, now = honest.payments.clustering.label, attacked.payments.clustering.label
     _, rows, again = np.intersect1d(before.submission.id, after.submission.id, return_indices=True)

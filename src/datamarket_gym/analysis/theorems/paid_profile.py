@@ -55,7 +55,6 @@ class PaidProfile(Shown):
             )
 
     def total(self, provider: str) -> float:
-        """What the provider collects over its identities."""
         return self.payments.total(self.profile.identities_of(provider))
 
 
@@ -117,7 +116,6 @@ class Paid(PaidProfile):
 
     @property
     def n_clusters(self) -> int:
-        """K, the number of quotient players."""
         return self.payments.clustering.n_clusters
 
     def shares_of(self, provider: str) -> Values:
@@ -128,13 +126,11 @@ class Paid(PaidProfile):
         return np.minimum(held, 1.0)
 
     def containing(self, provider: str) -> NDArray[np.bool_]:
-        """Which clusters hold a unit submitted under one of the provider's identities."""
         found = np.zeros(self.n_clusters, dtype=bool)
         found[self.payments.clustering.label[self.submitted_by(provider)]] = True
         return found
 
     def submitted_by(self, provider: str) -> NDArray[np.bool_]:
-        """Which units that play were submitted under one of the provider's identities."""
         return np.isin(self.profile.submission.identity, self.profile.identities_of(provider))
 
 

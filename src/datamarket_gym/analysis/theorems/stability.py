@@ -16,7 +16,7 @@ import numpy as np
 
 from datamarket_gym.analysis.theorems.paid_profile import Paid
 from datamarket_gym.display import Shown
-from datamarket_gym.execution.arrays import Codes, Keys, Values
+from datamarket_gym.execution.arrays import Codes, Keys
 from datamarket_gym.mechanism.quotient_game import cluster_keys
 
 SHARE_TOLERANCE = 1e-12
@@ -25,27 +25,14 @@ SHARE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Stability(Shown):
-    """``pairing[k]`` is the honest cluster of manipulated cluster k; None and reasons where unstable."""
+    """``pairing[k]`` is the honest cluster of manipulated cluster k; None and a reason where unstable."""
 
     pairing: Codes | None
-    reasons: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def stable(self) -> bool:
-        """Whether the manipulation is quotient-stable."""
         return self.pairing is not None
-
-
-@dataclass(frozen=True, eq=False)
-class Neutrality(Shown):
-    """Per manipulated cluster, how much more of it the provider holds than of its honest partner."""
-
-    gap: Values
-
-    @property
-    def neutral(self) -> bool:
-        """Whether the share sum is preserved in every cluster."""
-        return bool((np.abs(self.gap) <= SHARE_TOLERANCE).all())
 
 
 def quotient_stability(honest: Paid, attacked: Paid) -> Stability:
@@ -57,29 +44,18 @@ def quotient_stability(honest: Paid, attacked: Paid) -> Stability:
     if gone or new:
         return Stability(
             None,
-            (
-                f"{new.total()} of {attacked.n_clusters} manipulated clusters have a representative "
-                f"that no honest cluster has, and {gone.total()} of {honest.n_clusters} honest "
-                "representatives are gone",
-            ),
+            f"{new.total()} of {attacked.n_clusters} manipulated clusters have a representative that no honest "
+            f"cluster has, and {gone.total()} of {honest.n_clusters} honest representatives are gone",
         )
     then, now = _common_units(honest, attacked)
     pairing = _pair_by_content(before, after, then, now)
-    moved = int((pairing[now] != then).sum())
-    if moved:
-        return Stability(
-            None, (f"{moved} units that are in both profiles lie in clusters that do not correspond",)
-        )
+    if moved := int((pairing[now] != then).sum()):
+        why = f"{moved} units that are in both profiles lie in clusters that do not correspond"
+        return Stability(None, why)
     return Stability(pairing)
 
 
-def neutrality(before: Values, after: Values) -> Neutrality:
-    """Compare the provider's shares of corresponding clusters, honest and manipulated."""
-    return Neutrality(after - before)
-
-
 def _common_units(honest: Paid, attacked: Paid) -> tuple[Codes, Codes]:
-    """The honest and the manipulated cluster of each unit that is in both profiles."""
     _, then, now = np.intersect1d(
         honest.profile.submission.id, attacked.profile.submission.id, return_indices=True
     )

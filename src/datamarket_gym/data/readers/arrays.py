@@ -30,7 +30,6 @@ class ArrayFile:
 
     @classmethod
     def open(cls, path: Path) -> ArrayFile:
-        """Look at the names of the arrays in a file."""
         require_file(path)
         if ending(path) not in ENDINGS:
             raise SubmissionError(

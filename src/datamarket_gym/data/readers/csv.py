@@ -88,7 +88,6 @@ class CsvTable:
         return re.sub(r'"[^"]*"', "", header)
 
     def _explain(self, message: str) -> SubmissionError | None:
-        """Say what pyarrow says, with the column's name, our row number and the remedy."""
         if match := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message):
             row, expected, got = (int(group) for group in match.groups())
             return SubmissionError(

@@ -82,12 +82,10 @@ class Query:
 
     @property
     def shown(self) -> str:
-        """The query as errors call it."""
         line = " ".join(self.text.split())
         return repr(f"{self.database}#{line if len(line) <= _SHOWN else f'{line[:_SHOWN]}...'}")
 
     def fetch(self, path: Path) -> None:
-        """Run the query, and write its answer to a file."""
         ask = _ask_duckdb if self.database.lower().startswith("duckdb:") else _ask_postgres
         with ask(self) as answer:
             write_answer(answer, path, self.shown)
@@ -119,13 +117,11 @@ def is_query(written: str) -> bool:
 
 
 def queries_of(tables: Mapping[str, str | Path | None]) -> dict[str, Query]:
-    """Return those of some tables, by role, that are queries."""
     queries = {role: Query.of(str(where)) for role, where in tables.items() if where is not None}
     return {role: query for role, query in queries.items() if query is not None}
 
 
 def write_answer(answer: Answer, path: Path, where: str) -> None:
-    """Write an answer as a file; errors call it ``where``."""
     schema, batches = answer
     _require_distinct(schema.names, where)
     plain = pa.schema([(field.name, _plain_type(field, where)) for field in schema])

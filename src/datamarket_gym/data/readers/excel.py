@@ -37,8 +37,6 @@ def sheet_of(path: Path, wanted: str) -> str:
 
 
 class ExcelSheet:
-    """One sheet of an Excel file; its first row holds the names of the columns."""
-
     typed = True
 
     def __init__(self, path: Path, wanted: str = "") -> None:

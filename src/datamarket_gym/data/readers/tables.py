@@ -97,7 +97,6 @@ def table_ending(path: Path) -> str:
 
 
 def require_file(path: Path) -> None:
-    """Refuse what is missing, a folder, or empty."""
     if path.is_dir():
         raise SubmissionError(f"{str(path)!r} is a folder; name a file in it")
     if not path.is_file():
@@ -108,7 +107,6 @@ def require_file(path: Path) -> None:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what readers raise on a broken file into an error that names it."""
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
@@ -119,7 +117,6 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def open_text(path: Path) -> IO[bytes]:
-    """Open the bytes of a text file, unpacked where its name ends in .gz."""
     return gzip.open(path) if ending(path).endswith(".gz") else path.open("rb")  # type: ignore[return-value]
 
 
@@ -157,17 +154,14 @@ class Table:
 
     @classmethod
     def of(cls, data: Any) -> Table:
-        """Take anything pyarrow makes a table of (dict, pandas, polars, Arrow)."""
         return cls(_InMemory(to_arrow(data)))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return self.source.names
 
     @property
     def where(self) -> str:
-        """The name of the table in errors."""
         return self.source.where
 
     def require(self, role: str, name: str) -> str:
@@ -395,7 +389,6 @@ class _JsonLines(_InMemory):
             raise self._explain(str(error)) from error
 
     def _explain(self, message: str) -> SubmissionError:
-        """Say what pyarrow says, with the column, the row and the remedy."""
         where = re.search(r"(?: in)? row (\d+)$", message)
         row = f"row {where[1]}" if where else "a row"
         text = message.removeprefix("JSON parse error: ").removesuffix(where[0] if where else "")

@@ -22,9 +22,9 @@ from datamarket_gym.analysis.redteam.multi_attacker import (
     HONEST,
     UNSETTLED,
     Path,
-    Plays,
     StageGame,
     Standings,
+    Strategies,
     best_response_dynamics,
 )
 from datamarket_gym.analysis.theorems.deterrence import Checks
@@ -153,8 +153,8 @@ class _Dynamics:
         return {"regret_searched": max(0.0, best.payoff - now[0])}
 
     def _row(self, stage: StageGame, path: Path, attackers: range) -> Row:
-        ends = [plays for plays in path.ends if stage.payoffs(plays) is not None]
-        found = [stage.standings(plays, attackers) for plays in ends]
+        ends = [strategies for strategies in path.ends if stage.payoffs(strategies) is not None]
+        found = [stage.standings(strategies, attackers) for strategies in ends]
         before = sum(one.honest_pay for one in found[0].attackers)
         providers = sum(len(one.members) for one in found[0].attackers)
         after = float(np.mean([sum(one.pay for one in each.attackers) for each in found]))
@@ -176,7 +176,7 @@ class _Dynamics:
             "regret": max(path.regrets),
             "attack_adds": _mean(found, "attack_adds") / stage.scale,
             "unplayable": float(_unplayable(stage, path, self.menu)),
-            **_played(ends, attackers),
+            **_outcome_of(ends, attackers),
         }
 
 
@@ -205,19 +205,19 @@ def _unplayable(stage: StageGame, path: Path, menu: list[str]) -> int:
     What a search has tried at the end of another path is none of them.
     """
     return sum(
-        any(sum(a != b for a, b in zip(plays, gone, strict=True)) == 1 for gone in path.profiles)
-        for plays in stage.impossible
-        if set(plays) <= set(menu)
+        any(sum(a != b for a, b in zip(strategies, gone, strict=True)) == 1 for gone in path.profiles)
+        for strategies in stage.impossible
+        if set(strategies) <= set(menu)
     )
 
 
-def _played(ends: list[Plays], attackers: range) -> Row:
+def _outcome_of(ends: list[Strategies], attackers: range) -> Row:
     """Return the parts of the attackers that are honest at the end, or do this or that."""
     columns = ["plays_honest", *SHOWN.values(), "plays_other"]
     count = dict.fromkeys(columns, 0.0)
-    for plays in ends:
+    for strategies in ends:
         for party in attackers:
-            text = plays[party]
+            text = strategies[party]
             made = family(ATTACKS.create(text))
             count["plays_honest" if text == HONEST else SHOWN.get(made, "plays_other")] += 1.0
     return {column: found / len(ends) / len(attackers) for column, found in count.items()}

@@ -364,7 +364,7 @@ def certificate_of(run: Path, checks: Checks) -> Deterrence:
         kappa=max(p.kappa for p in payees),
         largest_unit=max(p.largest_unit for p in payees),
         externality=Externality.by(Mechanism.model_validate(manifest["mechanism"]), utility),
-        carried=len(settles.carried) if settles else 0,
+        carried_forward=len(settles.carried) if settles else 0,
         examined=examined,
         money=money.code,
     )
