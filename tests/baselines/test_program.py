@@ -198,8 +198,8 @@ def test_costs_are_whole_numbers(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("import sys; sys.exit('no such luck')", r"(?s)exit code 1\. It said last:\nno such luck"),
-        ("raise SystemExit(3)", "exit code 3; it said nothing"),
+        ("import sys; sys.exit('no such luck')", r"(?s)exit code 1\. Its last output:\nno such luck"),
+        ("raise SystemExit(3)", "exit code 3; it wrote nothing"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended by SIGKILL .is there enough"),
         ("", r"payments\.csv is missing"),
         ("import sys; sys.stderr.write('x' * 3_000_000 + 'END\\x1b[2J'); sys.exit(1)", r"xEND\?\[2J$"),
