@@ -180,7 +180,7 @@ def test_pictures_of_every_kind_are_drawn(at):
     page.wait_for_selector("[name=svg-s4-s4-1]")
     name, text = saved(page, "[name=svg-s4-s4-1]")
     assert name.endswith(".svg")
-    assert "cosine evidence" in text
+    assert "cosine similarity" in text
     _, text = saved(page, "[name=csv-s4-s4-1]")
     found = [float(row["value"]) for row in csv.DictReader(io.StringIO(text))]
     rows = [
@@ -205,7 +205,7 @@ def test_a_picture_and_a_market_are_chosen(at):
 def test_the_paper_is_told(at):
     page = at("?name=s4&view=Paper")
     assert "within the tolerance" in page.inner_text(".view")
-    assert page.locator("[data-table=accounts] tbody tr").count() > 10
+    assert page.locator("[data-table=claims] tbody tr").count() > 10
 
 
 def test_experiments_are_gone_through_by_keys_and_back(at):

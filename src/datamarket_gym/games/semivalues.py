@@ -89,13 +89,13 @@ class Estimate(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The figure.
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib if it is installed, else of plotly.
 
         Raises
         ------
         ImportError
-            If matplotlib is not installed.
+            If neither matplotlib nor plotly is installed.
         """
         players = [f"player {number}" for number in range(len(self.values))]
         title = f"Scores of {counted(len(players), 'player')} ({self.method})"
