@@ -1,9 +1,10 @@
-"""Plots of results by matplotlib (the extra ``figures``), 800 pixels wide."""
+"""Plots of results: a plot is described once (`_Plot`) and drawn by matplotlib if installed, else by plotly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from textwrap import fill
 from typing import Any
 
@@ -11,21 +12,52 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from datamarket_gym.display import shortened
-from datamarket_gym.errors import require_extra
 from datamarket_gym.execution.arrays import Values
 
 _ROWS, _UNITS = 30, 150  # rows or clusters that are drawn, and units of a cluster
 _LABEL, _TITLE = 40, 90  # characters
 _NORMAL, _INTERVALS = 1.96, "bars: 95 % intervals"  # of a normal distribution, in standard errors
-_WIDTH = 8.0  # inches of 100 pixels
+_WIDTH, _POINT = 800, 0.72  # pixels, and the points of a pixel
 # After Okabe and Ito, for all kinds of colour vision, without the yellow that a white page swallows.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _GREY, _GRID, _DARK = "#8c8c8c", "#e6e6e6", "#333333"
-_STYLE = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _DARK) | {
-    "axes.edgecolor": _GREY, "figure.facecolor": "white", "axes.facecolor": "white", "font.size": 9.5,
-    "figure.dpi": 100, "lines.linewidth": 1.1, "lines.markersize": 6.5, "lines.markeredgecolor": "white",
-    "lines.markeredgewidth": 0.5,
-}  # fmt: skip
+
+
+@dataclass
+class _Plot:
+    """Marks (kind, x, y, colour, name in the legend, width), named rows (at y = 0, -1, ...) and texts."""
+
+    title: str
+    xlabel: str = ""
+    ylabel: str = ""
+    notes: list[str] = field(default_factory=list)  # below the plot
+    rows: list[str] = field(default_factory=list)
+    height: int = 420  # pixels
+    plane: bool = False  # without axes, one scale in both directions
+    marks: list[tuple[str, Values, Values, str, str, float]] = field(default_factory=list)
+
+    def add(
+        self, kind: str, x: ArrayLike, y: ArrayLike, colour: str, name: str = "", width: float = 2
+    ) -> None:
+        """Add "dots", a "line" or a "dashed" line through points (NaN interrupts it), or a "text" (its name)."""
+        self.marks.append((kind, np.atleast_1d(x), np.atleast_1d(y), colour, name, width))
+
+    def connect(self, x: Values, y: Values, to_x: Values, to_y: Values, colour: str) -> None:
+        """Draw a line from each point to another."""
+        gap = np.full(np.shape(x), np.nan)
+        xs, ys = (np.stack(each, axis=1).ravel() for each in ((x, to_x, gap), (y, to_y, gap)))
+        self.add("line", xs, ys, colour, width=1 if self.plane else 2)
+
+    def figure(self) -> Any:
+        """Return the figure of the library that is installed."""
+        self.xlabel = "\n".join(filter(None, [self.xlabel, fill("; ".join(self.notes), _TITLE)]))
+        for library, draw in (("matplotlib", _draw_matplotlib), ("plotly", _draw_plotly)):
+            try:
+                __import__(library)
+            except ImportError:
+                continue
+            return draw(self)
+        raise ImportError("plots need matplotlib or plotly; install one of them: pip install matplotlib")
 
 
 def plot_intervals(
@@ -39,13 +71,13 @@ def plot_intervals(
     if errors is not None:
         half = np.nan_to_num(_NORMAL * np.asarray(errors, dtype=np.float64)[order], posinf=0.0)
     notes = [_INTERVALS] * bool(half.any())
-    with _rows_plot(title, xlabel, [labels[i] for i in order], len(value), notes) as axes:
-        value, at = value[order], -np.arange(len(order), dtype=np.float64)
-        for name, colour, mine in _coloured(["" if groups is None else groups[i] for i in order]):
-            if half.any():
-                _connect(axes, (value - half)[mine], at[mine], (value + half)[mine], at[mine], colour)
-            axes.plot(value[mine], at[mine], "o", color=colour, label=_text(name))
-    return axes.figure
+    plot = _rows_plot(title, xlabel, [labels[i] for i in order], len(value), notes)
+    value, at = value[order], -np.arange(len(order), dtype=np.float64)
+    for name, colour, mine in _coloured(["" if groups is None else groups[i] for i in order]):
+        if half.any():
+            plot.connect((value - half)[mine], at[mine], (value + half)[mine], at[mine], colour)
+        plot.add("dots", value[mine], at[mine], colour, name)
+    return plot.figure()
 
 
 def plot_pairs(
@@ -56,14 +88,13 @@ def plot_pairs(
     one, other = (np.asarray(each, dtype=np.float64)[:_ROWS] for each in (before, after))
     at = -np.arange(len(one), dtype=np.float64)
     notes = [f"numbers: ratio of {names[1]} to {names[0]} (1 = no gain)"]
-    with _rows_plot(title, xlabel, labels[:_ROWS], len(labels), notes) as axes:
-        _connect(axes, one, at, other, at, _GREY)
-        for value, colour, name in zip((one, other), _COLOURS, names, strict=False):
-            axes.plot(value, at, "o", color=colour, label=_text(name))
-        for i in np.flatnonzero(one > 0):
-            axes.text(max(one[i], other[i]), at[i], f"\u2002{other[i] / one[i]:.2f}", va="center")
-        axes.margins(x=0.1)
-    return axes.figure
+    plot = _rows_plot(title, xlabel, labels[:_ROWS], len(labels), notes)
+    plot.connect(one, at, other, at, _GREY)
+    for value, colour, name in zip((one, other), _COLOURS, names, strict=False):
+        plot.add("dots", value, at, colour, name)
+    for i in np.flatnonzero(one > 0):
+        plot.add("text", max(one[i], other[i]), at[i], _DARK, f"\u2002{other[i] / one[i]:.2f}")
+    return plot.figure()
 
 
 def plot_clusters(
@@ -95,24 +126,22 @@ def plot_clusters(
         turn = np.arange(len(rows)) + (0.5 if len(rows) < 4 else 0.0)
         out = 0.62 * np.sqrt(turn) * np.stack([np.cos(turn * golden), np.sin(turn * golden)])
         place[rows] = middle + out.T
-    with _plot(title, notes=notes, height=height) as axes:
-        axes.set(xticks=[], yticks=[], aspect="equal", anchor="W")
-        axes.spines[:].set_visible(False)
-        if not drawn:
-            axes.text(0.0, 0.5, "no unit matches another")
-            return axes.figure
+    plot = _Plot(title, notes=notes, height=height, plane=True)
+    if drawn:
         (x, y), (to_x, to_y) = place[ends[0]].T, place[ends[1]].T
-        _connect(axes, x, y, to_x, to_y, _GREY, width=0.7)
+        plot.connect(x, y, to_x, to_y, _GREY)
         shown = np.concatenate(drawn)
         for name, colour, mine in _coloured(who[shown].tolist()):
-            axes.plot(*place[shown[mine]].T, "o", color=colour, label=_text(name))
-        circle, outlined = np.linspace(0, 2 * np.pi, 60), "cluster of several identities"
-        for rows, middle, size in zip(drawn, centre, radius, strict=True):
-            if identities[int(rows[0])] > 1:
-                edge = middle[0] + size * np.cos(circle), middle[1] + size * np.sin(circle)
-                axes.plot(*edge, color=_DARK, label=outlined)
-                outlined = ""
-    return axes.figure
+            plot.add("dots", place[shown[mine], 0], place[shown[mine], 1], colour, name)
+    else:
+        plot.add("text", 0.0, 0.0, _DARK, "no unit matches another")
+    circle, outlined = np.linspace(0, 2 * np.pi, 60), "cluster of several identities"
+    for rows, middle, size in zip(drawn, centre, radius, strict=True):
+        if identities[int(rows[0])] > 1:
+            x, y = middle[0] + size * np.cos(circle), middle[1] + size * np.sin(circle)
+            plot.add("line", x, y, _DARK, outlined)
+            outlined = ""
+    return plot.figure()
 
 
 def plot_thresholds(
@@ -125,75 +154,31 @@ def plot_thresholds(
     ``errors`` are standard errors by curve, ``bounds`` other thresholds by name, ``limit`` the largest share allowed.
     """
     at = np.asarray(thresholds, dtype=np.float64)
-    with _plot(title, "similarity threshold", ylabel, [_INTERVALS] if errors else []) as axes:
-        for (name, values), colour in zip(curves.items(), _COLOURS, strict=False):
-            y = 100 * np.asarray(values, dtype=np.float64)
-            half = 100 * _NORMAL * np.asarray((errors or {}).get(name, 0.0), dtype=np.float64)
-            axes.plot(at, y, color=colour, label=_text(name))
-            if half.any():
-                _connect(axes, at, np.maximum(y - half, 0.0), at, y + half, colour)
-        if limit is not None:
-            axes.axhline(100 * limit, color=_GREY, ls="--", label=f"limit: {limit:.0%}")
-        for (name, bound), colour in zip((bounds or {}).items(), _COLOURS[3:], strict=False):
-            axes.axvline(bound, color=colour, ls="--", label=_text(f"{name}: {bound:.3g}"))
-        if chosen is not None:
-            axes.axvline(chosen, color=_DARK, label=f"chosen: {chosen:.3g}")
-        axes.grid(color=_GRID, lw=0.8)
-    return axes.figure
+    plot = _Plot(title, "similarity threshold", ylabel, [_INTERVALS] if errors else [])
+    top = 100 * (limit or 0.0)
+    for (name, values), colour in zip(curves.items(), _COLOURS, strict=False):
+        y = 100 * np.asarray(values, dtype=np.float64)
+        half = 100 * _NORMAL * np.asarray((errors or {}).get(name, 0.0), dtype=np.float64)
+        top = max(top, float((y + half).max()))
+        plot.add("line", at, y, colour, name)
+        if half.any():
+            plot.connect(at, np.maximum(y - half, 0.0), at, y + half, colour)
+    if limit is not None:
+        plot.add("dashed", at[[0, -1]], [100 * limit] * 2, _GREY, f"limit: {limit:.0%}")
+    for (name, bound), colour in zip((bounds or {}).items(), _COLOURS[3:], strict=False):
+        plot.add("dashed", [bound] * 2, [0.0, top], colour, f"{name}: {bound:.3g}")
+    if chosen is not None:
+        plot.add("line", [chosen] * 2, [0.0, top], _DARK, f"chosen: {chosen:.3g}")
+    return plot.figure()
 
 
-@contextmanager
-def _plot(
-    title: str, xlabel: str = "", ylabel: str = "", notes: Sequence[str] = (), height: float = 4.2
-) -> Iterator[Any]:
-    """Yield axes to draw on; then add the title, the notes below and the legend."""
-    require_extra("matplotlib", "figures")
-    from matplotlib import pyplot as plt
-
-    with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(_WIDTH, height), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(length=0, labelcolor=_DARK)
-        yield axes
-        below = "\n".join(filter(None, [xlabel, fill("; ".join(notes), _TITLE)]))
-        axes.set(xlabel=_text(below), ylabel=_text(ylabel))
-        figure.suptitle(fill(_text(title), _TITLE), x=0.015, ha="left", fontsize=12)
-        handles, names = axes.get_legend_handles_labels()
-        if names:
-            per_row = max(1, 100 // (6 + max(map(len, names))))
-            figure.legend(handles, names, loc="outside lower left", ncols=per_row, frameon=False)
-    if figure.canvas.required_interactive_framework is None:
-        plt.close(figure)  # it has no window: a notebook would show it a second time
-
-
-@contextmanager
-def _rows_plot(
-    title: str, xlabel: str, labels: Sequence[str], count: int, notes: list[str]
-) -> Iterator[Any]:
-    """Yield axes with a named row at each of y = 0, -1, ...; ``count`` is how many rows there are in all."""
-    more = [f"and {count - len(labels):,} more"] if count > len(labels) else []
-    with _plot(title, xlabel, "", [*notes, *more], 2.0 + 0.22 * len(labels)) as axes:
-        axes.plot([0.0, 0.0], [0.6, -len(labels) + 0.4], color=_GREY, lw=0.7)
-        axes.set_yticks(-np.arange(len(labels)), [_text(shortened(str(row), _LABEL)) for row in labels])
-        axes.spines["left"].set_visible(False)
-        axes.grid(axis="x", color=_GRID, lw=0.8)
-        yield axes
-
-
-def _text(text: str) -> str:
-    """Escape a name, which strangers submit: no formula, and no leading underscore, which hides it in a legend."""
-    return ("\u200a" if text.startswith("_") else "") + text.replace("$", r"\$")
-
-
-def _connect(
-    axes: Any, x: Values, y: Values, to_x: Values, to_y: Values, colour: str, *, width: float = 1.4
-) -> None:
-    """Draw a line from each point to another."""
-    gap = np.full(np.shape(x), np.nan)
-    points = (np.stack(each, axis=1).ravel() for each in ((x, to_x, gap), (y, to_y, gap)))
-    axes.plot(*points, color=colour, lw=width)
+def _rows_plot(title: str, xlabel: str, labels: Sequence[str], count: int, notes: list[str]) -> _Plot:
+    """Return a plot with a named row at each of y = 0, -1, ...; ``count`` is how many rows there are in all."""
+    rows = [shortened(str(label), _LABEL) for label in labels]
+    notes += [f"and {count - len(rows):,} more"] * (count > len(rows))
+    plot = _Plot(title, xlabel, "", notes, rows, height=200 + 22 * len(rows))
+    plot.add("line", [0.0, 0.0], [0.6, -len(rows) + 0.4], _GREY, width=1)
+    return plot
 
 
 def _coloured(names: Sequence[str]) -> list[tuple[str, str, NDArray[np.bool_]]]:
@@ -206,7 +191,7 @@ def _coloured(names: Sequence[str]) -> list[tuple[str, str, NDArray[np.bool_]]]:
     return [*named, (f"{len(order) - len(few)} others", _GREY, rest)] if rest.any() else named
 
 
-def _pack(sizes: NDArray[np.int64]) -> tuple[Values, Values, float]:
+def _pack(sizes: NDArray[np.int64]) -> tuple[Values, Values, int]:
     """Return centres and radii of circles for so many units each, put on shelves, and the height of the plot."""
     radius = 0.62 * np.sqrt(sizes) + 0.5
     across = max(2 * radius.max(initial=0.0), np.sqrt(1.8 * (4 * (radius + 0.3) ** 2).sum()), 12.0)
@@ -216,4 +201,86 @@ def _pack(sizes: NDArray[np.int64]) -> tuple[Values, Values, float]:
             x, y, shelf = 0.0, y - shelf - 0.6, 0.0
         centre[i] = x + radius[i], y - radius[i]
         x, shelf = x + 2 * radius[i] + 0.6, max(shelf, 2 * radius[i])
-    return centre, radius, float(np.clip(1.6 + _WIDTH * (shelf - y) / across, 2.6, 9.0))
+    return centre, radius, int(np.clip(160 + _WIDTH * (shelf - y) / across, 260, 900))
+
+
+def _draw_matplotlib(plot: _Plot) -> Any:
+    from matplotlib import pyplot as plt
+
+    def text(
+        name: str,
+    ) -> str:  # strangers submit names: no formula, and no leading underscore, which hides it
+        return ("\u200a" if name.startswith("_") else "") + name.replace("$", r"\$")
+
+    colours = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _DARK)
+    colours |= {"axes.edgecolor": _GREY, "figure.facecolor": "white", "axes.facecolor": "white"}
+    with plt.rc_context({"font.size": 9.5, "figure.dpi": 100, **colours}):
+        size = (_WIDTH / 100, plot.height / 100)
+        figure, axes = plt.subplots(figsize=size, layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
+        for kind, x, y, colour, name, width in plot.marks:
+            if kind == "text":
+                axes.text(x[0], y[0], text(name), va="center")
+            elif kind == "dots":
+                dot = {"ms": 9 * _POINT, "mec": "white", "mew": 0.5}
+                axes.plot(x, y, "o", color=colour, label=text(name), **dot)
+            else:
+                line = {"ls": "--" if kind == "dashed" else "-", "lw": width * _POINT}
+                axes.plot(x, y, color=colour, label=text(name), **line)
+        axes.set(xlabel=text(plot.xlabel), ylabel=text(plot.ylabel))
+        figure.suptitle(fill(text(plot.title), _TITLE), x=0.015, ha="left", fontsize=12)
+        axes.set_axisbelow(True)
+        axes.grid(axis="x" if plot.rows else "both", color=_GRID, lw=0.8)
+        axes.margins(x=0.1 if plot.rows else 0.05)
+        axes.tick_params(length=0, labelcolor=_DARK)
+        axes.spines[["top", "right"]].set_visible(False)
+        if plot.rows:
+            axes.set_yticks(-np.arange(len(plot.rows)), [text(row) for row in plot.rows])
+            axes.spines["left"].set_visible(False)
+        if plot.plane:
+            axes.set(xticks=[], yticks=[], aspect="equal", anchor="W")
+            axes.spines[:].set_visible(False)
+        handles, names = axes.get_legend_handles_labels()
+        if names:
+            per_row = max(1, 100 // (6 + max(map(len, names))))
+            figure.legend(handles, names, loc="outside lower left", ncols=per_row, frameon=False)
+    if figure.canvas.required_interactive_framework is None:
+        plt.close(figure)  # it has no window: a notebook would show it a second time
+    return figure
+
+
+def _draw_plotly(plot: _Plot) -> Any:
+    import plotly.graph_objects as go
+
+    def text(name: str) -> str:  # strangers submit names: no markup and no formula
+        return html.escape(name).replace("$", "&#36;").replace("\n", "<br>")
+
+    figure = go.Figure(layout={"width": _WIDTH, "height": plot.height, "plot_bgcolor": "white"})
+    for kind, x, y, colour, name, width in plot.marks:
+        style: dict[str, Any] = {"mode": "lines", "line": {"color": colour, "width": width}}
+        if kind == "text":
+            style = {"mode": "text", "text": text(name), "textposition": "middle right"}
+            style["cliponaxis"] = False
+        elif kind == "dots":
+            ring = {"color": "white", "width": 0.5}
+            style = {"mode": "markers", "marker": {"color": colour, "size": 9, "line": ring}}
+        elif kind == "dashed":
+            style["line"]["dash"] = "dash"
+        legend = kind != "text" and bool(name)
+        figure.add_scatter(x=x, y=y, name=text(name), showlegend=legend, **style)
+    axis = {"gridcolor": _GRID, "zeroline": False, "title_font_size": 13}
+    figure.update_layout(
+        font={"color": _DARK, "size": 13},
+        title={"text": text(fill(plot.title, _TITLE)), "x": 0.01, "font": {"size": 17}},
+        margin={"l": 60, "r": 40, "t": 60, "b": 80 + 20 * plot.xlabel.count("\n")},
+        xaxis={**axis, "title_text": text(plot.xlabel)},
+        yaxis={**axis, "title_text": text(plot.ylabel)},
+        legend={"orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom", "x": 0},
+    )
+    if plot.rows:
+        names = {"tickvals": -np.arange(len(plot.rows)), "ticktext": [text(row) for row in plot.rows]}
+        figure.update_yaxes(showgrid=False, automargin=True, **names)
+    if plot.plane:
+        figure.update_xaxes(showgrid=False, showticklabels=False)
+        figure.update_yaxes(visible=False, scaleanchor="x")
+    return figure

@@ -42,7 +42,14 @@ def test_a_fresh_run_is_good_and_recomputes(folder):
     checks = verify(folder, recompute=True)
     assert [c.what for c in checks if not c.good] == []
     compared = [c.what for c in checks if "recomputed" in c.what]
-    assert compared == ["payments.parquet, recomputed", "warnings.json, recomputed"]
+    names = (
+        "payments.parquet",
+        "clusters.parquet",
+        "records/bought.npz",
+        "warnings.json",
+        "manifest.json",
+    )
+    assert compared == [f"{name}, recomputed" for name in names]
 
 
 @pytest.mark.parametrize(("moved", "wrong"), [(1e-13, []), (1e-6, ["payments.parquet, recomputed"])])
@@ -52,6 +59,26 @@ def test_recomputing_compares_numbers_and_not_bytes(copy, moved, wrong):
     at, score = table.column_names.index("score"), table["score"].to_numpy()
     pq.write_table(table.set_column(at, "score", pa.array(score + moved)), copy / "payments.parquet")
     assert [name for name in failed(copy, recompute=True) if "recomputed" in name] == wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("clusters.parquet", "amount"), ("clusters.parquet", "share")]
+)
+def test_recomputing_finds_other_tables_than_payments(copy, name, column):
+    table = pq.read_table(copy / name)
+    at, values = table.column_names.index(column), table[column].to_numpy().copy()
+    values[0] += 1e-3
+    pq.write_table(table.set_column(at, column, pa.array(values)), copy / name)
+    assert f"{name}, recomputed" in failed(copy, recompute=True)
+
+
+def test_recomputing_finds_another_owner_of_what_was_acquired(copy):
+    path = copy / "records/bought.npz"
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["owner"] = np.roll(arrays["owner"], 1)
+    np.savez(path, **arrays)
+    assert "records/bought.npz, recomputed" in failed(copy, recompute=True)
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

@@ -258,13 +258,13 @@ class Admissibility(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The figure.
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib if it is installed, else of plotly.
 
         Raises
         ------
         ImportError
-            If matplotlib is not installed.
+            If neither matplotlib nor plotly is installed.
         """
         at, (low, high) = self.curve_theta, self.interval
         matched = {"variants matched": self.copies, "honest pairs of one class matched": self.alike}

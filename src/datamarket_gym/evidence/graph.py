@@ -344,13 +344,13 @@ class Clusters(Shown):
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The figure.
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib if it is installed, else of plotly.
 
         Raises
         ------
         ImportError
-            If matplotlib is not installed.
+            If neither matplotlib nor plotly is installed.
         """
         who = np.full(len(self.label), "") if self.submission is None else self.submission.identity
         title = (

@@ -266,15 +266,15 @@ class Threshold(Document):
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The figure.
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib if it is installed, else of plotly.
 
         Raises
         ------
         DataMarketError
             If no false-match cost was measured.
         ImportError
-            If matplotlib is not installed.
+            If neither matplotlib nor plotly is installed.
         """
         if self.cost is None:
             raise DataMarketError(

@@ -587,13 +587,13 @@ class Payments(PaidTotals):
 
         Returns
         -------
-        matplotlib.figure.Figure
-            The figure.
+        matplotlib.figure.Figure or plotly.graph_objects.Figure
+            Of matplotlib if it is installed, else of plotly.
 
         Raises
         ------
         ImportError
-            If matplotlib is not installed.
+            If neither matplotlib nor plotly is installed.
         """
         table = self.by_identity()
         errors = table["standard_error"] if "standard_error" in table.columns else None

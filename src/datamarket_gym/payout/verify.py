@@ -1,23 +1,25 @@
 """verify: do the files of a run and its ledger agree, and does working the run out again give the same amounts?
 
 First the ledger by itself (`Ledger.examined`), then the hashes of the outputs, the manifest against its own id and
-against the ledger, and the sums. ``recompute`` runs the whole payout again from its inputs and compares the payments:
-amounts to the cent, scores to 1e-9. A run is verified so before its approval is entered.
+against the ledger, and the sums. ``recompute`` runs the whole payout again from its inputs and compares payments,
+clusters, what was acquired, warnings and the manifest: amounts to the cent, scores to 1e-9. A run is verified so before
+its approval is entered.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
-import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.execution.files import sha256
+from datamarket_gym.execution.files import read_json, sha256
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.payout.acquired_data import ROLE as PRIOR
 from datamarket_gym.payout.checks.outcomes import verify_checks
@@ -41,8 +43,8 @@ from datamarket_gym.payout.ledger.store import (
     is_readable,
     read_receipt,
 )
-from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
+    BOUGHT,
     Check,
     Contents,
     outputs_of,
@@ -52,6 +54,7 @@ from datamarket_gym.payout.manifest import (
     spec_of,
     submitted_hash,
 )
+from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.operator_evidence import Override
@@ -62,8 +65,8 @@ from datamarket_gym.payout.stored_inputs import Places, kept_checks, log_tip, pl
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 
-_NEAR = 1e-9
-PAYMENTS = "payments.parquet"
+_NEAR, _NEAR_SINGLE = 1e-9, 1e-6
+PAYMENTS, CLUSTERS = "payments.parquet", "clusters.parquet"
 
 
 def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]:
@@ -227,7 +230,9 @@ def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
 def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Check]:
     money = Currency(manifest["currency"])
     columns = ("payment", "entitled", "balance")
-    table = {r["identity"]: tuple(money.signed(r[c]) for c in columns) for r in _payments(folder)}
+    stored = _columns(folder / PAYMENTS)
+    rows = zip(*(stored.get(name, ()) for name in ("identity", *columns)), strict=True)
+    table = {who: tuple(map(money.signed, amounts)) for who, *amounts in rows}
     with (folder / "payments.csv").open(encoding="utf-8", newline="") as file:
         csv.field_size_limit(1 << 24)
         written = {
@@ -268,36 +273,54 @@ def _recomputed(
     with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as elsewhere:
         again = Path(elsewhere) / "run"
         work_out(job, again, progress)
-        good = _are_near(_payments(folder), _payments(again))
-        warned = [each.name for each in read_warnings(again)]
-        same = {each.name for each in read_warnings(folder)} == set(warned)
-    return [
-        Check(f"{PAYMENTS}, recomputed", good, "as worked out again" if good else "differs"),
-        Check(f"{WARNINGS}, recomputed", same, f"{len(warned)} warnings, as worked out again"),
-    ]
+        return [
+            Check(f"{name}, recomputed", good, "as worked out again" if good else "differs")
+            for name in (PAYMENTS, CLUSTERS, BOUGHT, WARNINGS, MANIFEST)
+            for good in [_is_near(_content(folder, name), _content(again, name))]
+        ]
 
 
-def _payments(folder: Path) -> list[dict[str, Any]]:
+def _content(folder: Path, name: str) -> Any:
+    """What is compared of an output; of a manifest neither the hashes of outputs nor the names of files."""
+    path = folder / name
+    if name == MANIFEST:
+        manifest = read_manifest(folder)
+        inputs = {role: {**file, "name": ""} for role, file in manifest["inputs"].items()}
+        version = manifest["versions"]["datamarket-gym"]
+        return {
+            **manifest,
+            "inputs": inputs,
+            "versions": version,
+            "outputs": sorted(manifest["outputs"]),
+        }
+    if name == BOUGHT:
+        with np.load(path, allow_pickle=False) as file:
+            return {each: file[each] for each in file.files}
+    return read_json(path) if name == WARNINGS else _columns(path)
+
+
+def _columns(path: Path) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows: list[dict[str, Any]] = pq.read_table(folder / PAYMENTS).to_pylist()
+        table = pq.read_table(path)
     except (OSError, pa.ArrowException):
-        return []
-    return rows
+        return {}
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _are_near(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
-    """Compare tables of payments: amounts to the cent, scores to 1e-9."""
-
-    def is_near(a: Any, b: Any) -> bool:
-        return math.isclose(a, b, rel_tol=_NEAR, abs_tol=_NEAR) if isinstance(a, float) else bool(a == b)
-
-    return len(one) == len(other) and all(
-        x.keys() == y.keys() and all(is_near(value, y[name]) for name, value in x.items())
-        for x, y in zip(one, other, strict=True)
-    )
+def _is_near(one: Any, other: Any) -> bool:
+    """Compare floats to 1e-9 (those of single precision to 1e-6), all else exactly."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_near(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_near, one, other))
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    near = _NEAR if a.dtype == np.float64 else _NEAR_SINGLE
+    return np.allclose(a, b, rtol=near, atol=near, equal_nan=True)
 
 
 @dataclass(frozen=True)
