@@ -68,15 +68,7 @@ class InputTypeError(DataMarketError, TypeError):
 
 
 class MissingExtraError(DataMarketError, ImportError):
-    """An optional dependency is not installed: names it and the command that installs it.
-
-    Parameters
-    ----------
-    module
-        What is missing.
-    extra
-        The extra of this package that brings it.
-    """
+    """An optional dependency is not installed: names it and the command that installs it."""
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(f"{module} is not installed; run: pip install 'datamarket-gym[{extra}]'")

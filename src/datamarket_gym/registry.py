@@ -111,27 +111,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a component.
-
-    Parameters
-    ----------
-    name
-        As the constructor has it.
-    type
-        ``bool``, ``int``, ``float`` or ``str``; ``object`` where it is none of these.
-    default
-        The value where none is passed; `MISSING` where one must be.
-    title
-        What forms call it: a short phrase.
-    help
-        What the title leaves unclear.
-    range
-        The numbers that it may be; None where any will do.
-    choices
-        The words that it may be, beside the numbers of the range.
-    written
-        Whether a written form can hold it.
-    """
+    """A parameter of a component: what it may be, and what forms call it."""
 
     name: str
     type: type
@@ -168,10 +148,9 @@ class Parameter:
 
 
 class Component(Described):
-    """Something that can be registered: it has a title and a summary, and its parameters are checked when it is made.
+    """Something that can be registered, whose parameters are checked by their annotations when it is made.
 
-    A class that says neither is called by the name under which it is registered, and its summary is the first sentence
-    of its docstring.
+    Without a title it is called by its registered name; without a summary, the first sentence of its docstring is it.
     """
 
     title: ClassVar[str] = ""
@@ -196,18 +175,7 @@ class Component(Described):
 
 @lru_cache(maxsize=512)
 def parameters_of(component: Any) -> tuple[Parameter, ...]:
-    """Read the parameters of a component off its constructor.
-
-    Parameters
-    ----------
-    component
-        A dataclass, or whatever can be called.
-
-    Returns
-    -------
-    tuple of Parameter
-        In the order of the constructor.
-    """
+    """Read the parameters of a component off its constructor, in order."""
     return tuple(_read(component))
 
 
@@ -345,10 +313,7 @@ def _literal(text: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A value as `parsed` reads it back: bare words stay bare, whatever would be misread is quoted.
-
-    What no text gives back (a function, a NaN inside a list) is refused.
-    """
+    """A value as `parsed` reads it back; what no text gives back (a function, a NaN inside a list) is refused."""
     value = plain(value)
     if isinstance(value, str):
         bare = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
@@ -467,10 +432,10 @@ def _require_kind(kind: str) -> None:
 
 
 class Kind(Generic[T]):
-    """One kind of plug point, declared once beside the class that its components derive from.
+    """One kind of plug point, declared once beside the class ``of`` that its components derive from.
 
-    Components are made by their constructors, unless ``build`` makes them from a text (or a mapping's name) and
-    parameters, and ``write`` gives the text back. Instances of the class ``of`` pass through `create`.
+    ``build`` makes a component from a text, or a mapping's name and parameters, in place of its class; ``write`` gives
+    the text back.
     """
 
     def __init__(
@@ -535,16 +500,14 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
 
     Parameters
     ----------
-    kind
-        The kind of plug point, such as ``attack``.
-    name
-        The name; one that is built in, or of another module, is never replaced.
+    kind, name
+        The kind of plug point, such as ``attack``, and a name that is neither built in nor of another module.
     by
         The module that registers, where it is not the one that calls.
 
     Returns
     -------
-    Callable[[T], T]
+    Callable
         The decorator, which returns what it decorates.
     """
     _require_kind(kind)
@@ -570,10 +533,7 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
 
 
 def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
-    """Whether a component is another version of a known one: of the same module, under the same name.
-
-    What is typed at a prompt or into a notebook (``__main__`` without a file) may change its class's name.
-    """
+    """Whether a component is another version of a known one; what is typed at a prompt may change its name."""
     if is_ours(by) or known_by != by:
         return False
     typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
@@ -604,11 +564,7 @@ def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
 
 
 def sources_elsewhere() -> dict[str, str]:
-    """Hashes by module of the code of those components, of its helpers, and of what objects are set to.
-
-    The code is that of the module's file, and of the files in its folder that it imports by name; of a
-    notebook, what it knows of the components.
-    """
+    """Hashes by module of the code of those components, of the files beside them that they import, and of objects."""
     parts: dict[str, set[str]] = {}
     for (kind, name), component in registered_elsewhere().items():
         made, home = _made(component), _home(kind, name, component)
@@ -692,17 +648,7 @@ def lookup(kind: str, name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a component says of itself.
-
-    Parameters
-    ----------
-    title
-        A short noun phrase: the class's own, or else the registered name in words.
-    summary
-        A sentence: the class's own, or else the first of its docstring.
-    parameters
-        Those of its constructor, with their ranges, defaults and help.
-    """
+    """What a component says of itself."""
 
     title: str
     summary: str
@@ -710,25 +656,7 @@ class Description:
 
 
 def describe(kind: str, spec: Spec) -> Description:
-    """Describe a registered component.
-
-    Parameters
-    ----------
-    kind
-        The kind of plug point, such as ``attack``.
-    spec
-        A name, or a written form that begins with one.
-
-    Returns
-    -------
-    Description
-        Its title, its summary and its parameters.
-
-    Raises
-    ------
-    UnknownNameError
-        If nothing is registered under the name.
-    """
+    """Describe the registered component that a written form begins with."""
     text = str(spec.get("name", "")) if isinstance(spec, Mapping) else spec
     name = re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0]
     component = lookup(kind, name)
@@ -750,10 +678,8 @@ def create(kind: str, spec: Any) -> Any:
 
     Parameters
     ----------
-    kind
-        The kind of plug point, such as ``attack``.
-    spec
-        The written form, a mapping, or an instance, which passes through.
+    kind, spec
+        The kind of plug point, such as ``attack``, and a written form, a mapping, or an instance, which passes through.
 
     Returns
     -------
@@ -774,10 +700,7 @@ def written(component: object) -> str:
 
 
 def written_fields(component: object) -> str:
-    """The name of a component's class and those parameters that are not as by default.
-
-    Fields that are not shown (``repr=False``) are no parameters: what they hold, no text gives back.
-    """
+    """The name of a component's class and those shown parameters that are not as by default."""
     name, registered = _found(component)
     if registered is component:
         return name

@@ -38,19 +38,14 @@ class Tabular(ABC):
 
 
 class ResultTable(Shown, Tabular):
-    """A small table of results: named columns of equal length.
-
-    ``table["value"]`` is a column as a NumPy array; `to_frame` gives pandas or polars, `to_arrow` Arrow. Columns of
-    ``money`` are shown with two decimals.
+    """A small table of results: ``table["value"]`` is a column as a NumPy array.
 
     Parameters
     ----------
-    title
-        What the table shows, in a line.
-    columns
-        The columns by name.
+    title, columns
+        What the table shows, in a line, and its columns of equal length by name.
     money
-        The columns that hold amounts.
+        The columns that hold amounts, which are shown with two decimals.
     """
 
     def __init__(self, title: str, columns: Mapping[str, Any], *, money: Collection[str] = ()) -> None:

@@ -355,7 +355,7 @@ def test_a_run_by_coverage_is_certified_as_deterred():
     assert found.paid == pytest.approx(payments.totals.sum())
     assert found.gap == pytest.approx(0.008)
     assert found.residual == pytest.approx(found.payment * 0.008)
-    assert (found.payees, found.carried) == (4, 0)
+    assert (found.payees, found.carried_forward) == (4, 0)
     assert "Manipulation is deterred" in found.words
     assert "expected money" in found.words
     assert "is assumed" in found.words
@@ -404,7 +404,7 @@ def test_too_few_checks_deter_nobody_and_the_words_say_so():
     assert 0.008 < once.gap == deterrence_gap(Checks(3, 0.8), largest_unit=once.largest_unit)
 
 
-def test_payees_may_be_groups_and_the_small_are_carried():
+def test_payees_may_be_groups_and_small_balances_are_carried_forward():
     payments, _ = paid()
     names = payments.identities.tolist()
     whole = deterrence(
@@ -413,9 +413,9 @@ def test_payees_may_be_groups_and_the_small_are_carried():
     assert whole.payees == 3
     assert whole.payment == pytest.approx(max(payments.totals[:2].sum(), *payments.totals[2:]))
     least = float(np.sort(payments.totals)[:2].mean())
-    carried = deterrence(payments, Checks(), least=least, externality=NO_SPILL)
-    assert (carried.payees, carried.carried) == (3, 1)
-    assert "Carried, and not paid this time: 1 payee" in carried.words
+    forward = deterrence(payments, Checks(), least=least, externality=NO_SPILL)
+    assert (forward.payees, forward.carried_forward) == (3, 1)
+    assert "Carried forward, not paid this time: 1 payee" in forward.words
     euros = deterrence(payments, Checks(), scale=1000.0, money="EUR", externality=NO_SPILL)
     assert euros.residual == pytest.approx(1000.0 * payments.totals.max() * euros.gap)
     assert "EUR" in euros.words

@@ -55,7 +55,7 @@ class TestMarketNumbers:
             assert minus(page.inner_text(f"[data-term={key}]")) == pytest.approx(value, abs=5e-5)
         assert minus(page.inner_text("[data-bound=gain]")) == pytest.approx(found.gain, abs=5e-5)
         assert found.words in page.inner_text("[data-part=certificate]")
-        assert page.locator(".conditions .held").count() == sum(c.held for c in found.conditions)
+        assert page.locator(".conditions .held").count() == sum(c.holds for c in found.conditions)
         self.tables(page, library)
         self.graph(page, library)
 

@@ -74,14 +74,14 @@ HELD = ("quotient_stable", "neutral", "exact_scores")
 
 @pytest.mark.parametrize("missing", HELD)
 def test_exact_needs_all_three_conditions(missing):
-    conditions = [Condition(name=name, held=name != missing, why="") for name in (*HELD, "matching")]
+    conditions = [Condition(name=name, holds=name != missing, why="") for name in (*HELD, "matching")]
     assert claim_of(conditions, terms(eta=0.0), Eta(0.0, "exact")) == "certain"
-    everything = [Condition(name=name, held=True, why="") for name in (*HELD, "matching")]
+    everything = [Condition(name=name, holds=True, why="") for name in (*HELD, "matching")]
     assert claim_of(everything, terms(eta=0.0), Eta(0.0, "exact")) == "exact"
 
 
 def test_without_terms_nothing_is_claimed_and_error_bars_weaken_the_claim():
-    conditions = [Condition(name="matching", held=True, why="")]
+    conditions = [Condition(name="matching", holds=True, why="")]
     assert claim_of(conditions, None, Eta(0.0, "exact")) == "none"
     assert claim_of(conditions, terms(), Eta(0.1, "hoeffding", 0.05)) == "probable"
     assert claim_of(conditions, terms(), Eta(0.1, "mean_absolute")) == "expected"

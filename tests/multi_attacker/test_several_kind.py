@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from datamarket_gym import Utility, get_mechanism
-from datamarket_gym.analysis.redteam import Stage
+from datamarket_gym.analysis.redteam import StageGame
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import parse_spec, run_experiment
 from datamarket_gym.experiments.cells import compute, market_of
@@ -77,7 +77,7 @@ def test_a_pair_is_the_coalition_of_the_first_two(few, rows):
     found = one(rows, mechanism="recommended", checks=0, together="pairs")
     market = market_of(few.tasks[0], 0)
     oracle = market.utility_oracle(Utility.paying())
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [(0, 1)])
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [(0, 1)])
     assert found["honest_payment"] == pytest.approx(stage.honest.pay["provider_0"])
     paid = [stage.outcome((play,)).pay["provider_0"] for play in ("honest", "sybil_split_k(k=2)")]
     assert found["attacked_payment"] >= max(paid) - 0.01 * stage.scale

@@ -8,7 +8,7 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism, registry, utility
 from datamarket_gym.analysis.redteam import (
     AttackCosts,
-    Stage,
+    StageGame,
     Target,
     best_response,
     best_response_dynamics,
@@ -46,24 +46,24 @@ def counted(market, monkeypatch):
 )
 def test_one_cheat_gains_what_the_single_attacker_does(market, oracle, checks, attack):
     target = Target(market.state, get_mechanism("recommended"), oracle, 1, checks)
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1, 2, 3], checks)
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1, 2, 3], checks)
     alone = target.respond(attack, AttackCosts())
     (found,) = stage.standings((HONEST, attack, HONEST, HONEST), [1]).attackers
     assert found.gain == pytest.approx(alone.expected_gain, rel=1e-12)
-    assert found.gain_from_cheating == pytest.approx(alone.expected_gain, rel=1e-12)
+    assert found.gain_from_attack == pytest.approx(alone.expected_gain, rel=1e-12)
     assert found.honest_pay == pytest.approx(target.pay, rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_where_names_are_paid_alike_all_split_and_nobody_is_better_off(market, oracle, k):
     """Uniform pay: with n providers of k names each one gets 1 / n as before; alone honest, 1 / (1 + (n - 1) k)."""
-    stage = Stage(market.state, get_mechanism("uniform"), oracle, [0, 1, 2, 3])
+    stage = StageGame(market.state, get_mechanism("uniform"), oracle, [0, 1, 2, 3])
     menu = [HONEST, f"sybil_split_k(k={k})"]
     path = best_response_dynamics(stage.payoffs, [menu] * 4)
     assert (path.ended, set(path.last)) == ("equilibrium", {menu[1]})
     found = stage.standings(path.last)
     assert found.gain == pytest.approx(1.0)
-    assert found.gain_from_cheating == pytest.approx((1 + 3 * k) / 4)
+    assert found.gain_from_attack == pytest.approx((1 + 3 * k) / 4)
     assert found.pot_taken == pytest.approx(1.0)
     assert (found.worth, found.value) == pytest.approx((1.0, 1.0))
     two = stage.standings((menu[1], menu[1], HONEST, HONEST), [0, 1])
@@ -73,7 +73,7 @@ def test_where_names_are_paid_alike_all_split_and_nobody_is_better_off(market, o
 
 
 def test_where_worth_is_additive_splitting_gains_nothing_under_shapley(market, counted):
-    stage = Stage(market.state, get_mechanism("shapley"), counted, [0, 1, 2, 3])
+    stage = StageGame(market.state, get_mechanism("shapley"), counted, [0, 1, 2, 3])
     menu = [HONEST, "sybil_split_k(k=2)", "sybil_split_k(k=3)"]
     path = best_response_dynamics(stage.payoffs, [menu] * 4)
     assert (path.ended, path.last) == ("equilibrium", (HONEST,) * 4)
@@ -85,7 +85,7 @@ def test_where_worth_is_additive_a_copy_is_paid_as_a_unit_and_the_market_is_wort
     market, counted
 ):
     """Twelve units each: who copies twelve of another doubles its pay, and takes it from nobody."""
-    stage = Stage(market.state, get_mechanism("shapley"), counted, [0, 1, 2, 3])
+    stage = StageGame(market.state, get_mechanism("shapley"), counted, [0, 1, 2, 3])
     copy = "copycat(fraction=1.0, sigma=0.0)"
     found = stage.standings((copy, copy, HONEST, HONEST), [0, 1])
     assert [one.gain for one in found.attackers] == pytest.approx([2.0, 2.0])
@@ -99,7 +99,7 @@ def test_where_worth_is_additive_a_copy_is_paid_as_a_unit_and_the_market_is_wort
 
 
 def test_two_who_copy_each_other_exactly_gain_nothing_where_equal_units_are_tied(market, oracle):
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1])
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1])
     copy = "copycat(fraction=1.0, sigma=0.0)"
     found = stage.standings((copy, copy))
     assert [one.pay for one in found.attackers] == [one.honest_pay for one in found.attackers]
@@ -107,7 +107,7 @@ def test_two_who_copy_each_other_exactly_gain_nothing_where_equal_units_are_tied
 
 
 def test_shares_are_of_one_pot_and_who_is_paid_is_the_market(market, oracle):
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [(0, 1), 3])
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [(0, 1), 3])
     found = stage.outcome((THEFT, THEFT))
     assert sum(found.share.values()) == pytest.approx(1.0)
     assert set(found.pay) == {"provider_0", "provider_2", "provider_3"}
@@ -118,7 +118,7 @@ def test_shares_are_of_one_pot_and_who_is_paid_is_the_market(market, oracle):
 
 
 def test_a_coalition_gains_jointly_and_each_a_half(market, oracle):
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [(1, 0)])
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [(1, 0)])
     honest = get_mechanism("recommended").pay(market.honest.submission, oracle)
     (found,) = stage.standings((THEFT,)).attackers
     assert found.members == ("provider_0", "provider_1")
@@ -130,13 +130,13 @@ def test_a_coalition_gains_jointly_and_each_a_half(market, oracle):
 
 def test_units_of_a_coalition_are_genuine_to_checks(market, oracle):
     """Who shares what it holds, and adds nothing, never fails."""
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [(0, 1)], Checks(3, 1.0))
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [(0, 1)], Checks(3, 1.0))
     (found,) = stage.standings(("sybil_split_k(k=3)",)).attackers
     assert found.gain == pytest.approx(1.0)
 
 
 def test_expectations_are_those_of_draws(market, oracle):
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1, 2, 3], Checks(1, 0.6))
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1, 2, 3], Checks(1, 0.6))
     plays = (THEFT, "junk_padding(identities=2)", HONEST, "copycat(sigma=0.6)")
     rng = np.random.default_rng(0)
     profile, drafts = stage._drafts(plays)  # what is paid once is drawn from again and again
@@ -151,7 +151,7 @@ def test_expectations_are_those_of_draws(market, oracle):
 
 
 def test_where_all_are_checked_for_sure_thieves_are_paid_nothing_and_the_rest_stands(market, oracle):
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1], Checks(200, 1.0))
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1], Checks(200, 1.0))
     found = stage.standings((THEFT, THEFT))
     assert found.gain == pytest.approx(0.0, abs=1e-6)
     assert found.pot_taken == pytest.approx(0.0, abs=1e-6)
@@ -161,7 +161,7 @@ def test_where_all_are_checked_for_sure_thieves_are_paid_nothing_and_the_rest_st
 
 
 def test_a_search_at_a_seat_finds_what_the_menu_has(market, oracle):
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1])
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1])
     plays = (HONEST, THEFT)
     party_of_stage = StageParty(stage, plays)
     best = best_response(party_of_stage, trials=6, optimiser="scipy")
@@ -173,7 +173,7 @@ def test_a_search_at_a_seat_finds_what_the_menu_has(market, oracle):
 
 
 def test_what_cannot_be_played_is_said(market, oracle):
-    stage = Stage(market.state, get_mechanism("recommended"), oracle, [0, 1])
+    stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1])
     plays = ("sybil_split_k(k=99)", HONEST)
     assert stage.payoffs(plays) is None
     assert "use fewer identities" in stage.impossible[plays]
@@ -182,11 +182,11 @@ def test_what_cannot_be_played_is_said(market, oracle):
     with pytest.raises(DataMarketError, match="one attack for each of 2 parties"):
         stage.payoffs((HONEST,))
     with pytest.raises(DataMarketError, match="alone or in one coalition"):
-        Stage(market.state, get_mechanism("recommended"), oracle, [(0, 1), 1])
+        StageGame(market.state, get_mechanism("recommended"), oracle, [(0, 1), 1])
     with pytest.raises(DataMarketError, match="at least one provider"):
-        Stage(market.state, get_mechanism("recommended"), oracle, [])
+        StageGame(market.state, get_mechanism("recommended"), oracle, [])
     names = "exact_dup_2x_sybils(fraction=1.0, sybils=4)"
-    many = Stage(market.state, get_mechanism("shapley"), oracle, [0, 1, 2], Checks(1))
+    many = StageGame(market.state, get_mechanism("shapley"), oracle, [0, 1, 2], Checks(1))
     assert many.payoffs((names,) * 3) is None
     assert "false units under 12 names" in many.impossible[(names,) * 3]
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_played_is_said(market, oracle):
     ("attack", "says"), [("copycatt", "did you mean copycat"), ("sybil_split_k(k=0)", "k")]
 )
 def test_what_is_no_attack_is_an_error_and_no_equilibrium(market, oracle, attack, says):
-    stage = Stage(market.state, get_mechanism("shapley"), oracle, [0, 1])
+    stage = StageGame(market.state, get_mechanism("shapley"), oracle, [0, 1])
     with pytest.raises(DataMarketError, match=says):
         best_response_dynamics(stage.payoffs, [[HONEST, attack]] * 2)
 
@@ -210,8 +210,8 @@ def test_parties_whose_pseudonyms_would_be_the_same_are_refused():
     state = market_state(submission, held, label)
     oracle = UtilityOracle(held, label, Utility.paying("coverage"))
     with pytest.raises(DataMarketError, match="'a' has the same pseudonyms; rename one"):
-        Stage(state, get_mechanism("shapley"), oracle, ["a", "a~"])
-    assert Stage(state, get_mechanism("shapley"), oracle, ["a~", "b"]).honest.value > 0
+        StageGame(state, get_mechanism("shapley"), oracle, ["a", "a~"])
+    assert StageGame(state, get_mechanism("shapley"), oracle, ["a~", "b"]).honest.value > 0
 
 
 def test_a_mechanism_of_ones_own_is_played_too(market, oracle):
@@ -219,10 +219,10 @@ def test_a_mechanism_of_ones_own_is_played_too(market, oracle):
         def pay(self, submission, utility):
             return {str(name): 1.0 for name in submission.identities}
 
-    stage = Stage(market.state, Bounty(), oracle, [0, 1])
+    stage = StageGame(market.state, Bounty(), oracle, [0, 1])
     assert stage.standings(("sybil_split_k(k=3)", HONEST), [0]).gain == pytest.approx(3.0)
     with pytest.raises(DataMarketError, match="leave checks out"):
-        Stage(market.state, Bounty(), oracle, [0, 1], Checks())
+        StageGame(market.state, Bounty(), oracle, [0, 1], Checks())
 
 
 def test_a_market_that_is_worth_nothing_is_refused(market, monkeypatch):
@@ -234,4 +234,4 @@ def test_a_market_that_is_worth_nothing_is_refused(market, monkeypatch):
 
     oracle = market.utility_oracle(Utility.paying("worthless_rows"))
     with pytest.raises(DataMarketError, match="nothing to divide"):
-        Stage(market.state, get_mechanism("shapley"), oracle, [0])
+        StageGame(market.state, get_mechanism("shapley"), oracle, [0])

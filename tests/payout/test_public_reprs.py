@@ -37,7 +37,7 @@ from datamarket_gym.analysis.metrics import Metrics
 from datamarket_gym.analysis.redteam import (
     AuditReport,
     Space,
-    Stage,
+    StageGame,
     Target,
     audit,
     best_response,
@@ -132,7 +132,7 @@ def results(market):
     clusters, submission = paid.clustering, honest.submission
     game = QuotientGame(represent_clusters(clusters, knn.representative), oracle)
     target = Target(state, knn, oracle, checks=checks)
-    stage = Stage(state, knn, oracle, [0, 1], checks)
+    stage = StageGame(state, knn, oracle, [0, 1], checks)
     yield from (market, market.state, oracle, *sides, after, game, target, stage, checks)
     yield from (audit(state, knn, oracle, providers=1, only="copycat,sybil_split_k"),)
     yield from (

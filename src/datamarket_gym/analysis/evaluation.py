@@ -49,32 +49,22 @@ def evaluate(
 
     Parameters
     ----------
-    mechanism : str, Mechanism, object with ``pay``, or list of these
-        For example ``"shapley"``, ``["shapley", "recommended"]`` or one of your own.
+    mechanism, attack : str, object, or list of these
+        For example ``["shapley", "recommended"]`` and ``"sybil_split_k@3"``; ``datamarket list attack`` lists attacks.
     market : ProviderMarket
         `ProviderMarket.from_task` makes one of a built-in task, `ProviderMarket.from_arrays` of your own data.
-    attack : str, Attack, or list of these
-        For example ``"sybil_split_k@3"``; ``datamarket list attack`` lists them.
     provider : str or int
         Who attacks; the first provider if left out.
     utility : UtilityOracle, str, estimator, or callable, optional
-        What data are worth; the market's own if left out. A name, an estimator or a function is taken as in `value`,
-        and accuracy is counted over chance.
-    spot_checks : int
-        How many units of each payee are checked, drawn by amount; who fails is paid nothing. The attacker's payment is
-        then the expected one. Only mechanisms made of evidence and a semivalue say what single units earn.
-    power : float
-        Probability that a spot check detects a unit that is not genuine.
+        What data are worth, as in `value`; the market's own if left out. Accuracy is counted over chance.
+    spot_checks, power : int, float
+        How many units of each payee are checked, and the probability that a check detects a false unit. Who fails is
+        paid nothing, and the attacker's payment is the expected one.
 
     Returns
     -------
     Evaluation
         A row for each mechanism and attack, with `Evaluation.plot`.
-
-    Raises
-    ------
-    DataMarketError
-        If an argument cannot be used; the message names it and what to pass.
 
     Examples
     --------
@@ -184,16 +174,12 @@ def _title(given: Any) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Shown):
-    """Record what attacks gained, mechanism by mechanism.
+    """Record what attacks gained: the `Report` of each (mechanism, attack).
 
-    Attributes
+    Parameters
     ----------
-    reports : dict
-        The `Report` of each (mechanism, attack).
-    provider : str
-        Who attacked.
-    utility : str
-        What data were worth.
+    reports, provider, utility
+        The reports, who attacked, and what data were worth, in words.
     """
 
     reports: dict[tuple[str, str], Report]
@@ -208,16 +194,11 @@ class Evaluation(Shown):
     def table(self) -> ResultTable:
         """Return one row for each mechanism and attack.
 
-        Returns
-        -------
-        ResultTable
-            Columns ``mechanism``, ``attack``; ``honest_payment`` and ``attacked_payment`` of the attacker, over all its
-            identities; ``gain``, their ratio (1 = no gain; NaN where the honest payment is not above zero);
-            ``gain_additive``, their difference; ``victim_loss``, the largest share of its pay that another provider
-            loses; ``distance_to_true_owners``, under identity-level mechanisms how far all payments are from those that
-            know the true owners, as a share of v(all) (NaN under others); ``rank_stability``, Kendall's tau of
-            providers' payments before and after. With spot checks payments and gains are expectations, the others are
-            before checks.
+        ``gain`` is the ratio of attacked to honest payment over all identities of the attacker (1 = no gain; NaN where
+        the honest payment is not above zero); ``victim_loss`` the largest share of its pay that another provider
+        loses; ``distance_to_true_owners``, under identity-level mechanisms, how far payments are from those that know
+        the true owners, as a share of v(all); ``rank_stability`` Kendall's tau of providers' payments before and after.
+        With spot checks payments and gains are expectations, the others are before checks.
         """
         found = list(self.reports.values())
         columns: dict[str, Any] = {
@@ -242,18 +223,7 @@ class Evaluation(Shown):
         return ResultTable(table.title, {name: table[name] for name in shown}).screen()
 
     def plot(self) -> Any:
-        """Plot the attacker's honest against its attacked payment, attack by attack.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib if it is installed, else of plotly.
-
-        Raises
-        ------
-        ImportError
-            If neither matplotlib nor plotly is installed.
-        """
+        """Plot the attacker's honest against its attacked payment, attack by attack."""
         table = self.table()
         one = len({mechanism for mechanism, _ in self.reports}) == 1
         labels = [attack if one else f"{attack}, {mechanism}" for mechanism, attack in self.reports]

@@ -22,11 +22,7 @@ ROUNDING = 1e-9
 
 
 def clearly_paid(payment: float, grand_value: float, providers: int) -> bool:
-    """Whether an honest payment is clearly above zero, so that a multiplicative gain means something.
-
-    payment > CLEAR * v(all) / n for n latent providers; nothing is clear where all data together are
-    worth nothing, or less.
-    """
+    """Whether payment > CLEAR * v(all) / n for n providers; never where all data together are worth nothing."""
     return grand_value > ROUNDING and payment > CLEAR * grand_value / providers
 
 
@@ -42,19 +38,15 @@ def of_grand_value(amount: float, grand_value: float) -> float:
 
 @dataclass(frozen=True)
 class Harm(Shown):
-    """What an attack took from the others; NaN where a quantity is undefined.
+    """What an attack took from the others, as shares of a fixed pot; NaN where undefined.
 
-    Amounts are shares of a pot, as a payout run divides a fixed one: with pay_j what provider j collects over
-    its names, s_j = max(pay_j, 0) / sum over all of max(pay_k, 0), nothing for anybody where nobody is paid.
-    With s of the honest market, s' of the attacked one, a the attacker and j any other provider,
+    With s_j = max(pay_j, 0) / sum of max(pay_k, 0), s of the honest and s' of the attacked market, a the attacker:
 
         victim_loss     = largest max(0, 1 - s'_j / s_j) over the j that are clearly paid when all are honest,
         victim_loss_sum = sum of max(0, s_j - s'_j) over all j, as a part of the sum of s_j,
-        theft           = max(0, s'_a - s_a),    what moved to the attacker.
+        theft           = max(0, s'_a - s_a).
 
-    What others lose beyond the theft went to third parties. All causes are counted, competition too:
-    whoever adds useful units, or submits those of others again, lowers the others' shares though no evidence
-    is fooled. What evidence did is the difference to the same attack under the mechanism without evidence.
+    All causes count, competition too: what evidence did is the difference to the same attack without evidence.
     """
 
     victim: str | None  # who loses most, if anybody does

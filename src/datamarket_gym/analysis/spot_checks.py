@@ -181,21 +181,16 @@ class Drafts(Shown):
 
 @dataclass(frozen=True)
 class Expected:
-    """A provider's expected payment, in units of the utility and as a share of a fixed pot, and what it is made of.
+    """A provider's expected payment, its share of a fixed pot, and the terms of the bound that it obeys.
 
-    Of a fixed pot what was forfeited is divided among those who are left. There it matters whether false units of
-    names that failed leave: as long as they stay they dilute the others, and the share of whoever is not diluted
-    grows. ``share`` is the larger one of all of them leaving and none.
+    pay <= honest pay + drafted * gap(kappa) + externality. With w_j(R) the probability of reaching the market R in
+    which all names but j pass:
 
-    The bound that it obeys is pay <= honest pay + drafted * gap(kappa) + externality. Name j takes part in it in the
-    market R in which all others pass, of which there is one at most on any path, reached with probability w_j(R):
+        drafted     = sum over j, R of w_j(R) (what j is due in R)
+        externality = sum over j, R of w_j(R) (what of that is for genuine units) - honest pay, or 0 if that is less
 
-        drafted = sum over j, R of w_j(R) (what j is due in R)
-        externality   = sum over j, R of w_j(R) (what of that is for genuine units) - honest pay, or 0 if that is less
-
-    so that the externality is what genuine units earn more than when honest: more than they did, or because bad units
-    that would have taken something off were parked under a name below zero. ``false_share``: the part of the
-    payment, before checks, that is not for genuine units. ``kappa`` and ``largest_unit`` are the largest of its names'.
+    ``share`` is the larger of that where all false units of failed names leave and where none does. ``false_share`` is
+    the part of the payment before checks that is not for genuine units.
     """
 
     checks: Checks
@@ -269,10 +264,7 @@ class CheckedAttack(Drafts):
         return {name: checks.passes(pays.drawn_false) for name, pays in first.items()}
 
     def _share_where_the_rest_stays(self, checks: Checks) -> float:
-        """The expected share of the pot where an operator takes out nothing but what was found: next to nothing.
-
-        False units of names that failed go on diluting the others, and amounts, hence draws, stay as they were.
-        """
+        """The expected share of the pot where false units of failed names stay and go on diluting the others."""
         market, passes = self._after(frozenset()), self.passes(checks)
         share = 0.0
         for caught, likely in self._outcomes(passes):
@@ -305,7 +297,7 @@ def require_checkable(mechanism: Mechanism | OwnMechanism, checks: Checks | None
         raise _uncheckable(mechanism)
 
 
-def asked_checks(
+def requested_checks(
     mechanism: Mechanism | OwnMechanism, per_payee: int | None, power: float
 ) -> Checks | None:
     """The checks that were asked for, none if that is 0; left open, the usual ones where they can be drawn."""

@@ -17,7 +17,7 @@ from datamarket_gym.analysis.redteam import AuditReport, market_state
 from datamarket_gym.analysis.redteam import audit as run_audit
 from datamarket_gym.analysis.redteam.audit import forgeries
 from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, assuming
-from datamarket_gym.analysis.spot_checks import asked_checks
+from datamarket_gym.analysis.spot_checks import requested_checks
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import make_table, say
 from datamarket_gym.data.readers.databases import as_files
@@ -117,7 +117,7 @@ def audit(
             out=out,
             jobs=jobs or available_cores(),
             progress=progress,
-            checks=asked_checks(chosen, checks, spec.power),
+            checks=requested_checks(chosen, checks, spec.power),
             knowledge=knowledge,
         )
     write_text(out / "audit.md", markdown(report))

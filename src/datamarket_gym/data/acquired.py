@@ -24,13 +24,11 @@ class AcquiredData(Shown):
     Parameters
     ----------
     units
-        The units; ``identity`` says who owns each: the owner of its cluster, whoever submitted it.
+        The units; ``identity`` is the owner of each one's cluster, whoever submitted it.
     canonical
-        Rows that stand for their clusters, P: a new period is worth U(P + S) - U(P). The others serve to recognise
-        copies.
+        Rows that stand for their clusters, P: a new period is worth U(P + S) - U(P). The others serve to find copies.
     highest
-        A cache of the highest similarities to validation rows, one for each row, by a digest of all else that they
-        depend on.
+        A cache of the highest similarities to validation rows, by a digest of all else that they depend on.
     """
 
     units: Submission

@@ -88,11 +88,7 @@ class Column:
         return [str(value) for value in self._single()]
 
     def named(self) -> list[str]:
-        """Return names, one per row: text that is not blank, nor what software writes for a missing cell.
-
-        Whole numbers that became floats because a cell is missing (or was, in an earlier file) are written as whole
-        numbers, wherever all of the column are: 7.0 is 7.
-        """
+        """Return names, one per row; whole numbers that became floats are written as whole numbers (7.0 is 7)."""
         self._refuse(self.missing())
         return cast(list[str], self.optional())
 
@@ -116,10 +112,7 @@ class Column:
         return out
 
     def values(self) -> NDArray[Any]:
-        """Return labels: numbers, truth values or dates as they are, anything else as text that is not blank.
-
-        Whole numbers that became floats are whole numbers again; those of more than 63 bits are text.
-        """
+        """Return labels: numbers, truth values or dates as they are, anything else as text that is not blank."""
         if is_text(self.data.type):
             return np.array(self.named(), dtype=np.str_)
         self._refuse(self.missing())
@@ -264,9 +257,8 @@ class Column:
 class MatrixReader:
     """Gather a matrix batch by batch: one list column, or several columns of numbers.
 
-    Rows that do not fit are refused, or noted in ``faults`` and left zero. Without faults the first row says how wide
-    the matrix is, and each batch is copied to its place at once and let go, so that there is one copy; with them most
-    rows say it, at the end.
+    Without ``faults`` the first row says how wide it is and each batch is copied to its place at once; with them rows
+    that do not fit are noted and left zero, and most rows say it, at the end.
     """
 
     def __init__(
@@ -396,11 +388,7 @@ class MatrixReader:
 
 
 def untyped(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Read text as the numbers, dates or truth values that all of it is, as pyarrow reads CSV; else leave it.
-
-    An empty cell is missing, unless all is text. Whole numbers too long for any number type stay text, since
-    as floats different ones would be the same.
-    """
+    """Read text as the numbers, dates or truth values that all of it is, as pyarrow reads CSV; else leave it."""
     from pyarrow import csv
 
     cells = pc.unique(column)
@@ -439,10 +427,7 @@ def _first(mask: Any) -> int:
 
 
 def time_hint(cell: str) -> str:
-    """Say what a cell that is no time looks like, and how to write it; nothing where it looks like no time.
-
-    Which number of 01.05.2026 is the day is never guessed: the earliest unit is paid for all of its copies.
-    """
+    """Say what a cell that is no time looks like; which number of 01.05.2026 is the day is never guessed."""
     hints = (hint for form, hint in _TIME_HINTS.items() if re.fullmatch(form, cell.strip(), re.I | re.S))
     return f"it looks like {hint}" if (hint := next(hints, "")) else ""
 

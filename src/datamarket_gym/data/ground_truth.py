@@ -20,12 +20,9 @@ class GroundTruth(Shown):
 
     Parameters
     ----------
-    id
-        The units.
-    owner
-        The owner of each. It differs from the controller only where someone submits another provider's units.
-    source
-        The unit that each derives from.
+    id, owner, source
+        The units, the owner of each (not the controller where someone submits another's units), and what each derives
+        from.
     controller
         The provider who controls each identity.
     """
@@ -65,14 +62,10 @@ class SubmittedProfile(Shown):
 
     Parameters
     ----------
-    submission
-        The units.
-    truth
-        Their owners and sources.
-    attacker
-        The provider who attacks, if any.
-    attack
-        What it plays.
+    submission, truth
+        The units, and their owners and sources.
+    attacker, attack
+        The provider who attacks, if any, and the attack.
     """
 
     submission: Submission
@@ -87,11 +80,7 @@ class SubmittedProfile(Shown):
 
 
 def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.bool_]:
-    """Which submitted units are honest ones of who submits them: id, features, label and embedding unchanged.
-
-    Copies, derivatives, other people's units, relabelled and made up ones are not, nor are those whose embedding,
-    which decides what matches them, is not the honest one.
-    """
+    """Which submitted units are honest ones of who submits them: id, features, label and embedding unchanged."""
     theirs, ours = honest.submission, profile.submission
     owner = honest.truth.aligned(theirs).owner
     known = {

@@ -139,27 +139,7 @@ def column_names(frame: Any) -> list[str]:
 
 
 def feature_array(name: str, values: Any) -> Features:
-    """Return a table of numbers as a finite float64 array of shape (rows, columns).
-
-    Parameters
-    ----------
-    name : str
-        What errors call it, for example ``"X"``.
-    values : array-like or frame
-        A NumPy array, a list of rows, or a pandas, polars or Arrow table of numeric columns.
-
-    Returns
-    -------
-    numpy.ndarray
-        Two dimensions, at least one row and one column.
-
-    Raises
-    ------
-    InputTypeError
-        If it is no table at all, such as a path or a string.
-    SubmissionError
-        If it has another shape, or an entry that is no finite number.
-    """
+    """Return an array or frame of numbers as a finite float64 array of shape (rows, columns)."""
     if values is None or isinstance(values, str | bytes | dict | set) or hasattr(values, "__fspath__"):
         raise InputTypeError(name, values, "an array or a table of numbers, one row per unit")
     if hasattr(values, "toarray"):

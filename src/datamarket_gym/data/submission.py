@@ -65,24 +65,16 @@ class Submission(Shown, Tabular):
 
     Parameters
     ----------
-    id
-        Unique names of the units.
-    identity
-        Who submitted each.
-    features
-        What a learner trains on, with the label.
-    label
-        Classes or numbers; empty where units have none.
+    id, identity
+        Unique names of the units, and who submitted each.
+    features, label
+        What a learner trains on; labels are classes or numbers, empty where units have none.
     embedding
         What similarity evidence compares; the features if left out.
-    source
-        The unit that each says it derives from.
-    batch
-        The batch in which each was submitted.
+    source, batch, licence
+        The unit that each says it derives from, its batch, and its licence.
     time
         When each was submitted, in seconds (dates are converted); all at once if left out.
-    licence
-        The licence of each.
     metadata
         Further columns by name.
     """
@@ -128,12 +120,8 @@ class Submission(Shown, Tabular):
         ----------
         X : array-like or frame of shape (n, d)
             The features of each unit.
-        y : array-like of shape (n,), optional
-            The label of each unit.
-        owner : array-like of shape (n,), optional
-            The identity that submitted each unit. If left out, every unit is an identity of its own.
-        id : array-like of shape (n,), optional
-            Unique ids; row numbers if left out.
+        y, owner, id : array-like of shape (n,), optional
+            Labels, identities that submitted the units (each its own if left out), and unique ids (row numbers).
         columns
             Further columns of `Submission`: ``time``, ``embedding``, ``source``, ``batch``, ``licence``, ``metadata``.
 
@@ -169,14 +157,12 @@ class Submission(Shown, Tabular):
         ----------
         frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The units.
-        owner : str
-            The column of the identity that submitted each unit.
-        label, id, time : str, optional
-            Their columns; ``"label"``, ``"id"`` and ``"time"`` where there are such columns, else none, and row numbers
-            for ids.
+        owner, label, id, time : str, optional
+            Names of columns; those of the same name if left out, no labels or times without them, and row numbers for
+            ids.
         features : sequence of str, optional
-            The columns of numbers to learn from; if left out ``features`` (lists) or ``features_0``, ``features_1``
-            and so on, or else all columns of numbers that are nothing else.
+            Columns of numbers; if left out ``features`` (lists) or ``features_0`` and so on, or else all that are
+            nothing else.
 
         Returns
         -------
@@ -264,23 +250,7 @@ class Submission(Shown, Tabular):
         return np.zeros(len(self)) if self.time is None else self.time
 
     def column(self, name: str) -> list[str | None]:
-        """Read a column of text, named or of the metadata.
-
-        Parameters
-        ----------
-        name : str
-            ``"licence"``, ``"source"``, ``"batch"`` or a column of the metadata.
-
-        Returns
-        -------
-        list of str or None
-            The text of each unit without surrounding spaces, None where the cell is empty.
-
-        Raises
-        ------
-        SubmissionError
-            If there is no such column.
-        """
+        """Read a column of text (licence, source, batch or of the metadata), None where a cell is empty."""
         named = {n: getattr(self, n) for n in ("licence", "source", "batch")}
         columns = {n: column for n, column in named.items() if column is not None} | dict(self.metadata)
         if name not in columns:
@@ -314,10 +284,7 @@ class Submission(Shown, Tabular):
     def take(
         self, rows: NDArray[Any] | slice, changed: Mapping[str, NDArray[Any]] | None = None
     ) -> Submission:
-        """Some rows (a mask, numbers or a slice) in that order, with some columns replaced.
-
-        Rows of low precision stay so, and their keys, where known, go along: no unit is hashed twice.
-        """
+        """Some rows in that order, with some columns replaced; their keys, where known, go along."""
         changed = changed or {}
         columns = {
             name: taken(column, rows) for name, column in self._columns().items() if name not in changed
@@ -381,10 +348,7 @@ class Submission(Shown, Tabular):
 
 
 def matrix(name: str, values: Any) -> Features:
-    """A finite float64 matrix (r, d), or an error that names the row and the column.
-
-    One that is stored at low precision stays so (`LowPrecisionRows`), and is float64 wherever it is read.
-    """
+    """A finite float64 matrix (r, d), or one stored at low precision; errors name the row and the column."""
     try:
         array = values if isinstance(values, LowPrecisionRows) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -490,17 +454,10 @@ def write_submission(submission: Submission, path: str | Path) -> None:
 
     Parameters
     ----------
-    submission : Submission
-        The units.
-    path : str or Path
-        Ends in .parquet, .arrow, .feather or .csv.
-
-    Raises
-    ------
-    SubmissionError
-        If the ending is another.
+    submission, path
+        The units, and a file that ends in .parquet, .arrow, .feather or .csv.
     """
-    write_table(to_table(submission, spread=ending(Path(path)) == ".csv"), Path(path))
+    write_table(to_table(submission, numbered=ending(Path(path)) == ".csv"), Path(path))
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -526,20 +483,13 @@ def from_table(data: Any, columns: Mapping[str, str] | None = None) -> Submissio
 
     Parameters
     ----------
-    data : dict, frame or pyarrow.Table
-        One row per unit.
-    columns : mapping, optional
-        Names of columns by role, as for `read_submission`.
+    data, columns
+        One row per unit, and names of columns by role, as for `read_submission`.
 
     Returns
     -------
     Submission
         The units; further columns become metadata.
-
-    Raises
-    ------
-    SubmissionError
-        If a column is missing or holds what cannot be used.
     """
     return _submission(Table.of(data), columns)
 
@@ -591,20 +541,17 @@ def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
     return found
 
 
-def to_table(submission: Submission, spread: bool = False) -> pa.Table:
+def to_table(submission: Submission, numbered: bool = False) -> pa.Table:
     """Make an Arrow table of a submission.
 
     Parameters
     ----------
-    submission : Submission
-        The units.
-    spread : bool
-        Write matrices as numbered columns, as CSV needs them, and not as lists.
+    submission, numbered
+        The units, and whether matrices are numbered columns, as CSV needs them, and not lists.
 
     Returns
     -------
     pyarrow.Table
-        One row per unit.
     """
     out: dict[str, Any] = {}
     for name in (*REQUIRED, *OPTIONAL):
@@ -613,7 +560,7 @@ def to_table(submission: Submission, spread: bool = False) -> pa.Table:
             continue
         if name not in MATRICES:
             out[name] = pa.array(column)
-        elif spread:
+        elif numbered:
             out.update({f"{name}_{j}": pa.array(column[:, j]) for j in range(column.shape[1])})
         else:
             out[name] = _lists(column)

@@ -48,11 +48,7 @@ _SMALL, _ENLARGED = 1e-140, 2.0**600
 
 
 def directions(vectors: Features) -> Features:
-    """Rows of length one; rows of zeros stay zero, and so are similar to nothing.
-
-    Squares of very small numbers are lost, and a row would come out longer than one, like everything; squares of very
-    large ones overflow, and a row would come out as zeros, like nothing: such rows are made larger or smaller first.
-    """
+    """Rows of length one; rows of zeros stay zero. Very small or large rows are rescaled before they are squared."""
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     small, large = (norms < _SMALL)[:, 0], np.isinf(norms)[:, 0]
@@ -74,10 +70,7 @@ _BITS = {2: (np.uint16, 0x7FFF, 0x7C00), 4: (np.uint32, 0x7FFFFFFF, 0x7F800000)}
 class LowPrecisionRows(NDArrayOperatorsMixin):
     """Rows of several matrices, one below the other, or some of these rows in an order of their own.
 
-    What is read of it (``[a:b]``, ``[rows]``, ``[mask]``, ``[rows, column]``) is copied, and can be written to.
-    Whatever asks for all of it (arithmetic, functions of numpy, ``.T``, ``.mean()``) is given one float64 matrix, which
-    is not kept.
-    The parts are arrays of any float, or matrices that are themselves read a block at a time.
+    Indexing copies float64; arithmetic and numpy's functions are given one float64 matrix, which is not kept.
     """
 
     dtype = np.dtype(np.float64)
@@ -311,11 +304,7 @@ def still_near(kept: Candidates, least: Short) -> tuple[Codes, Codes]:
 
 
 def products(ours: Features, theirs: Features) -> Values:
-    """The product of each row with the one beside it: what decides.
-
-    Each is added up on its own, so that it has the same bits in whatever block and order pairs come; a matrix product
-    has not.
-    """
+    """The product of each row with the one beside it, bitwise the same in whatever block and order pairs come."""
     exact: Values = np.einsum("ij,ij->i", ours, theirs)
     return exact
 
@@ -338,10 +327,7 @@ def highest_cosines(
     towards: Callable[[Features], Features] = directions,
     rows: Codes | None = None,
 ) -> Values:
-    """For each unit vector its highest product with ``towards`` of any of the others; -1 where there are none.
-
-    ``rows`` are those of the others that count, where not all do.
-    """
+    """The highest product of each unit vector with ``towards`` of (some rows of) the others; -1 without any."""
     return most_similar(unit, others, towards, rows)[0]
 
 
@@ -351,9 +337,9 @@ def most_similar(
     towards: Callable[[Features], Features] = directions,
     rows: Codes | None = None,
 ) -> tuple[Values, Codes]:
-    """Find the highest product of each unit vector, and the first of the others that has it; -1 where there are none.
+    """Find the highest product of each unit vector, and the first of the others that has it; -1 without any.
 
-    Candidates come from float32 products, a block of rows at a time; each is then decided by one float64 product.
+    Candidates come from float32 products; each is then decided by one float64 product.
     """
     short = unit.astype(np.float32)
     slack = slack_of(unit.shape[1])

@@ -105,18 +105,14 @@ class Compute(Described):
 
     Parameters
     ----------
-    device
-        ``auto``, ``cpu`` or a device of torch.
-    memory
-        GiB for blocks and buffers, beside the inputs.
-    cluster
-        The address of a scheduler.
+    device, memory
+        ``cpu`` or ``cuda``, and GiB for blocks and buffers, beside the inputs.
+    cluster, least_pairs
+        The address of a scheduler, and the pairs below which work stays in this process all the same.
     progress
         Where progress is reported.
     threads
         Threads that share out blocks in this process; 0: one for each core.
-    least_pairs
-        Work of fewer pairs stays in this process where there is a cluster.
     """
 
     device: str = "cpu"
@@ -218,10 +214,7 @@ class Serial:
 
 @dataclass(frozen=True)
 class Processes:
-    """Several processes of this machine, which end with this one.
-
-    A task that takes longer than ``timeout`` seconds is ended, where there are at least two jobs.
-    """
+    """Several processes of this machine, which end with this one; tasks longer than ``timeout`` seconds are ended."""
 
     jobs: int
     timeout: float | None = None
@@ -396,11 +389,9 @@ def spans(n_validation: int, n_rows: int) -> list[tuple[int, int]]:
 
 
 def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iterator[T]:
-    """What ``work`` says of each block, in order; ``cells`` pairs in all say whether threads or a cluster are worth it.
+    """``work`` of each block, in order, by threads or a cluster where ``cells`` pairs are worth it.
 
-    One BLAS thread each, so that products have the same bits whatever the machine. ``work`` may be called in another
-    process on another machine: it takes along what it reads, and says all that it finds in what it returns. Only so
-    many answers are held as there are hands, and those that are waited for.
+    One BLAS thread each. Only so many answers are held as there are workers, and those that are waited for.
     """
     by = compute()
     with one_thread("blas"):

@@ -68,10 +68,7 @@ class Within:
 
 
 class Lines:
-    """Plain lines for logs: one when a stage begins, one every ``every`` seconds, one when all is counted.
-
-    Work that counts nothing for long says that it goes on, in `still`.
-    """
+    """Plain lines for logs: one when a stage begins, one every ``every`` seconds, one when all is counted."""
 
     def __init__(
         self, stream: TextIO, every: float = 10.0, clock: Callable[[], float] = time.monotonic

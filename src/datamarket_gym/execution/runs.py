@@ -105,10 +105,7 @@ class Run:
         return self.state / f"{name}-{digest[:16]}{ending}"
 
     def output(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
-        """The result of a step that is one of the run's outputs, ``folder/name``, and stays when it ends.
-
-        It lies open while the run is unfinished: one that is not as it was written is computed again.
-        """
+        """The result of a step that is an output of the run, ``folder/name``; computed again where it was changed."""
         path = self.folder / name
         done = self.kept(name.replace("/", "-"), ".done", key)
         if not (done.is_file() and path.is_file() and done.read_bytes() == sha256(path).encode()):
@@ -130,10 +127,7 @@ class Run:
         before: int = 0,
         after: int = 0,
     ) -> list[T]:
-        """``function(shared, *task)`` of tasks by name, in their order; those not kept go to the executor.
-
-        Progress counts ``before`` steps as done and ``after`` as still to come.
-        """
+        """``function(shared, *task)`` of tasks by name; progress counts ``before`` as done and ``after`` as to come."""
         todo = self.missing(tasks, form)
         names = list(todo)
         done, total = before + len(tasks) - len(todo), before + len(tasks) + after
@@ -203,10 +197,8 @@ def open_run(
 ) -> Iterator[Run]:
     """Claim a folder for the run (``what``: an experiment, an audit, a run) with this key.
 
-    ``made_by`` is the version of what computes the steps. The manifest of a finished run holds its key
-    under ``manifest_key``; it is finished where all ``outputs`` are there too. A folder with something
-    else in it, or that another process works in, is refused. When the block ends well the kept steps go,
-    unless a folder ``lasting`` is named for them.
+    ``made_by`` is the version of what computes the steps. The manifest of a finished run holds its key under
+    ``manifest_key``. When the block ends well the kept steps go, unless a folder ``lasting`` is named for them.
     """
     state = lasting or STATE
     _make(folder, what, state)

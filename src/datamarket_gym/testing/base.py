@@ -142,7 +142,7 @@ class HasTotals(Protocol):
 
 
 def budget_gap(payments: HasTotals) -> float:
-    """Compute the sum of payments less v(all).
+    """Compute the sum of payments less v(all); above zero more is paid out than was created.
 
     Parameters
     ----------
@@ -152,7 +152,6 @@ def budget_gap(payments: HasTotals) -> float:
     Returns
     -------
     float
-        Above zero where more is paid out than was created.
     """
     return float(payments.totals.sum()) - payments.grand_value
 
@@ -162,15 +161,12 @@ def budget_balanced(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
 
     Parameters
     ----------
-    payments
-        The payments.
-    tolerance
-        By how much they may differ.
+    payments, tolerance
+        The payments, and by how much they may differ.
 
     Returns
     -------
     bool
-        Whether they do.
     """
     return abs(budget_gap(payments)) <= tolerance * max(1.0, abs(payments.grand_value))
 
@@ -180,15 +176,12 @@ def individually_rational(payments: HasTotals, tolerance: float = TOLERANCE) -> 
 
     Parameters
     ----------
-    payments
-        The payments.
-    tolerance
-        By how much payments may be below zero.
+    payments, tolerance
+        The payments, and by how much they may be below zero.
 
     Returns
     -------
     bool
-        Whether nobody is.
     """
     lowest = float(np.min(payments.totals, initial=0.0))
     return lowest >= -tolerance * max(1.0, abs(payments.grand_value))
@@ -199,10 +192,8 @@ def validate_budget_balance(mechanism: Payer, tolerance: float = TOLERANCE) -> N
 
     Parameters
     ----------
-    mechanism
-        The mechanism to validate.
-    tolerance
-        By how much they may differ.
+    mechanism, tolerance
+        The mechanism, and by how much they may differ.
     """
     for attack, paid in _trials(mechanism):
         promise(
@@ -217,10 +208,8 @@ def validate_individual_rationality(mechanism: Payer, tolerance: float = TOLERAN
 
     Parameters
     ----------
-    mechanism
-        The mechanism to validate.
-    tolerance
-        By how much payments may be below zero.
+    mechanism, tolerance
+        The mechanism, and by how much payments may be below zero.
     """
     for attack, paid in _trials(mechanism):
         promise(

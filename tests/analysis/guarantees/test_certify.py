@@ -91,8 +91,8 @@ def test_theorem_2_is_claimed_where_it_holds_and_nowhere_else():
 def test_a_quotient_stable_attack_on_a_non_neutral_allocator_is_caught():
     market = small()
     certificate = run(market, get_mechanism("quotient_shapley/pool"), "sybil_split_k@3")
-    assert certificate.held("quotient_stable")
-    assert not certificate.held("neutral")
+    assert certificate.holds("quotient_stable")
+    assert not certificate.holds("neutral")
     assert certificate.claim == "certain"
     assert certificate.terms.allocation == pytest.approx(certificate.gain, abs=1e-12)
     assert certificate.gain > 0.01

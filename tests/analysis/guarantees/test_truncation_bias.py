@@ -120,7 +120,7 @@ def test_a_certificate_of_truncated_scores_claims_nothing_and_says_why(normalize
     cut = "permutation(truncation=0.1)"
     paid, found = certificate(False, normalize, estimator=cut)
     assert (found.claim, found.bound, found.terms, found.eta_method) == ("none", None, None, "none")
-    assert found.held("matching")
+    assert found.holds("matching")
     assert "truncated" in found.summary
     assert "truncated" in found.words
     assert Certificate.model_validate_json(found.model_dump_json()) == found

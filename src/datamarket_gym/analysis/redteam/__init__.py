@@ -7,7 +7,7 @@ from datamarket_gym.analysis.redteam.attack_grid import attack_grid, market_stat
 from datamarket_gym.analysis.redteam.audit import audit
 from datamarket_gym.analysis.redteam.best_response import AttackCosts, Space, Target, best_response
 from datamarket_gym.analysis.redteam.findings import AuditReport
-from datamarket_gym.analysis.redteam.multi_attacker import Stage, best_response_dynamics
+from datamarket_gym.analysis.redteam.multi_attacker import StageGame, best_response_dynamics
 
 __all__ = [
     "AttackCosts",
@@ -15,7 +15,7 @@ __all__ = [
     "AuditReport",
     "ParallelMarketEnv",
     "Space",
-    "Stage",
+    "StageGame",
     "Target",
     "attack_grid",
     "audit",

@@ -46,10 +46,8 @@ def market_state(
     ----------
     submission
         The units, taken as honest: each identity owns what it submitted.
-    validation_features
-        Features of the validation rows.
-    validation_label
-        Their labels.
+    validation_features, validation_label
+        The validation rows.
     seed
         Seed of the sample and of the attacks.
     logged
@@ -58,7 +56,6 @@ def market_state(
     Returns
     -------
     MarketState
-        The state.
     """
     n = len(validation_label)
     leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
@@ -72,12 +69,9 @@ def feature_scale(state: MarketState) -> float:
 
 
 def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> SubmittedProfile:
-    """The profile with embeddings that follow the features an attacker changed.
+    """Move embeddings as far as features, in standard deviations, where an attack changed features alone.
 
-    Attacks change features; a submission with embeddings of its own would keep the old ones, and
-    similarity evidence would see through every disguise. As the encoder is not known, each changed
-    unit's embedding moves in a random direction by as many spreads as its features did, unless the attack
-    has placed it.
+    The encoder is not known, so the direction is random: else similarity evidence would see through every disguise.
     """
     submission, honest = profile.submission, state.honest.submission
     if submission.embedding is None or honest.embedding is None:
@@ -108,12 +102,11 @@ def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
     state
         The market.
     only
-        Comma-separated patterns, matched with an attack's name (``squat``) or its written form
-        (``squat*knows=leak*``).
+        Comma-separated patterns of names (``squat``) or written forms (``squat*knows=leak*``).
 
     Returns
     -------
-    list[str]
+    list of str
         The attacks as they are written.
     """
     scale = feature_scale(state)

@@ -198,12 +198,8 @@ def audit(
 
     Parameters
     ----------
-    market
-        The market.
-    mechanism
-        The mechanism that is attacked.
-    utility
-        What data are worth.
+    market, mechanism, utility
+        The market, the mechanism that is attacked, and what data are worth.
     providers
         How many providers attack, drawn at random; all if left out.
     only
@@ -212,10 +208,8 @@ def audit(
         The gain up to which an attack counts as stopped.
     out
         A folder that keeps the report as ``audit.json``, and from which an interrupted audit resumes.
-    jobs
-        Worker processes.
-    progress
-        Where progress is reported.
+    jobs, progress
+        Worker processes, and where progress is reported.
     threshold
         Which similarity thresholds the whole market admits, where this one is a sample of it.
     checks

@@ -24,7 +24,7 @@ import numpy as np
 
 from datamarket_gym.analysis.metrics import CLEAR, Harm, clearly_paid, harm_of
 from datamarket_gym.analysis.redteam.attack_grid import feature_scale, moved_embeddings
-from datamarket_gym.analysis.redteam.multi_attacker import HONEST, Plays, Stage
+from datamarket_gym.analysis.redteam.multi_attacker import HONEST, Plays, StageGame
 from datamarket_gym.analysis.spot_checks import CheckedAttack, checked_attack, require_checkable
 from datamarket_gym.analysis.theorems import Certificate
 from datamarket_gym.analysis.theorems.certificate import certified
@@ -208,11 +208,7 @@ _OWN_COPIES = {"copy": 1.0, "steal": 0.0, "first": 1.0}
 
 
 def starts() -> list[tuple[str, dict[str, float]]]:
-    """Where a search begins: every family turned up, half up and down, and some that are known to be good.
-
-    These are theft from everybody; of the twentieth part that the leaked sample rewards most, of all one's own units or
-    of the better ones; and copies of one's own that came first.
-    """
+    """Where a search begins: every family at 1, 1/2 and 0, and four composite attacks that are known to be good."""
     found = [
         (family, {d.name: _HALF_A_SPREAD if d.kind == "noise" else at for d in parameters})
         for at in (1.0, 0.5, 0.0)
@@ -224,7 +220,7 @@ def starts() -> list[tuple[str, dict[str, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Space(Described):
-    """The attacks on one market, by family and parameters.
+    """Map points of [0, 1]^n to the attacks on one market, by family and parameters.
 
     Parameters
     ----------
@@ -277,11 +273,10 @@ class Reply:
 class StageParty:
     """A party of a stage, given what everybody plays; `best_response` searches it as it does a `Target`.
 
-    Net gains are 1 + the payoff less that of being honest there: differences, as honesty may pay next to nothing where
-    others attack. Attacking costs nothing here.
+    Net gains are 1 + the payoff less that of being honest there, as honesty may pay next to nothing. Attacks are free.
     """
 
-    stage: Stage
+    stage: StageGame
     plays: Plays
     party: int = 0
     _known: dict[str, Reply] = field(default_factory=dict, init=False)
@@ -346,12 +341,8 @@ class Target(Shown):
 
     Parameters
     ----------
-    state
-        The market.
-    mechanism
-        The mechanism that is attacked.
-    utility
-        What data are worth.
+    state, mechanism, utility
+        The market, the mechanism that is attacked, and what data are worth.
     provider
         Who attacks, by name or number.
     checks
@@ -505,16 +496,14 @@ def best_response(
         The attacker; a party among several is one, too.
     costs
         What attacks cost; nothing if left out.
-    trials
-        How many attacks are tried.
-    seed
-        Seed of the search.
+    trials, seed
+        How many attacks are tried, and the seed of the search.
     optimiser
         ``optuna``, ``scipy``, or ``auto``: Optuna where it is installed.
 
     Returns
     -------
-    Found
+    Response or Reply
         The best attack that was found; being honest (net gain 1) if none is better.
     """
     require_count("trials", trials)

@@ -104,12 +104,10 @@ def assuming(trial: Trial) -> str:
 
 
 class Loss(Document):
-    """The trial of one attack by which another provider loses most, and what evidence has to do with it.
+    """The trial of one attack by which another provider loses most.
 
-    ``without_evidence`` is what the same provider loses by the same attack where the mechanism matches nothing: by
-    competition alone. None where that is not known: nobody loses much, or the evidence is not ours to change.
-    ``spared_by`` is other evidence that may be used and under which it loses no more than that; None where that
-    was not asked, because evidence costs it little or is not ours to change.
+    ``without_evidence`` is that loss where nothing is matched, by competition alone; ``spared_by`` is admissible other
+    evidence under which it loses no more. Both are None where they were not computed.
     """
 
     trial: Trial
@@ -143,11 +141,7 @@ class Loss(Document):
 
 
 class Finding(Document):
-    """The worst of one attack's trials, what would have stopped it, and its worst loss to another.
-
-    ``worst`` gains most in expectation, given the audit's checks, and ``unchecked`` were nothing checked: the same
-    trial where there are no checks. The certificate is of the latter: the theorems speak of what is paid.
-    """
+    """The worst trial of one attack, in expectation and unchecked, its remedies, and its worst loss to another."""
 
     family: str
     worst: Trial
@@ -200,10 +194,7 @@ class Group(NamedTuple):
 
 
 def worst_first(trials: list[Trial]) -> list[Group]:
-    """What is to be explained: each attack whose trials were possible, worst gain first.
-
-    Trials that assume something broken are apart from those that do not, and come behind them.
-    """
+    """Group trials by attack, worst gain first; those that assume something broken come last."""
     groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial in trials:
         if trial.why is None:
@@ -225,30 +216,19 @@ class AuditReport(Document, Tabular):
 
     Parameters
     ----------
-    mechanism
-        The mechanism, or the name of one that is not made of evidence and a semivalue.
-    evidence
-        The evidence that the mechanism resolved for the honest market.
-    why
-        Why its threshold was chosen; None where it was fixed.
+    mechanism, evidence, why
+        The mechanism (or its name), the evidence that it resolved for the honest market, and why its threshold was
+        chosen.
     warnings
         Warnings about the honest market.
     utility
         The utility, in words.
     stop_at
         The gain up to which an attack counts as stopped.
-    checks
-        The spot checks that payees expect, if any.
-    knowledge
-        The share of the other providers' units that attackers see.
-    logged
-        Whether times are those of the operator's intake log.
-    providers
-        The providers who attacked.
-    trials
-        Every attack by every provider.
-    findings
-        The worst trial of each attack, explained.
+    checks, knowledge, logged
+        The spot checks that payees expect, the share of others' units that attackers see, and whether times are logged.
+    providers, trials, findings
+        Who attacked, every attack by each, and the worst trial of each attack, explained.
     """
 
     mechanism: Mechanism | str
@@ -265,14 +245,7 @@ class AuditReport(Document, Tabular):
     findings: list[Finding]
 
     def to_arrow(self) -> pa.Table:
-        """Return one row for each trial: what was paid honestly and attacked, who lost, and the verdict.
-
-        Returns
-        -------
-        pyarrow.Table
-            Payments, gains as ratios of attacked to honest payment (1 = no gain), and the victim's loss as a part of
-            its honest share. Without checks the expected payment is the attacked one.
-        """
+        """Return one row for each trial; gains are ratios of attacked to honest payment (1 = no gain)."""
         import pyarrow as pa
 
         rows = [
@@ -308,20 +281,7 @@ class AuditReport(Document, Tabular):
         return Screen.of(title, ("attack", "worst provider", "gain", "verdict"), rows, len(rows))
 
     def plot(self) -> Any:
-        """Plot the attacked against the honest payment of the worst trial of each attack.
-
-        Where there are checks, the attacked payment is the expected one.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib if it is installed, else of plotly.
-
-        Raises
-        ------
-        ImportError
-            If neither matplotlib nor plotly is installed.
-        """
+        """Plot the (expected) attacked against the honest payment of the worst trial of each attack."""
         worst = [f.worst for f in self.findings]
         checked = "" if self.checks is None else ", expected"
         return plot_pairs(

@@ -25,7 +25,7 @@ from datamarket_gym.analysis.redteam.best_response import (
     Space,
     Target,
 )
-from datamarket_gym.analysis.spot_checks import asked_checks
+from datamarket_gym.analysis.spot_checks import requested_checks
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.display import Described, Shown
 from datamarket_gym.errors import DataMarketError, UnclearPayError
@@ -50,19 +50,7 @@ DRAWS = 100
 
 @dataclass(frozen=True)
 class SpaceField(Described):
-    """Describe consecutive entries of a flat space.
-
-    Parameters
-    ----------
-    name
-        What the entries are called.
-    low, high
-        Their range, both ends included.
-    meaning
-        What they say, in one clause.
-    size
-        How many entries there are.
-    """
+    """``size`` consecutive entries of a flat space, their range with both ends, and what they mean."""
 
     name: str
     low: float
@@ -94,18 +82,7 @@ ACTION_FIELDS = (
 
 
 def box(fields: Sequence[SpaceField]) -> spaces.Box[np.float32]:
-    """Build the flat space of some fields.
-
-    Parameters
-    ----------
-    fields
-        Its fields, in the order of their entries.
-
-    Returns
-    -------
-    gymnasium.spaces.Box
-        A vector of 32-bit floats within the fields' ranges.
-    """
+    """Build the flat space of some fields."""
     sizes = [field.size for field in fields]
     low, high = ([getattr(field, end) for field in fields] for end in ("low", "high"))
     return spaces.Box(
@@ -144,13 +121,11 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
     learner
         The utility, by name: `coverage`, or a model whose accuracy counts, such as `knn`.
     empty
-        What accuracy is counted from: `none` (zero) or `chance`. By default `chance` where the utility is an accuracy.
+        What accuracy is counted from: `none` (zero) or `chance`, by default `chance`.
     provider
         The provider that attacks, by number.
-    identity_cost
-        Cost of each further identity, in honest payments.
-    perturbation_cost
-        Cost of one unit of perturbation, in honest payments.
+    identity_cost, perturbation_cost
+        Cost of each further identity, and of one unit of perturbation, in honest payments.
     checks
         Spot checks of each identity; 0: none. By default 3, or none if the mechanism does not pay single units.
     power
@@ -197,7 +172,7 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
         self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
         self._utility = Utility.paying(learner) if empty is None else Utility(learner, empty)
         self._provider, self._knowledge, self._channels = provider, knowledge, channels
-        self._checks = asked_checks(self._mechanism, checks, power)
+        self._checks = requested_checks(self._mechanism, checks, power)
         self._costs = AttackCosts(identity_cost, perturbation_cost)
         self.action_space = box(self.action_fields)
         self.observation_space = box(self.observation_fields)
@@ -206,25 +181,7 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a market, again until the attacker's honest payment is clearly above zero.
-
-        Parameters
-        ----------
-        seed
-            Seed of the markets drawn from now on.
-        options
-            Ignored.
-
-        Returns
-        -------
-        tuple
-            The observation (`observation_fields`) and an empty dictionary.
-
-        Raises
-        ------
-        DataMarketError
-            If the honest payment is next to nothing in every market drawn.
-        """
+        """Draw a market in which the honest payment is clearly above zero; return its observation and no info."""
         super().reset(seed=seed)
         for _ in range(DRAWS):
             market = ProviderMarket.from_task(self._task, int(self.np_random.integers(2**31)))
@@ -245,25 +202,7 @@ class AttackEnv(gymnasium.Env[Observation, Action], Shown):
         )
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Carry out one attack and end the episode.
-
-        Parameters
-        ----------
-        action
-            A point of the action space (`action_fields`).
-
-        Returns
-        -------
-        tuple
-            The observation of `reset`, the reward, True, False, and the info.
-
-        Raises
-        ------
-        ParameterError
-            If the action is not in the action space.
-        gymnasium.error.ResetNeeded
-            If `reset` was not called before.
-        """
+        """Carry out one attack and end the episode: observation, reward, True, False, info."""
         if self._target is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
         target = self._target

@@ -3,7 +3,7 @@
 With pay_i(p) what party i (a provider, or a coalition together) collects where everybody plays p, and 0 for honesty,
 
     gain               = pay_i(p) / pay_i(0)            against a market of honest providers,
-    gain_from_cheating = pay_i(p) / pay_i(0_i, p_-i)    against the same market, in which only i is honest.
+    gain_from_attack = pay_i(p) / pay_i(0_i, p_-i)    against the same market, in which only i is honest.
 
 ``worth`` is v of the distinct genuine units, each once: what the buyer gets. ``value`` is v(all) as the mechanism
 counts it. Where payees are checked all of it is in expectation over who fails.
@@ -60,10 +60,7 @@ Plays = tuple[str, ...]
 
 @dataclass(frozen=True)
 class StageOutcome:
-    """What is paid where everybody plays something, expected where payees are checked; parties go by their first names.
-
-    ``share`` is of a fixed pot, which those divide who are owed something; what was forfeited is theirs too.
-    """
+    """Payments and shares of a fixed pot by party (expected where payees are checked), v(all) and genuine worth."""
 
     pay: Mapping[str, float]
     share: Mapping[str, float]
@@ -90,7 +87,7 @@ class Standing:
         return gain_of(self.pay, self.honest_pay)
 
     @property
-    def gain_from_cheating(self) -> float:
+    def gain_from_attack(self) -> float:
         """Over what it would be paid if it alone were honest."""
         return gain_of(self.pay, self.lone_honest_pay)
 
@@ -102,12 +99,11 @@ class Standing:
 
 @dataclass(frozen=True)
 class Standings:
-    """Where a market stands: those who may attack, and the rest; NaN where a quantity is undefined.
+    """How a market is divided between those who may attack and the rest; NaN where a quantity is undefined.
 
-    ``pot_taken``: the share of the pot that those who may attack have; ``pot_moved``: how much more that is than where
-    all are honest. Of those who never attack, ``honest_pay``: what they are paid together over what they were paid
-    where all are honest; ``honest_share``: likewise of a fixed pot; ``honest_least``: what the one who lost most
-    keeps of its pay, among those clearly paid. ``worth`` and ``value`` are over those of the honest market.
+    ``pot_taken`` is the share of the pot of those who may attack, ``pot_moved`` what of it honesty would not have given
+    them. ``honest_pay``, ``honest_share``, ``honest_least`` (who lost most), ``worth`` and ``value`` are ratios to the
+    market in which all are honest.
     """
 
     attackers: tuple[Standing, ...]
@@ -125,7 +121,7 @@ class Standings:
         return gain_of(sum(c.pay for c in self.attackers), sum(c.honest_pay for c in self.attackers))
 
     @property
-    def gain_from_cheating(self) -> float:
+    def gain_from_attack(self) -> float:
         """What attackers are paid together, over the sum of what each would be paid if it alone were honest."""
         return gain_of(
             sum(c.pay for c in self.attackers), sum(c.lone_honest_pay for c in self.attackers)
@@ -137,23 +133,19 @@ class Standings:
         return max((c.gain for c in self.attackers if c.clear), default=math.nan)
 
     @property
-    def cheating_adds(self) -> float:
+    def attack_adds(self) -> float:
         """What they are paid together less the sum of what each would be paid if it alone were honest."""
         return sum(c.pay - c.lone_honest_pay for c in self.attackers)
 
 
 @dataclass(eq=False)
-class Stage(Shown):
+class StageGame(Shown):
     """Pay a market in which several parties may attack at once, and remember every outcome.
 
     Parameters
     ----------
-    state
-        The market.
-    mechanism
-        The mechanism that is attacked.
-    utility
-        What data are worth.
+    state, mechanism, utility
+        The market, the mechanism that is attacked, and what data are worth.
     parties
         Who may attack: providers, or coalitions of them, none in two.
     checks
@@ -197,10 +189,7 @@ class Stage(Shown):
         return self.honest.value / len(self.state.providers)
 
     def payoffs(self, plays: Plays) -> tuple[float, ...] | None:
-        """What each party is paid, in equal shares of v(all); None where it cannot be played, see ``impossible``.
-
-        What is no attack at all, such as a name that is misspelt, is an error.
-        """
+        """Payment of each party in equal shares of v(all); None where it cannot be played, see ``impossible``."""
         if plays in self.impossible:
             return None
         if plays not in self._known:
@@ -413,12 +402,9 @@ Payoffs = Callable[[Profile], Sequence[float] | None]
 
 @dataclass(frozen=True)
 class Path(Shown):
-    """A path of best responses: the profiles gone through, the first included, and how it ended.
+    """A path of best responses, how it ended, and what each player could still gain at the end.
 
-    ``regrets``: what each player could still gain at the last profile by another item of its menu. ``cycle``: the
-    profiles that come again and again, in order; none where there is no cycle. ``why`` is said of an unsettled one.
-    ``untried``: of each player, the items of its menu that could not be played at the last profile. Regrets and an
-    equilibrium say nothing of these.
+    ``cycle`` are the profiles that come back, ``untried`` the items of each menu that could not be played at the end.
     """
 
     profiles: tuple[Profile, ...]
@@ -470,7 +456,6 @@ def best_response_dynamics(
     Returns
     -------
     Path
-        The profiles gone through, and how the path ended.
     """
     require_in("epsilon", epsilon, 0.0, float("inf"))
     require_count("rounds", rounds)

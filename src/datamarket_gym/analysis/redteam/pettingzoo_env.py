@@ -32,8 +32,8 @@ from datamarket_gym.analysis.redteam.gymnasium_env import (
     box,
     observe,
 )
-from datamarket_gym.analysis.redteam.multi_attacker import HONEST, Stage
-from datamarket_gym.analysis.spot_checks import asked_checks
+from datamarket_gym.analysis.redteam.multi_attacker import HONEST, StageGame
+from datamarket_gym.analysis.spot_checks import requested_checks
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, UnclearPayError, UnknownNameError
 from datamarket_gym.market.market import ProviderMarket
@@ -55,26 +55,8 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
 
     Parameters
     ----------
-    task
-        What markets are drawn from, a name with parameters.
-    mechanism_name
-        The mechanism that is attacked, by name.
-    learner
-        The utility, by name: `coverage`, or a model whose accuracy counts, such as `knn`.
-    empty
-        What accuracy is counted from: `none` (zero) or `chance`. By default `chance` where the utility is an accuracy.
-    identity_cost
-        Cost of each further identity, in honest payments.
-    perturbation_cost
-        Cost of one unit of perturbation, in honest payments.
-    checks
-        Spot checks of each identity; 0: none. By default 3, or none if the mechanism does not pay single units.
-    power
-        Probability that a spot check detects a false unit.
-    knowledge
-        Share of the other providers' units that each attacker sees.
-    render_mode
-        Only None: there is nothing to draw.
+    task, mechanism_name, learner, empty, identity_cost, perturbation_cost, checks, power, knowledge, render_mode
+        As of `AttackEnv`.
 
     Examples
     --------
@@ -108,7 +90,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
         self._task = TASKS.create(task)
         self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
         self._utility = Utility.paying(learner) if empty is None else Utility(learner, empty)
-        self._checks = asked_checks(self._mechanism, checks, power)
+        self._checks = requested_checks(self._mechanism, checks, power)
         self._costs = AttackCosts(identity_cost, perturbation_cost)
         self._knowledge = knowledge
         self.possible_agents: list[str] = ProviderMarket.from_task(self._task).state.providers
@@ -116,60 +98,20 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
         self.observation_spaces = {name: box(self.observation_fields) for name in self.possible_agents}
         self.action_spaces = {name: box(self.action_fields) for name in self.possible_agents}
         self._rng = np.random.default_rng()
-        self._stage: Stage | None = None
+        self._stage: StageGame | None = None
 
     def observation_space(self, agent: str) -> spaces.Box[np.float32]:
-        """Return the space of an agent's observations, the same object at every call.
-
-        Parameters
-        ----------
-        agent
-            A provider's name.
-
-        Returns
-        -------
-        gymnasium.spaces.Box
-            The space that `observation_fields` describes.
-        """
+        """Return the space of an agent's observations."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Box[np.float32]:
-        """Return the space of an agent's actions, the same object at every call.
-
-        Parameters
-        ----------
-        agent
-            A provider's name.
-
-        Returns
-        -------
-        gymnasium.spaces.Box
-            The space that `action_fields` describes.
-        """
+        """Return the space of an agent's actions."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
-        """Draw a market, again until the honest payment of every provider is clearly above zero.
-
-        Parameters
-        ----------
-        seed
-            Seed of the markets and of the spot checks drawn from now on.
-        options
-            Ignored.
-
-        Returns
-        -------
-        tuple
-            The observation of each agent (`observation_fields`), and an empty dictionary for each.
-
-        Raises
-        ------
-        DataMarketError
-            If some honest payment is next to nothing in every market drawn.
-        """
+        """Draw a market in which every honest payment is clearly above zero."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         for _ in range(DRAWS):
@@ -194,27 +136,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
     ]:
         """Carry out the attacks of all agents in one market and end the episode.
 
-        An agent without an action is honest. An agent whose attack cannot be carried out is honest too, and its reward
-        is -1.
-
-        Parameters
-        ----------
-        actions
-            A point of the action space (`action_fields`) for each agent that attacks.
-
-        Returns
-        -------
-        tuple
-            For each agent: the observation of `reset`, the reward, True, False, and the info.
-
-        Raises
-        ------
-        UnknownNameError
-            If an action is of no agent.
-        ParameterError
-            If an action is not in the action space.
-        gymnasium.error.ResetNeeded
-            If `reset` was not called before.
+        An agent without an action is honest; one whose attack cannot be carried out is, too, and its reward is -1.
         """
         if self._stage is None or not self.agents:
             raise error.ResetNeeded("call reset before step")
@@ -242,7 +164,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
 
     def _rewards(
         self,
-        stage: Stage,
+        stage: StageGame,
         plays: tuple[str, ...],
         infos: dict[str, dict[str, Any]],
         efforts: Mapping[str, Effort],
@@ -262,19 +184,21 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
             rewards[name] = gain - cost - 1.0 if infos[name]["possible"] else IMPOSSIBLE
         return rewards
 
-    def _staged(self, market: ProviderMarket) -> Stage | None:
+    def _staged(self, market: ProviderMarket) -> StageGame | None:
         """Prepare a market, or None where some honest payment is not clearly above zero."""
         names = market.state.providers
         oracle = market.utility_oracle(self._utility)
         try:
-            stage = Stage(market.state, self._mechanism, oracle, names, self._checks, self._knowledge)
+            stage = StageGame(
+                market.state, self._mechanism, oracle, names, self._checks, self._knowledge
+            )
         except UnclearPayError:  # worth nothing: the caller draws another
             return None
         honest = stage.honest
         clear = all(clearly_paid(honest.pay[name], honest.value, len(names)) for name in names)
         return stage if clear and names == self.possible_agents else None
 
-    def _observations(self, stage: Stage) -> dict[str, Observation]:
+    def _observations(self, stage: StageGame) -> dict[str, Observation]:
         owner, honest = stage.state.honest.truth.owner, stage.honest
         return {
             name: observe(
@@ -291,24 +215,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], Shown):  # type: 
 
 
 def parallel_env(**arguments: Any) -> ParallelMarketEnv:
-    """Make the parallel environment, as the modules of PettingZoo's own environments do.
-
-    Parameters
-    ----------
-    arguments
-        Arguments of `ParallelMarketEnv`.
-
-    Returns
-    -------
-    ParallelMarketEnv
-        The environment, before its first reset.
-
-    Examples
-    --------
-    >>> from datamarket_gym.envs import parallel_env
-    >>> parallel_env(checks=0).possible_agents
-    ['provider_0', 'provider_1', 'provider_2', 'provider_3']
-    """
+    """Make the parallel environment, as the modules of PettingZoo's own environments do."""
     return ParallelMarketEnv(**arguments)
 
 

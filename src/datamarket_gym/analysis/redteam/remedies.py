@@ -70,11 +70,7 @@ def try_remedies(
     threshold: Threshold | None = None,
     checks: Checks | None = None,
 ) -> list[Remedy]:
-    """Every alternative on the honest and on the attacked profile, which pays what is expected given the checks.
-
-    Thresholds of lineage are held against the false-match cost and the density of the honest market, or against
-    ``threshold``, which was settled on a larger one.
-    """
+    """Price an attack under every alternative evidence; ``threshold`` says which thetas are admissible."""
     found = []
     provider = str(attacked.attacker)
     names = attacked.identities_of(provider)

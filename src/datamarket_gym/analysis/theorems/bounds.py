@@ -44,19 +44,14 @@ def hoeffding(width: float, samples: int, comparisons: int, delta: float) -> flo
 
     Parameters
     ----------
-    width
-        The range of a sample.
-    samples
-        Samples of each mean.
-    comparisons
-        How many scores the bound covers at once.
-    delta
-        The probability with which it may fail.
+    width, samples
+        The range of a sample, and how many make up each mean.
+    comparisons, delta
+        How many scores the bound covers at once, and the probability with which it may fail.
 
     Returns
     -------
     float
-        The error bar.
     """
     _check(width, samples, comparisons, delta)
     return width * math.sqrt(math.log(2 * comparisons / delta) / (2 * samples))
@@ -71,19 +66,12 @@ def empirical_bernstein(
     ----------
     standard_error
         The largest standard error of a score.
-    width
-        The range of a sample.
-    samples
-        R, at least two.
-    comparisons
-        How many scores the bound covers at once.
-    delta
-        The probability with which it may fail.
+    width, samples, comparisons, delta
+        As of `hoeffding`, with at least two samples.
 
     Returns
     -------
     float
-        The error bar.
     """
     _check(width, samples, comparisons, delta)
     require_count("samples", samples, at_least=2)
@@ -98,17 +86,12 @@ def sample_size(eta: float, width: float, comparisons: int, delta: float) -> int
     ----------
     eta
         The target.
-    width
-        The range of a sample.
-    comparisons
-        How many scores the bound covers at once.
-    delta
-        The probability with which it may fail.
+    width, comparisons, delta
+        As of `hoeffding`.
 
     Returns
     -------
     int
-        The number of samples.
     """
     require_in("eta", eta, 0.0, math.inf, open_low=True)
     _check(width, 1, comparisons, delta)
@@ -120,15 +103,12 @@ def sample_size_mean_absolute(eta: float, width: float) -> int:
 
     Parameters
     ----------
-    eta
-        The target.
-    width
-        The range of a sample.
+    eta, width
+        The target, and the range of a sample.
 
     Returns
     -------
     int
-        The number of samples.
     """
     require_in("eta", eta, 0.0, math.inf, open_low=True)
     require_in("width", width, 0.0, math.inf)
@@ -146,9 +126,7 @@ def eta_of(
 ) -> Eta:
     """The error bar of two sets of scores together; ``auto`` takes Hoeffding's where it holds.
 
-    ``value_range`` is V, ``monotone`` says that no unit can lower the value. Refuses error bars that
-    are missing, and high-probability forms for scores that are no means of i.i.d. samples. Truncated
-    scores of a game that is not monotone have no error bar: infinite, by the method "none".
+    ``value_range`` is V. Truncated scores of a game that is not monotone have no error bar: the method "none".
     """
     both = (honest, attacked)
     for estimate in both:
@@ -198,17 +176,12 @@ def theorem_bound(leakage_total: float, n_clusters: int, eta: float) -> float:
 
     Parameters
     ----------
-    leakage_total
-        A + L + D.
-    n_clusters
-        K', the number of manipulated clusters.
-    eta
-        The error bar of every score.
+    leakage_total, n_clusters, eta
+        A + L + D, the number K' of manipulated clusters, and the error bar of every score.
 
     Returns
     -------
     float
-        The bound.
     """
     return leakage_total + 2 * n_clusters * eta
 
@@ -218,17 +191,12 @@ def probabilistic_miss(delta: float, units: int, marginal: float) -> float:
 
     Parameters
     ----------
-    delta
-        The probability with which a variant escapes the evidence.
-    units
-        r, the number of variants.
-    marginal
-        B, the largest score of a variant.
+    delta, units, marginal
+        The probability that a variant escapes the evidence, the number r of variants, and the largest score B of one.
 
     Returns
     -------
     float
-        The bound.
     """
     require_in("delta", delta, 0.0, 1.0)
     require_count("units", units, at_least=0)
@@ -242,10 +210,9 @@ def normalized_bound(
     totals: tuple[float, float],
     grand_values: tuple[float, float],
 ) -> float:
-    """The lemma for payments rescaled to the grand value, at the constants of this very pair.
+    """The lemma for payments rescaled to the grand value, with raw sums T and grand values V (honest, attacked).
 
-    ``totals`` are the raw score sums T_0 and T_a, ``grand_values`` V_0 and V_a. With T_min the smaller
-    sum: V_a B / T_min + |x| |V_a - V_0| / T_min + |V_0| |x| |T_a - T_0| / T_min^2.
+    With T_min the smaller sum: V_a B / T_min + |x| |V_a - V_0| / T_min + |V_0| |x| |T_a - T_0| / T_min^2.
     """
     (t0, ta), (v0, va) = totals, grand_values
     least = min(t0, ta)

@@ -1,6 +1,6 @@
 """Certificate: what the theorems say about one manipulation of one run, in a form that can be filed.
 
-A certificate holds every term of the bound and which conditions held; reading one back from JSON checks that its claim
+A certificate holds every term of the bound and which conditions hold; reading one back from JSON checks that its claim
 follows from its terms. It says nothing of manipulations that were not tried.
 """
 
@@ -38,10 +38,10 @@ Claim = Literal["exact", "certain", "probable", "expected", "none"]
 
 
 class Condition(Document):
-    """A condition of a theorem, whether it held here, and why or why not."""
+    """A condition of a theorem, whether it holds here, and why or why not."""
 
     name: str
-    held: bool
+    holds: bool
     why: str
 
 
@@ -75,18 +75,12 @@ class Certificate(Document):
 
     Parameters
     ----------
-    provider
-        Who attacked.
-    attack
-        The attack, as it is written.
-    identities
-        The names under which the provider submitted.
+    provider, attack, identities
+        Who attacked, the attack as it is written, and the names under which the provider submitted.
     mechanism
         The mechanism, or the name of one that is not made of evidence and a semivalue.
-    honest_payment
-        What the provider is paid when honest.
-    attacked_payment
-        What it is paid when attacking, over all its names.
+    honest_payment, attacked_payment
+        What the provider is paid when honest and when attacking, over all its names.
     grand_value
         The value of all honest data.
     claim
@@ -94,14 +88,12 @@ class Certificate(Document):
         delta), ``expected`` (of the expected gain), or ``none``.
     terms
         The terms of Theorem 3; None where it does not apply.
-    eta_method
-        How the error bars were computed.
-    delta
-        The probability with which they may fail.
+    eta_method, delta
+        How the error bars were computed, and the probability with which they may fail.
     rounding
         How far amounts may be off through the grid on which money is divided.
     conditions
-        The conditions of the theorems, and whether they held.
+        The conditions of the theorems, and whether they hold.
     evidence
         What open evidence was resolved to, honest and manipulated.
     deterrence
@@ -152,7 +144,7 @@ class Certificate(Document):
     def summary(self) -> str:
         """What is guaranteed, in a few words."""
         if self.bound is None:
-            return f"nothing: {'no admissible matching' if not self.held('matching') else 'truncated scores'}"
+            return f"nothing: {'no admissible matching' if not self.holds('matching') else 'truncated scores'}"
         if self.claim == "exact":
             return "no gain (exact)"
         most = self.honest_payment + self.bound
@@ -164,13 +156,13 @@ class Certificate(Document):
         """The certificate in a paragraph of plain words."""
         return paragraph(self)
 
-    def held(self, name: str) -> bool:
-        """Whether a condition held."""
-        return next(c.held for c in self.conditions if c.name == name)
+    def holds(self, name: str) -> bool:
+        """Whether a condition holds."""
+        return next(c.holds for c in self.conditions if c.name == name)
 
     @model_validator(mode="after")
     def _claims_no_more_than_it_may(self) -> Certificate:
-        names = {condition.name for condition in self.conditions if condition.held}
+        names = {condition.name for condition in self.conditions if condition.holds}
         if self.claim == "exact" and not {"quotient_stable", "neutral", "exact_scores"} <= names:
             raise ValueError("claims Theorem 2 without quotient stability, neutrality and exact scores")
         if self.claim not in ("none", "exact"):
@@ -227,7 +219,9 @@ def _guaranteed(c: Certificate) -> str:
             "so by Theorem 2 the gain is exactly zero."
         )
     if c.claim == "none" or c.terms is None:
-        broken = [x.why for x in c.conditions if x.name in ("matching", "bounded_errors") and not x.held]
+        broken = [
+            x.why for x in c.conditions if x.name in ("matching", "bounded_errors") and not x.holds
+        ]
         return f"The theorems do not apply and guarantee nothing here: {'; '.join(broken)}."
     what = {
         "certain": "the gain is at most",
@@ -272,14 +266,14 @@ def neutral(sides: Comparison, stability: Stability, leakage: Leakage | None) ->
         found = neutrality(sides.honest_share[stability.pairing], sides.share)
         worst = float(abs(found.gap).max())
         why = f"over all clusters the provider's share changed by at most {worst:.3g}"
-        return Condition(name="neutral", held=found.neutral, why=why)
+        return Condition(name="neutral", holds=found.neutral, why=why)
     if leakage is None:
         why = "clusters do not correspond, so shares cannot be compared"
-        return Condition(name="neutral", held=False, why=why)
+        return Condition(name="neutral", holds=False, why=why)
     found = neutrality(sides.honest_share[leakage.partner], sides.share[leakage.matched])
     worst = float(abs(found.gap).max()) if len(found.gap) else 0.0
     why = f"over the matched clusters the provider's share changed by at most {worst:.3g}"
-    return Condition(name="neutral", held=found.neutral, why=why)
+    return Condition(name="neutral", holds=found.neutral, why=why)
 
 
 def bounded_marginals(bars: Eta, value_range: float, monotone: bool) -> Condition:
@@ -289,28 +283,28 @@ def bounded_marginals(bars: Eta, value_range: float, monotone: bool) -> Conditio
     else:
         why = f"values lie within a range of {value_range:g}"
         why += ", and no unit can lower them (assumed, not checked)" if monotone else ""
-    return Condition(name="bounded_marginals", held=True, why=why)
+    return Condition(name="bounded_marginals", holds=True, why=why)
 
 
 def bounded_errors(bars: Eta, bias: float) -> Condition:
     """Whether the error of the scores is bounded at all: truncated ones are biased."""
-    held = bars.method != "none"
+    holds = bars.method != "none"
     why = "no order was cut short"
     if bias:
         why = (
             f"truncation biases a score by at most {bias:g}, as no unit can lower the value (assumed, not "
             "checked)"
-            if held
+            if holds
             else "the scores are truncated, and where a unit can lower the value nothing bounds what was "
             "cut off; score without truncation, or say monotone=True if no unit can"
         )
-    return Condition(name="bounded_errors", held=held, why=why)
+    return Condition(name="bounded_errors", holds=holds, why=why)
 
 
 def claim_of(conditions: list[Condition], terms: Terms | None, bars: Eta) -> Claim:
     """The most that may be claimed under these conditions."""
-    held = {condition.name for condition in conditions if condition.held}
-    if {"quotient_stable", "neutral", "exact_scores"} <= held:
+    holds = {condition.name for condition in conditions if condition.holds}
+    if {"quotient_stable", "neutral", "exact_scores"} <= holds:
         return "exact"
     if terms is None:
         return "none"
@@ -338,12 +332,8 @@ def certify(
 
     Parameters
     ----------
-    honest
-        The honest run.
-    attacked
-        The manipulated run; its profile names the attacker.
-    mechanism
-        The mechanism that paid both.
+    honest, attacked, mechanism
+        The honest run, the manipulated one, whose profile names the attacker, and the mechanism that paid both.
     eta
         The error bars of sampled scores: ``auto``, ``hoeffding``, ``bernstein`` or ``mean_absolute``.
     delta
@@ -360,7 +350,7 @@ def certify(
     Returns
     -------
     Certificate
-        The claim, its terms, and the conditions that held.
+        The claim, its terms, and the conditions that hold.
     """
     provider = attacked.profile.attacker
     if provider is None:
@@ -392,16 +382,16 @@ def certify(
     conditions = [
         Condition(
             name="quotient_stable",
-            held=stability.stable,
+            holds=stability.stable,
             why="; ".join(stability.reasons) or "clusters and representatives are unchanged",
         ),
         neutral(sides, stability, leakage),
         Condition(
             name="exact_scores",
-            held=bars.method == "exact",
+            holds=bars.method == "exact",
             why=f"scores by {after.method}",
         ),
-        Condition(name="matching", held=leakage is not None, why=why),
+        Condition(name="matching", holds=leakage is not None, why=why),
         bounded_marginals(bars, value_range, monotone),
         bounded_errors(bars, max(before.bias, after.bias)),
     ]
@@ -453,7 +443,7 @@ def certified(
         eta_method="none",
         delta=0.0,
         rounding=0.0,
-        conditions=[Condition(name="matching", held=False, why=why)],
+        conditions=[Condition(name="matching", holds=False, why=why)],
         deterrence=deterrence,
     )
 

@@ -43,10 +43,8 @@ class Checks(Described):
 
     Parameters
     ----------
-    per_payee
-        m, the number of checks of each payee; 0: none.
-    power
-        q, the probability that a check of a false unit detects it.
+    per_payee, power
+        m, the number of checks of each payee, and q, the probability that a check of a false unit detects it.
     """
 
     per_payee: int = 3
@@ -64,27 +62,22 @@ class Checks(Described):
 def deterrence_gap(checks: Checks, kappa: float = 1.0, *, largest_unit: float = 0.0) -> float:
     """Compute the largest of (1 - q y / kappa)^m - (1 - y) over y in [0, 1]: expected gain as a part of the payment T.
 
-    A convex function of y, which is largest at an end: 0 at y = 0, (1 - q / kappa)^m at y = 1.
-
-    That takes every draw for a look of its own. Where a unit that is drawn twice is examined once, give w, the share of
-    P of the payee's largest unit. Each false unit is then found out or not, whenever it is drawn, and the payee passes
-    with probability E[(1 - mass of those that would be)^m]. That is convex in their masses, hence largest where they
-    lie on as few units as w allows, and it is convex in the number n of those: with K of n found out, the gap is the
-    largest of 0, E[(1 - K w)^m] - (1 - kappa n w) at the largest whole n, and what the rest up to y = 1 makes of it.
+    It is convex in y, hence largest at an end: 0 at y = 0, (1 - q / kappa)^m at y = 1. Where a unit that is drawn twice
+    is examined once, the payee passes with probability E[(1 - mass of the false units that would be detected)^m]. That
+    is convex in their masses, hence largest where they lie on as few units as w = ``largest_unit`` allows, and convex
+    in the number n of those: with K of n detected, the gap is the largest of 0, E[(1 - K w)^m] - (1 - kappa n w) at the
+    largest whole n, and the same with the rest up to y = 1.
 
     Parameters
     ----------
-    checks
-        m and q.
-    kappa
-        P / T, the sum of a payee's positive amounts over its payment.
+    checks, kappa
+        m and q, and P / T, the sum of a payee's positive amounts over its payment.
     largest_unit
         The largest unit's share of P where a unit that is drawn twice is examined once; 0: every draw is a check.
 
     Returns
     -------
     float
-        The gap.
     """
     require_in("kappa", kappa, 1.0, math.inf)
     require_in("largest_unit", largest_unit, 0.0, 1.0)
@@ -119,19 +112,14 @@ def checks_needed(
 
     Parameters
     ----------
-    power
-        q, the probability that a check of a false unit detects it.
-    kappa
-        P / T, the sum of a payee's positive amounts over its payment.
+    power, kappa, largest_unit
+        As of `Checks` and `deterrence_gap`.
     gain
         The gain that may be left, as a part of the payment. Where a check may miss (q < kappa) it cannot be 0.
-    largest_unit
-        The largest unit's share of P where units are examined once (see `deterrence_gap`).
 
     Returns
     -------
     int
-        The number of checks.
     """
     require_in("power", power, 0.0, 1.0, open_low=True)
     require_in("kappa", kappa, 1.0, math.inf)
@@ -158,15 +146,12 @@ def false_alarm_probability(checks: Checks, rate: float) -> float:
 
     Parameters
     ----------
-    checks
-        m, the checks of each payee.
-    rate
-        f, the rate at which a check finds a genuine unit false.
+    checks, rate
+        m, the checks of each payee, and f, the rate at which a check finds a genuine unit false.
 
     Returns
     -------
     float
-        The probability.
     """
     require_in("rate", rate, 0.0, 1.0)
     return float(1.0 - (1.0 - rate) ** checks.per_payee)
@@ -177,17 +162,14 @@ def expected_false_alarm_cost(checks: Checks, rate: float, payments: ArrayLike) 
 
     Parameters
     ----------
-    checks
-        The checks of each payee.
-    rate
-        The rate at which a check finds a genuine unit false.
+    checks, rate
+        As of `false_alarm_probability`.
     payments
         One payment for each payee.
 
     Returns
     -------
     float
-        The expected loss.
     """
     paid = np.maximum(np.asarray(payments, dtype=np.float64), 0.0)
     return false_alarm_probability(checks, rate) * float(paid.sum())
@@ -206,9 +188,7 @@ Examined = Literal["anew", "once"]
 class Deterrence(Document):
     """What spot checks leave to be gained, in expected money, whatever the payees of a run did.
 
-    ``claim``: "deterred" where no payee can gain more than ``gain`` of the largest payment, "none" where that does not
-    follow. It holds payee by payee, so that gains add up over names: those of any set of them to at most the sum of
-    what they are paid, times the gap, and the externality.
+    ``claim`` is "deterred" where no payee can gain more than ``gain`` of the largest payment. Gains add up over names.
     """
 
     claim: Literal["deterred", "none"]
@@ -216,7 +196,7 @@ class Deterrence(Document):
     power: float  # q, as the operator states it
     examined: Examined
     payees: int  # who are paid
-    carried: int  # who earn too little to be checked, and are not paid this time
+    carried_forward: int  # who earn too little to be checked, and are not paid this time
     paid: float  # to all payees
     payment: float  # T, the largest
     kappa: float  # the largest
@@ -324,23 +304,18 @@ def deterrence(
 
     Parameters
     ----------
-    payments
-        The payments, or what units earn.
-    checks
-        The checks of each payee.
+    payments, checks
+        The payments (or what units earn), and the checks of each payee.
     payees
         Which identities are paid, checked and forfeit as one.
     externality
-        What is known of the externality (`Externality.by` says what is proved); unknown if left out, and then nothing
-        is claimed.
+        What is known of it (`Externality.by` says what is proved); unknown if left out, and then nothing is claimed.
     examined
         How a unit that is drawn twice is examined: ``once`` or ``anew``.
     least
         Payees who earn less are carried forward.
-    scale
-        What one unit of the amounts is worth in ``money``.
-    money
-        What amounts are counted in.
+    scale, money
+        What one unit of the amounts is worth in ``money``, and what that is called.
     gain
         The part of the largest payment that may be left where manipulation counts as deterred.
 
@@ -359,7 +334,7 @@ def deterrence(
         payments=found.total[paid].tolist(),
         kappa=float(found.kappas(paid).max(initial=1.0)),
         largest_unit=min(float((found.largest[paid] / found.positive[paid]).max(initial=0.0)), 1.0),
-        carried=int((found.owed & ~paid).sum()),
+        carried_forward=int((found.owed & ~paid).sum()),
         externality=externality or Externality(),
         examined=examined,
         money=money,
@@ -374,7 +349,7 @@ def certified_checks(
     kappa: float,
     largest_unit: float,
     externality: Externality,
-    carried: int = 0,
+    carried_forward: int = 0,
     examined: Examined = "once",
     money: str = UTILITY,
     gain: float = GAIN,
@@ -388,7 +363,7 @@ def certified_checks(
         power=checks.power,
         examined=examined,
         payees=len(payments),
-        carried=carried,
+        carried_forward=carried_forward,
         paid=math.fsum(payments),
         payment=payment,
         kappa=kappa,
@@ -429,14 +404,14 @@ def _what(d: Deterrence) -> str:
     else:
         most = f"{d.paid:.4g} {d.money} together and {d.payment:.4g} at the most"
         whose = f"Of each of {d.payees} payees, who are paid {most},"
-    carried = (
-        f" Carried, and not paid this time: {counted(d.carried, 'payee')} with too little."
-        if d.carried
+    carried_forward = (
+        f" Carried forward, not paid this time: {counted(d.carried_forward, 'payee')} with too little."
+        if d.carried_forward
         else ""
     )
     return (
         f"{whose} {counted(d.per_payee, 'unit')} are drawn in proportion to what they earn, and checked; a unit that "
-        f"is drawn twice is examined {d.examined}. Who fails forfeits the payment.{carried}"
+        f"is drawn twice is examined {d.examined}. Who fails forfeits the payment.{carried_forward}"
     )
 
 

@@ -66,12 +66,8 @@ def fairness_bound(
 
     Parameters
     ----------
-    profile
-        The honest profile.
-    mechanism
-        The mechanism.
-    utility
-        What data are worth.
+    profile, mechanism, utility
+        The honest profile, the mechanism, and what data are worth.
     exact_players
         Up to this many clusters all coalitions are evaluated.
     samples

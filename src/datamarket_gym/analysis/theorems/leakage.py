@@ -49,14 +49,10 @@ class Comparison(Shown):
 
     Parameters
     ----------
-    honest_scores
-        Scores of the honest clusters.
-    honest_share
-        The provider's share of each, a_h.
-    scores
-        Scores of the manipulated clusters.
-    share
-        The provider's share of each, s_k.
+    honest_scores, honest_share
+        Scores of the honest clusters, and the provider's share a_h of each.
+    scores, share
+        Scores of the manipulated clusters, and the provider's share s_k of each.
     containing
         Which manipulated clusters contain a unit of the attacker's identities.
     """
@@ -205,10 +201,9 @@ class Externality(Document):
 
     Parameters
     ----------
-    known
-        ``proved`` (0, by the theorems of coverage), ``measured`` (of one manipulation), ``assumed``, or ``unknown``.
-    amount
-        The bound, in money; None where it is unknown.
+    known, amount
+        ``proved`` (0, by the theorems of coverage), ``measured`` (of one manipulation), ``assumed``, or ``unknown``;
+        and the bound, in money, None where it is unknown.
     """
 
     known: Literal["proved", "measured", "assumed", "unknown"] = "unknown"

@@ -72,14 +72,10 @@ def paid_by(
 class Paid(PaidProfile):
     """A submitted profile with its ground truth, and its payments.
 
-    The utility is needed where the mechanism leaves its threshold open: it is resolved again, not believed.
-
     Parameters
     ----------
-    profile
-        What was submitted, with its ground truth.
-    payments
-        What was paid on it.
+    profile, payments
+        What was submitted, and what was paid on it.
     utility
         Needed where the mechanism leaves its threshold open, which is resolved again.
     whole
@@ -92,11 +88,7 @@ class Paid(PaidProfile):
 
     @classmethod
     def by(cls, mechanism: Mechanism, profile: SubmittedProfile, utility: UtilityOracle) -> Paid:
-        """Pay a profile; the truth is shown to the mechanism only where it declares an oracle.
-
-        Units that were set aside as leaked validation rows, or acquired before, play no part, so what is guaranteed
-        is guaranteed of the profile without them.
-        """
+        """Pay a profile; units set aside as leaked or acquired before play no part in what is guaranteed."""
         submission = profile.submission
         payments = mechanism.pay(submission, utility, profile.truth)
         playing = payments.clustering.submission

@@ -56,12 +56,8 @@ def split_gain(semivalue: Semivalue, k: int, n: int = 2) -> SplitGain:
 
     Parameters
     ----------
-    semivalue
-        How coalitions are weighted.
-    k
-        The number of pseudonyms.
-    n
-        The number of players.
+    semivalue, k, n
+        How coalitions are weighted, and the numbers of pseudonyms and of players.
 
     Returns
     -------
@@ -76,19 +72,16 @@ def split_gain(semivalue: Semivalue, k: int, n: int = 2) -> SplitGain:
 
 
 def shapley_split_gain(n: int, k: int) -> float:
-    """Compute the multiplicative gain of a split under Shapley.
+    """Compute the multiplicative gain n k / (n + k - 1) of a split under Shapley.
 
     Parameters
     ----------
-    n
-        The number of players of the unanimity game.
-    k
-        The number of pseudonyms.
+    n, k
+        The number of players of the unanimity game, and of pseudonyms.
 
     Returns
     -------
     float
-        n k / (n + k - 1).
     """
     require_count("n", n)
     require_count("k", k)
@@ -98,23 +91,18 @@ def shapley_split_gain(n: int, k: int) -> float:
 def profitable_splits(
     semivalue: Semivalue, n: int = 2, *, k_max: int = 64, identity_cost: float = 0.0
 ) -> Codes:
-    """List the numbers of pseudonyms for which splitting pays.
+    """List the k of 2..k_max with Gamma(k) > identity_cost (k - 1): the splits that pay.
 
     Parameters
     ----------
-    semivalue
-        How coalitions are weighted.
-    n
-        The number of players of the unanimity game.
-    k_max
-        The largest number that is tried.
-    identity_cost
-        Cost of each further pseudonym.
+    semivalue, n
+        How coalitions are weighted, and the number of players of the unanimity game.
+    k_max, identity_cost
+        The largest number of pseudonyms that is tried, and the cost of each further one.
 
     Returns
     -------
     Codes
-        The k of 2..k_max with Gamma(k) > identity_cost (k - 1).
     """
     require_count("k_max", k_max, at_least=2)
     gains = np.array([split_gain(semivalue, k, n).additive for k in range(2, k_max + 1)])
@@ -145,19 +133,16 @@ def _name(semivalue: Semivalue) -> str:
 
 
 def marginal_benefit(n: int, k: int) -> float:
-    """Compute what the (k+1)st pseudonym adds to the Shapley payment in the n-player unanimity game.
+    """Compute (n - 1) / ((n + k - 1)(n + k)), what the (k+1)st pseudonym adds to the Shapley payment.
 
     Parameters
     ----------
-    n
-        The number of players.
-    k
-        The number of pseudonyms so far.
+    n, k
+        The number of players of the unanimity game, and of pseudonyms so far.
 
     Returns
     -------
     float
-        (n - 1) / ((n + k - 1)(n + k)).
     """
     require_count("n", n)
     require_count("k", k)
@@ -169,15 +154,12 @@ def stopping_k(n: int, identity_cost: float) -> int:
 
     Parameters
     ----------
-    n
-        The number of players of the unanimity game.
-    identity_cost
-        Cost of each further pseudonym.
+    n, identity_cost
+        The number of players of the unanimity game, and the cost of each further pseudonym.
 
     Returns
     -------
     int
-        The number of pseudonyms.
     """
     require_count("n", n)
     require_in("identity_cost", identity_cost, 0.0, math.inf, open_low=True)
@@ -194,23 +176,17 @@ def stopping_k(n: int, identity_cost: float) -> int:
 def best_split(
     semivalue: Semivalue, n: int = 2, *, identity_cost: float = 0.0, k_max: int = 64
 ) -> tuple[int, float]:
-    """Find the number of pseudonyms with the largest net gain.
+    """Find the k of 1..k_max with the largest net gain Gamma(k) - identity_cost (k - 1).
 
     Parameters
     ----------
-    semivalue
-        How coalitions are weighted.
-    n
-        The number of players of the unanimity game.
-    identity_cost
-        Cost of each further pseudonym.
-    k_max
-        The largest number that is tried.
+    semivalue, n, identity_cost, k_max
+        As of `profitable_splits`.
 
     Returns
     -------
-    tuple[int, float]
-        The k of 1..k_max with the largest Gamma(k) - identity_cost (k - 1), and that net gain.
+    tuple of int and float
+        That k, and the net gain.
     """
     require_count("k_max", k_max)
     require_in("identity_cost", identity_cost, 0.0, math.inf)
@@ -224,15 +200,12 @@ def net_gain_bound(bound: float | None, cost: float) -> float:
 
     Parameters
     ----------
-    bound
-        The theorem's bound B; None, where there is none, is refused.
-    cost
-        What the manipulation costs.
+    bound, cost
+        The theorem's bound B (None, where there is none, is refused), and what the manipulation costs.
 
     Returns
     -------
     float
-        The bound of the net gain.
     """
     if bound is None:
         raise ParameterError(

@@ -95,10 +95,7 @@ class Query:
 
 @contextmanager
 def as_files(tables: Mapping[str, str | Path | None]) -> Iterator[dict[str, Path]]:
-    """Hold tables by role as paths: each query is run, once, into a file of the role's name.
-
-    Errors of the block name the query instead of that file.
-    """
+    """Hold tables as paths: each query is run, once, into a file; errors of the block name the query."""
     queries = queries_of(tables)
     paths = {role: Path(where) for role, where in tables.items() if where is not None}
     with tempfile.TemporaryDirectory(prefix="datamarket-") as folder:

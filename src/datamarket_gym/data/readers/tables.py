@@ -183,10 +183,9 @@ class Table:
         return name
 
     def label_column(self, name: str | None = None) -> str | None:
-        """Return the column of labels: of that name, or else ``label``; None if there is none, or the name is empty.
+        """Return the column of that name, else ``label``; None if there is none, or the name is empty.
 
-        A column that nobody named and that is called nearly ``label`` is refused: it may hold labels, and without
-        them other amounts are paid.
+        A column called nearly ``label`` is refused: without its labels other amounts would be paid.
         """
         if name:
             return self.require("label", name)
@@ -225,11 +224,9 @@ class Table:
         *,
         low_precision: bool = False,
     ) -> tuple[dict[str, Column], dict[str, Features]]:
-        """Read columns of text and of any other kind by name, and matrices by role.
+        """Read columns of text and of any other kind by name, and matrices (lists of columns) by role.
 
-        ``matrices`` says for each role which columns it is made of. Rows of matrices that cannot be used are errors,
-        or noted in ``faults``. Large matrices of float16 or float32 stay so where they may be ``low_precision``
-        , and are float64 else.
+        Rows of matrices that cannot be used are errors, or noted in ``faults``.
         """
         matrices = matrices or {}
         single = [*other, *text]

@@ -23,7 +23,7 @@ from datamarket_gym.analysis.redteam.multi_attacker import (
     UNSETTLED,
     Path,
     Plays,
-    Stage,
+    StageGame,
     Standings,
     best_response_dynamics,
 )
@@ -133,16 +133,16 @@ class _Dynamics:
                 at = {"together": PAIRS, "attackers": count, "order": "round_robin"}
                 yield {**at, **self._row(pairs, path, range(count // 2))}
 
-    def _stage(self, parties: list[int] | list[tuple[int, int]]) -> Stage:
-        return Stage(self.cell.market.state, self.mechanism, self.oracle, parties, self.checks)
+    def _stage(self, parties: list[int] | list[tuple[int, int]]) -> StageGame:
+        return StageGame(self.cell.market.state, self.mechanism, self.oracle, parties, self.checks)
 
-    def _path(self, stage: Stage, attackers: int, order: str) -> Path:
+    def _path(self, stage: StageGame, attackers: int, order: str) -> Path:
         menus = [self.menu if i < attackers else [HONEST] for i in range(len(stage.members))]
         return best_response_dynamics(
             stage.payoffs, menus, epsilon=self.options.epsilon, rounds=self.options.rounds, order=order
         )
 
-    def _searched(self, stage: Stage, path: Path, count: int) -> Row:
+    def _searched(self, stage: StageGame, path: Path, count: int) -> Row:
         """Search what the first attacker could still gain, where everybody may attack."""
         if not self.options.trials or count < len(stage.members) or stage.payoffs(path.last) is None:
             return {}
@@ -152,7 +152,7 @@ class _Dynamics:
         assert now is not None
         return {"regret_searched": max(0.0, best.payoff - now[0])}
 
-    def _row(self, stage: Stage, path: Path, attackers: range) -> Row:
+    def _row(self, stage: StageGame, path: Path, attackers: range) -> Row:
         ends = [plays for plays in path.ends if stage.payoffs(plays) is not None]
         found = [stage.standings(plays, attackers) for plays in ends]
         before = sum(one.honest_pay for one in found[0].attackers)
@@ -174,7 +174,7 @@ class _Dynamics:
             "unsettled": float(path.ended == UNSETTLED),
             "rounds": float(path.rounds),
             "regret": max(path.regrets),
-            "attack_adds": _mean(found, "cheating_adds") / stage.scale,
+            "attack_adds": _mean(found, "attack_adds") / stage.scale,
             "unplayable": float(_unplayable(stage, path, self.menu)),
             **_played(ends, attackers),
         }
@@ -189,17 +189,17 @@ def _mean(found: list[Standings], name: str) -> float:
     return float(np.mean([getattr(each, name) for each in found]))
 
 
-def _lone_gain(stage: Stage, found: list[Standings]) -> float:
+def _lone_gain(stage: StageGame, found: list[Standings]) -> float:
     """The mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
     n = len(stage.state.providers)
     for each in found:
         alone = float(np.mean([one.lone_honest_pay / len(one.members) for one in each.attackers]))
         if not clearly_paid(alone, stage.honest.value, n):
             return float("nan")
-    return _mean(found, "gain_from_cheating")
+    return _mean(found, "gain_from_attack")
 
 
-def _unplayable(stage: Stage, path: Path, menu: list[str]) -> int:
+def _unplayable(stage: StageGame, path: Path, menu: list[str]) -> int:
     """How many moves of the menu from a profile of the path could not be played, and so were not made.
 
     What a search has tried at the end of another path is none of them.

@@ -155,7 +155,7 @@ def certificate(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism
         raise
     except DataMarketError as error:
         return {**_NOTHING, "why": str(error)}
-    broken = [each.why for each in record.conditions if not each.held and each.name in _NEEDED]
+    broken = [each.why for each in record.conditions if not each.holds and each.name in _NEEDED]
     terms = record.terms
     certified = record.claim != "none"
     names = ("claim", "summary", "words", "gain", "rounding", "obeys", "eta_method", "delta")
@@ -168,7 +168,7 @@ def certificate(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism
         "raw_bound": None if terms is None else finite(terms.raw_bound),
         "normalized": None if terms is None else finite(terms.normalized),
         "conditions": [
-            {"name": each.name, "words": _CONDITIONS.get(each.name, each.name), "held": each.held, "why": each.why}
+            {"name": each.name, "words": _CONDITIONS.get(each.name, each.name), "holds": each.holds, "why": each.why}
             for each in record.conditions
         ],
         "evidence": None if record.evidence is None else list(record.evidence),

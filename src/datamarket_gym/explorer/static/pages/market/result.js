@@ -185,8 +185,8 @@ export function certificate({ certificate: c, market }) {
     el("h3", {}, "Conditions"),
     el("ul", { class: "conditions" }, c.conditions.map((condition) => el(
       "li",
-      { class: condition.held ? "held" : "failed" },
-      el("strong", {}, `${condition.held ? "✓ held" : "✗ did not hold"}: ${condition.words}`), ` — ${condition.why}`,
+      { class: condition.holds ? "held" : "failed" },
+      el("strong", {}, `${condition.holds ? "✓ held" : "✗ did not hold"}: ${condition.words}`), ` — ${condition.why}`,
     ))),
   ];
 }
