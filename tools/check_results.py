@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from datamarket_gym.benchmark.leaderboard import why_not
-from datamarket_gym.benchmark.runner import AskedCells, cell
+from datamarket_gym.benchmark.runner import CellRequest, cell
 from datamarket_gym.benchmark.submissions import read_bundle
 from datamarket_gym.benchmark.suite import public, suite
 from datamarket_gym.execution.files import read_json
@@ -86,7 +86,7 @@ def check_bundles(names, jobs):
             print(f"{name}: not played, {why}")
             continue
         part, computed = suite().part(bundle.manifest.quick), {}
-        for _, found in executor(jobs).each(cell, AskedCells(part, public(), bundle.entry), part.cells):
+        for _, found in executor(jobs).each(cell, CellRequest(part, public(), bundle.entry), part.cells):
             for row in found["rows"]:
                 computed[row["task"], row["draw"], row.get("attack") or row.get("opponent")] = row
         pairs = []

@@ -198,8 +198,8 @@ def test_costs_are_whole_numbers(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("import sys; sys.exit('no such luck')", r"(?s)exit code 1\. It said last:\nno such luck"),
-        ("raise SystemExit(3)", "exit code 3; it said nothing"),
+        ("import sys; sys.exit('no such luck')", r"(?s)exit code 1\. Its last output:\nno such luck"),
+        ("raise SystemExit(3)", "exit code 3; it wrote nothing"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended by SIGKILL .is there enough"),
         ("", r"payments\.csv is missing"),
         ("import sys; sys.stderr.write('x' * 3_000_000 + 'END\\x1b[2J'); sys.exit(1)", r"xEND\?\[2J$"),
@@ -221,7 +221,7 @@ def test_a_program_that_hangs_is_ended_with_all_it_started(tmp_path, submission,
         "sys.stderr.write('thinking')\nsys.stderr.flush()\ntime.sleep(60)"
     )
     started = time.monotonic()
-    with pytest.raises(ProgramError, match=r"(?s)not done after 0\.7 seconds.*said last:\nthinking"):
+    with pytest.raises(ProgramError, match=r"(?s)not done after 0\.7 seconds.*Its last output:\nthinking"):
         program(tmp_path, text, timeout=0.7).pay(submission, utility)
     assert time.monotonic() - started < 5
     time.sleep(1.2)

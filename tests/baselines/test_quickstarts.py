@@ -21,7 +21,7 @@ quickstarts = importlib.import_module("quickstarts")
 sys.path.remove(str(ROOT / "benchmarks"))
 SECTIONS = quickstarts.quickstarts()
 SHOWN = {name: quickstarts.shown(section) for name, section in SECTIONS.items()}
-PEERS = ["pydvl", "shapiq"]
+BASELINES = ["pydvl", "shapiq"]
 
 # As many rows as can be enumerated, and each library's way to enumerate them.
 FEW = {"train_size=0.6": "train_size=8"}
@@ -81,7 +81,7 @@ def test_our_values_add_up_to_what_all_rows_are_worth():
     assert ours("knn", {}).sum() == pytest.approx(shares.mean(), abs=1e-9)
 
 
-@pytest.mark.parametrize("library", PEERS)
+@pytest.mark.parametrize("library", BASELINES)
 def test_rows_by_an_estimator(library):
     """What each library says of coalitions of one class is all that differs."""
     found = theirs("rows", library, EXACT[library])
@@ -129,7 +129,7 @@ def test_owners(library, here, there):
     assert ours("owners", fewer | here) == pytest.approx(found, abs=1e-9)
 
 
-@pytest.mark.parametrize("library", PEERS)
+@pytest.mark.parametrize("library", BASELINES)
 @pytest.mark.parametrize("balanced", [True, False])
 def test_nearest_neighbours(library, balanced):
     """Theirs divide by k where a coalition has fewer rows: what that makes of values is a number per class."""

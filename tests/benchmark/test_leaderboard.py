@@ -119,7 +119,7 @@ def test_scores_are_functions_of_rows():
     def row(attack, pay, loss, paid=8.0):
         return MechanismRow(
             task="synthetic", draw=0, honest_pay=2.0, pay=pay, pot=8.0, paid=paid, providers=4, worth=10.0,
-            fairness_loss=loss, seconds=1.0, evaluations=None, found="", attack=attack,
+            fairness_loss=loss, seconds=1.0, evaluations=None, best_attack="", attack=attack,
         )  # fmt: skip
 
     rows = [row(attack, 2.0, 0.1) for attack in attacks]
@@ -518,12 +518,12 @@ def test_a_bundle_can_be_called_anew(bundle):
 
 SMALLER = """
 import resource
-from datamarket_gym.benchmark import recompute
+from datamarket_gym.benchmark import leaderboard
 
-recompute.cell = lambda *asked: resource.getrlimit(resource.RLIMIT_AS)
+leaderboard.cell = lambda *_: resource.getrlimit(resource.RLIMIT_AS)
 before = (6 * 2**30, 8 * 2**30)
 resource.setrlimit(resource.RLIMIT_AS, before)
-print(recompute._bounded(None, "synthetic", 0) == before == resource.getrlimit(resource.RLIMIT_AS))
+print(leaderboard._bounded(None, "synthetic", 0) == before == resource.getrlimit(resource.RLIMIT_AS))
 """
 
 

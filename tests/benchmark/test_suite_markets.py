@@ -13,7 +13,7 @@ from datamarket_gym.benchmark.blind_markets import (
     blind_profile,
     require_after_originals,
 )
-from datamarket_gym.benchmark.runner import AskedCells, BenchmarkMarket, cell
+from datamarket_gym.benchmark.runner import BenchmarkMarket, CellRequest, cell
 from datamarket_gym.benchmark.scoring import MechanismRow, gain
 from datamarket_gym.benchmark.submissions import BenchmarkEntry
 from datamarket_gym.benchmark.suite import make_key, private, public, suite
@@ -54,7 +54,7 @@ def test_the_public_markets_are_what_they_were(task, worth, providers):
 def test_attacks_do_what_they_did(drawn):
     """The same for attacks: what they earn from Shapley over names in one market."""
     part = suite().part(True).model_copy(update={"trials": 1})
-    rows = cell(AskedCells(part, public(), BenchmarkEntry.of_spec("shapley")), "synthetic", 0)["rows"]
+    rows = cell(CellRequest(part, public(), BenchmarkEntry.of_spec("shapley")), "synthetic", 0)["rows"]
     found = {row["attack"]: round(gain(MechanismRow(**row)), 3) for row in rows}
     assert found == {
         "honest": 1.0,

@@ -169,7 +169,7 @@ def test_names_are_titles_and_unknown_ones_stay():
     assert (
         mechanism_words("quotient_shapley/cosine@0.99") == "quotient Shapley, cosine similarity (0.99)"
     )
-    assert mechanism_words("peer@pydvl-beta_shapley") == "Beta Shapley by pyDVL"
+    assert mechanism_words("baseline@pydvl-beta_shapley") == "Beta Shapley by pyDVL"
     assert mechanism_words("my-rule/cosine") == "my-rule, cosine similarity"
     assert words("representative", "capped@30") == "at most so many units a cluster (30)"
     assert words("task", "synthetic, times equal") == "synthetic market (times equal)"

@@ -94,11 +94,9 @@ def test_run_prints_the_papers_table_and_all_tables_when_asked(tmp_path):
     assert len(every) > len(short)
 
 
-def test_columns_that_share_a_name_keep_their_ratios_of_means():
-    """Two granularities of one mechanism are told apart in its name, and stay beside the others."""
+def test_rows_that_would_share_a_cell_have_a_table_for_each_merged_label():
     rows = published()["ablation-granularity"].rows
-    (grid,) = grids(rows, [Layout(where={"attack": ["sybil_split_k@4", "near_duplicate_2x_sybils"]})])
-    assert any(head.endswith(", unit") for head in grid.heads)
-    ratios = [part for _, line in grid.lines for cell in line for part in cell if part.startswith("[")]
-    assert len(ratios) == sum(bool(cell) for _, line in grid.lines for cell in line)
-    assert "[" in as_text([grid], 80)
+    parts = grids(rows, [Layout(where={"attack": ["sybil_split_k@4", "near_duplicate_2x_sybils"]})])
+    assert any("unit granularity" in grid.title for grid in parts)
+    cells = [cell for grid in parts for _, line in grid.lines for cell in line if cell]
+    assert len([part for cell in cells for part in cell if part.startswith("[")]) == len(cells)

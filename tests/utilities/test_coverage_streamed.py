@@ -180,7 +180,7 @@ def test_work_travels_and_answers_do_not_grow_with_validation_rows():
     part = scorer.label_groups[0]
     there = pickle.loads(cloudpickle.dumps(work))
     here, far = work(part, 0, ROWS), there(pickle.loads(cloudpickle.dumps(part)), 0, ROWS)
-    assert (here.values == far.values).all()
+    assert (here[1] == far[1]).all()
     few = work(part, 0, 5)
     assert len(pickle.dumps(here)) - len(pickle.dumps(few)) < 16 * ROWS
 

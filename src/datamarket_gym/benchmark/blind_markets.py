@@ -1,11 +1,11 @@
-"""Markets in which nothing but what is submitted tells who cheats.
+"""Markets in which nothing but what is submitted tells who is an attacker.
 
 Providers of a market are numbered, pseudonyms are written after the name they belong to and copies after the unit they
 copy, and attackers' units come last. A mechanism that looked for that would need no evidence. So identities and units
 are renamed by a keyed hash, rows are shuffled, and what a real market would not know (sources, accounts) is left out.
 Times are places in the order of arrival, and what an attacker adds comes among the others' units (`_arrivals`).
 In tasks every provider has as many units as the next, and there are always as many providers, so that whoever has
-another number would be a cheat. Here both differ from draw to draw, within bounds that can be known (docs/enter.md).
+another number would be an attacker. Here both differ from draw to draw, within known bounds (docs/enter.md).
 
 One provider of one blind market facing one mechanism, and what every attack comes to.
 
@@ -22,6 +22,7 @@ import hashlib
 import math
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ def _rhythms(honest: SubmittedProfile, key: int) -> Values:
     """Times at which providers come each in a rhythm of its own: some early, some late, some all along.
 
     Copies come late, since they come after their originals. Were everybody else's units spread evenly, whoever is late
-    on average would be a cheat.
+    on average would be an attacker.
     """
     owner, rng = honest.truth.aligned(honest.submission).owner, keyed_generator(key, "rhythms")
     times = np.empty(len(owner))
@@ -131,42 +132,37 @@ def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None
     submission, truth = profile.submission, profile.truth.aligned(profile.submission)
     names = set() if known is None else set(known.truth.controller)
     units = set() if known is None else set(known.submission.id.tolist())
-
-    def of_names(column: NDArray[np.str_]) -> Text:
-        return _column(column, names, f"{key}|name")
-
-    def of_units(column: NDArray[np.str_]) -> Text:
-        return _column(column, units, f"{key}|unit")
+    of_names = partial(_hashed, kept=names, key=f"{key}|name")
+    of_units = partial(_hashed, kept=units, key=f"{key}|unit")
 
     rows = keyed_generator(key, "rows").permutation(len(submission))
+    time = None
+    if (
+        submission.time is not None
+    ):  # the order in which units came, from 0 to 1; equal times have one place
+        distinct, place = np.unique(submission.time[rows], return_inverse=True)
+        time = place / len(distinct)
     shown = replace(
         submission.take(rows),
         id=of_units(submission.id[rows]),
         identity=of_names(submission.identity[rows]),
         source=None,
         batch=None,
-        time=_places(submission.time, rows),
+        time=time,
         metadata={},
     )
-    controller = {
-        str(of_names(np.array([name]))[0]): str(of_names(np.array([who]))[0])
-        for name, who in truth.controller.items()
-    }
-    held = GroundTruth(shown.id, of_names(truth.owner[rows]), of_units(truth.source[rows]), controller)
+    controlled, controlling = (
+        of_names(np.array(list(each))).tolist() for each in (truth.controller, truth.controller.values())
+    )
+    controller = dict(zip(controlled, controlling, strict=True))
+    blind_truth = GroundTruth(
+        shown.id, of_names(truth.owner[rows]), of_units(truth.source[rows]), controller
+    )
     attacker = None if profile.attacker is None else str(of_names(np.array([profile.attacker]))[0])
-    return SubmittedProfile(shown, held, attacker, profile.attack)
+    return SubmittedProfile(shown, blind_truth, attacker, profile.attack)
 
 
-def _places(time: Values | None, rows: NDArray[np.int64]) -> Values | None:
-    """The order in which units came, from 0 to 1; what came at once has one place."""
-    if time is None:
-        return None
-    distinct, place = np.unique(time[rows], return_inverse=True)
-    return place / len(distinct)
-
-
-def _column(values: NDArray[np.str_], kept: set[str], key: str) -> Text:
-    """Each text under its keyed hash, but for those that are known already."""
+def _hashed(values: NDArray[np.str_], kept: set[str], key: str) -> Text:
     distinct, code = np.unique(values, return_inverse=True)
     new = [
         text if text in kept else hashlib.sha256(f"{key}|{text}".encode()).hexdigest()[:16]
@@ -244,7 +240,6 @@ class BlindTarget(Target):
         """Whatever honest pay is, gains have a meaning here."""
 
     def over_honest(self, paid: float) -> float:
-        """As the module's docstring has it."""
         return measured_gain(paid, self.pay, self.pot, len(self.state.providers))
 
     def knowing(self, knowledge: float) -> BlindTarget:
@@ -258,17 +253,16 @@ class BlindTarget(Target):
         return super().profile(attack)
 
     def profile(self, attack: str) -> SubmittedProfile:
-        """The manipulated profile, blind."""
         return blind_profile(self.as_handed_in(attack), self.state.honest, self.key)
 
     def outcome(self, attack: str) -> PlayedAttack:
         """What an attack comes to; an error of a mechanism that will not pay goes through."""
-        known = (attack, self.knowledge)
-        if known not in self._outcomes:
+        key = (attack, self.knowledge)
+        if key not in self._outcomes:
             profile = self.profile(attack)
             require_learnable(profile.submission.label, self.utility)
-            self._outcomes[known] = self._played(profile)
-        return self._outcomes[known]
+            self._outcomes[key] = self._played(profile)
+        return self._outcomes[key]
 
     def _played(self, profile: SubmittedProfile) -> PlayedAttack:
         try:
@@ -283,8 +277,8 @@ class BlindTarget(Target):
                     pay = checked.expected(self.checks).pay
         except Exception as error:  # whatever somebody's mechanism does, it has not paid
             raise refused(self._payer, profile.attack, error) from error
-        told = paid.evaluations
-        return PlayedAttack(pay, due, profile, paid.seconds, None if math.isnan(told) else int(told))
+        evaluations = None if math.isnan(paid.evaluations) else int(paid.evaluations)
+        return PlayedAttack(pay, due, profile, paid.seconds, evaluations)
 
     def _due(self, paid: PaidTotals, profile: SubmittedProfile) -> OwnPayments:
         """What names collect: nothing below zero."""
@@ -296,16 +290,16 @@ class BlindTarget(Target):
     def respond(self, attack: str, costs: AttackCosts) -> Response | None:
         """What an attack gains; None where it cannot be carried out, whatever the mechanism."""
         try:
-            found = self.outcome(attack)
+            played = self.outcome(attack)
         except RefusedError:
             raise
         except DataMarketError as error:  # more names than units, a class that is gone
             self.impossible[attack] = str(error)
             return None
-        effort = Effort.of(found.profile, self.state)
-        gain = self.over_honest(found.pay)
-        unchecked = self.over_honest(found.paid.total(found.profile.identities_of(self.name)))
-        harm = harm_of(self.honest_due, found.paid, found.profile, self.name)
+        effort = Effort.of(played.profile, self.state)
+        gain = self.over_honest(played.pay)
+        unchecked = self.over_honest(played.paid.total(played.profile.identities_of(self.name)))
+        harm = harm_of(self.honest_due, played.paid, played.profile, self.name)
         return Response(attack, unchecked, gain, gain - costs.of(effort), effort, harm)
 
     @property
@@ -313,9 +307,8 @@ class BlindTarget(Target):
         """The attacks whose outcomes are known at this knowledge."""
         return [attack for attack, knowledge in self._outcomes if knowledge == self.knowledge]
 
-    def fairness_loss(self, found: PlayedAttack) -> float:
-        """Of an outcome."""
-        return fairness_loss(found.paid, found.profile, self.utility)
+    def fairness_loss(self, played: PlayedAttack) -> float:
+        return fairness_loss(played.paid, played.profile, self.utility)
 
 
 class RefusedError(DataMarketError):
@@ -323,7 +316,6 @@ class RefusedError(DataMarketError):
 
 
 def refused(payer: Mechanism | OwnMechanism, attack: str, error: Exception) -> RefusedError:
-    """That somebody's mechanism did not pay, and why."""
     return RefusedError(
         f"{payer.name} did not pay the market of attack {attack!r}: {type(error).__name__}: {error}"
     )
@@ -337,8 +329,7 @@ def require_after_originals(profile: SubmittedProfile) -> None:
     named = {str(submission.id[row]): row for row in theirs}
     alike = {submission.features[row].tobytes(): row for row in theirs}
     for at in np.flatnonzero(mine).tolist():
-        said, found = named.get(str(truth.source[at])), alike.get(submission.features[at].tobytes())
-        for original in (said, found):
+        for original in (named.get(str(truth.source[at])), alike.get(submission.features[at].tobytes())):
             if original is not None and submission.times[at] <= submission.times[original]:
                 raise DataMarketError(
                     f"attack {profile.attack!r} hands in a copy of another's unit before that came; the track has "

@@ -1,12 +1,11 @@
-"""Playing some markets of a bundle again: the only thing that tells made-up rows from computed ones.
+"""The leaderboard: every bundle of a folder, ranked by its rows, or refused with the reason.
 
-Nothing of a bundle is ever loaded or run. A bundle names a mechanism, and what that name means is what this process has
-registered: parts of this package, and files that whoever recomputes has loaded themselves.
-
-The leaderboard: every bundle of a folder, ranked by what its rows say, or refused with the reason.
-
-Beside one another stand submissions of one track that played the same markets: the public ones, those of one
+Ranked beside one another are submissions of one track that played the same markets: the public ones, those of one
 private key, or the quick part, each in a table of its own.
+
+Only playing markets of a bundle again tells made-up rows from computed ones. Nothing of a bundle is ever loaded or run:
+a bundle names a mechanism, and what that name means is what this process has registered, parts of this package and
+files that its user has loaded.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 
 from datamarket_gym.benchmark.baselines.environments import installed
 from datamarket_gym.benchmark.baselines.program import Baseline
-from datamarket_gym.benchmark.runner import AskedCells, BenchmarkMarket, cell
+from datamarket_gym.benchmark.runner import BenchmarkMarket, CellRequest, cell
 from datamarket_gym.benchmark.scoring import (
     AttackScores,
     MechanismScores,
@@ -57,29 +56,29 @@ _BYTES = 12 * 2**30
 
 
 def why_not(entry: BenchmarkEntry) -> str:
-    """Why a submission cannot be played again here; nothing where it can."""
+    """Return why a submission cannot be played again here; "" where it can."""
     if entry.command:
         return "a program: run it with datamarket benchmark submit --command"
     try:
         if entry.track == "attack":
             ATTACKS.create(entry.spec.replace("{", "").replace("}", ""))
             return ""
-        found = MECHANISMS.create(entry.spec)
+        payer = MECHANISMS.create(entry.spec)
     except DataMarketError:
-        return "it names what is not known here, or not so; give its code with --load"
-    if isinstance(found, Mechanism):
-        return "" if found.samples <= _MOST_SAMPLES else f"more than {_MOST_SAMPLES:,} samples"
+        return "its name or a parameter is unknown here; give its code with --load"
+    if isinstance(payer, Mechanism):
+        return "" if payer.samples <= _MOST_SAMPLES else f"more than {_MOST_SAMPLES:,} samples"
     if isinstance(
-        found, Baseline
+        payer, Baseline
     ):  # it starts a script of ours, with a valuator's name from a list of ours
-        missing = installed(found.package) is None
-        return f"not installed here; datamarket baselines install {found.package}" if missing else ""
+        missing = installed(payer.package) is None
+        return f"not installed here; datamarket baselines install {payer.package}" if missing else ""
     # A registered object of ours may start programs, with words from a stranger's bundle.
-    return "it is no mechanism of this pipeline" if is_ours(type(found).__module__) else ""
+    return "it is no mechanism of this pipeline" if is_ours(type(payer).__module__) else ""
 
 
 def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
-    """Play so many markets, drawn by chance, again; how many, or an error where a row differs.
+    """Play so many markets, drawn at random, again; return how many, or raise where a row differs.
 
     A stranger's spec may ask for more time or memory than anybody has, so that each is played in a process that is
     bounded in both.
@@ -87,8 +86,8 @@ def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
     chosen = sorted(SystemRandom().sample(part.cells, min(markets, len(part.cells))))
     for task, draw in chosen:
         try:
-            asked = AskedCells(part, draws, bundle.entry)
-            [(_, again)] = Processes(2, timeout=SECONDS).each(_bounded, asked, [(task, draw)])
+            request = CellRequest(part, draws, bundle.entry)
+            [(_, again)] = Processes(2, timeout=SECONDS).each(_bounded, request, [(task, draw)])
         except Exception as error:
             raise BundleError(
                 f"{task}, draw {draw}, cannot be played again: {type(error).__name__}: {str(error)[:120]}"
@@ -97,46 +96,39 @@ def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
     return len(chosen)
 
 
-def _bounded(asked: AskedCells, task: str, draw: int) -> dict[str, Any]:
-    """A market, played in a worker with bounded memory."""
+def _bounded(request: CellRequest, task: str, draw: int) -> dict[str, Any]:
+    """Play a market in a worker with bounded memory."""
     try:
         import resource
     except ImportError:  # not on Windows
-        return cell(asked, task, draw)
+        return cell(request, task, draw)
     allowed = resource.getrlimit(resource.RLIMIT_AS)
     bounds = [_BYTES, *(each for each in allowed if each != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_AS, (min(bounds), allowed[1]))
     try:
-        return cell(asked, task, draw)
+        return cell(request, task, draw)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, allowed)
 
 
-def _compare(bundle: Bundle, again: Sequence[dict[str, object]]) -> None:
-    theirs: dict[tuple[str, int, str], MechanismRow | AttackRow] = {
-        (row.task, row.draw, row.against): row for row in bundle.rows
-    }
+def _compare(bundle: Bundle, again: Sequence[dict[str, Any]]) -> None:
+    reported = {(row.task, row.draw, row.against): row for row in bundle.rows}
     for row in again:
-        against = str(row.get("attack") or row.get("opponent"))
-        told = theirs[str(row["task"]), int(str(row["draw"])), against]
+        against = row.get("attack") or row["opponent"]
+        theirs = reported[row["task"], row["draw"], against]
         for name in _COMPARED:
-            here, there = float(str(row[name])), float(getattr(told, name))
+            here, there = row[name], getattr(theirs, name)
             if abs(here - there) > TOLERANCE * max(abs(here), abs(there), 1e-9):
+                versions = bundle.manifest.versions
+                other = [
+                    f"{library} {versions.get(library, 'unknown')} there, {version} here"
+                    for library, version in libraries().items()
+                    if versions.get(library) != version
+                ]
                 raise BundleError(
                     f"recomputed, {row['task']}, draw {row['draw']}, {against}: {name} is {here:.6g} and not "
-                    f"{there:.6g}{_versions(bundle)}"
+                    f"{there:.6g}" + (f" ({'; '.join(other)})" if other else "")
                 )
-
-
-def _versions(bundle: Bundle) -> str:
-    """Which libraries are others here, in case that is why."""
-    there = bundle.manifest.versions
-    other = [
-        f"{n} {there.get(n, 'unknown')} there, {v} here"
-        for n, v in libraries().items()
-        if there.get(n) != v
-    ]
-    return f" ({'; '.join(other)})" if other else ""
 
 
 _MOST = 1000
@@ -155,22 +147,18 @@ class RankGroup:
 
     @classmethod
     def of(cls, bundle: Bundle) -> RankGroup:
-        """Where a bundle is ranked."""
         return cls(bundle.entry.track, bundle.manifest.quick, bundle.manifest.commitment)
 
     @property
     def title(self) -> str:
-        """In words."""
         track = "Mechanisms" if self.track == "mechanism" else "Attacks"
-        markets = (
-            f"private markets of key {self.commitment[:12]}" if self.commitment else "public markets"
-        )
-        return f"{track}, {markets}{', quick part only' if self.quick else ''}"
+        key = f"private markets of key {self.commitment[:12]}" if self.commitment else "public markets"
+        return f"{track}, {key}{', quick part only' if self.quick else ''}"
 
 
 @dataclass(frozen=True)
 class RankedBundle:
-    """A bundle in its place, and how much of it was played again."""
+    """A bundle with its scores, and how much of it was played again."""
 
     bundle: Bundle
     scores: MechanismScores | AttackScores
@@ -179,16 +167,12 @@ class RankedBundle:
 
 @dataclass(frozen=True)
 class Refused:
-    """A folder that is not ranked, and why."""
-
     folder: str
     why: str
 
 
 @dataclass(frozen=True)
 class Board:
-    """All that a leaderboard shows."""
-
     suite: Suite
     groups: dict[RankGroup, list[RankedBundle]]
     refused: list[Refused] = field(default_factory=list)
@@ -205,39 +189,42 @@ def leaderboard(
         raise DataMarketError(f"there is no folder {str(folder)!r}; name one that holds bundles")
     # A folder of bundles may hold pages and notes beside them.
     places = sorted(path for path in folder.iterdir() if path.is_dir() or path.is_symlink())
-    if len(places) > _MOST:
+    if not 0 < len(places) <= _MOST:
         raise DataMarketError(
-            f"{str(folder)!r} holds {len(places):,} folders; at most {_MOST:,} are read"
+            f"{str(folder)!r} holds {len(places):,} folders; name one with 1 to {_MOST:,} bundles, which "
+            "datamarket benchmark submit writes"
         )
-    known = {each.commitment: each for each in (public(), *draws)}
+    keys = {each.commitment: each for each in (public(), *draws)}
     groups: dict[RankGroup, list[RankedBundle]] = {}
+    amounts: dict[RankGroup, dict[str, Values]] = {}
     refused: list[Refused] = []
-    seen: dict[RankGroup, dict[str, Values]] = {}
     progress.stage("reading bundles", "bundles")
     for at, place in enumerate(places):
         progress.count(at, len(places))
         try:
             bundle = read_bundle(place)
-            found = ranked(bundle, known, markets)
-            others, said = seen.setdefault(RankGroup.of(bundle), {}), _said(bundle)
-            if first := next((name for name, other in others.items() if _same(said, other)), ""):
+            ranked = rank_bundle(bundle, keys, markets)
+            others, own = amounts.setdefault(RankGroup.of(bundle), {}), _amounts(bundle)
+            if first := next((name for name, other in others.items() if _same(own, other)), ""):
                 raise BundleError(f"its rows are those of {first}")
-            others[place.name] = said
+            others[place.name] = own
         except DataMarketError as error:
             refused.append(Refused(printable(place.name), printable(str(error))))
             continue
-        groups.setdefault(RankGroup.of(bundle), []).append(found)
+        groups.setdefault(RankGroup.of(bundle), []).append(ranked)
     progress.count(len(places), len(places))
-    if not places:
-        raise DataMarketError(
-            f"{str(folder)!r} holds no bundles; datamarket benchmark submit writes them"
-        )
     order = sorted(groups, key=lambda g: (g.quick, g.commitment, g.track != "mechanism"))
-    return Board(suite(), {group: sorted(groups[group], key=_place) for group in order}, refused)
+    return Board(suite(), {group: sorted(groups[group], key=_rank) for group in order}, refused)
 
 
-def _said(bundle: Bundle) -> Values:
-    """What a complete bundle's rows say but for the seconds, which no two runs share."""
+def _rank(ranked: RankedBundle) -> tuple[float, str]:
+    scores = ranked.scores
+    by = scores.loss.value if isinstance(scores, MechanismScores) else -scores.gain.value
+    return by, ranked.bundle.entry.name
+
+
+def _amounts(bundle: Bundle) -> Values:
+    """Return what a complete bundle's rows have in a fixed order, but for seconds, which no two runs share."""
     rows = sorted(
         (row.task, row.draw, row.against, row.pay, row.paid, row.fairness_loss) for row in bundle.rows
     )
@@ -245,24 +232,25 @@ def _said(bundle: Bundle) -> Values:
 
 
 def _same(one: Values, other: Values) -> bool:
-    """Whether rows say the same, but for differences that playing again would let pass, and some more."""
+    """Return whether amounts are equal but for differences that playing again would let pass, and some more."""
     return bool(np.all(np.abs(one - other) <= _ALIKE * np.maximum(np.abs(one), np.abs(other)) + 1e-9))
 
 
 def printable(text: str) -> str:
-    """A stranger's text without what a terminal would obey."""
+    """Replace what a terminal would obey in a stranger's text."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def board_of(bundle: Bundle) -> Board:
-    """The board of one bundle."""
-    return Board(suite(), {RankGroup.of(bundle): [ranked(bundle)]})
+    return Board(suite(), {RankGroup.of(bundle): [rank_bundle(bundle)]})
 
 
-def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: int = 0) -> RankedBundle:
-    """The scores of a bundle, which is complete; of a stranger's the draws that are ``known`` decide what is believed.
+def rank_bundle(
+    bundle: Bundle, keys: Mapping[str, Draws] | None = None, markets: int = 0
+) -> RankedBundle:
+    """Score a complete bundle; of a stranger's the ``keys`` that are known here decide what is believed.
 
-    Its markets must be among those, and ``markets`` of them are played again.
+    Its markets must be among those of the keys, and ``markets`` of them are played again.
     """
     part = require_complete(bundle)
     scores: MechanismScores | AttackScores
@@ -270,12 +258,15 @@ def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: in
         scores = mechanism_scores([row for row in bundle.rows if isinstance(row, MechanismRow)], part)
     else:
         scores = attack_scores([row for row in bundle.rows if isinstance(row, AttackRow)], part)
-    if known is None:
+    if keys is None:
         return RankedBundle(bundle, scores)
-    draws = known.get(bundle.manifest.commitment)
+    draws = keys.get(bundle.manifest.commitment)
     if draws is None:
         raise BundleError("its markets are of a private key that is not given here (--private-key)")
-    _require_drawn(bundle, draws)
+    for row in bundle.rows:
+        worth, providers = _worth_and_size(draws, row.task, row.draw)
+        if row.providers != providers or abs(row.worth - worth) > TOLERANCE * worth:
+            raise BundleError(f"{row.task}, draw {row.draw}: its rows are of another market")
     if not markets:
         return RankedBundle(bundle, scores)
     if why := why_not(bundle.entry):
@@ -284,22 +275,7 @@ def ranked(bundle: Bundle, known: Mapping[str, Draws] | None = None, markets: in
     return RankedBundle(bundle, scores, f"{again} of {len(part.cells)} markets played again")
 
 
-def _require_drawn(bundle: Bundle, draws: Draws) -> None:
-    """Refuse rows that are not of the markets that follow from the key."""
-    for row in bundle.rows:
-        worth, providers = _market(draws, row.task, row.draw)
-        if row.providers != providers or abs(row.worth - worth) > TOLERANCE * worth:
-            raise BundleError(f"{row.task}, draw {row.draw}: its rows are of another market")
-
-
 @lru_cache(maxsize=1000)
-def _market(draws: Draws, task: str, draw: int) -> tuple[float, int]:
-    """What all units of a market are worth, and how many providers there are."""
-    drawn = BenchmarkMarket.of(draws, suite().task(task), draw)
-    return drawn.worth, len(drawn.state.providers)
-
-
-def _place(found: RankedBundle) -> tuple[float, str]:
-    scores = found.scores
-    by = scores.loss.value if isinstance(scores, MechanismScores) else -scores.gain.value
-    return by, found.bundle.entry.name
+def _worth_and_size(draws: Draws, task: str, draw: int) -> tuple[float, int]:
+    market = BenchmarkMarket.of(draws, suite().task(task), draw)
+    return market.worth, len(market.state.providers)

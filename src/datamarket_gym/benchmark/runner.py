@@ -1,7 +1,4 @@
-"""What one market of the suite is worth to a submission: a task and a draw in, rows out.
-
-Running a submission: every market of the suite is a step of a run, so that a killed one goes on where it stopped.
-"""
+"""Running a submission: every market of the suite is a step of a run, so that a killed one goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -37,7 +34,6 @@ from datamarket_gym.benchmark.submissions import (
     BenchmarkEntry,
     Bundle,
     BundleManifest,
-    manifest_text,
     read_bundle,
     results_text,
     sums_text,
@@ -46,7 +42,7 @@ from datamarket_gym.benchmark.suite import Draws, Suite, SuiteTask, suite
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import collect_market_warnings
-from datamarket_gym.execution.files import read_json, sha256, write_json, write_text
+from datamarket_gym.execution.files import json_text, read_json, sha256, write_json, write_text
 from datamarket_gym.execution.parallel import executor, machine
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.execution.runs import Format, made_with, open_run
@@ -65,7 +61,7 @@ HONEST, BEST = "honest", "best response"
 
 
 @dataclass(frozen=True)
-class AskedCells:
+class CellRequest:
     """What all cells of a submission need; it travels to worker processes."""
 
     suite: Suite
@@ -97,46 +93,44 @@ class BenchmarkMarket:
         return cls(state, utility, clear[int(rng.integers(len(clear)))], worth)
 
 
-def cell(asked: AskedCells, task: str, draw: int) -> Row:
-    """The rows of one market, and what was warned of on the way."""
-    with collect_market_warnings() as told:
+def cell(request: CellRequest, task: str, draw: int) -> Row:
+    """Return the rows of one market, and the kinds of warnings on the way."""
+    with collect_market_warnings() as warned:
         try:
-            drawn = BenchmarkMarket.of(asked.draws, asked.suite.task(task), draw)
-            play = _mechanism_rows if asked.entry.track == "mechanism" else _attack_rows
-            rows = [{"task": task, "draw": draw, **row} for row in play(asked, drawn, task, draw)]
+            drawn = BenchmarkMarket.of(request.draws, request.suite.task(task), draw)
+            play = _mechanism_rows if request.entry.track == "mechanism" else _attack_rows
+            rows = [{"task": task, "draw": draw, **row} for row in play(request, drawn, task, draw)]
         except DataMarketError as error:
-            raise DataMarketError(f"{asked.suite.name}, {task}, draw {draw}: {error}") from error
-    return {"rows": rows, "warned": sorted({type(each).__name__ for each in told})}
+            raise DataMarketError(f"{request.suite.name}, {task}, draw {draw}: {error}") from error
+    return {"rows": rows, "warned": sorted({type(each).__name__ for each in warned})}
 
 
-def _mechanism_rows(asked: AskedCells, drawn: BenchmarkMarket, task: str, draw: int) -> Iterator[Row]:
-    suite, entry = asked.suite, asked.entry
-    payer = entry.mechanism().seeded(asked.draws.seed(task, draw, "mechanism"))
-    target = _target(asked, drawn, payer, entry.checks, task, draw)
+def _mechanism_rows(request: CellRequest, drawn: BenchmarkMarket, task: str, draw: int) -> Iterator[Row]:
+    suite, entry = request.suite, request.entry
+    payer = entry.mechanism().seeded(request.draws.seed(task, draw, "mechanism"))
+    target = _target(request, drawn, payer, entry.checks, task, draw)
     yield _row(drawn, target, {"attack": HONEST}, target.outcome("honest"))
     scale = feature_scale(drawn.state)
     for attack in suite.attacks:
         there = target.knowing(attack.knowledge)
         yield _row(drawn, there, {"attack": attack.name}, there.outcome(filled(attack.attack, scale)))
-    search = asked.draws.seed(task, draw, "search")
-    found = best_response(target, trials=suite.trials, seed=search, optimiser="scipy")
-    best = target.outcome(found.attack)
-    yield {**_row(drawn, target, {"attack": BEST}, best), "found": found.attack}
+    search = request.draws.seed(task, draw, "search")
+    best = best_response(target, trials=suite.trials, seed=search, optimiser="scipy").attack
+    yield {**_row(drawn, target, {"attack": BEST}, target.outcome(best)), "best_attack": best}
 
 
-def _attack_rows(asked: AskedCells, drawn: BenchmarkMarket, task: str, draw: int) -> Iterator[Row]:
-    text = filled(asked.entry.spec, feature_scale(drawn.state))
-    for opponent in asked.suite.opponents:
+def _attack_rows(request: CellRequest, drawn: BenchmarkMarket, task: str, draw: int) -> Iterator[Row]:
+    text = filled(request.entry.spec, feature_scale(drawn.state))
+    for opponent in request.suite.opponents:
         payer = BenchmarkEntry.of_spec(opponent.mechanism).mechanism()
-        seeded = payer.seeded(asked.draws.seed(task, draw, "mechanism"))
-        target = _target(asked, drawn, seeded, opponent.checks, task, draw)
+        seeded = payer.seeded(request.draws.seed(task, draw, "mechanism"))
+        target = _target(request, drawn, seeded, opponent.checks, task, draw)
         require_after_originals(target.as_handed_in(text))
-        found = target.outcome(text)
-        yield _row(drawn, target, {"opponent": opponent.label}, found)
+        yield _row(drawn, target, {"opponent": opponent.label}, target.outcome(text))
 
 
 def _target(
-    asked: AskedCells,
+    request: CellRequest,
     drawn: BenchmarkMarket,
     payer: Mechanism | OwnMechanism,
     checks: int,
@@ -149,8 +143,8 @@ def _target(
             payer,
             drawn.utility,
             drawn.attacker,
-            Checks(checks, asked.suite.power) if checks else None,
-            key=asked.draws.seed(task, draw, "names"),
+            Checks(checks, request.suite.power) if checks else None,
+            key=request.draws.seed(task, draw, "names"),
         )
     except DataMarketError:
         raise
@@ -158,19 +152,19 @@ def _target(
         raise refused(payer, HONEST, error) from error
 
 
-def _row(drawn: BenchmarkMarket, target: BlindTarget, label: Row, found: PlayedAttack) -> Row:
+def _row(drawn: BenchmarkMarket, target: BlindTarget, label: Row, played: PlayedAttack) -> Row:
     return {
         **label,
         "honest_pay": target.pay,
-        "pay": found.pay,
+        "pay": played.pay,
         "pot": target.pot,
-        "paid": float(found.paid.totals.sum()),
+        "paid": float(played.paid.totals.sum()),
         "providers": len(drawn.state.providers),
         "worth": drawn.worth,
-        "fairness_loss": target.fairness_loss(found),
-        "seconds": round(found.seconds, 4),
-        "evaluations": found.evaluations,
-        "found": "",
+        "fairness_loss": target.fairness_loss(played),
+        "seconds": round(played.seconds, 4),
+        "evaluations": played.evaluations,
+        "best_attack": "",
     }
 
 
@@ -192,7 +186,7 @@ def submit(
         attack = ATTACKS.create(filled(entry.spec, 1.0))
         if not is_ours(type(attack).__module__):
             validate_attack(attack)
-    peer = entry.versions
+    library = entry.versions
     part = suite().part(quick)
     tasks = {f"{task}-{draw}": (task, draw) for task, draw in part.cells}
     jobs = min(jobs, len(tasks))
@@ -206,8 +200,8 @@ def submit(
             run.progress.stage(f"{part.name}: {entry.name}", "markets")
             resumed = len(run.missing(tasks, _CELL)) < len(tasks)
             started = perf_counter()
-            cells = run.steps(cell, AskedCells(part, draws, entry), tasks, _CELL)
-            made = made_with(__version__)
+            cells = run.steps(cell, CellRequest(part, draws, entry), tasks, _CELL)
+            provenance = made_with(__version__)
             manifest = BundleManifest(
                 digest=digest,
                 suite=part.name,
@@ -217,8 +211,8 @@ def submit(
                 commitment=draws.commitment,
                 entry=entry,
                 files=files,
-                versions={**made["versions"], **peer},
-                plug_points=made["plug_points"],
+                versions={**provenance["versions"], **library},
+                plug_points=provenance["plug_points"],
                 machine=machine(),
                 jobs=jobs,
                 finished=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -226,12 +220,20 @@ def submit(
                 warned=Counter(kind for each in cells for kind in each["warned"]),
             )
             results = results_text([row for each in cells for row in each["rows"]])
-            told = manifest_text(manifest)
             write_text(out / RESULTS, results)
-            write_text(out / SUMS, sums_text(results.encode(), told.encode()))
-            write_text(out / MANIFEST, told)
-    found = read_bundle(out)
-    return found if found.entry == entry else _called_anew(out, found, entry)
+            _write_manifest(out, manifest)
+    bundle = read_bundle(out)
+    if bundle.entry == entry:
+        return bundle
+    # A finished submission under another name: its rows stay as they are.
+    _write_manifest(out, bundle.manifest.model_copy(update={"entry": entry}))
+    return read_bundle(out)
+
+
+def _write_manifest(out: Path, manifest: BundleManifest) -> None:
+    text = json_text(manifest.model_dump(), sort=False)
+    write_text(out / SUMS, sums_text((out / RESULTS).read_bytes(), text.encode()))
+    write_text(out / MANIFEST, text)
 
 
 def _digest(entry: BenchmarkEntry, draws: Draws, quick: bool, files: dict[str, str]) -> str:
@@ -239,19 +241,11 @@ def _digest(entry: BenchmarkEntry, draws: Draws, quick: bool, files: dict[str, s
 
     Code that is not ours decides them, too: the files of a program, and what was loaded.
     """
-    decides = entry.model_dump(exclude={"name", "authors"})
-    asked: list[Any] = [suite().hash, decides, draws.commitment, quick]
+    entry_fields = entry.model_dump(exclude={"name", "authors"})
+    parts: list[Any] = [suite().hash, entry_fields, draws.commitment, quick]
     if code := {**files, **sources_elsewhere()}:
-        asked.append(code)
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-
-def _called_anew(out: Path, found: Bundle, entry: BenchmarkEntry) -> Bundle:
-    """A finished bundle under the name and the authors that are asked for now; its rows stay as they are."""
-    told = manifest_text(found.manifest.model_copy(update={"entry": entry}))
-    write_text(out / SUMS, sums_text((out / RESULTS).read_bytes(), told.encode()))
-    write_text(out / MANIFEST, told)
-    return read_bundle(out)
+        parts.append(code)
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _program_files(command: str) -> dict[str, str]:

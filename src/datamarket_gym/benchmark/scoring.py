@@ -1,4 +1,4 @@
-"""Scores: functions of the rows alone. What a manifest says of them nobody reads, for it says nothing of them.
+"""Scores: functions of the rows alone.
 
 Of a mechanism, over markets (task and draw) and attacks:
 
@@ -49,7 +49,7 @@ class MechanismScores:
     fairness_loss: Score
     efficiency: Score
     seconds: float  # to pay one market
-    evaluations: float | None  # coalitions valued to pay one market, where that is told
+    evaluations: float | None  # coalitions valued to pay one market, where that is known
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ class AttackScores:
 
 
 def gain(row: MechanismRow | AttackRow) -> float:
-    """What the attack of a row gained."""
     return measured_gain(row.pay, row.honest_pay, row.pot, row.providers)
 
 
@@ -79,13 +78,13 @@ def require_complete(bundle: Bundle) -> Suite:
         against = [HONEST, *(attack.name for attack in part.attacks), BEST]
     else:
         against = [opponent.label for opponent in part.opponents]
-    asked = {(task, draw, each) for task, draw in part.cells for each in against}
-    there = [(row.task, row.draw, row.against) for row in bundle.rows]
-    if len(there) != len(set(there)):
+    needed = {(task, draw, each) for task, draw in part.cells for each in against}
+    present = [(row.task, row.draw, row.against) for row in bundle.rows]
+    if len(present) != len(set(present)):
         raise BundleError("a row is there twice")
-    if set(there) != asked:
+    if set(present) != needed:
         raise BundleError(
-            f"{len(asked - set(there))} rows of the suite are missing and {len(set(there) - asked)} are not of it"
+            f"{len(needed - set(present))} rows of the suite are missing and {len(set(present) - needed)} are not of it"
         )
     _require_agreeing(bundle)
     return part
@@ -111,7 +110,6 @@ def _require_agreeing(bundle: Bundle) -> None:
 
 
 def mechanism_scores(rows: Sequence[MechanismRow], part: Suite) -> MechanismScores:
-    """The scores of a mechanism's rows."""
     gains = {(row.attack, row.task, row.draw): gain(row) for row in rows}
     library = [attack.name for attack in part.attacks]
     names = [task.name for task in part.tasks]
@@ -138,7 +136,7 @@ def mechanism_scores(rows: Sequence[MechanismRow], part: Suite) -> MechanismScor
         [b - 1.0 + f + 1.0 - e for b, f, e in zip(*cells, strict=True)]
         for cells in zip(best, fair, paid, strict=True)
     ]
-    told = [row.evaluations for row in rows if row.evaluations is not None]
+    evaluations = [row.evaluations for row in rows if row.evaluations is not None]
     return MechanismScores(
         loss=_score(losses),
         best_response=_score(best),
@@ -148,12 +146,11 @@ def mechanism_scores(rows: Sequence[MechanismRow], part: Suite) -> MechanismScor
         fairness_loss=_score(fair),
         efficiency=_score(paid),
         seconds=float(np.mean([row.seconds for row in rows])),
-        evaluations=float(np.mean(told)) if told else None,
+        evaluations=float(np.mean(evaluations)) if evaluations else None,
     )
 
 
 def attack_scores(rows: Sequence[AttackRow], part: Suite) -> AttackScores:
-    """The scores of an attack's rows."""
     gains = {(row.opponent, row.task, row.draw): gain(row) for row in rows}
     labels = [opponent.label for opponent in part.opponents]
 

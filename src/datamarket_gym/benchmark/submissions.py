@@ -1,6 +1,4 @@
-"""What somebody submits: a mechanism or an attack, under which name, by whom.
-
-A bundle: what a submission came to, in three files that are checked before anything in them is believed.
+"""Submissions, and the bundles of their results: three files that are checked before anything in them is believed.
 
 ``results.json`` holds the rows, ``manifest.json`` what was submitted and how it was run, and ``SHA256SUMS`` the hashes
 of both (``sha256sum -c`` reads it). A bundle is a stranger's folder: only plain files of bounded size under these names
@@ -32,7 +30,6 @@ from datamarket_gym.analysis.metrics import ROUNDING
 from datamarket_gym.benchmark.baselines.program import Baseline
 from datamarket_gym.benchmark.suite import named, suite
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.execution.files import json_text
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, fault
@@ -41,9 +38,7 @@ LONGEST_NAME = 60
 LONGEST_TEXT = 4000
 
 
-_BLANK = frozenset(
-    "\u115f\u1160\u2800\u3164\uffa0"
-)  # printable, as Python has it, and nothing to be seen
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # isprintable(), yet invisible
 
 
 def _readable(text: str) -> str:
@@ -79,52 +74,47 @@ class BenchmarkEntry(Document):
 
     @classmethod
     def of_spec(cls, spec: str, *, checks: int = 0, name: str = "", authors: str = "") -> BenchmarkEntry:
-        """A mechanism by its written form."""
-        found = as_mechanism(MECHANISMS.create(spec))
-        if checks and not isinstance(found, Mechanism):
+        payer = as_mechanism(MECHANISMS.create(spec))
+        if checks and not isinstance(payer, Mechanism):
             raise ParameterError(
-                "--checks", checks, f"{found.name} does not say what each unit earns; leave checks out"
+                "--checks", checks, f"{payer.name} does not say what each unit earns; leave checks out"
             )
         if checks > suite().most_checks:
             raise ParameterError("--checks", checks, f"choose at most {suite().most_checks}")
-        if isinstance(found, OwnMechanism) and found.asks_oracle:
+        if isinstance(payer, OwnMechanism) and payer.asks_oracle:
             raise ParameterError("mechanism", spec, "it asks for the ground truth; no market knows that")
-        called = name or _short(named(found.name, checks))
-        return _made(name=called, authors=authors, spec=spec, checks=checks)
+        return _validated(
+            name=name or _short(named(payer.name, checks)), authors=authors, spec=spec, checks=checks
+        )
 
     @classmethod
     def of_command(cls, command: str, *, name: str = "", authors: str = "") -> BenchmarkEntry:
-        """An external program that speaks the file protocol."""
-        made = {"name": "program", "command": command}
-        as_mechanism(MECHANISMS.create(made))  # refuses what cannot be called
-        return _made(name=name or _short(command), authors=authors, command=command)
+        MECHANISMS.create({"name": "program", "command": command})  # refuses what cannot be called
+        return _validated(name=name or _short(command), authors=authors, command=command)
 
     @classmethod
     def of_attack(cls, spec: str, *, name: str = "", authors: str = "") -> BenchmarkEntry:
-        """An attack by its written form; its noise may be in spreads, as ``{0.5}``."""
-        return _made(track="attack", name=name or _short(spec), authors=authors, spec=spec)
+        """An attack by its written form; its noise may be in standard deviations of a feature, as ``{0.5}``."""
+        return _validated(track="attack", name=name or _short(spec), authors=authors, spec=spec)
 
     def mechanism(self) -> Mechanism | OwnMechanism:
-        """What is to be played."""
-        if self.command:
-            return as_mechanism(
-                MECHANISMS.create({"name": "program", "command": self.command}), self.name
-            )
-        return as_mechanism(MECHANISMS.create(self.spec))
+        if not self.command:
+            return as_mechanism(MECHANISMS.create(self.spec))
+        program = MECHANISMS.create({"name": "program", "command": self.command})
+        return as_mechanism(program, self.name)
 
     @property
     def versions(self) -> dict[str, str]:
-        """The version of the peer that pays, where one does; an error where it is not installed."""
-        found = None if self.track == "attack" or self.command else MECHANISMS.create(self.spec)
-        return {found.package: found.version} if isinstance(found, Baseline) else {}
+        """Return the version of the library that pays, where one does; raise where it is not installed."""
+        payer = None if self.track == "attack" or self.command else MECHANISMS.create(self.spec)
+        return {payer.package: payer.version} if isinstance(payer, Baseline) else {}
 
     @property
     def what(self) -> str:
-        """The command, or the written form."""
         return self.command or self.spec
 
 
-def _made(**fields: Any) -> BenchmarkEntry:
+def _validated(**fields: Any) -> BenchmarkEntry:
     try:
         return BenchmarkEntry(**fields)
     except ValidationError as error:
@@ -132,7 +122,6 @@ def _made(**fields: Any) -> BenchmarkEntry:
 
 
 def _short(text: str) -> str:
-    """A default name."""
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
 
 
@@ -162,7 +151,7 @@ class _ResultRow(BaseModel):
     fairness_loss: Annotated[float, Field(ge=0.0, le=1.0 + 1e-9, allow_inf_nan=False)]
     seconds: Amount
     evaluations: Annotated[int, Field(ge=0, le=10**15)] | None
-    found: Spec
+    best_attack: Spec
 
 
 class MechanismRow(_ResultRow):
@@ -172,7 +161,6 @@ class MechanismRow(_ResultRow):
 
     @property
     def against(self) -> str:
-        """What the row is about, besides its market."""
         return self.attack
 
 
@@ -183,13 +171,10 @@ class AttackRow(_ResultRow):
 
     @property
     def against(self) -> str:
-        """What the row is about, besides its market."""
         return self.opponent
 
 
 class _Results(Document):
-    """Rows as they lie in the file."""
-
     columns: Annotated[list[Line], Field(max_length=30)]
     rows: list[list[str | int | float | None]]
 
@@ -233,31 +218,22 @@ class Bundle:
 
     @property
     def entry(self) -> BenchmarkEntry:
-        """What was submitted."""
         return self.manifest.entry
 
 
 def results_text(rows: list[dict[str, Any]]) -> str:
     """Rows as JSON, one a line, under the names of their columns; numbers to ten digits."""
     columns = list(rows[0])
-    lines = [json.dumps([_short_bundle(row[name]) for name in columns], allow_nan=False) for row in rows]
+    values = [[row[name] for name in columns] for row in rows]
+    rounded = [[float(f"{x:.10g}") if isinstance(x, float) else x for x in line] for line in values]
+    lines = [json.dumps(line, allow_nan=False) for line in rounded]
     return f'{{"columns": {json.dumps(columns)}, "rows": [\n' + ",\n".join(lines) + "\n]}\n"
 
 
-def _short_bundle(value: Any) -> Any:
-    return float(f"{value:.10g}") if isinstance(value, float) else value
-
-
-def manifest_text(manifest: BundleManifest) -> str:
-    """A manifest as JSON."""
-    return json_text(manifest.model_dump(), sort=False)
-
-
 def sums_text(results: bytes, manifest: bytes) -> str:
-    """The hashes of both files, as sha256sum writes them."""
-    return "".join(
-        f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in ((RESULTS, results), (MANIFEST, manifest))
-    )  # fmt: skip
+    """Return the hashes of both files, as sha256sum writes them."""
+    files = ((RESULTS, results), (MANIFEST, manifest))
+    return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files)
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -265,21 +241,21 @@ def read_bundle(folder: Path) -> Bundle:
     if folder.is_symlink() or not folder.is_dir():
         raise BundleError("it is not a folder")
     try:
-        there = {path.name for path in folder.iterdir()}
+        names = {path.name for path in folder.iterdir()}
     except OSError as error:
         raise BundleError("it is a folder that cannot be read") from error
-    if missing := {*_LARGEST} - there:
+    if missing := {*_LARGEST} - names:
         raise BundleError(f"{', '.join(sorted(missing))} is missing; has the submission ended?")
-    if more := there - {*_LARGEST}:
+    if more := names - {*_LARGEST}:
         raise BundleError(f"it holds {len(more)} files that are of no bundle")
     data = {name: _read(folder / name, limit) for name, limit in _LARGEST.items()}
     if data[SUMS] != sums_text(data[RESULTS], data[MANIFEST]).encode():
         raise BundleError(f"files are not those of {SUMS}")
-    manifest = _parsed(TypeAdapter(BundleManifest), data[MANIFEST], MANIFEST)
-    found = _parsed(TypeAdapter(_Results), data[RESULTS], RESULTS)
-    if wrong := next((row for row in found.rows if len(row) != len(found.columns)), None):
-        raise BundleError(f"{RESULTS}: a row of {len(wrong)} values has {len(found.columns)} columns")
-    named = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    manifest = _valid(BundleManifest.model_validate_json, data[MANIFEST], MANIFEST)
+    results = _valid(_Results.model_validate_json, data[RESULTS], RESULTS)
+    if wrong := next((row for row in results.rows if len(row) != len(results.columns)), None):
+        raise BundleError(f"{RESULTS}: a row of {len(wrong)} values has {len(results.columns)} columns")
+    named = [dict(zip(results.columns, row, strict=True)) for row in results.rows]
     rows = _valid(_ROWS[manifest.entry.track].validate_python, named, RESULTS)
     return Bundle(folder.name, hashlib.sha256(data[SUMS]).hexdigest(), manifest, rows)
 
@@ -302,10 +278,6 @@ def _read(path: Path, limit: int) -> bytes:
 
 
 T = TypeVar("T")
-
-
-def _parsed(kind: TypeAdapter[T], data: bytes, name: str) -> T:
-    return _valid(kind.validate_json, data, name)
 
 
 def _valid(validate: Callable[[Any], T], data: Any, name: str) -> T:

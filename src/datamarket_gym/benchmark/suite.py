@@ -1,7 +1,7 @@
 """The suite: tasks, attacks, what attackers know, and how a best response is searched; fixed, and known by its hash.
 
-Which markets are drawn follows from a key. The public one is the suite's name. A judge who keeps a key of their own
-plays markets that nobody could prepare for; results then carry a commitment to the key and never the key.
+Which markets are drawn follows from a key. The public one is the suite's name. With a private key an organiser plays
+markets that nobody could prepare for; results then carry a commitment to the key and never the key.
 """
 
 from __future__ import annotations
@@ -38,22 +38,21 @@ class SuiteTask(Document):
 
 
 class SuiteAttack(Document):
-    """An attack, its noise in spreads, and the share of each other provider's units that it sees."""
+    """An attack, with noise in standard deviations, and the share of each other provider's units that it sees."""
 
     name: str
     attack: str
     knowledge: float = Field(default=1.0, ge=0.0, le=1.0)
 
 
-class Opponent(Document):
-    """Whom submitted attacks are played against: a mechanism and how many units of each payee are checked."""
+class OpposedMechanism(Document):
+    """A mechanism that submitted attacks are played against, and how many units of each payee are checked."""
 
     mechanism: str
     checks: int = Field(default=0, ge=0)
 
     @property
     def label(self) -> str:
-        """What tables call it."""
         return named(self.mechanism, self.checks)
 
 
@@ -79,7 +78,7 @@ class Suite(Document):
     most_checks: int = Field(ge=0)
     tasks: list[SuiteTask] = Field(min_length=1)
     attacks: list[SuiteAttack] = Field(min_length=1)
-    opponents: list[Opponent] = Field(min_length=1)
+    opponents: list[OpposedMechanism] = Field(min_length=1)
     quick: Quick
 
     def part(self, quick: bool) -> Suite:
@@ -97,18 +96,16 @@ class Suite(Document):
         return [(task.name, draw) for task in self.tasks for draw in range(self.draws)]
 
     def task(self, name: str) -> SuiteTask:
-        """A task by its name."""
         return next(task for task in self.tasks if task.name == name)
 
 
 @cache
 def suite() -> Suite:
-    """DataMarket-v1."""
-    text = (resources.files("datamarket_gym.benchmark") / "datamarket-v1.toml").read_text(
-        encoding="utf-8"
-    )
-    said = json.dumps(tomllib.loads(text), sort_keys=True)
-    return Suite(hash=hashlib.sha256(said.encode()).hexdigest(), **tomllib.loads(text))
+    """Return DataMarket-v1."""
+    file = resources.files("datamarket_gym.benchmark") / "datamarket-v1.toml"
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return Suite(hash=digest, **content)
 
 
 def named(what: str, checks: int) -> str:
@@ -123,29 +120,26 @@ class Draws(Document):
 
     @property
     def private(self) -> bool:
-        """Whether it is a judge's own."""
         return self.key != suite().name
 
     @property
     def commitment(self) -> str:
-        """What tells keys apart without telling them; empty for the public one."""
+        """Return a hash that tells keys apart and does not reveal them; empty for the public one."""
         if not self.private:
             return ""
         return hashlib.sha256(f"commitment|{self.key}".encode()).hexdigest()
 
     def seed(self, task: str, draw: int, purpose: str) -> int:
-        """A seed of 63 bits, too many to be found from results; of what a mechanism is told nothing else follows."""
+        """Return a seed of 63 bits, too many to be guessed from results."""
         message = f"{suite().hash}|{task}|{draw}|{purpose}".encode()
         return int.from_bytes(hmac.digest(self.key.encode(), message, "sha256")[:8], "big") >> 1
 
 
 def public() -> Draws:
-    """The markets that everybody can draw."""
     return Draws(key=suite().name)
 
 
 def private(file: Path) -> Draws:
-    """The markets of a judge's key."""
     try:
         with file.open("rb") as stream:
             key = stream.read(_LONGEST_FILE).decode("ascii").strip()

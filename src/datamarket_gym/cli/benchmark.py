@@ -144,8 +144,7 @@ def leaderboard(
     for path in out or []:
         if path.suffix not in (".html", ".md"):
             raise ParameterError("--out", str(path), "end it in .html or .md")
-        if path.suffix == ".html":
-            require_extra("jinja2", "payout")
+        require_extra("jinja2", "payout")
     with shown_on_stderr(in_logs=bool(recompute)) as progress:
         draws = [private(each) for each in private_key or []]
         board = rank(bundles, markets=recompute, draws=draws, progress=progress)
@@ -158,21 +157,29 @@ def leaderboard(
 def _print_board(board: Board) -> None:
     wide = Console().width >= _WIDE
     for section in sections(board):
-        say(f"{board.suite.name}: {section.title}", "bold")
+        say(f"{board.suite.name}: {section.group.title}", "bold")
         if wide:
             table = make_list("", "submission", *section.heads)
             for column in table.columns[2:]:
                 column.justify = "right"
-            print_rows(table, [(str(line.place), line.name, *line.cells) for line in section.lines])
+            print_rows(
+                table,
+                [
+                    (str(line.place), line.ranked.bundle.entry.name, *line.cells)
+                    for line in section.lines
+                ],
+            )
             say("")
+        by_check: dict[str, list[str]] = {}
         for line in section.lines:
+            entry = line.ranked.bundle.entry
+            by_check.setdefault(line.ranked.checked, []).append(entry.name)
             if not wide:
                 scores = zip(section.heads, line.cells, strict=True)
-                say(f"{line.place} {line.name}: {'; '.join(f'{head} {cell}' for head, cell in scores)}")
-            if line.what != line.name:
-                say(f"{line.name} is {line.what}", "dim")
-        for text in dict.fromkeys(line.checked for line in section.lines):
-            names = ", ".join(line.name for line in section.lines if line.checked == text)
-            say(f"{text}: {names}", "dim")
+                say(f"{line.place} {entry.name}: {'; '.join(f'{head} {cell}' for head, cell in scores)}")
+            if entry.what != entry.name:
+                say(f"{entry.name} is {entry.what}", "dim")
+        for text, names in by_check.items():
+            say(f"{text}: {', '.join(names)}", "dim")
     for each in board.refused:
         say(f"not ranked, {each.folder}: {each.why}", "red")

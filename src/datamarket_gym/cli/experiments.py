@@ -15,7 +15,7 @@ from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.benchmark.baselines.environments import (
-    PEERS,
+    BASELINES,
     baseline_named,
     baselines_folder,
     install,
@@ -296,14 +296,14 @@ baselines = typer.Typer(
 def list_baselines() -> None:
     """List the other libraries, which are installed, and the names of their mechanisms."""
     table = make_list("library", "installed", "mechanisms")
-    for name, library in PEERS.items():
+    for name, library in BASELINES.items():
         found = installed(name)
         state = (
             f"{found['version']}, Python {found['python']}"
             if found
             else f"no: datamarket baselines install {name}"
         )
-        table.add_row(name, state, " ".join(f"peer@{name}-{way}" for way in library.valuators))
+        table.add_row(name, state, " ".join(f"baseline@{name}-{way}" for way in library.valuators))
     Console().print(table)
     say(f"\nenvironments lie in {baselines_folder()}", whole=True)
 
@@ -312,12 +312,12 @@ def list_baselines() -> None:
 def install_baselines(
     names: Annotated[list[str], Argument(help="Libraries to install (see: datamarket baselines list).")],
     python: Annotated[
-        Path | None, Option(help="Python of the environment; a Python that is new enough if left out.")
+        Path | None, Option(help="Python of the environment; this one if left out.")
     ] = None,
 ) -> None:
     """Install other libraries, each in a new environment.
 
-    Environments lie in the folder DATAMARKET_PEERS, or in the user's data folder.
+    Environments lie in the folder DATAMARKET_BASELINES, or in the user's data folder.
     """
     for name in names:
         baseline_named(name)

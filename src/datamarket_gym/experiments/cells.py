@@ -40,16 +40,13 @@ class Cell:
 
     @cached_property
     def market(self) -> ProviderMarket:
-        """The market of the draw."""
         return market_of(self.task, self.seed)
 
     @cached_property
     def attacks(self) -> list[tuple[str, Attack]]:
-        """The attacks with their names."""
         return attacks_of(self.spec)
 
     def mechanisms(self) -> Iterator[tuple[Mechanism | OwnMechanism, Axes]]:
-        """Yield every mechanism with its axes."""
         for entry in self.spec.mechanisms:
             for m, axes in entry.expand():
                 yield m.seeded(self.seed), axes
@@ -77,7 +74,6 @@ class Cell:
         }
 
     def oracle(self, utility: UtilityEntry, market: ProviderMarket | None = None) -> UtilityOracle:
-        """Return the oracle of a utility in this market, or in another."""
         learner = utility_for(utility, self.engine)
         return (market or self.market).utility_oracle(utility.build(), learner, self.engine.get("cache"))
 
@@ -132,7 +128,6 @@ def kind(
 
 @cache
 def kinds() -> dict[str, CellKind]:
-    """Return all kinds of cells by name."""
     from importlib import import_module
     from pkgutil import iter_modules
 
@@ -151,7 +146,6 @@ def prepare(spec: ExperimentSpec, out: Path) -> None:
 
 
 def compute(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
-    """Return the rows of one cell."""
     if task.learners:
         paid = [utility for utility in spec.utilities if utility.learner in task.learners]
         spec = spec.model_copy(update={"utilities": paid})
@@ -170,7 +164,6 @@ def _kind_of(spec: ExperimentSpec) -> CellKind:
 
 
 def market_of(task: TaskEntry, seed: int) -> ProviderMarket:
-    """Return the market of one draw of an experiment's task."""
     return ProviderMarket.from_task(task.task, seed, times=task.times)
 
 

@@ -45,7 +45,6 @@ class Tolerance(Document):
     after: bool = False
 
     def around(self, paper: float) -> float:
-        """The largest difference allowed."""
         return self.within + self.share * abs(paper)
 
 
@@ -100,7 +99,6 @@ class PaperResult(Document):
 
 @cache
 def _documents() -> dict[str, list[Any]]:
-    """The entries of all files by kind."""
     folder = resources.files("datamarket_gym.experiments") / "paper"
     found: dict[str, list[Any]] = defaultdict(list)
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
@@ -111,13 +109,11 @@ def _documents() -> dict[str, list[Any]]:
 
 @cache
 def bars() -> dict[str, Tolerance]:
-    """All tolerances by name."""
     return {name: Tolerance(**entry) for name, entry in _documents()["bar"]}
 
 
 @cache
 def paper_values() -> dict[str, tuple[Row, ...]]:
-    """The paper's single numbers by experiment."""
     found: dict[str, list[Row]] = defaultdict(list)
     for entry in _documents()["value"]:
         found[entry["experiment"]].append(entry)
@@ -126,24 +122,20 @@ def paper_values() -> dict[str, tuple[Row, ...]]:
 
 @cache
 def paper_claims() -> tuple[Claim, ...]:
-    """What the paper says of several rows at once."""
     return tuple(Claim(**entry) for entry in _documents()["claim"])
 
 
 @cache
 def unmeasured() -> tuple[Unmeasured, ...]:
-    """The paper's numbers that we do not measure."""
     return tuple(Unmeasured(**entry) for entry in _documents()["unmeasured"])
 
 
 @cache
 def paper_results() -> tuple[PaperResult, ...]:
-    """The paper's tables and figures in its order, and what of its text experiments are about."""
     return tuple(PaperResult(**entry) for entry in _documents()["result"])
 
 
 def entry_of(row: Row) -> Row | None:
-    """The paper's entry that a row of ours stands for."""
     for entry, labels in _labelled(row["experiment"]):
         wanted = {"empty": row.get("empty") and "none", **labels}  # the paper counts from zero
         if all(row.get(k) == v for k, v in wanted.items()) and not set(row) - set(wanted) - _UNSAID:

@@ -71,7 +71,6 @@ class CurvePanel:
 
     @property
     def rows(self) -> list[Row]:
-        """All rows on lines and marks."""
         return [row for curve in (*self.curves, *self.marks) for row in curve.rows]
 
 
@@ -98,7 +97,6 @@ class CellPanel:
 
     @property
     def size(self) -> tuple[float, float]:
-        """Width and height in inches."""
         wide = max((len(cell) for line in self.cells for cell in line), default=1) > 1
         return max(3.0, (0.85 if wide or self.errors else 0.58) * len(self.across)), 1.4 + 0.25 * len(
             self.down
@@ -123,7 +121,6 @@ class DotPanel:
 
     @property
     def size(self) -> tuple[float, float]:
-        """Width and height in inches."""
         lines, kinds = len(distinct(self.rows, self.down)), len(distinct(self.rows, self.series))
         return 3.6, 1.2 + lines * (0.2 + 0.03 * min(kinds, 6))
 
@@ -132,7 +129,6 @@ Panel = CurvePanel | CellPanel | DotPanel
 
 
 def distinct(rows: Sequence[Row], key: str) -> list[Any]:
-    """The values of a label in the order in which they first occur."""
     return list(dict.fromkeys(row[key] for row in rows if key in row))
 
 
@@ -294,12 +290,10 @@ def _name_above(axis: Any, curves: Sequence[Curve], limit: float) -> None:
 
 
 def cell_text(cell: Sequence[Row]) -> str:
-    """Return the values of a cell, in order."""
     return " → ".join(f"{round(row['value'], 2) + 0.0:.2f}" for row in cell)
 
 
 def draw_cells(axis: Any, panel: CellPanel) -> None:
-    """Draw a heat map with its numbers; a dash where there is none."""
     table = np.full((len(panel.down), len(panel.across)), np.nan)
     small = 6 if len(panel.across) > 9 else 7
     for i, line in enumerate(panel.cells):
@@ -419,7 +413,6 @@ def _share_labels(axes: Sequence[Any]) -> None:
 
 
 def _add_legends(figure: Any, axes: Sequence[Any], *, shared: bool) -> None:
-    """Add one legend below all panels, or one below each."""
     for group in [axes] if shared else [[axis] for axis in axes]:
         pairs = [pair for axis in group for pair in zip(*axis.get_legend_handles_labels(), strict=True)]
         handles = {label: handle for handle, label in pairs}
@@ -485,7 +478,6 @@ def _span(values: Sequence[int]) -> str:
 
 
 def _task(name: str) -> Any:
-    """The task of that name, where it is one that deals units to providers."""
     try:
         task = TASKS.create(name)
     except DataMarketError:

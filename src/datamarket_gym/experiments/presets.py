@@ -86,16 +86,13 @@ class Preset:
 
     @property
     def title(self) -> str:
-        """The figure's title."""
         return self.figure.title
 
     @property
     def beside(self) -> str:
-        """The experiment whose rows the figure shows too."""
         return self.figure.beside
 
     def contents(self, rows: Rows, others: Rows) -> tuple[list[Panel], list[str]]:
-        """Return the figure's panels and notes, from rows of its experiment and of the one beside it."""
         figure = self.figure
         if figure.kind in _FACETS:
             return make_facets(figure, rows), figure.notes
@@ -105,7 +102,6 @@ class Preset:
 
 @cache
 def presets() -> Mapping[str, Preset]:
-    """Return all figures of built-in experiments by name."""
     made = {}
     for spec in builtin_specs().values():
         for figure in spec.figures:
@@ -115,7 +111,6 @@ def presets() -> Mapping[str, Preset]:
 
 
 def figures_of(experiment: str) -> list[str]:
-    """Return the names of an experiment's figures."""
     return sorted(name for name, one in presets().items() if one.of == experiment)
 
 
@@ -181,7 +176,6 @@ def pick(rows: Rows, metric: str, **where: Any) -> list[Row]:
 
 
 def group_rows(rows: Rows, *keys: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return rows by the values of some labels."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[tuple(row.get(key) for key in keys)].append(row)
@@ -189,12 +183,10 @@ def group_rows(rows: Rows, *keys: str) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def name_row(row: Row, keys: Sequence[str]) -> str:
-    """Return the labels of a row in words, one after the other."""
     return ", ".join(label_words(key, row[key]) for key in keys if key in row)
 
 
 def in_order(rows: Rows, along: str) -> list[Row]:
-    """Return the rows that have a place on an axis, in its order."""
     return sorted((row for row in rows if along in row), key=lambda row: row[along])
 
 
@@ -204,7 +196,6 @@ def is_attacked(row: Row) -> bool:
 
 
 def attacked(row: Row) -> Row | None:
-    """Leave out honest markets and means over markets."""
     return row if is_attacked(row) else None
 
 
@@ -258,21 +249,18 @@ def _cells(rows: Rows, figure: Figure, metric: str) -> Panel:
 
 
 def curves(rows: Rows, along: str, *hue: str) -> list[Curve]:
-    """Return a line for each value of some labels."""
     return [
         Curve(name_row(part[0], hue), in_order(part, along)) for part in group_rows(rows, *hue).values()
     ]
 
 
 def largest(rows: Rows) -> tuple[Row, ...]:
-    """Return the row of the largest value, in a tuple; an empty one of no rows."""
     return (max(rows, key=lambda row: row["value"]),) if rows else ()
 
 
 def cell_panel(
     rows: Rows, down: str, across: str, cell: Callable[[Rows], tuple[Row, ...]] = largest
 ) -> CellPanel:
-    """Return a heat map of rows; labels are separated by blanks."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[name_row(row, down.split()), name_row(row, across.split())].append(row)

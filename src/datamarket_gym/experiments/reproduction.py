@@ -1,14 +1,8 @@
-"""What the paper says of several rows at once, held against our rows.
+"""The paper's numbers beside ours, and the Markdown pages of a folder of compact results; nothing is run.
 
-A claim is a number that some rows give (their lowest, their spread, how far they lie from another
-mechanism's) and a bound on it; the numbers come from summary rows, nothing is run.
-
-The paper's numbers held against ours: everything that it says of an experiment, with a verdict.
-
-Three verdicts: *within* the tolerance, *outside* it, and *not claimed* (no tolerance, or nothing measured: the number
-is shown and the reason said). Outside counts as a miss, whatever its reason.
-
-The pages of a folder of compact results, as Markdown; a function of the results and the paper's numbers alone.
+A claim is a number that some rows give (their lowest, their range, how far they lie from another mechanism's) and a
+bound on it. There are three verdicts: *within* the tolerance, *outside* it, and *not claimed* (no tolerance, or nothing
+measured: the number is shown and the reason given). Outside counts as a miss, whatever its reason.
 """
 
 from __future__ import annotations
@@ -37,7 +31,14 @@ from datamarket_gym.experiments.presets import figures_of
 from datamarket_gym.experiments.results import Compact, read_all
 from datamarket_gym.experiments.spec import Layout, builtin_specs
 from datamarket_gym.experiments.summary import LABELS, matches
-from datamarket_gym.experiments.tables import Grid, axes_of, grids, render, shown_error
+from datamarket_gym.experiments.tables import (
+    Grid,
+    axes_of,
+    grids,
+    markdown_table,
+    render,
+    shown_error,
+)
 
 
 @dataclass(frozen=True)
@@ -50,31 +51,23 @@ class ClaimOutcome:
 
 def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome | None:
     """Hold a claim against the rows of its experiment; None where these are too few for it."""
-    found = _numbers(claim, rows)
-    if not found:
+    numbers = _numbers(claim, rows)
+    if not numbers:
         return None
-    if claim.over == "only" and len(found) > 1:
+    if claim.over == "only" and len(numbers) > 1:
         raise DataMarketError(
-            f"{len(found)} rows of {claim.experiment} for the claim {claim.says!r}; say `over`"
+            f"{len(numbers)} rows of {claim.experiment} for the claim {claim.says!r}; say `over`"
         )
-    if any(math.isnan(number) for number in found):
+    if any(math.isnan(number) for number in numbers):
         return ClaimOutcome(math.nan, False)
-    value = {
-        "only": found[0],
-        "lowest": min(found),
-        "highest": max(found),
-        "spread": max(found) - min(found),
-    }[claim.over]
-    return ClaimOutcome(value, _holds(claim, value))
-
-
-def _holds(claim: Claim, value: float) -> bool | None:
+    low, high = min(numbers), max(numbers)
+    value = {"only": low, "lowest": low, "highest": high, "spread": high - low}[claim.over]
     room = bars()[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
     if claim.paper is not None:
-        return abs(value - claim.paper) <= room + SLACK if claim.bar else None
-    low = -math.inf if claim.at_least is None else claim.at_least - room
-    high = math.inf if claim.at_most is None else claim.at_most + room
-    return low - SLACK <= value <= high + SLACK
+        return ClaimOutcome(value, abs(value - claim.paper) <= room + SLACK if claim.bar else None)
+    least = -math.inf if claim.at_least is None else claim.at_least - room
+    most = math.inf if claim.at_most is None else claim.at_most + room
+    return ClaimOutcome(value, least - SLACK <= value <= most + SLACK)
 
 
 def _numbers(claim: Claim, rows: Sequence[Row]) -> list[float]:
@@ -83,29 +76,23 @@ def _numbers(claim: Claim, rows: Sequence[Row]) -> list[float]:
         return []
     if claim.along:
         return list(_steps(claim, taken))
-    if not claim.less:
-        return [_signed(claim, _number(claim, row)) for row in taken]
-    pairs = [(row, other) for row in taken if (other := _partner(claim, row, rows)) is not None]
-    if len(pairs) < len(taken):
-        return []
-    return [
-        _signed(claim, _compared(claim, _number(claim, row), _number(claim, other)))
-        for row, other in pairs
-    ]
+    numbers = [_number(claim, row) for row in taken]
+    if claim.less:
+        partners = [_partner(claim, row, rows) for row in taken]
+        others = [_number(claim, other) for other in partners if other is not None]
+        if len(others) < len(taken):
+            return []
+        numbers = [
+            one / other - 1 if claim.relative else one - claim.times * other
+            for one, other in zip(numbers, others, strict=True)
+        ]
+    return [abs(number) for number in numbers] if claim.absolute else numbers
 
 
 def _has_each(rows: Sequence[Row], label: str, wanted: Any) -> bool:
     """Whether every value that a claim names has a row: one about four thresholds is none about three."""
-    found = [row.get(label, "") for row in rows]
-    return all(value in found for value in (wanted if isinstance(wanted, list) else [wanted]))
-
-
-def _signed(claim: Claim, number: float) -> float:
-    return abs(number) if claim.absolute else number
-
-
-def _compared(claim: Claim, one: float, other: float) -> float:
-    return one / other - 1 if claim.relative else one - claim.times * other
+    values = [row.get(label, "") for row in rows]
+    return all(value in values for value in (wanted if isinstance(wanted, list) else [wanted]))
 
 
 def _number(claim: Claim, row: Row) -> float:
@@ -119,12 +106,12 @@ def _number(claim: Claim, row: Row) -> float:
 def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:
     """The one row that has this one's labels but for those in ``less``; "" means without the axis."""
     wanted = {key: row.get(key, "") for key in ("metric", *LABELS, *axes_of(row))} | claim.less
-    found = [other for other in rows if matches(other, wanted)]
-    if len(found) > 1:
+    partners = [other for other in rows if matches(other, wanted)]
+    if len(partners) > 1:
         raise DataMarketError(
-            f"{len(found)} rows of {claim.experiment} to compare with {wanted}; one is needed"
+            f"{len(partners)} rows of {claim.experiment} to compare with {wanted}; one is needed"
         )
-    return found[0] if found else None
+    return partners[0] if partners else None
 
 
 def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
@@ -161,7 +148,6 @@ class PaperComparison:
 
 
 def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[PaperComparison]:
-    """Compare all that the paper says of an experiment with these rows, what they lack included."""
     matched = [(row, entry) for row in rows if (entry := entry_of(row)) is not None]
     comparisons = [_compare_value(row, entry) for row, entry in matched]
     comparisons += [
@@ -180,12 +166,10 @@ def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[PaperCompar
 
 
 def count_verdicts(comparisons: Sequence[PaperComparison]) -> list[int]:
-    """Count how many are within, outside and not claimed."""
     return [sum(each.verdict == kind for each in comparisons) for kind in (WITHIN, OUTSIDE, NOT_CLAIMED)]
 
 
 def summarize(comparisons: Sequence[PaperComparison]) -> str:
-    """Say in one line how many of the paper's numbers are within our tolerance, and what becomes of the rest."""
     within, outside, rest = count_verdicts(comparisons)
     absent = sum(each.why == TOO_FEW for each in comparisons)
     text = f"{within} of {len(comparisons)} cells within tolerance, {outside} outside, "
@@ -195,27 +179,23 @@ def summarize(comparisons: Sequence[PaperComparison]) -> str:
 
 def comparison_table(comparisons: Sequence[PaperComparison]) -> str:
     """Write the comparisons as Markdown, and below them the reason for everything outside or not claimed."""
-    lines = [
-        "| the paper's cell | metric | paper | ours | difference | tolerance | verdict |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     reasons: dict[tuple[str, str], list[str]] = {}
     for each in comparisons:
-        word = f"**{each.verdict}**" if each.verdict == OUTSIDE else each.verdict
-        cells = (each.cell, each.metric, each.paper, each.ours, each.difference, each.tolerance, word)
-        lines.append(f"| {' | '.join(cells)} |")
+        text = f"**{each.verdict}**" if each.verdict == OUTSIDE else each.verdict
+        rows.append(
+            (each.cell, each.metric, each.paper, each.ours, each.difference, each.tolerance, text)
+        )
         if each.verdict != WITHIN:
             beside = f"{each.ours} for {each.paper}" if each.paper else each.ours
-            reasons.setdefault((each.verdict, each.why), []).append(
-                f"{each.cell.rstrip('.')} ({beside})"
-            )
-    lines += [""] + [
+            cells = reasons.setdefault((each.verdict, each.why), [])
+            cells.append(f"{each.cell.rstrip('.')} ({beside})")
+    listed = [
         f"- {kind.capitalize()}: {'; '.join(cells)}. {why}".rstrip()
-        for wanted in (OUTSIDE, NOT_CLAIMED)
-        for (kind, why), cells in reasons.items()
-        if kind == wanted
+        for (kind, why), cells in sorted(reasons.items(), key=lambda item: item[0][0] != OUTSIDE)
     ]
-    return "\n".join(lines) + "\n"
+    heads = ("the paper's cell", "metric", "paper", "ours", "difference", "tolerance", "verdict")
+    return "\n".join([*markdown_table(heads, rows), "", *listed]) + "\n"
 
 
 def _compare_value(row: Row, entry: Row) -> PaperComparison:
@@ -228,19 +208,15 @@ def _compare_value(row: Row, entry: Row) -> PaperComparison:
         "no clear seed" if missing else f"{row['value']:.3f}{shown_error(row)}",
         "" if missing else f"{row['value'] - row['paper']:+.3f}",
         _tolerance(entry.get("bar", ""), row["paper"]),
-        _verdict(row["within"]),
+        _VERDICTS[row["within"]],
         entry.get("why", ""),
     )
 
 
 def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
-    if claim.paper is not None:
-        bound = f"{claim.paper:g}"
-    else:
-        bound = (
-            f"at most {claim.at_most:g}" if claim.at_least is None else f"at least {claim.at_least:g}"
-        )
-    outcome = verdict(claim, rows)
+    paper, outcome = claim.paper, verdict(claim, rows)
+    bounds = {"at most ": claim.at_most, "at least ": claim.at_least, "": paper}
+    bound = next(f"{name}{value:g}" for name, value in bounds.items() if value is not None)
     if outcome is None:
         return PaperComparison(claim.says, "", bound, why=TOO_FEW)
     return PaperComparison(
@@ -248,15 +224,14 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
         "",
         bound,
         f"{outcome.value:.3f}",
-        "" if claim.paper is None else f"{outcome.value - claim.paper:+.3f}",
-        _tolerance(claim.bar, claim.paper or 0.0),
-        _verdict(outcome.holds),
+        "" if paper is None else f"{outcome.value - paper:+.3f}",
+        _tolerance(claim.bar, paper or 0.0),
+        _VERDICTS[outcome.holds],
         claim.why,
     )
 
 
-def _verdict(holds: bool | None) -> Literal["within", "outside", "not claimed"]:
-    return NOT_CLAIMED if holds is None else WITHIN if holds else OUTSIDE
+_VERDICTS: Final = {None: NOT_CLAIMED, True: WITHIN, False: OUTSIDE}
 
 
 def _tolerance(bar: str, paper: float) -> str:
@@ -311,8 +286,8 @@ def sentences(shown: Sequence[PaperComparison]) -> list[str]:
 
 def reasons(shown: Sequence[PaperComparison]) -> list[str]:
     """List why numbers are outside the tolerance or not claimed, each reason once behind its mark."""
-    found = [one for one in shown if one.verdict in _MARKS and one.why not in ("", TOO_FEW)]
-    return list(dict.fromkeys(f"{_MARKS[one.verdict]} {one.why}" for one in found))
+    given = [one for one in shown if one.verdict in _MARKS and one.why not in ("", TOO_FEW)]
+    return list(dict.fromkeys(f"{_MARKS[one.verdict]} {one.why}" for one in given))
 
 
 TIME = "time"
@@ -325,6 +300,13 @@ Generated by `datamarket results`; do not edit. A page for each experiment, with
 paper says of it. Gains are ratios of attacked to honest payment (1 = no gain), means over seeds. Of the paper's cells
 some are *within* our tolerance, some *outside* it (a miss, whatever the reason), and some *not claimed*, with the
 reason on the page. As in the paper, U(empty) = 0.
+"""
+TIMES = """\
+# Time
+
+Seconds of all cells added up, and by the clock with cells in parallel (a dash: the run was interrupted and \
+resumed, or made beside others of its suite).
+
 """
 REPRODUCTION = """\
 # From the paper to a command
@@ -388,7 +370,6 @@ def result_pages(folder: Path) -> dict[str, str]:
 
 
 def experiment_page(result: Compact, compared: Sequence[PaperComparison]) -> str:
-    """Write the page of an experiment: what it asks, its figures, its tables, and the paper beside them."""
     spec = result.spec
     name = spec.name
     seeds = f"Seeds {result.first_seed} to {result.last_seed}. Rows: [{name}.json]({name}.json)."
@@ -403,44 +384,41 @@ def experiment_page(result: Compact, compared: Sequence[PaperComparison]) -> str
 
 
 def time_page(results: Sequence[Compact]) -> str:
-    """Write what experiments cost: the seconds of all cells, and by the clock where they are known."""
-    lines = [
-        "# Time",
-        "",
-        "Seconds of all cells added up, and by the clock with cells in parallel (a dash: the run was "
-        "interrupted and resumed, or made beside others of its suite).",
-        "",
-        "| experiment | seeds | cells | seconds, added up | by the clock | processes | machine |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows: list[Sequence[object]] = []
     for each in results:
-        t = each.timings
+        t, name = each.timings, each.spec.name
         clock = "-" if (wall := t.get("wall_seconds")) is None else f"{wall:.1f}"
-        cells = f"{each.seeds} | {t['cells']} | {t['cell_seconds']:.1f} | {clock} | {t.get('jobs', '-')}"
-        lines.append(f"| [{each.spec.name}]({each.spec.name}.md) | {cells} | {t['machine']} |")
+        cost = (t["cells"], f"{t['cell_seconds']:.1f}", clock, t.get("jobs", "-"), t["machine"])
+        rows.append((f"[{name}]({name}.md)", each.seeds, *cost))
     total = sum(each.timings["cell_seconds"] for each in results)
-    return "\n".join([*lines, f"| **all** | | | {total:.1f} | | | |"]) + "\n"
+    rows.append(("**all**", "", "", f"{total:.1f}", "", "", ""))
+    heads = ("experiment", "seeds", "cells", "seconds, added up", "by the clock", "processes", "machine")
+    return TIMES + "\n".join(markdown_table(heads, rows)) + "\n"
 
 
 def _front_page(name: str, results: Mapping[str, Compact], compared: Comparisons) -> str:
-    lines = [
-        "| experiment | what it asks | seeds | the paper's cells | within | outside | not claimed |",
-        "|---|---|---:|---:|---:|---:|---:|",
+    def counts(comparisons: Sequence[PaperComparison]) -> Sequence[object]:
+        return [len(comparisons), *count_verdicts(comparisons)]
+
+    rows = [
+        [
+            f"[{each}]({name}/{each}.md)",
+            result.spec.title,
+            result.seeds,
+            *(counts(compared[each]) if compared[each] else [""] * 4),
+        ]
+        for each, result in results.items()
     ]
-    for each, result in results.items():
-        counts = [len(compared[each]), *count_verdicts(compared[each])] if compared[each] else [""] * 4
-        cells = [f"[{each}]({name}/{each}.md)", result.spec.title, result.seeds, *counts]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    everything = [comparison for each in compared.values() for comparison in each]
-    totals = " | ".join(map(str, [len(everything), *count_verdicts(everything)]))
-    lines.append(f"| **all** | [time]({name}/{TIME}.md) | | {totals} |")
-    return FRONT + "\n" + "\n".join(lines) + "\n"
+    total = counts([comparison for each in compared.values() for comparison in each])
+    rows.append(["**all**", f"[time]({name}/{TIME}.md)", "", *total])
+    numbers = "seeds, the paper's cells, within, outside, not claimed"
+    heads = ["experiment", "what it asks", *numbers.split(", ")]
+    return FRONT + "\n" + "\n".join(markdown_table(heads, rows, numbers)) + "\n"
 
 
 def _reproduction_line(
     wanted: PaperResult, folder: str, results: Mapping[str, Compact], compared: Comparisons
 ) -> str:
-    """Write the line of a table or figure of the paper; "" where these results have none of its experiments."""
     present = [name for name in wanted.experiments if name in results]
     if not present:
         return ""

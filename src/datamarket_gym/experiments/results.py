@@ -47,7 +47,6 @@ class Compact:
 
     @property
     def seeds(self) -> int:
-        """How many seeds were run."""
         return self.last_seed - self.first_seed + 1
 
 
@@ -89,7 +88,6 @@ def _is_kept(row: Row, layouts: Sequence[Layout]) -> bool:
 
 
 def read_all(folder: Path) -> list[Compact]:
-    """All compact results of a folder, in the order of the experiments."""
     built_in = builtin_specs()
     found = {path.stem: read_compact(path, built_in) for path in sorted(folder.glob("*.json"))}
     known = [name for name in built_in if name in found]
@@ -191,12 +189,10 @@ def held(folder: Path) -> list[Holding]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of an experiment's run, finished or not."""
     return any((folder / name).exists() for name in (TABLE, RESULTS, CELLS))
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder is that of a run with all its results."""
     return (folder / TABLE).exists() and (folder / MANIFEST).exists()
 
 

@@ -87,7 +87,7 @@ def run_experiment(
 
     A folder with some of the seeds grows to all of them; one with other seeds is refused. ``cache`` names a file in
     which fits are kept and shared with other runs. ``jobs`` processes compute cells, or the workers of the cluster that
-    `datamarket_gym.execution.parallel` names. Peers that are not installed are left out, with a warning: the
+    `datamarket_gym.execution.parallel` names. Baselines that are not installed are left out, with a warning: the
     run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
     warning per mechanism says so, whoever computed the cells; the manifest keeps it.
 
@@ -148,7 +148,6 @@ def run_suite(
 
 
 def device_of(spec: ExperimentSpec, device: str) -> str:
-    """Return where the cells of an experiment are computed."""
     if device != "auto":
         return device
     return "cuda" if spec.device == "cuda" and gpu_there() else "cpu"
@@ -278,7 +277,7 @@ def baseline_versions(spec: ExperimentSpec) -> dict[str, str]:
 
 
 def _baselines_of(entry: MechanismEntry) -> Iterator[Baseline]:
-    if not re.match(r"peer\b", entry.name):
+    if not re.match(r"baseline@", entry.name):
         return  # others may have parts that only the market decides, such as a predicted theta
     for mechanism, _ in entry.expand():
         if isinstance(mechanism, OwnMechanism) and isinstance(mechanism.payer, Baseline):
@@ -327,7 +326,6 @@ def _is_complete(spec: ExperimentSpec, run: Run) -> bool:
 
 
 def cells_of(spec: ExperimentSpec) -> dict[str, Task]:
-    """Return the cells of an experiment by name."""
     return {
         f"cell-{i:03d}-{seed:04d}": (task, seed)
         for i, task in enumerate(spec.tasks)
@@ -336,7 +334,6 @@ def cells_of(spec: ExperimentSpec) -> dict[str, Task]:
 
 
 def cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
-    """Compute the rows of a cell, with its seconds and warnings as metadata."""
     spec = shared.spec
     started = time.perf_counter()
     with looking_in(shared.data), collect_market_warnings() as warned:

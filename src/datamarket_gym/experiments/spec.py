@@ -36,7 +36,6 @@ class TaskEntry(Document):
 
     @property
     def label(self) -> str:
-        """What tables call it: the task, and its times where they do not tell who came first."""
         return self.task if self.times == "given" else f"{self.task}, times {self.times}"
 
 
@@ -47,7 +46,6 @@ class UtilityEntry(Document):
     empty: Literal["none", "chance"] = "none"
 
     def build(self) -> Utility:
-        """The utility."""
         return Utility(self.learner, self.empty)
 
 
@@ -67,7 +65,6 @@ class MechanismEntry(Document):
     sweep: dict[str, list[float | int | str]] = {}
 
     def expand(self) -> Iterator[tuple[Mechanism | OwnMechanism, Axes]]:
-        """Every mechanism of the family with its axes."""
         listed = {"granularity": self.granularity, "representative": self.representative}
         said = {key: values for key, values in listed.items() if values is not None}
         for values in itertools.product(*said.values(), *self.sweep.values()):
@@ -113,7 +110,6 @@ class Layout(Document):
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics shown."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
 
@@ -229,7 +225,6 @@ class ExperimentSpec(Document):
 
     @property
     def seed_range(self) -> range:
-        """The seeds to run."""
         return range(self.first_seed, self.first_seed + self.seeds)
 
 

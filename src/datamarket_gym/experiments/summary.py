@@ -72,12 +72,10 @@ def matches(row: Row, where: Where) -> bool:
 
 
 def labels_of(row: Row) -> Labels:
-    """What tells a summary row's cell from others."""
     return tuple((k, v) for k, v in row.items() if k not in NUMBERS and v is not None)
 
 
 def _labels(row: Row) -> dict[str, Any]:
-    """What a result is a result of, the seed aside."""
     return {k: v for k, v in row.items() if k not in (*MEASURES, "seed", NOTE) and v is not None}
 
 

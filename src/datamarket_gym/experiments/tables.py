@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -71,24 +73,29 @@ def shown_error(row: Row) -> str:
 
 
 def grids(rows: Sequence[Row], layouts: Sequence[Layout]) -> list[Grid]:
-    """All tables of an experiment; without layouts those of `DEFAULT`."""
     ratios = ratios_of(rows)
     return [grid for layout in layouts or DEFAULT for grid in _grids(rows, ratios, layout)]
 
 
 def render(rows: Sequence[Row], layouts: Sequence[Layout]) -> str:
-    """All tables of an experiment as Markdown."""
     return "\n".join([*(markdown(grid) for grid in grids(rows, layouts)), LEGEND])
 
 
 def markdown(grid: Grid) -> str:
-    """A table as Markdown."""
-    lines = [f"## {grid.title}", "", "| " + " | ".join([*grid.names, *grid.heads]) + " |"]
-    lines.append("|---" * (len(grid.names) + len(grid.heads)) + "|")
-    for labels, cells in grid.lines:
-        lines.append("| " + " | ".join([*labels, *(" ".join(cell) for cell in cells)]) + " |")
+    lines = [(*labels, *map(" ".join, cells)) for labels, cells in grid.lines]
     notes = ["", "<br>\n".join(grid.notes)] if grid.notes else []
-    return "\n".join([*lines, *notes]) + "\n"
+    heads = [*grid.names, *grid.heads]
+    return "\n".join([f"## {grid.title}", "", *markdown_table(heads, lines), *notes]) + "\n"
+
+
+def markdown_table(
+    heads: Sequence[str], rows: Iterable[Sequence[object]], numbers: str = ""
+) -> list[str]:
+    """Write the lines of a Markdown table; ``numbers`` are the heads of columns aligned to the right."""
+    right = numbers.split(", ")
+    rule = "|".join("---:" if head in right else "---" for head in heads)
+    lines = [f"| {' | '.join(map(str, row))} |" for row in (heads, *rows)]
+    return [lines[0], f"|{rule}|", *lines[1:]]
 
 
 Ratios = dict[tuple[str, Labels], float]
@@ -96,12 +103,10 @@ Ratios = dict[tuple[str, Labels], float]
 
 
 def ratios_of(rows: Sequence[Row]) -> Ratios:
-    """The ratios of means that stand beside means of ratios."""
     return {(r["metric"], labels_of(r)): r["value"] for r in rows if r["metric"].endswith(RATIO)}
 
 
 def ratio_beside(row: Row, ratios: Ratios) -> float | None:
-    """The ratio of means beside a row's mean of ratios, if there is one."""
     return ratios.get((row["metric"] + RATIO, labels_of(row)))
 
 
@@ -133,81 +138,48 @@ def remarks(row: Row) -> list[str]:
     return texts
 
 
-def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> list[Grid]:
+def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> Iterator[Grid]:
     several = len(layout.metrics) > 1
     across = "metric" if several else layout.across
     standing = ["attack", "mechanism"] if several else ["attack"]
-    blocks: dict[Labels, list[Row]] = defaultdict(list)
-    for row in rows:
-        if row["metric"] in layout.metrics and matches(row, layout.where):
-            inside = {across, *layout.merge, *(layout.down or [*standing, *axes_of(row)])}
+    title = ", ".join(metric_titles(metric) for metric in layout.metrics)
+    title = title[0].upper() + title[1:]
+
+    def down(row: Row) -> list[str]:
+        return layout.down or [*standing, *axes_of(row)]
+
+    def blocks(rows: Sequence[Row], merge: Sequence[str]) -> dict[Labels, list[Row]]:
+        groups: dict[Labels, list[Row]] = defaultdict(list)
+        for row in rows:
+            inside = {across, *merge, *down(row)}
             varies = [k for k in (*LABELS, *axes_of(row)) if k not in inside]
-            blocks[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
-    words = ", ".join(metric_titles(metric) for metric in layout.metrics)
-    found = []
-    for fixed, block in _without_collisions(blocks, standing, across, layout, ratios):
-        # an axis of the columns never names a row; k is in the attack's name already
-        names = layout.down or [*standing, *dict.fromkeys(a for r in block for a in axes_of(r))]
-        names = [name for name in names if name not in (across, "k")]
-        said = caption(_played(block, names) | dict(fixed))
-        title = words[0].upper() + words[1:] + (f": {said}" if said else "")
-        found.append(_grid(title, names, across, block, ratios))
-    return found
+            groups[tuple((k, row[k]) for k in varies if row.get(k) is not None)].append(row)
+        return groups
+
+    shown = [row for row in rows if row["metric"] in layout.metrics and matches(row, layout.where)]
+    for merged, block in blocks(shown, layout.merge).items():
+        cells = {tuple(row.get(k) for k in (across, *down(row))) for row in block}
+        # Where rows would share a cell, each value of the merged labels has a table.
+        parts = {merged: block} if len(cells) == len(block) else blocks(block, ())
+        for fixed, part in parts.items():
+            # an axis of the columns never names a row; k is in the attack's name already
+            names = layout.down or [*standing, *dict.fromkeys(axis for r in part for axis in axes_of(r))]
+            names = [name for name in names if name not in (across, "k")]
+            labels = caption(_shared(part, names) | dict(fixed))
+            yield _grid(f"{title}: {labels}" if labels else title, names, across, part, ratios)
 
 
-def _without_collisions(
-    blocks: dict[Labels, list[Row]], standing: list[str], across: str, layout: Layout, ratios: Ratios
-) -> Iterator[tuple[Labels, list[Row]]]:
-    """The blocks; where rows would share a cell, their mechanisms are named by the merged labels that differ.
-
-    Where the mechanism names no cell, such a block is split by the merged labels.
-    """
-    for fixed, block in blocks.items():
-        cells = {_cell_of(row, standing, across, layout) for row in block}
-        if len(cells) == len(block):
-            yield fixed, block
-        elif "mechanism" in (across, *(layout.down or standing)):
-            yield fixed, _named_apart(block, layout.merge, ratios)
-        else:
-            apart: dict[Labels, list[Row]] = defaultdict(list)
-            for row in block:
-                merged = ((k, row[k]) for k in layout.merge if row.get(k) is not None)
-                apart[(*fixed, *merged)].append(row)
-            yield from apart.items()
-
-
-def _played(block: Sequence[Row], names: Sequence[str]) -> Row:
-    """Who plays and what stands for a cluster, where all rows of a table have that in common."""
-    found = {key: {row.get(key) for row in block} for key in ("granularity", "representative")}
-    return {
-        key: value
-        for key, values in found.items()
-        if len(values) == 1 and key not in names and (value := next(iter(values))) is not None
+def _shared(block: Sequence[Row], names: Sequence[str]) -> Row:
+    """Return the players and the representative of a cluster, where all rows of a table have them in common."""
+    values = {
+        key: {row.get(key) for row in block}
+        for key in ("granularity", "representative")
+        if key not in names
     }
-
-
-def _cell_of(row: Row, standing: list[str], across: str, layout: Layout) -> tuple[Any, ...]:
-    return tuple(row.get(k) for k in (across, *(layout.down or [*standing, *axes_of(row)])))
-
-
-def _named_apart(block: Sequence[Row], merge: Sequence[str], ratios: Ratios) -> list[Row]:
-    """The rows, with what differs of a mechanism behind its name; their ratios of means go with them."""
-    values: dict[tuple[str, str], set[Any]] = defaultdict(set)
-    for row in block:
-        for key in merge:
-            values[row["mechanism"], key].add(row.get(key))
-    found = []
-    for row in block:
-        more = [str(row.get(key)) for key in merge if len(values[row["mechanism"], key]) > 1]
-        named = {**row, "mechanism": ", ".join([row["mechanism"], *more])} if more else row
-        if (ratio := ratio_beside(row, ratios)) is not None:
-            ratios[row["metric"] + RATIO, labels_of(named)] = ratio
-        found.append(named)
-    return found
+    return {key: each.pop() for key, each in values.items() if len(each) == 1 and None not in each}
 
 
 def caption(fixed: Row) -> str:
-    """The labels that a whole table shares, in words."""
     words = [str(fixed.pop("task", ""))]
     if "granularity" in fixed:
         words.append(f"{fixed.pop('granularity')} granularity")
@@ -224,8 +196,7 @@ def caption(fixed: Row) -> str:
 
 def _grid(title: str, names: list[str], across: str, block: Sequence[Row], ratios: Ratios) -> Grid:
     columns = list(dict.fromkeys(row.get(across) for row in block))
-    down = list(dict.fromkeys(tuple(row.get(name) for name in names) for row in block))
-    notes = _Notes()
+    notes: dict[str, str] = {}
     cells = {(tuple(r.get(n) for n in names), r.get(across)): _cell(r, ratios, notes) for r in block}
     heads = ["-" if at is None else str(at) for at in columns]
     if across == "metric":
@@ -233,13 +204,13 @@ def _grid(title: str, names: list[str], across: str, block: Sequence[Row], ratio
     elif across != "mechanism":
         heads = [f"{across} = {head}" for head in heads]
     lines = [
-        (["" if part is None else str(part) for part in d], [cells.get((d, c), ()) for c in columns])
-        for d in down
+        (["" if label is None else str(label) for label in d], [cells.get((d, c), ()) for c in columns])
+        for d in dict.fromkeys(labels for labels, _ in cells)
     ]
-    return Grid(title, names, heads, lines, notes.listed)
+    return Grid(title, names, heads, lines, [f"{mark} {text}" for text, mark in notes.items()])
 
 
-def _cell(row: Row, ratios: Ratios, notes: _Notes) -> Cell:
+def _cell(row: Row, ratios: Ratios, notes: dict[str, str]) -> Cell:
     ratio = ratio_beside(row, ratios)
     parts = [shown_value(row, ratio)]
     if row["value"] is not None:
@@ -250,26 +221,11 @@ def _cell(row: Row, ratios: Ratios, notes: _Notes) -> Cell:
         parts.append(f"[{ratio:.3f}]")
     if row["paper"] is not None:
         parts.append(f"(p {row['paper']:g}{' !' if row['within'] is False else ''})")
-    return (*parts, *notes.marks(row))
-
-
-@dataclass
-class _Notes:
-    """The notes of a table, and the marks that lead to them."""
-
-    listed: list[str] = field(default_factory=list)
-    _mark: dict[str, str] = field(default_factory=dict)
-
-    def marks(self, row: Row) -> Cell:
-        return tuple(self._marked(text) for text in remarks(row))
-
-    def _marked(self, text: str) -> str:
-        if text not in self._mark:
-            first, last = divmod(len(self._mark), 26)  # a to z, aa to zz
-            letters = (ascii_lowercase[first - 1] if first else "") + ascii_lowercase[last]
-            self._mark[text] = f"({letters})"
-            self.listed.append(f"({letters}) {text}")
-        return self._mark[text]
+    for text in remarks(row):
+        first, last = divmod(len(notes), 26)  # a to z, aa to zz
+        letters = (ascii_lowercase[first - 1] if first else "") + ascii_lowercase[last]
+        parts.append(notes.setdefault(text, f"({letters})"))
+    return tuple(parts)
 
 
 def spans(seeds: Sequence[int]) -> str:
@@ -330,7 +286,6 @@ def _split_columns(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 
 
 def write_tables(spec: ExperimentSpec, rows: list[Row], out: Path) -> None:
-    """Write ``table.json`` and ``table.md``."""
     write_text(out / "table.json", json.dumps(rows, indent=1) + "\n")
     write_text(out / "table.md", f"# {spec.title}\n\n" + render(rows, spec.tables))
 
@@ -338,114 +293,20 @@ def write_tables(spec: ExperimentSpec, rows: list[Row], out: Path) -> None:
 COMPONENTS = ("attack", "evidence", "representative", "allocation", "semivalue", "learner", "task")
 """Labels of results that name a component of that kind."""
 
-MECHANISMS = {
-    "uniform": "equal shares",
-    "per_example": "by number of units",
-    "loo": "leave-one-out",
-    "shapley": "Shapley",
-    "banzhaf": "Banzhaf",
-    "beta_shapley": "Beta Shapley",
-    "quotient_shapley": "quotient Shapley",
-    "quotient_banzhaf": "quotient Banzhaf",
-    "quotient_beta_shapley": "quotient Beta Shapley",
-    "units": "unit level",
-    "pydvl": "pyDVL",
-    "opendataval": "OpenDataVal",
-}
-"""Mechanisms and libraries that do not write themselves as their names."""
-
-VALUES = {
-    "granularity": {"identity": "identity level", "unit": "unit level", "batch": "batch level"},
-    "empty": {"none": "counted from zero", "chance": "counted from chance"},
-    "rule": {
-        "raw": "as scored",
-        "floor": "no payment below zero",
-        "floor_rescaled": "no payment below zero, rescaled",
-    },
-    "semivalue": MECHANISMS,
-}
+_TITLES = tomllib.loads(
+    (files("datamarket_gym.experiments") / "titles.toml").read_text(encoding="utf-8")
+)
+METRICS, MECHANISMS = _TITLES["metrics"], _TITLES["mechanisms"]
+VALUES = {**_TITLES["values"], "semivalue": MECHANISMS}
 """Values of labels that are no components."""
-
-KEYS = {
-    "delta": "Delta",
-    "mixed_components": "mixed-component fraction",
-    "task": "market",
-    "learner": "utility",
-    "empty": "utility counted from",
-    "representative": "representative of a cluster",
-    "theta": "threshold",
-    "family": "family of attacks",
-    "p_fs": "false-split rate",
-    "p_fm": "false-merge rate",
-    "errors": "errors of the evidence",
-    "k": "identities",
-    "n": "providers",
-    "separation": "class separation",
-    "samples": "sampled orders",
-    "rule": "rule for negative scores",
-    "checks": "checks of each payee",
-    "power": "power of a check",
-    "knowledge": "part of others' units known",
-    "noise": "noise of the copies, in standard deviations",
-    "prior": "previously acquired data",
-    "layout": "who sells",
-    "dimensions": "features",
-    "together": "each for itself or in pairs",
-    "order": "who moves when",
-    "beside": "compared with",
-    "how": "question",
-    "part": "part of all units",
-    "cost_identity": "cost of a false identity",
-    "cost_perturbation": "cost of perturbing",
-}
-"""Labels of results."""
-
-METRICS = {
-    "net_gain": "net gain, attack tuned on this market",
-    "net_gain_fresh": "net gain, same attack in a fresh market",
-    "caught": "share of copies matched with their original",
-    "gain_additive": "additive gain",
-    "victim_loss": "victim's loss (largest)",
-    "gain_worst_seed": "gain, in the seed in which it is largest",
-    "victim_loss_worst_seed": "victim's loss (largest), in the seed in which it is largest",
-    "victim_loss_sum": "victims' loss (summed)",
-    "theft": "theft (share of the pot)",
-    "oracle_l1": "oracle L1",
-    "rank_stability": "rank stability (Kendall's tau)",
-    "utility": "utility v(all)",
-    "share_gain": "gain of a fixed pot",
-    "value_added": "value added (over the attacker's honest pay)",
-    "worth_of_a_copy": "pay of a copy over that of an honest unit",
-    "victims_loss": "victims' loss (together)",
-    "expected_victim_loss": "victim's expected loss (largest)",
-    "bystanders_loss": "bystanders' loss (together)",
-    "known_share": "part of what is sold again that is recognised",
-    "asked": "coalitions evaluated",
-    "seconds": "seconds by the clock",
-    "honest_known": "part of honest units taken for old ones",
-    "gain_from_attack": "gain against being the only honest one",
-    "attack_adds": "what attacks add, in equal shares of v(all)",
-    "pot_taken": "share of the pot of those who may attack",
-    "pot_moved": "how much more than when honest",
-    "honest_pay": "part of their pay that the honest keep",
-    "honest_least": "part of its pay that the honest one keeps who loses most",
-    "worth_kept": "worth of the genuine units there are",
-    "value_kept": "v(all) as counted",
-    "regret": "still gained by the menu",
-    "regret_searched": "still gained by a search",
-    "unplayable": "moves that could not be played",
-}
-"""Metrics whose names do not say what they are."""
 
 
 def metric_titles(metric: str) -> str:
-    """Return a metric in words."""
     return METRICS.get(metric, metric.replace("_", " "))
 
 
 def key_words(key: str) -> str:
-    """Return a label's name in words."""
-    return KEYS.get(key, key.replace("_", " "))
+    return _TITLES["labels"].get(key, key.replace("_", " "))
 
 
 def component_words(kind: str, text: str) -> str:
@@ -481,7 +342,7 @@ def attack_words(text: str) -> str:
 
 def mechanism_words(text: str) -> str:
     """Return a mechanism in words: its rule and, after a slash, its evidence; of a library who computes it."""
-    if library := re.fullmatch(r"peer@(\w+)-(\w+)", text):
+    if library := re.fullmatch(r"baseline@(\w+)-(\w+)", text):
         return f"{mechanism_words(library[2])} by {MECHANISMS.get(library[1], library[1])}"
     rule, _, evidence = text.partition("/")
     name = MECHANISMS.get(rule) or component_words("evidence", rule)  # some tables name evidence alone
@@ -489,7 +350,6 @@ def mechanism_words(text: str) -> str:
 
 
 def words(key: str, value: Any) -> str:
-    """Return a label's value in words."""
     text = str(value)
     if key == "attack":
         return attack_words(text)
@@ -503,5 +363,4 @@ def words(key: str, value: Any) -> str:
 
 
 def variant(row: Row, keys: Sequence[str]) -> str:
-    """Return labels of a row in words, one after the other; those it does not have are left out."""
     return ", ".join(words(key, row[key]) for key in keys if key in row)

@@ -98,7 +98,6 @@ class SumOfUnanimity(ClosedFormGame):
         return values
 
     def exact(self, semivalue: Semivalue) -> Values:
-        """Sum the semivalues of a member of each carrier: semivalues are linear."""
         size_weights, size = (
             semivalue.size_weights(self.n_players),
             np.arange(self.n_players, dtype=float),
@@ -144,7 +143,6 @@ class AdditiveGame(ClosedFormGame):
         return values
 
     def exact(self, semivalue: Semivalue) -> Values:
-        """The worths themselves, for any semivalue."""
         return self.worths.copy()
 
 
@@ -208,7 +206,6 @@ class SplitGame(Game):
 
     @property
     def pseudonyms(self) -> slice:
-        """Where the pseudonyms are among the players."""
         return slice(self._others, self.n_players)
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:

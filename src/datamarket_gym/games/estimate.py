@@ -63,13 +63,11 @@ class Auto(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        """Estimate scores by the best method; ``method`` of the result names it."""
         return self.closed_form(game, semivalue) or self.choose(
             game.n_players, semivalue, budget
         ).estimate(game, semivalue, budget, rng)
 
     def closed_form(self, game: Game, semivalue: Semivalue) -> Estimate | None:
-        """Compute scores by the game's formula; None where it has none."""
         values = game.closed_form(semivalue)
         if values is None:
             return None
@@ -202,7 +200,6 @@ class OrderedView(Game):
         self.asked, self.computed = game.asked, game.computed
 
     def values(self, coalitions: CoalitionMatrix) -> Values:
-        """v of each row, asked of the game behind."""
         coalitions = self._checked(coalitions)
         if self.watched is None:
             values = self.game.values(self._restored(coalitions))
@@ -214,12 +211,10 @@ class OrderedView(Game):
         return values
 
     def closed_form(self, semivalue: Semivalue) -> Values | None:
-        """The closed form of the game behind, in the view's order."""
         values = self.game.closed_form(semivalue)
         return None if values is None else values[self.order]
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """What the game behind says of its closed form."""
         return self.game.truncated(semivalue)
 
     def _ask(self, coalitions: CoalitionMatrix) -> Values:

@@ -44,7 +44,6 @@ class Moments:
 
     @classmethod
     def zeros(cls, n_players: int) -> Moments:
-        """No samples yet."""
         low, high = np.full(n_players, np.inf), np.full(n_players, -np.inf)
         return cls(np.zeros(n_players), np.zeros(n_players), low, high, np.zeros(n_players))
 
@@ -62,11 +61,9 @@ class Moments:
         self.count += count
 
     def mean(self) -> Values:
-        """The estimate."""
         return self.total / self.count
 
     def standard_errors(self) -> Values:
-        """Of the mean."""
         if self.count < 2:
             return np.full(len(self.total), np.inf)
         errors: Values = np.sqrt(self.squares / (self.count * (self.count - 1)))
@@ -101,7 +98,6 @@ def ask(game: Game, coalitions: CoalitionMatrix) -> Values:
 
 
 def all_of_size(n_players: int, size: int) -> Iterator[CoalitionMatrix]:
-    """Every coalition of a size, in batches."""
     few = min(size, n_players - size)  # name the members or the absent, whichever are fewer
     every = combinations(range(n_players), few)
     while chunk := list(islice(every, rows_per_batch(n_players))):

@@ -82,7 +82,6 @@ class Estimate(Shown):
 
     @property
     def exact(self) -> bool:
-        """Whether the scores carry no error."""
         return not self.standard_errors.any() and not self.bias
 
     def plot(self) -> Any:
@@ -148,7 +147,6 @@ class Shapley(Semivalue):
     title = "Shapley"
 
     def size_weights(self, n_players: int) -> Values:
-        """Uniform on 0..K-1."""
         require_count("n_players", n_players)
         return np.full(n_players, 1.0 / n_players)
 
@@ -208,7 +206,6 @@ class LeaveOneOut(Semivalue):
     title = "leave-one-out"
 
     def size_weights(self, n_players: int) -> Values:
-        """All mass at K-1."""
         require_count("n_players", n_players)
         size_weights = np.zeros(n_players)
         size_weights[-1] = 1.0

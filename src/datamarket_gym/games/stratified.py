@@ -44,7 +44,6 @@ class Stratified(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        """Scores and standard errors; exact when the budget pays for every size that counts."""
         n_players, size_weights = game.n_players, semivalue.size_weights(game.n_players)
         before = game.asked
         listed = _worth_listing(size_weights, budget)

@@ -36,7 +36,6 @@ class Subset(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        """Scores and standard errors; every sample is independent of every other."""
         n_players = game.n_players
         require_budget(budget, 4 * n_players, "subset", n_players)
         n_samples = budget // (2 * n_players)

@@ -264,7 +264,6 @@ def enter_batch(
 
 
 def _seconds(batch: LedgerEntry) -> float:
-    """Return when a batch arrived, in seconds since 1970 by the operator's clock."""
     return datetime.fromisoformat(batch.at).timestamp()
 
 
@@ -363,7 +362,6 @@ class IntakeReceipt(Shown):
         return receipt
 
     def write(self, path: Path) -> None:
-        """Write it; whatever else lies there stays, for it may be a log, a batch or another receipt."""
         text = json_text(self.plain(), sort=False)
         try:
             if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
@@ -377,7 +375,6 @@ class IntakeReceipt(Shown):
 
 
 def read_receipt(path: Path) -> IntakeReceipt:
-    """Read a receipt from its file."""
     try:
         return IntakeReceipt.from_plain(read_json(path))
     except (RunError, ReceiptError) as error:
@@ -455,7 +452,6 @@ class LogTip:
 
     @property
     def words(self) -> str:
-        """The tip, short enough to be read out."""
         return f"log {self.log[:8]}, up to entry {self.number:,}, tip {self.tip[:16]}"
 
 
@@ -523,7 +519,6 @@ class IntakeLog:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger that holds it."""
         return self.arrivals.ledger
 
     def examined(self) -> Check:

@@ -122,7 +122,7 @@ def table_rows(path: Path, spec: PayoutSpec) -> Embeddings:
     """The rows of a file as evidence compares them where they are the validation rows' features."""
     found = _vectors(path, spec)
     learner = LEARNERS.create(RECOMMENDED)
-    return replace(found, vectors=learner.compared(found.vectors, found.vectors))
+    return replace(found, vectors=learner.comparing(found.vectors)(found.vectors))
 
 
 def _vectors(path: Path, spec: PayoutSpec) -> Embeddings:

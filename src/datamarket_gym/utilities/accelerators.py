@@ -95,38 +95,30 @@ class CudaArrays(HostArrays):
         self._device = device
 
     def put(self, array: NDArray[Any]) -> Array:
-        """Copy an array to the device."""
         native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         return self._torch.from_numpy(native).to(self._device)
 
     def get(self, array: Array) -> NDArray[Any]:
-        """Copy an array back."""
         host: NDArray[Any] = array.cpu().numpy()
         return host
 
     def empty(self, rows: int, columns: int, kind: str = "float64") -> Array:
-        """Make room for a matrix of numbers of a kind."""
         return self._torch.empty((rows, columns), dtype=getattr(self._torch, kind), device=self._device)
 
     def to_double(self, array: Array) -> Array:
-        """Return the numbers as float64."""
         return array.to(self._torch.float64)
 
     def sort(self, matrix: Array, stable: bool = False) -> tuple[Array, Array]:
-        """Sort each row, stably or not, and say where its numbers were."""
         ordered = self._torch.sort(matrix, dim=1, stable=stable)
         return ordered.values, ordered.indices
 
     def take(self, matrix: Array, places: Array) -> Array:
-        """Take the numbers of each row at places."""
         return self._torch.gather(matrix, 1, places)
 
     def put_back(self, matrix: Array, places: Array) -> Array:
-        """Undo `take`."""
         return self._torch.empty_like(matrix).scatter_(1, places, matrix)
 
     def largest_of(self, matrix: Array, starts: Codes) -> Array:
-        """Return the largest of each row between one start and the next."""
         lengths = self.put(np.diff(np.append(starts, matrix.shape[1])))
         columns = self._torch.segment_reduce(matrix.T.contiguous(), "max", lengths=lengths, axis=0)
         return columns.T.contiguous()

@@ -1,24 +1,16 @@
 """What a learner is: it turns coalitions of training rows into utilities, a whole batch at a time.
 
-What every learner refuses is checked once, when its scorer is made; rows are put in an order that
-depends on content alone, so that no sum depends on names.
+What every learner refuses is checked once, when its scorer is made; rows are put in an order that depends on content
+alone, so that no sum depends on names.
 
-What is there already: utilities of coalitions that join rows which are always present.
+A background P, previously acquired data, is no player: v(S) = U(P + S) - U(P). `AlwaysThere` serves every learner, by
+P as one more player who is in every coalition; learners with a formula of their own override
+`UtilityFunction.scorer_given`.
 
-A background P, what was bought in earlier periods, is no player: v(S) = U(P + S) - U(P). `AlwaysThere` serves every
-learner, by playing P as one more player who is in every coalition; learners with a formula of their own override
-`Learner.scorer_given`.
-
-Laws of coalition sizes, as closed forms need them: whether one is Shapley's, and how many of a few are there.
-
-Which rows are the same, number for number, and in what order the others come: by content alone, a block at a time.
-
-The order is that of the rows' big-endian bytes: any fixed total order would do. Bytes compare from the sign and
+`distinct_rows` orders rows by their big-endian bytes: any fixed total order would do. Bytes compare from the sign and
 exponent down, as the bits of a number do when read as a whole number, so rows are ordered by the bits of their first
-column, rows that agree in it by the next ones, and so on. Columns in which a run of rows is alike are skipped: each row
-is held against the first of its run, and the run is told apart from the first column on in which any differs.
-
-Rows are read a block at a time and never copied as a whole: they may lie in a file, as float16.
+column, rows that agree in it by the next ones, and so on. Columns in which a run of rows is alike are skipped. Rows are
+read a block at a time and never copied as a whole: they may lie in a file, as float16.
 """
 
 from __future__ import annotations
@@ -67,7 +59,6 @@ class CodedLabels(Shown):
 
     @property
     def target(self) -> Values:
-        """The label of each row as a number."""
         if self.classes is None or self.classes.dtype != np.float64:
             raise UtilityError(
                 "these labels are classes, no numbers; declare target = 'number' in the learner"
@@ -94,25 +85,22 @@ class TrainingRows(CodedLabels):
     weight
         Shape (n,), positive; None means one each.
     highest
-        The highest similarity of each row to a validation row, where it is known.
+        Of a background, what `UtilityFunction.highest` returned; the rows may then be some of it.
     classes
         Shape (n_classes,), rising: the label that each code stands for.
     """
 
-    features: Features  # (n, d)
-    label: Codes  # (n,), class codes 0..n_classes-1
+    features: Features
+    label: Codes
     player: Codes
     n_players: int
     n_classes: int
     weight: Values | None = None
-    highest: Values | None = (
-        None  # of a background: what `Learner.highest` said of it; the rows may then be some of it
-    )
-    classes: NDArray[Any] | None = None  # (n_classes,), rising: the label that each code stands for
+    highest: Values | None = None
+    classes: NDArray[Any] | None = None
 
     @property
     def weights(self) -> Values:
-        """The weights, ones where none were given."""
         return np.ones(len(self.label)) if self.weight is None else self.weight
 
 
@@ -130,9 +118,9 @@ class ValidationRows(CodedLabels):
         As in `TrainingRows`.
     """
 
-    features: Features  # (n_val, d)
-    label: Codes  # (n_val,); a class that no training row has keeps a code of its own
-    classes: NDArray[Any] | None = None  # as in `TrainingRows`
+    features: Features
+    label: Codes
+    classes: NDArray[Any] | None = None
 
 
 class Scorer(Shown, ABC):
@@ -181,13 +169,9 @@ class UtilityFunction(Component, ABC):
         """A scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of the others."""
         return AlwaysThere(self.scorer(with_background(rows, background), validation))
 
-    def compared(self, rows: Features, validation: Features) -> Features:
-        """The vectors by whose cosine rows are alike, where they bring no embedding: their features as they are."""
-        return rows
-
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
-        """The same as a function of rows alone, for whoever asks a block at a time."""
-        return lambda rows: self.compared(rows, validation)
+        """From rows to the vectors by whose cosine they are compared, where they bring no embedding: the features."""
+        return lambda rows: rows
 
     def highest(self, rows: TrainingRows, validation: ValidationRows) -> Values | None:
         """All that a background is to validation rows, one number each, of several backgrounds the largest.
@@ -274,13 +258,8 @@ class AlwaysThere(Scorer):
         self._everyone = everyone
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """U(P + S) of each coalition S."""
-        return self._everyone.utility(and_background(coalitions))
-
-
-def and_background(coalitions: CoalitionMatrix) -> CoalitionMatrix:
-    """The same coalitions with the background, the last player, in each."""
-    return np.hstack([coalitions, np.ones((len(coalitions), 1), dtype=bool)])
+        background = np.ones((len(coalitions), 1), dtype=bool)
+        return self._everyone.utility(np.hstack([coalitions, background]))
 
 
 def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRows:
@@ -418,7 +397,6 @@ def among(
 
 
 def first_column(features: Rows) -> Values:
-    """The first number of each row."""
     if isinstance(features, np.ndarray | LowPrecisionRows):
         return np.array(features[:, 0], dtype=np.float64)
     out = np.empty(len(features))

@@ -34,7 +34,7 @@ content share one column, and columns come in an order that content alone decide
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, TypeVar
 
@@ -125,26 +125,18 @@ class Coverage(UtilityFunction):
         SIMILARITIES.create(self.similarity)
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:
-        """Check and order the rows once."""
         check_rows(rows, validation)
-        return self._scorer(rows, validation, None)
+        return CoverageScorer(self, rows, validation)
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> CoverageScorer:
-        """Prepare a scorer of what players cover beyond the background."""
         check_rows(rows, validation)
         if background.highest is None:
             check_rows(background, validation)
-        return self._scorer(rows, validation, background)
-
-    def _scorer(
-        self, rows: TrainingRows, validation: ValidationRows, background: TrainingRows | None
-    ) -> CoverageScorer:
         return CoverageScorer(self, rows, validation, background)
 
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
-        """Return the directions of the similarity; the rows as they are where it is their own cosine."""
         return compared_by(SIMILARITIES.create(self.similarity), validation)
 
     def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
@@ -199,11 +191,6 @@ class CoverageTruncated(Coverage):
     nearest: Nearest = "auto"
     within: Within = 0.001
 
-    def _scorer(
-        self, rows: TrainingRows, validation: ValidationRows, background: TrainingRows | None
-    ) -> CoverageTruncatedScorer:
-        return CoverageTruncatedScorer(self, rows, validation, background)
-
 
 class UnitDirections:
     """Directions of some rows of a matrix, in the order of ``rows``; made a block at a time, held where they fit."""
@@ -223,7 +210,6 @@ class UnitDirections:
         return len(self._rows)
 
     def blocks(self) -> Iterator[tuple[int, Features]]:
-        """Yield where a block begins, and its directions."""
         for at in range(0, len(self._rows), _UNITS):
             yield at, self._block(at)
 
@@ -299,35 +285,26 @@ class LabelGroup:
         similar: Features = np.empty((len(towards), len(self.columns)))
         for at, units in self.columns.blocks():
             np.matmul(towards, units.T, out=similar[:, at : at + len(units)])
+        return self._by_player(similar, HostArrays())
+
+    def _by_player(self, similar: Array, arrays: HostArrays) -> Array:
         if self.column is not None:
-            similar = similar[:, self.column]
-        if self.starts is not None:
-            similar = np.maximum.reduceat(similar, self.starts, axis=1)
-        return similar
+            similar = similar[:, arrays.put(self.column)]
+        return similar if self.starts is None else arrays.largest_of(similar, self.starts)
 
     def tiles_on_device(self, arrays: HostArrays) -> Iterator[tuple[slice, Array]]:
-        """Yield the same from a device, which holds all units."""
+        """Yield them from a device, which holds all units."""
         units = arrays.empty(len(self.columns), self.towards.shape[1])
         for at, block in self.columns.made():
             units[at : at + len(block)] = arrays.put(block)
         size = max(1, _DEVICE_CELLS // max(len(self.columns), len(self.player)))
         for at in range(0, len(self.row), size):
             rows = slice(at, min(at + size, len(self.row)))
-            similar = arrays.put(self.towards[rows]) @ units.T
-            if self.column is not None:
-                similar = similar[:, arrays.put(self.column)]
-            if self.starts is not None:
-                similar = arrays.largest_of(similar, self.starts)
-            yield rows, similar
+            yield rows, self._by_player(arrays.put(self.towards[rows]) @ units.T, arrays)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupSums:
-    """Sums over the validation rows of each group, and how far each row is covered beyond its baseline."""
-
-    groups: Codes
-    values: Features  # (groups, players)
-    covered: Values
+GroupSums = tuple[Codes, Features, Values]
+"""Groups of validation rows, sums over them (groups, players), and how far each row is covered beyond its baseline."""
 
 
 @dataclass(frozen=True)
@@ -455,11 +432,9 @@ class CoverageScorer(Scorer):
 
     @property
     def n_players(self) -> int:
-        """Number of players."""
         return len(self._rows_of)
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """Compute U of each coalition."""
         baseline, n = self.baseline, len(self.baseline)
         if not self._given:
             check_coalitions(coalitions, self._rows_of)
@@ -486,7 +461,6 @@ class CoverageScorer(Scorer):
         return total / n
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Compute exact semivalues, for any weights of coalition sizes."""
         weights = semivalue.size_weights(self.n_players)
         if self._last is None or not np.array_equal(self._last[0], weights):
             everything = np.zeros(len(self.baseline), dtype=np.int64)
@@ -508,8 +482,8 @@ class CoverageScorer(Scorer):
             return None
         by_group, covered = np.zeros((int(group.max()) + 1, n)), np.zeros_like(self.baseline)
         for part, rows, sums in self._group_sums(decisive_probabilities(weights), group):
-            covered[part.row[rows]] = sums.covered
-            for number, line in zip(sums.groups.tolist(), sums.values, strict=True):
+            groups, values, covered[part.row[rows]] = sums
+            for number, line in zip(groups.tolist(), values, strict=True):
                 by_group[number, part.player] += line
         self._last = weights, by_group.sum(axis=0), covered
         return self._counted(by_group / np.bincount(group)[:, None], weights, empty_value)
@@ -528,8 +502,7 @@ class CoverageScorer(Scorer):
             for rows, similar in part.tiles_on_device(arrays):
                 least = self.baseline[part.row[rows]]
                 covered.append(values.add_arrays(arrays, similar, least, slot[rows], sums))
-            whole = GroupSums(groups, arrays.get(sums), np.concatenate(covered))
-            yield part, slice(0, len(part.row)), whole
+            yield part, slice(0, len(part.row)), (groups, arrays.get(sums), np.concatenate(covered))
 
     def block_sums(self, decisive: Values, group: Codes) -> Callable[[LabelGroup, int, int], GroupSums]:
         """Return the work on a block of validation rows: what it brings the players, by group of rows."""
@@ -541,16 +514,30 @@ class CoverageScorer(Scorer):
             for rows, similar in part.tiles(start, stop):
                 here = slice(rows.start - start, rows.stop - start)
                 covered[here] = values.add(similar, baseline[part.row[rows]], slot[here], sums)
-            return GroupSums(groups, sums, covered)
+            return groups, sums, covered
 
         return sums_of
 
     def row_values(self, decisive: Values) -> RowValues:
-        """Return the formula for some validation rows."""
-        return RowValues(self._c, decisive, sum(part.pairs for part in self.label_groups))
+        cut = self._truncation(decisive)
+        pairs = sum(part.pairs for part in self.label_groups)
+        return RowValues(self._c, decisive, pairs, 0 if cut is None else cut.nearest)
+
+    def truncated(self, semivalue: Semivalue) -> Truncated | None:
+        return self._truncation(decisive_probabilities(semivalue.size_weights(self.n_players)))
+
+    def _truncation(self, decisive: Values) -> Truncated | None:
+        """As many units as are requested, or as the bound needs; none where no row has more."""
+        if not isinstance(self._utility, CoverageTruncated) or not len(decisive):
+            return None
+        off = decisive * float(np.mean(1.0 - self.baseline))  # of T = 0..N-1, falling
+        few = self._utility.nearest
+        if isinstance(few, str):
+            few = max(1, int((off > self._utility.within).sum()))
+        most = max(len(part.player) for part in self.label_groups)
+        return Truncated(few, float(off[few])) if few < min(most, len(off)) else None
 
     def _counted(self, mean: Values, weights: Values, empty_value: float) -> Values:
-        """Count values from U(empty) on."""
         return mean if self._given else mean - weights[0] * empty_value
 
     def answers(
@@ -568,40 +555,7 @@ class CoverageScorer(Scorer):
             yield parts[i], slice(start, stop), answer
 
 
-class CoverageTruncatedScorer(CoverageScorer):
-    """Values from the nearest units; where that are all, as `coverage` has them."""
-
-    def __init__(
-        self,
-        utility: CoverageTruncated,
-        rows: TrainingRows,
-        validation: ValidationRows,
-        background: TrainingRows | None = None,
-    ) -> None:
-        super().__init__(utility, rows, validation, background)
-        self._nearest, self._within = utility.nearest, utility.within
-
-    def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """Say how many units are paid, and how far off a score can be."""
-        return self._truncation(decisive_probabilities(semivalue.size_weights(self.n_players)))
-
-    def row_values(self, decisive: Values) -> RowValues:
-        """Return the formula for some validation rows, and how many units it pays."""
-        cut = self._truncation(decisive)
-        return replace(super().row_values(decisive), nearest=0 if cut is None else cut.nearest)
-
-    def _truncation(self, decisive: Values) -> Truncated | None:
-        """As many units as were asked for, or as the bound needs; none where no row has more."""
-        off = decisive * float(np.mean(1.0 - self.baseline))  # of T = 0..N-1, falling
-        few = self._nearest
-        if isinstance(few, str):
-            few = max(1, int((off > self._within).sum()))
-        most = max(len(part.player) for part in self.label_groups)
-        return Truncated(few, float(off[few])) if few < min(most, len(off)) else None
-
-
 def acquired_already(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArray[np.bool_]:
-    """Return which rows equal a row of the background, of their label where labels count."""
     if not labels:
         return among(rows.features, background.features)
     out = np.zeros(len(rows.label), dtype=bool)

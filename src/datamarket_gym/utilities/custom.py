@@ -82,7 +82,6 @@ class UtilityRows(Shown):
         return len(self.features)
 
     def take(self, rows: NDArray[Any]) -> UtilityRows:
-        """Some of the rows."""
         label = None if self.label is None else self.label[rows]
         return UtilityRows(self.features[rows], label, self.weight[rows])
 
@@ -99,7 +98,6 @@ class FunctionUtility(ComparedAsTables, UtilityFunction):
     batched: ClassVar[bool]
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> FunctionScorer:
-        """Order the rows once."""
         check_rows(rows, validation)
         return FunctionScorer(self, rows, validation)
 
@@ -211,7 +209,6 @@ class FunctionScorer(Scorer):
         self._validation = _seen(validation.features[held], label, np.ones(len(held)))
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """What the function says of each coalition."""
         check_coalitions(coalitions, self._rows_of)
         if self._learner.batched:
             step = max(1, _CELLS // len(self._player))
@@ -277,7 +274,6 @@ def _seen(features: Features, label: NDArray[Any], weight: Values) -> UtilityRow
 
 
 def _numbers(found: Any) -> Values | None:
-    """What a function returned, as numbers; None where it is none."""
     try:
         array = np.asarray(found)
     except ValueError:  # lists of unequal length

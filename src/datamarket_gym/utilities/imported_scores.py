@@ -320,14 +320,12 @@ class ImportedScores(ComparedAsTables, UtilityFunction):
             )
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> AdditiveScorer:
-        """Find the scores of the rows once."""
         check_rows(rows, validation)
         return AdditiveScorer(self._required, rows, validation)
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> AdditiveScorer:
-        """Find the scores of the rows, and what the background is worth besides."""
         check_rows(rows, validation)
         check_rows(background, validation)
         return AdditiveScorer(self._required, rows, validation, background)
@@ -367,19 +365,16 @@ class AdditiveScorer(Scorer):
             self._always = float(each.sum())
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """Sum the players' values."""
         if not self._has_background:
             check_coalitions(coalitions, self._rows_of)
         return self._always + coalitions @ self._values
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Return each player's own value, for all weights of coalition sizes."""
         return self._values - self._from(semivalue, empty_value)
 
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
-        """Return each player's own value on each group of validation rows alone."""
         return self._by_player(group) - self._from(semivalue, empty_value)
 
     def _from(self, semivalue: Semivalue, empty_value: float) -> float:
@@ -418,7 +413,6 @@ class ReadScores(Shown):
     scored: NDArray[np.bool_]
 
     def of(self, units: Codes) -> ReadScores:
-        """Of some of the units."""
         if len(units) == len(self.scored):
             return self
         return ReadScores(self.scores[units], self.scored[units])

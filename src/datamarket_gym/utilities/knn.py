@@ -157,7 +157,6 @@ class NeighbourScorer(Scorer):
         return nearest_only or single
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """Compute U of each coalition."""
         check_coalitions(coalitions, self._rows_of)
         if self._table is None:
             cells = table_width(self._rows_of, self.k) * len(self.near.validation_label)
@@ -167,7 +166,6 @@ class NeighbourScorer(Scorer):
         return self.ballot.count(self._table, coalitions)
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Compute exact semivalues where there is a formula."""
         everything = np.zeros(len(self.near.validation_label), dtype=np.int64)
         values = self.closed_form_by_group(semivalue, empty_value, everything)
         return None if values is None else values[0]
@@ -175,7 +173,6 @@ class NeighbourScorer(Scorer):
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
-        """Compute exact semivalues on each group of validation rows alone."""
         n_players = len(self._rows_of)
         if not self.has_formula(self._rows_of):
             return None
@@ -230,7 +227,6 @@ class KnnGiven(AlwaysThere):
         self._new = np.flatnonzero(self._near.player < n)
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Compute exact semivalues of v(S) = U(P + S) - U(P)."""
         everything = np.zeros(len(self._near.validation_label), dtype=np.int64)
         values = self.closed_form_by_group(semivalue, empty_value, everything)
         return None if values is None else values[0]
@@ -238,7 +234,6 @@ class KnnGiven(AlwaysThere):
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
-        """Compute exact semivalues on each group of validation rows alone."""
         near, n = self._near, self._n_players
         size_weights = semivalue.size_weights(n)
         if not self._formula or KthNearest.is_costly(size_weights, self._k):
@@ -375,27 +370,31 @@ class JoiningGame:
         return float(joins * a - beside * there - times * others)
 
 
+class _NearestNeighbours(UtilityFunction):
+    has_closed_form: ClassVar[bool] = True
+
+    @abstractmethod
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> NeighbourScorer: ...
+
+    def scorer_given(
+        self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
+    ) -> KnnGiven:
+        return KnnGiven(self.scorer(with_background(rows, background), validation), rows)
+
+
 @register("learner", "knn")
 @dataclass(frozen=True)
-class Knn(UtilityFunction):
+class Knn(_NearestNeighbours):
     """Classify validation rows by a vote among the k nearest units; nothing is trained."""
 
     title = "nearest neighbours"
 
     k: Annotated[int, Range(1), "neighbours"] = 5
     vote: Annotated[str, OneOf("soft", "majority"), "vote"] = "soft"
-    has_closed_form: ClassVar[bool] = True
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> KnnScorer:
-        """Check and order the rows once."""
         check_rows(rows, validation)
         return KnnScorer(self, rows, validation)
-
-    def scorer_given(
-        self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
-    ) -> KnnGiven:
-        """Put all rows into one order of distance; a formula in the same cases as without a background."""
-        return KnnGiven(self.scorer(with_background(rows, background), validation), rows)
 
 
 class KnnScorer(NeighbourScorer):
@@ -409,11 +408,9 @@ class KnnScorer(NeighbourScorer):
         )
 
     def has_formula(self, rows_of: NDArray[np.int64]) -> bool:
-        """Whether semivalues are known; of several neighbours only a soft vote has a formula."""
         return super().has_formula(rows_of) and (self.k == 1 or self.ballot.vote == "soft")
 
     def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
-        """Return the formula for one validation row."""
         near, game = self.near, NearestNeighbourGame.of(size_weights, self.k)
         seat = near.seat
 
@@ -425,7 +422,6 @@ class KnnScorer(NeighbourScorer):
         return add
 
     def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
-        """Add up the formula over each group of validation rows; on a GPU where players have one row each."""
         near = self.near
         if not (near.on_gpu and near.single):
             return super().sums_by_group(size_weights, empty_value, group)
@@ -447,7 +443,6 @@ class KnnScorer(NeighbourScorer):
         return on.get(total)
 
     def joining_values(self, size_weights: Values, there: int) -> JoiningValues:
-        """Return the formula for players who join a background."""
         game, near = JoiningGame.of(size_weights, self.k, there), self.near
 
         def values(row: int, order: Order, is_new: NDArray[np.bool_]) -> Values:
@@ -470,7 +465,6 @@ class KnnTruncated(Knn):
     within: Within = 0.001
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> KnnTruncatedScorer:
-        """Check and order the rows once."""
         check_rows(rows, validation)
         return KnnTruncatedScorer(self, rows, validation)
 
@@ -483,14 +477,12 @@ class KnnTruncatedScorer(KnnScorer):
         self._learner = learner
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """Say how many rows are looked at, and how far off a score can be."""
         n = len(self.near)
         if not self.near.single or not self.has_formula(np.ones(n, dtype=np.int64)):
             return None
         return self._cut(NearestNeighbourGame.of(semivalue.size_weights(n), self.k))
 
     def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
-        """Add up the formula over each group of validation rows; row by row where it is cut."""
         if self.near.single and self._cut(NearestNeighbourGame.of(size_weights, self.k)) is not None:
             return NeighbourScorer.sums_by_group(self, size_weights, empty_value, group)
         return super().sums_by_group(size_weights, empty_value, group)
@@ -507,7 +499,6 @@ class KnnTruncatedScorer(KnnScorer):
         return Truncated(few, float(off[few - 1])) if few <= len(off) else None
 
     def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
-        """Return the formula for one validation row."""
         near, game = self.near, NearestNeighbourGame.of(size_weights, self.k)
         cut = self._cut(game) if near.single else None
         if cut is None:
@@ -588,26 +579,18 @@ def _from_here_on(numbers: Values) -> Values:
 
 @register("learner", "knn_regression")
 @dataclass(frozen=True)
-class KnnRegression(ComparedAsTables, UtilityFunction):
+class KnnRegression(ComparedAsTables, _NearestNeighbours):
     """Predict numbers by the mean of the k nearest units; nothing is trained."""
 
     title = "nearest-neighbour regression"
 
     k: Annotated[int, Range(1), "neighbours"] = 5
-    has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "number"
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> KnnRegressionScorer:
-        """Check and order the rows once."""
         check_rows(rows, validation)
         return KnnRegressionScorer(self.k, rows, validation)
-
-    def scorer_given(
-        self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
-    ) -> KnnGiven:
-        """Put all rows into one order of distance; a formula in the same cases as without a background."""
-        return KnnGiven(self.scorer(with_background(rows, background), validation), rows)
 
 
 class KnnRegressionScorer(NeighbourScorer):
@@ -621,7 +604,6 @@ class KnnRegressionScorer(NeighbourScorer):
         self.ballot = Ballot(self.near, k, "mean", self._d, self._truth)
 
     def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
-        """Return the formula for one validation row."""
         everyone = np.ones(len(size_weights), dtype=bool)
         seats, nothing = (
             Seats.of(KthNearest.of(size_weights, self.k), everyone, 0),
@@ -635,7 +617,6 @@ class KnnRegressionScorer(NeighbourScorer):
         return add
 
     def joining_values(self, size_weights: Values, there: int) -> JoiningValues:
-        """Return the formula for players who join a background."""
         kth = KthNearest.of(size_weights, self.k)
 
         def values(row: int, order: Order, is_new: NDArray[np.bool_]) -> Values:

@@ -143,7 +143,6 @@ class Distances:
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what travels: not what lies on a GPU."""
         state = dict(self.__dict__)
         return (
             state if self.device == "cpu" else state | {"arrays": None, "_stored": None, "_norms": None}
@@ -213,12 +212,10 @@ class Neighbourhood:
 
     @property
     def single(self) -> bool:
-        """Whether every player has one row."""
         return bool(self._counts.max() == 1)
 
     @property
     def on_gpu(self) -> bool:
-        """Whether distances are computed on a GPU."""
         return self.of_distinct.device != "cpu"
 
     @property
@@ -368,7 +365,6 @@ class Ballot:
     n_classes: int = 0
 
     def count(self, table: Table, coalitions: CoalitionMatrix) -> Values:
-        """Compute U of each coalition from a table of neighbours."""
         coalitions = np.ascontiguousarray(coalitions)
         large = len(coalitions) * len(self.truth) >= _WORTH_COMPILING
         if large and find_spec("numba") is not None:

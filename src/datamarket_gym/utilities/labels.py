@@ -44,14 +44,12 @@ class Coding:
 
     @classmethod
     def of(cls, learner: UtilityFunction, labels: list[NDArray[Any]]) -> Coding:
-        """The coding of all these labels together."""
         if not all(map(is_labelled, labels)):
             return cls(unlabelled(1), False, False)
         numbers = learner.target == "number"
         return cls(np.unique(np.concatenate([_read(part, numbers) for part in labels])), True, numbers)
 
     def codes(self, label: NDArray[Any]) -> Codes:
-        """The code of each of some of these labels."""
         if not self.counted:
             return np.zeros(len(label), dtype=np.int64)
         return np.searchsorted(self.classes, _read(label, self.numbers))

@@ -85,17 +85,14 @@ class UtilityGame(Game):
         return self._scorer.utility(coalitions)
 
     def closed_form(self, semivalue: Semivalue) -> Values | None:
-        """The learner's formula, where it has one."""
         if not self._oracle.learner.has_closed_form:
             return None
         return self._scorer.closed_form(semivalue, self.empty_value)
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """What the learner says of its formula."""
         return self._scorer.truncated(semivalue)
 
     def closed_form_by_group(self, semivalue: Semivalue, group: Codes) -> Values | None:
-        """The learner's formula on each group of validation rows alone, shape (groups, players)."""
         if not self._oracle.learner.has_closed_form:
             return None
         return self._scorer.closed_form_by_group(semivalue, self.empty_value, group)
@@ -422,7 +419,6 @@ class UtilityOracle(Described):
         return other
 
     def highest(self, features: Features, label: NDArray[Any]) -> Values | None:
-        """What these rows are to the validation rows as prior art (`Learner.highest`); see `PriorArt.highest`."""
         coding = self._coding(label)
         return self.learner.highest(_of_one(features, label, coding), self._validation(coding))
 
@@ -445,13 +441,11 @@ class UtilityOracle(Described):
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to other processes; functions that are quickly made again do not."""
         return {k: v for k, v in self.__dict__.items() if k not in ("compared", "judging")}
 
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
     ) -> Scorer:
-        """A scorer for these training rows, given prior art; every validation label must occur among them."""
         self._require_comparable("column 'features'", features, label)
         require_labels("the units", label, self.learner)
         coding = self._coding(label)
@@ -515,7 +509,6 @@ class UtilityOracle(Described):
 
 
 def _of_one(features: Features, label: NDArray[Any], coding: Coding) -> TrainingRows:
-    """Rows of one player."""
     return _training_rows(features, label, coding, np.zeros(len(label), np.int64), 1)
 
 
@@ -534,7 +527,6 @@ def _training_rows(
 def _require_rows(
     whose: str, features: Features, label: NDArray[Any], embedding: Features | None
 ) -> None:
-    """Refuse rows that have no features, or not one label and one embedding each."""
     if features.ndim != 2 or label.shape != (len(features),) or not len(label):
         raise SubmissionError(
             f"{whose} features have shape {features.shape} and labels {label.shape}; "

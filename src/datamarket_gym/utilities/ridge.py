@@ -190,7 +190,6 @@ def from_sums(
 
 
 def from_rows(rows: Scaled, coalition: NDArray[np.bool_], alpha: float) -> Models:
-    """The model of one coalition from its rows, in the smaller of features and rows."""
     at = np.flatnonzero(coalition[rows.player])
     weight, x = rows.weight[at], rows.features[at]
     level = weight @ rows.targets[at] / weight.sum()
@@ -261,7 +260,6 @@ class RidgeEngine(Scorer):
         """U of models, from the means of their targets (B, T) and their predictions (n_val, B, T)."""
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """U of each coalition's model."""
         from threadpoolctl import threadpool_limits
 
         n_rows = check_coalitions(coalitions, self._rows_of)
@@ -302,7 +300,6 @@ class Ridge(UtilityFunction):
     ] = 1.0
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeScorer:
-        """Check, scale and sum the rows once."""
         check_rows(rows, validation)
         return RidgeScorer(self.alpha, rows, validation)
 
@@ -340,7 +337,6 @@ class RidgeRegression(ComparedAsTables, UtilityFunction):
     target: ClassVar[Target] = "number"
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeRegressionScorer:
-        """Check, scale and sum the rows once."""
         check_rows(rows, validation)
         return RidgeRegressionScorer(self.alpha, rows, validation)
 
@@ -354,5 +350,4 @@ class RidgeRegressionScorer(RidgeEngine):
         self._truth = explained.units(validation.target)
 
     def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
-        """U of each coalition's model, at least 0."""
         return np.clip(gain(predicted[:, :, 0].T, self._truth).mean(axis=1), 0.0, 1.0)

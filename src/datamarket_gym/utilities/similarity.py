@@ -52,7 +52,6 @@ class CosineSimilarity(Similarity):
     title = "cosine similarity"
 
     def directions(self, rows: Features, validation: Features) -> Features:
-        """The rows, scaled to length one."""
         return directions(rows)
 
 
@@ -67,11 +66,9 @@ class StandardisedSimilarity(Similarity):
     title = "standardised similarity"
 
     def directions(self, rows: Features, validation: Features) -> Features:
-        """The standardised rows, scaled to length one."""
         return self.towards(validation)(rows)
 
     def towards(self, validation: Features) -> Callable[[Features], Features]:
-        """The same with the means and spreads worked out once."""
         told = differing(validation)
         mean, spread = validation[:, told].mean(axis=0), validation[:, told].std(axis=0)
 
@@ -97,15 +94,12 @@ class AutoSimilarity(Similarity):
     title = "automatic similarity"
 
     def directions(self, rows: Features, validation: Features) -> Features:
-        """The directions of the similarity that suits the validation rows."""
         return self.settled(validation).directions(rows, validation)
 
     def towards(self, validation: Features) -> Callable[[Features], Features]:
-        """The same as a function of rows alone."""
         return self.settled(validation).towards(validation)
 
     def settled(self, validation: Features) -> Similarity:
-        """The similarity that suits the validation rows."""
         spread = validation[:, differing(validation)].std(axis=0)
         unequal = len(spread) > 0 and spread.max() >= UNEQUAL * np.median(spread)
         table = unequal or (len(spread) > 0 and _mean_cosine(validation) >= ALIKE)
@@ -115,12 +109,7 @@ class AutoSimilarity(Similarity):
 class ComparedAsTables:
     """A learner without a similarity of its own: evidence compares what coverage would (``auto``)."""
 
-    def compared(self, rows: Features, validation: Features) -> Features:
-        """The vectors by whose cosine rows are alike."""
-        return self.comparing(validation)(rows)
-
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
-        """The same as a function of rows alone."""
         return compared_by(AutoSimilarity(), validation)
 
 
@@ -133,7 +122,6 @@ def compared_by(similarity: Similarity, validation: Features) -> Callable[[Featu
 
 
 def _mean_cosine(rows: Features) -> float:
-    """The mean cosine of two different rows."""
     n = len(rows)
     together = directions(rows).sum(axis=0)
     return float((together @ together - n) / (n * (n - 1))) if n > 1 else 0.0

@@ -167,7 +167,6 @@ class SklearnEstimator(UtilityFunction):
             raise ParameterError("scoring", name, f"it is a metric; pass make_scorer({name})")
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> SklearnScorer:
-        """Check the rows and prepare the estimator once."""
         check_rows(rows, validation)
         return SklearnScorer(self, rows, validation)
 
@@ -224,7 +223,6 @@ class SklearnScorer(Scorer):
         self._passed_on: set[_Place] = set()
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """The score of each coalition's model."""
         check_coalitions(coalitions, self._rows_of)
         chunks = [(coalitions[at : at + _CHUNK],) for at in range(0, len(coalitions), _CHUNK)]
         done: list[Values] = []

@@ -1,4 +1,4 @@
-"""Other people's mechanisms: any program that pays over a file protocol, and peers in environments of their own."""
+"""Other people's mechanisms: any program that pays over a file protocol, and baselines in environments of their own."""
 
 from datamarket_gym.benchmark.baselines.program import Baseline, Program
 from datamarket_gym.benchmark.baselines.protocol import read_payments, write_market

@@ -4,10 +4,10 @@ The program runs with the rights of whoever runs it, in the present folder and w
 but for those that programs need to be found and to speak the user's language: it is kept from nothing else. Run what
 you do not trust in a container.
 
-Peers as mechanisms: what pyDVL, shapiq, datascope and OpenDataVal pay the submitted identities, each by itself.
+Baselines as mechanisms: what pyDVL, shapiq, datascope and OpenDataVal pay the submitted identities, each by itself.
 
-``peer@NAME-VALUATOR``, such as ``peer@pydvl-shapley``: a script of ours, run by the Python of the peer's environment,
-speaks the file protocol and hands the peer a game whose players are the identities, valued by the
+``baseline@NAME-VALUATOR``, such as ``baseline@pydvl-shapley``: a script of ours, run by the Python of the library's
+environment, speaks the file protocol and hands the library a game whose players are the identities, valued by the
 market's own learner, if that is among `LEARNS`. ``knn5`` is 5-NN Shapley of single units, added up by identity.
 """
 
@@ -30,7 +30,7 @@ from typing import IO
 
 import numpy as np
 
-from datamarket_gym.benchmark.baselines.environments import PEERS, installed, python_of
+from datamarket_gym.benchmark.baselines.environments import BASELINES, installed, python_of
 from datamarket_gym.benchmark.baselines.protocol import read_cost, read_payments, write_market
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError, ProgramError, require_in, require_known
@@ -39,7 +39,7 @@ from datamarket_gym.registry import Component, register
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 DAY = 86_400.0
-_TAIL = 4_000  # bytes of what a program said last
+_TAIL = 4_000  # bytes of what a program wrote last
 _PASSED = (
     "PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
     "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
@@ -77,7 +77,6 @@ class Program(Component):
         require_in("timeout of the program", self.timeout, 0.0, DAY, open_low=True)
 
     def pay(self, submission: Submission, utility: UtilityOracle) -> ProgramPayments:
-        """Write the market, run the program, and check what it pays."""
         return run_program(_words(self.command), submission, utility, self.timeout)
 
 
@@ -120,16 +119,16 @@ def call(words: list[str], called: str, timeout: float, more: Mapping[str, str] 
         raise ProgramError(
             f"the program {called!r} cannot be started: {error}; check its name and that it may be run"
         ) from error
-    said = bytearray()
+    output = bytearray()
     assert process.stderr is not None
-    reader = threading.Thread(target=_keep_last, args=(process.stderr, said), daemon=True)
+    reader = threading.Thread(target=_keep_last, args=(process.stderr, output), daemon=True)
     reader.start()
     try:
         code = process.wait(timeout)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(
             f"the program {called!r} was not done after {timeout:g} seconds and was ended; give it a longer "
-            f"timeout{_last_words(said)}"
+            f"timeout{_last_words(output)}"
         ) from error
     finally:
         _end(process)
@@ -137,7 +136,7 @@ def call(words: list[str], called: str, timeout: float, more: Mapping[str, str] 
     if code:
         how = f"ended with exit code {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
         raise ProgramError(
-            f"the program {called!r} {how}{_last_words(said) or '; it said nothing on stderr'}"
+            f"the program {called!r} {how}{_last_words(output) or '; it wrote nothing to stderr'}"
         )
 
 
@@ -154,10 +153,10 @@ def _words(command: str) -> list[str]:
     return words
 
 
-def _keep_last(stream: IO[bytes], said: bytearray) -> None:
+def _keep_last(stream: IO[bytes], output: bytearray) -> None:
     while chunk := os.read(stream.fileno(), 65_536):
-        said += chunk
-        del said[:-_TAIL]
+        output += chunk
+        del output[:-_TAIL]
     stream.close()
 
 
@@ -171,10 +170,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _last_words(said: bytearray) -> str:
-    text = bytes(said).decode("utf-8", "replace").strip()
+def _last_words(output: bytearray) -> str:
+    text = bytes(output).decode("utf-8", "replace").strip()
     shown = "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text)
-    return f". It said last:\n{shown}" if shown else ""
+    return f". Its last output:\n{shown}" if shown else ""
 
 
 def _signal_name(number: int) -> str:
@@ -185,18 +184,22 @@ def _signal_name(number: int) -> str:
     return f"{name} (is there enough memory?)" if name == "SIGKILL" else name
 
 
-VALUATORS = {f"{peer.name}-{way}": (peer.name, way) for peer in PEERS.values() for way in peer.valuators}
-"""What may stand behind ``peer@``: a peer and what it values by."""
+VALUATORS = {
+    f"{baseline.name}-{way}": (baseline.name, way)
+    for baseline in BASELINES.values()
+    for way in baseline.valuators
+}
+"""What may stand behind ``baseline@``: a baseline and what it values by."""
 _KNN = ("knn", "knn@5")
 _GAMES = ("logistic", "coverage", *_KNN)
 LEARNS = {"shapley": _GAMES, "banzhaf": _GAMES, "knn5": _KNN}
 """The learners under which each can pay, as they are written."""
 
 
-@register("mechanism", "peer")
+@register("mechanism", "baseline")
 @dataclass(frozen=True)
 class Baseline(Component):
-    """A valuator of another library (``peer@pydvl-shapley``), from an environment of its own.
+    """A valuator of another library (``baseline@pydvl-shapley``), from an environment of its own.
 
     Parameters
     ----------
@@ -212,12 +215,11 @@ class Baseline(Component):
     timeout: float = 3600.0
 
     def __post_init__(self) -> None:
-        require_known("valuator of a peer", [self.valuator], VALUATORS)
-        require_in("timeout of the peer", self.timeout, 0.0, DAY, open_low=True)
+        require_known("valuator of a baseline", [self.valuator], VALUATORS)
+        require_in("timeout of the baseline", self.timeout, 0.0, DAY, open_low=True)
 
     @property
     def package(self) -> str:
-        """The name of the peer."""
         return VALUATORS[self.valuator][0]
 
     @property
@@ -229,16 +231,15 @@ class Baseline(Component):
         return str(record["version"])
 
     def pay(self, submission: Submission, utility: UtilityOracle) -> ProgramPayments:
-        """The peer's values of the identities, under the learner that it can be given."""
         python, (name, way) = python_of(self.package), VALUATORS[self.valuator]
         if utility.learns_by not in LEARNS[way]:
             raise ParameterError(
                 "learner",
                 utility.learns_by,
-                f"peer@{self.valuator} pays by {', '.join(LEARNS[way])}: choose one of these",
+                f"baseline@{self.valuator} pays by {', '.join(LEARNS[way])}: choose one of these",
             )
         with resources.as_file(
             resources.files("datamarket_gym.benchmark.baselines") / "scripts"
         ) as scripts:
-            words = [str(python), "-B", "-s", str(scripts / f"{name}_peer.py"), way]
+            words = [str(python), "-B", "-s", str(scripts / f"{name}_baseline.py"), way]
             return run_program(words, submission, utility, self.timeout)

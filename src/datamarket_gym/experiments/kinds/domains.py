@@ -109,7 +109,6 @@ class DomainOptions(MarketOptions):
 
 @kind("domain", DomainOptions, before=write_predictions)
 def domain_cell(cell: Cell) -> Iterator[Row]:
-    """Yield identity-level and unit-level mechanisms, each under its utility and against its attacks."""
     cell = with_predicted(cell)
     units = [entry for entry in cell.spec.mechanisms if _of_units(entry)]
     yield from measure(cell.of(mechanisms=[m for m in cell.spec.mechanisms if not _of_units(m)]))

@@ -43,12 +43,10 @@ class MarketOptions(Document):
 
 @kind("market", MarketOptions)
 def market_cell(cell: Cell) -> Iterator[Row]:
-    """Yield the metrics of every attack against every mechanism."""
     return measure(cell)
 
 
 def measure(cell: Cell, extra: Extra = lambda *_: {}) -> Iterator[Row]:
-    """Yield the rows of a market, each with what ``extra`` measures."""
     batch = cell.spec.options.get("batch")
     mechanisms, honest = list(cell.mechanisms()), _batched(cell.market.honest, batch)
     for labels, oracle in cell.oracles():
@@ -113,7 +111,6 @@ RULES = ("raw", "floor", "floor_rescaled")
 
 @kind("negative")
 def negative_cell(cell: Cell) -> Iterator[Row]:
-    """Yield every attack, mechanism and payment rule."""
     honest = cell.market.honest
     profiles = [
         (name, attack.apply(cell.spec.provider, cell.market.state)) for name, attack in cell.attacks
@@ -155,7 +152,6 @@ class BaselinesOptions(Document):
 
 @kind("baselines", BaselinesOptions)
 def baselines_cell(cell: Cell) -> Iterator[Row]:
-    """Yield every attack against every mechanism, with what each payment took."""
     options = BaselinesOptions(**cell.spec.options)
     # One game at a time: nothing is compiled in the hope of more.
     single, honest = replace(cell, engine={**cell.engine, "games": 1, "cache": None}), cell.market.honest

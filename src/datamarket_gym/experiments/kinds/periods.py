@@ -63,7 +63,6 @@ class Theft(Document):
 
     @property
     def evades(self) -> bool:
-        """Whether it is made for the market's threshold."""
         return self.how in ("turn", "towards")
 
 
@@ -78,7 +77,6 @@ class TwoPeriods:
     seed: int
 
     def originals(self, theft: Theft) -> tuple[Submission, Codes]:
-        """The units that a theft is made of: rows of a submission."""
         new, own = self.honest.submission, self.old.identity == self.attacker
         if theft.of == "new":
             return new, np.resize(np.flatnonzero(new.identity == self.attacker), np.count_nonzero(~own))
@@ -256,7 +254,6 @@ class _SecondPeriod:
 
     @cached_property
     def before(self) -> Payments:
-        """What is paid when all are honest."""
         return self.m.pay(self.periods.honest.submission, self.utility)
 
     @property

@@ -95,7 +95,6 @@ _SLACK = 1e-9  # of rounding in sums of coalition values
 
 @kind("fairness", MarketOptions)
 def fairness_cell(cell: Cell) -> Iterator[Row]:
-    """Yield the rows of a market with Delta, the loss it bounds, and whether proxy and bound hold."""
     honest = cell.market.honest
 
     def distance(m: Mechanism, paid: Payments, profile: SubmittedProfile, oracle: UtilityOracle) -> Row:
@@ -160,7 +159,6 @@ class BudgetOptions(Document):
 
 @kind("budget", BudgetOptions)
 def budget_cell(cell: Cell) -> Iterator[Row]:
-    """Yield each mechanism at each budget under each sampler."""
     for labels, oracle in cell.oracles():
         for name, attack in cell.attacks:
             profile = attack.apply(cell.spec.provider, cell.market.state)

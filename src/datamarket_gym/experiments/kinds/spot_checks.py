@@ -87,7 +87,6 @@ class SearchOptions(Document):
 
 @kind("best_response", SearchOptions)
 def best_response_cell(cell: Cell) -> Iterator[Row]:
-    """Yield the best response to every mechanism at every cost level."""
     options = SearchOptions(**cell.spec.options)
     for utility in cell.spec.utilities:
         for m, axes in cell.mechanisms():
@@ -146,12 +145,10 @@ class CheckEntry(Document):
     power: float = Field(default=0.8, gt=0.0, le=1.0)
 
     def build(self) -> Checks:
-        """Return the checks."""
         return Checks(self.per_payee, self.power)
 
     @property
     def axes(self) -> Row:
-        """What tables tell them apart by."""
         return {"checks": self.per_payee, "power": self.power}
 
 
@@ -178,7 +175,6 @@ class ChecksOptions(Document):
 
 @kind("checks", ChecksOptions)
 def checks_cell(cell: Cell) -> Iterator[Row]:
-    """Yield every attack at every knowledge, and best responses, under each utility and its mechanism."""
     options = ChecksOptions(**cell.spec.options)
     for utility in cell.spec.utilities:
         m = _mechanism(cell, options, utility)
@@ -266,7 +262,6 @@ class _CheckedMarket:
         }
 
     def library(self) -> Iterator[Row]:
-        """Yield every attack at every knowledge at which it differs from the attack at more."""
         state = self.market.state
         honest = self.pay(state.honest)
         pay, share = honest.total([self.provider]), pot_shares(honest.as_dict())[self.provider]

@@ -149,7 +149,6 @@ class MarketUtility(ABC):
 
     @property
     def labels(self) -> Row:
-        """What tables tell utilities apart by."""
         return {"learner": self.name, "empty": self.empty}
 
     @abstractmethod
@@ -157,7 +156,6 @@ class MarketUtility(ABC):
         """What values units of this submission; of imported scores, those computed on it as it stands."""
 
     def pay(self, m: Mechanism, submission: Submission) -> Payments:
-        """What the mechanism pays."""
         with suppress_market_warnings(LeakedRowsWarning):  # an attack causes it
             return m.pay(submission, self.oracle(submission))
 
@@ -247,7 +245,6 @@ class UtilitiesOptions(Document):
 
 @kind("utilities", UtilitiesOptions)
 def utilities_cell(cell: Cell) -> Iterator[Row]:
-    """Yield every attack under every utility and each of the mechanisms that pay by it."""
     options = UtilitiesOptions(**cell.spec.options)
     for utility in utilities_in(cell, options.scores):
         markets = {sees: _AttackedMarket(cell, utility, sees) for sees in (False, True)}
@@ -268,7 +265,6 @@ class _AttackedMarket:
     _attacked: dict[str, SubmittedProfile | None] = field(default_factory=dict)
 
     def rows(self, entry: PlayedEntry) -> Iterator[Row]:
-        """Yield every attack of the entry under each of its mechanisms."""
         mechanisms = {m.name: (m, axes) for m, axes in self.cell.pipelines()}
         honest = self.utility.market.honest
         sees = {"attacker": "sees_classes"} if self.sees_classes else {}
@@ -349,13 +345,11 @@ class Valued:
 
     @property
     def labels(self) -> Row:
-        """What tables tell utilities apart by."""
         return {"learner": self.learner, "empty": self.empty}
 
 
 @kind("valuation", ValuationOptions)
 def valuation_cell(cell: Cell) -> Iterator[Row]:
-    """Yield how the utilities agree, and the test of their values."""
     options = ValuationOptions(**cell.spec.options)
     valued = [_valued(each, options, cell.seed) for each in utilities_in(cell, options.scores)]
     at = {"task": cell.task.label, "attack": "honest", **cell.task.axes}
@@ -389,13 +383,11 @@ def _unit_mechanism(learner: str, options: ValuationOptions) -> Mechanism:
 
 
 def _reliability(valued: list[Valued]) -> Iterator[Row]:
-    """Which part of the variance of unit values is not sampling error."""
     for one in valued:
         yield {**one.labels, "reliability": one.reliability}
 
 
 def _agreement(valued: list[Valued]) -> Iterator[Row]:
-    """Every pair: rank correlation of units' values and of providers' shares, and the shares' L1 distance."""
     for one, other in combinations(valued, 2):
         at = {**one.labels, "beside": other.learner}
         yield {**at, "unit_agreement": rank_correlation(one.units, other.units)}
@@ -466,7 +458,6 @@ class _Trained:
         self._scorer = oracle.scorer(units.features, units.label, None, np.arange(self._n), self._n)
 
     def accuracy(self, kept: list[Any]) -> list[float]:
-        """Of each set of units."""
         coalitions = np.zeros((len(kept), self._n), dtype=bool)
         for row, units in enumerate(kept):
             coalitions[row, units] = True

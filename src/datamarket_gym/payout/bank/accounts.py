@@ -54,7 +54,6 @@ def plain(number: str) -> str:
 
 
 def iban_fault(iban: str) -> str:
-    """Return what is wrong with an IBAN; nothing if it holds."""
     if not _IBAN.fullmatch(iban):
         return "an IBAN is two letters, two digits, then letters and digits"
     length = LENGTHS.get(iban[:2])
@@ -69,7 +68,6 @@ def iban_fault(iban: str) -> str:
 
 
 def bic_fault(bic: str) -> str:
-    """Return what is wrong with a BIC (ISO 9362); nothing if it has the form of one."""
     return "" if _BIC.fullmatch(bic) else "a BIC has 8 or 11 characters, such as DEUTDEFF or DEUTDEFF500"
 
 
@@ -89,7 +87,6 @@ def latin(text: str) -> tuple[str, str]:
 
 
 def cut(text: str, most: int) -> str:
-    """Cut a text to a length, not ending in a space or a slash."""
     return text[:most].rstrip("/ ")
 
 
@@ -120,7 +117,6 @@ def _spelled(c: str) -> str:
 
 @cache
 def _unknown(c: str) -> bool:
-    """Whether a letter, or a part of one, has no spelling."""
     if c in _TAKEN or c.lower() in _table() or unicodedata.category(c)[0] != "L" or cannot_be_seen(c):
         return False
     parts = unicodedata.normalize("NFKD", c)
@@ -150,20 +146,16 @@ class BankAccount:
 
     @property
     def number(self) -> str:
-        """The IBAN, or else the account number."""
         return self.iban or self.account
 
     @property
     def sepa(self) -> bool:
-        """Whether SEPA reaches it."""
         return self.iban[:2] in SEPA
 
     def spelled(self, most: int) -> str:
-        """The name in the letters banks take, within a length."""
         return cut(latin(self.name)[0], most)
 
     def spelled_town(self) -> str:
-        """The town in the letters banks take, within the length a message gives it."""
         return cut(latin(self.town)[0], _LONGEST_TOWN)
 
     def faults(self, letters: bool = True) -> Iterator[str]:
@@ -278,7 +270,6 @@ def require_payable(
 
 
 def account_warnings(lines: Iterable[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
-    """Warn of what to look at before the file goes to the bank: shared accounts, names that look alike."""
     paid = set(lines)
     owners: dict[str, list[str]] = {}
     for payee, account in accounts.items():

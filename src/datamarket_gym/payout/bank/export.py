@@ -69,8 +69,6 @@ Node = tuple[str, "str | Iterable[Node]"] | tuple[str, str, dict[str, str]]
 
 @dataclass(frozen=True)
 class BankTransfer:
-    """One payment: to whom, how much in minor units, and what it is known by."""
-
     payee: str
     to: BankAccount
     name: str  # in the letters banks take
@@ -81,8 +79,6 @@ class BankTransfer:
 
 @dataclass(frozen=True)
 class PaymentOrder:
-    """All transfers of a batch, from one account, on one day."""
-
     id: str
     at: str
     on: date
@@ -93,12 +89,10 @@ class PaymentOrder:
 
     @property
     def transfers(self) -> list[BankTransfer]:
-        """All of them, those of SEPA first."""
         return [*self.sepa, *self.others]
 
     @property
     def total(self) -> int:
-        """Minor units."""
         return sum(transfer.amount for transfer in self.transfers)
 
     def respelled(self) -> Iterator[tuple[str, str]]:
@@ -145,7 +139,6 @@ def _reference(*parts: str) -> str:
 
 
 def write_plain(order: PaymentOrder, path: Path) -> None:
-    """Write a row per transfer: names as the accounts have them, amounts with the currency's digits."""
     rows = [
         (
             each.payee, each.to.name, each.to.number, order.currency.text(each.amount), order.currency.code,
@@ -171,7 +164,6 @@ def write_message(order: PaymentOrder, path: Path) -> None:
 
 @cache
 def schema() -> Any:
-    """Return the schema that messages are checked by; an error where lxml is not installed."""
     require_extra("lxml", "payout")
     from lxml import etree
 
@@ -320,8 +312,6 @@ def _text(paid: list[str], runs: Mapping[str, RunRecord], batch: Batch) -> str:
 
 @dataclass(frozen=True)
 class BankExport:
-    """What was written: the batch, whether it was ordered before, the order, and what people should look at."""
-
     batch: Batch
     again: bool
     order: PaymentOrder
@@ -332,7 +322,6 @@ class BankExport:
 def debtor_account(
     name: str, number: str, bic: str | None = None, country: str | None = None, town: str | None = None
 ) -> BankAccount:
-    """Make the account that pays: an IBAN, or where there is none a number and the bank's BIC."""
     bare = plain(number)
     is_iban = bare[:2] in LENGTHS and bare[2:4].isdecimal()
     account = BankAccount(
@@ -395,7 +384,6 @@ def export_payments(
 
 
 def _require_writable(out: Path) -> None:
-    """Refuse a place where no file can be, before anything is ordered."""
     if out.is_dir():
         raise ParameterError("out", str(out), "is a folder; name a file in it")
     try:
@@ -470,8 +458,6 @@ def _order_warnings(order: PaymentOrder, message: bool) -> Iterator[str]:
 
 
 class PayerRequest(NamedTuple):
-    """The account that pays, as it is typed."""
-
     name: str | None = None
     account: str | None = None
     bic: str | None = None
@@ -480,8 +466,6 @@ class PayerRequest(NamedTuple):
 
 
 class LedgerExport(NamedTuple):
-    """An export, how its ledger is called, and the folder of the run that is then marked as paid, if it is one's."""
-
     done: BankExport
     place: str
     paid_as: Path | None
@@ -498,7 +482,6 @@ def export_from(
     form: str = "pain.001",
     by: str | None = None,
 ) -> LedgerExport:
-    """Order what a ledger, or a run of it, owes, and write the file; a run's folder notes it."""
     debtor = (
         debtor_account(payer.name, payer.account, *payer[2:]) if payer.name and payer.account else None
     )
@@ -531,7 +514,6 @@ def _folder(where: str, run: str | None) -> Path | None:
 
 
 def _run_id(accounts: Accounts, run: str) -> str:
-    """Return the run whose id begins so."""
     found = [each for each in accounts.runs if run and each.startswith(run)]
     if len(found) != 1:
         raise DataMarketError(

@@ -84,7 +84,6 @@ class DrawnChecks:
 
     @property
     def looks(self) -> dict[str, list[int]]:
-        """The numbers of the checks of each unit of the list."""
         numbers: dict[str, list[int]] = {}
         for draw in self.draws:
             numbers.setdefault(draw.unit, []).append(draw.number)
@@ -157,7 +156,6 @@ def recompute_draw(run: Path) -> DrawnChecks:
 
 
 def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
-    """Return the key of all random numbers of a draw."""
     return hashlib.sha256(json.dumps([manifest, plan, same_beacon(beacon)]).encode()).digest()
 
 
@@ -192,7 +190,6 @@ def draw_units(
 def _places(
     key: bytes, checks: int, payee: CheckedPayee, earlier: EarlierChecks | None
 ) -> Iterator[int]:
-    """Yield the places of a payee's units that are drawn."""
     before, draws = np.zeros(len(payee.units)), list[str]()
     if earlier is not None:
         before, draws = earlier.shares(payee.name, payee.units), earlier.draws.get(payee.name, [])
@@ -224,7 +221,6 @@ def _chance(key: bytes, payee: str, number: int, what: str) -> float:
 
 
 def checks_text(drawn: DrawnChecks) -> str:
-    """Return checks.csv: what is to be checked, and what is asked of the payee."""
     looks = drawn.looks
     rows = [
         (
@@ -238,7 +234,6 @@ def checks_text(drawn: DrawnChecks) -> str:
 
 
 def _require_beacon(run: Path, beacon: str) -> None:
-    """Refuse a text that is empty, cannot be read, or was known when the payees of an earlier draft answered."""
     if not beacon.strip():
         raise ParameterError("beacon", beacon, "give the value that was announced")
     if not beacon.isprintable():

@@ -69,8 +69,6 @@ _NAMED = 5  # numbers in an error
 
 @dataclass(frozen=True)
 class CheckAnswer:
-    """The outcome of one draw, what whoever checked wrote about it, and who that was."""
-
     number: int
     outcome: str
     note: str = ""
@@ -78,7 +76,6 @@ class CheckAnswer:
 
 
 def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
-    """Read the answers of a table, by number; refused as a whole where any row is wrong."""
     table = Table.open(path)
     names = {name.strip().lower(): name for name in table.names}
     if "number" not in names and "unit" not in names:
@@ -113,7 +110,6 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
 
 
 def parse_answer(number: int, outcome: str, note: str = "", by: str = "") -> CheckAnswer:
-    """Check one answer as those of a table are."""
     where = f"the answer to check {number}"
     return _answer(number, outcome.strip(), note.strip(), by.strip(), where)
 
@@ -165,12 +161,10 @@ def keep_outcomes(
 
 
 def answers_of(run: Path) -> dict[int, CheckAnswer]:
-    """Return the answer that counts for each draw that has one."""
     return {answer.number: answer for answer in _history(run, read_checks(run))}
 
 
 def outcome_of(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
-    """Return what was found of a draw; one that no answer came for is unanswered."""
     return answers[draw.number].outcome if draw.number in answers else "unanswered"
 
 
@@ -237,7 +231,6 @@ def _text(cell: str | None, role: str) -> str:
 
 
 def _number(cell: dict[str, str], drawn: DrawnChecks, where: str) -> int:
-    """Return which draw a row is about."""
     written, unit, looks = cell.get("number", ""), cell.get("unit", ""), drawn.looks
     if written:
         unit_of = {draw.number: draw.unit for draw in drawn.draws}
@@ -291,26 +284,21 @@ def _listed(numbers: set[int] | Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """What a table of outcomes added, and where that leaves the checks."""
-
     drawn: DrawnChecks
     new: list[CheckAnswer]
     known: dict[int, CheckAnswer]
 
     @property
     def not_made(self) -> int:
-        """Checks that were noted as not made."""
         return self.count(NOT_MADE)
 
     def count(self, outcome: str) -> int:
-        """Count the checks of an outcome."""
         return sum(outcome_of(draw, self.known) == outcome for draw in self.drawn.draws)
 
 
 def record_answers(
     run: Path, outcomes: Path, correct: bool = False, by: str | None = None, one_look: bool = False
 ) -> RecordedAnswers:
-    """Keep the answers of a table; what differs from earlier ones is refused unless it corrects them."""
     return record_given(run, read_outcomes(outcomes, read_checks(run)), correct, by, one_look)
 
 
@@ -321,7 +309,6 @@ def record_given(
     by: str | None = None,
     one_look: bool = False,
 ) -> RecordedAnswers:
-    """Keep answers made one by one (`parse_answer`)."""
     drawn = read_checks(run)
     with working_in(run):
         require_draft(run_of(run), "answered")
@@ -336,7 +323,6 @@ def record_given(
 
 
 def certificate_text(run: Path) -> str:
-    """Return the certificate of a run that everybody passed, from its checks and those of the draft before it."""
     record, settles = run_of(run), settled_by(read_manifest(run))
     if record.plan is not None:
         checks = CheckPlan.model_validate_json(record.plan).spot_checks
@@ -409,7 +395,6 @@ def verify_checks(run: Path) -> Iterator[Check]:
 
 
 def _compare(run: Path, name: str, text: str, detail: str, wrong: str) -> Check:
-    """Compare a file with the text that it must hold."""
     path = run / name
     same = path.is_file() and path.read_bytes() == text.encode()
     return Check(name, same, detail if same else wrong)
@@ -449,6 +434,5 @@ def _verify_answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
 
 
 def outcomes_digest(run: Path) -> str:
-    """Return the hash of the file of outcomes; empty where there is none."""
     path = run / PATH
     return sha256(path) if path.exists() else ""

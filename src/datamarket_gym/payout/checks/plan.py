@@ -90,12 +90,10 @@ class CheckedPayee:
 
     @property
     def largest_unit(self) -> float:
-        """The part of P that its largest unit earns."""
         return float(self.share.max())
 
 
 def payee_names(run: Path) -> dict[str, str]:
-    """Read the payee of each identity of a run, by the first of its names."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(run / "payments.parquet", columns=["identity", "paid_together_with"])
@@ -153,8 +151,6 @@ def carried_text(run: Path) -> str:
 
 
 class CheckPlan(Document):
-    """What was planned; amounts are in minor units."""
-
     checks: int = Field(ge=1, le=MOST_CHECKS)
     power: float = Field(gt=0, le=1)
     announced: str = ""  # what the beacon will be
@@ -167,12 +163,10 @@ class CheckPlan(Document):
 
     @property
     def spot_checks(self) -> Checks:
-        """m and q."""
         return Checks(self.checks, self.power)
 
     @property
     def text(self) -> str:
-        """The plan as it is entered into the ledger and hashed."""
         return json_text(self.model_dump(mode="json"))
 
 
@@ -215,8 +209,6 @@ class PlanRequest(Document):
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """A plan in numbers; amounts are in minor units."""
-
     plan: CheckPlan
     payees: int  # to be checked
     paid: int  # to them
@@ -230,7 +222,6 @@ class PlanSummary:
 
     @property
     def in_all(self) -> int:
-        """Checks at most; fewer in a run that settles another, of which checks stand."""
         return self.plan.checks * self.payees
 
     @property
@@ -240,24 +231,20 @@ class PlanSummary:
 
     @property
     def cost(self) -> int:
-        """What the checks cost."""
         return self.in_all * self.plan.price
 
     @property
     def alarmed(self) -> float:
-        """The probability that an honest payee fails, by checks that reject genuine units."""
         return false_alarm_probability(self.plan.spot_checks, self.plan.false_alarms)
 
     @property
     def alarm_cost(self) -> int:
-        """What honest payees lose by that in expectation, all together."""
         return round(
             expected_false_alarm_cost(self.plan.spot_checks, self.plan.false_alarms, [self.paid])
         )
 
 
 def make_plan(run: Path, request: PlanRequest, by: str | None = None) -> PlanSummary:
-    """Plan a run's checks; a plan that was made before is replaced, unless checks were drawn by it."""
     summary = preview_plan(run, request)
     text, announced = summary.plan.text, summary.plan.announced
     with working_in(run):
@@ -272,14 +259,12 @@ def make_plan(run: Path, request: PlanRequest, by: str | None = None) -> PlanSum
 
 
 def preview_plan(run: Path, request: PlanRequest) -> PlanSummary:
-    """Return what a plan would come to; nothing is written."""
     manifest = read_manifest(run)
     payees = paid_payees(run, manifest)
     return summarize_plan(_plan(manifest, payees, request), payees)
 
 
 def read_check_plan(run: Path) -> CheckPlan:
-    """Read the plan from the ledger."""
     text = run_of(run).plan
     if text is None:
         raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
@@ -287,7 +272,6 @@ def read_check_plan(run: Path) -> CheckPlan:
 
 
 def summarize_plan(plan: CheckPlan, payees: Sequence[CheckedPayee]) -> PlanSummary:
-    """Compute what a plan comes to for the payees of its run."""
     carried = frozenset(plan.carried)
     checked = [p for p in payees if p.name not in carried]
     checks, paid = plan.spot_checks, [p.paid for p in checked]
@@ -367,8 +351,6 @@ def _number_of_checks(
 
 
 class FoundUnit(Document):
-    """A unit that is not genuine, as a check found."""
-
     unit: str
     identity: str
     payee: str
@@ -376,8 +358,6 @@ class FoundUnit(Document):
 
 
 class EarlierDraw(Document):
-    """A draw of the earlier run, of a payee who passed."""
-
     payee: str
     unit: str
 
@@ -423,7 +403,6 @@ class EarlierChecks:
     looks: dict[str, list[str]] = field(default_factory=dict)
 
     def shares(self, payee: str, units: Sequence[str]) -> Values:
-        """Return the chance that each unit of a payee had; 0 for units that could not be drawn."""
         shares = self.share.get(payee, {})
         return np.array([shares.get(unit, 0.0) for unit in units])
 
@@ -437,7 +416,6 @@ class EarlierChecks:
 
 
 def shares_to_bytes(payees: Sequence[CheckedPayee]) -> bytes:
-    """Return the chances of all units of payees, as the bytes of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -454,7 +432,6 @@ def shares_to_bytes(payees: Sequence[CheckedPayee]) -> bytes:
 
 
 def write_earlier_files(run: Path, shares: bytes) -> None:
-    """Write what is left of the earlier draft into the folder of the run that takes its place."""
     (run / FOLDER).mkdir(exist_ok=True)
     with replacing(run / EARLIER_FILE) as part:
         part.write_bytes(shares)

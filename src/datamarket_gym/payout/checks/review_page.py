@@ -57,7 +57,6 @@ class UnitContent:
 
 
 def unit_contents(results: Results, places: Places, rows: Iterable[int]) -> dict[int, UnitContent]:
-    """The content of some units of a run, by their places among the units that played."""
     submission, wanted = results.inputs.submission, sorted(set(rows))
     text = submission.metadata.get("text")
     images: dict[int, bytes] = {}
@@ -75,7 +74,6 @@ def unit_contents(results: Results, places: Places, rows: Iterable[int]) -> dict
 
 
 def shows_images(results: Results, places: Places) -> bool:
-    """Whether the units of a run are pictures."""
     spec = results.spec
     return places.submissions.is_dir() or (
         spec.columns.image is not None and spec.files.images is not None
@@ -103,7 +101,6 @@ def visible_text(text: str, longest: int) -> str:
 
 
 def side_for(pictures: int) -> int:
-    """How many pixels a side pictures may have, so that a page with so many stays light."""
     return next((side for most, side in _SIDES if pictures <= most), _LEAST_SIDE)
 
 
@@ -119,7 +116,6 @@ def curve(numbers: Values) -> str:
 
 @cache
 def _across(points: int) -> list[int]:
-    """So many points from the left to the right."""
     across: list[int] = np.linspace(0, _WIDTH, points).round().astype(int).tolist()
     return across
 
@@ -146,7 +142,6 @@ def _picture(image: bytes, side: int) -> dict[str, str]:
 def unit_images(
     spec: PayoutSpec, ids: Sequence[str], submissions: Path, rows: Sequence[int]
 ) -> dict[int, bytes]:
-    """The image files of some of the units, whose names are ``ids``, of a run that is paid for images."""
     if submissions.is_dir():
         names, folder = [ids[row] for row in rows], submissions
     else:
@@ -156,7 +151,6 @@ def unit_images(
 
 
 def _image_names(spec: PayoutSpec, submissions: Path) -> dict[str, str]:
-    """The name of each unit's image file, by the unit's name."""
     table, columns = Table.open(submissions), spec.columns
     image = table.require("image", str(columns.image))
     identifier = columns.id or ("id" if "id" in table.names else None)
@@ -168,7 +162,7 @@ def _image_names(spec: PayoutSpec, submissions: Path) -> dict[str, str]:
 
 NEAREST = 3
 """So many stand beside each unit on the page."""
-_BLOCK = 2048
+_BLOCK = 512
 _STEP, _PLACES = (
     1e-10,
     2**28,
@@ -178,8 +172,6 @@ _NONE = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Units as far as neighbours go: direction, seniority (`evidence.order`), and the number of their payee."""
-
     vectors: Rows
     rank: Codes
     payee: Codes
@@ -191,26 +183,32 @@ def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Val
     Shape (drawn, count); -1 and -inf where there are fewer. Of units equally near the earliest come first. A vector
     of zeros is near nothing.
     """
-    order = np.argsort(units.rank, kind="stable")
-    ours = directions(drawn.vectors[:])
+    order, late = np.argsort(units.rank, kind="stable"), np.argsort(drawn.rank, kind="stable")
+    ours, rank, payee = directions(drawn.vectors[:])[late], drawn.rank[late], drawn.payee[late]
+    single, slack = ours.astype(np.float32), (ours.shape[1] + 8) * 2.0**-22
     # A cosine and a place in the order of seniority are one whole number: the nearest, earliest unit has the largest.
     best = np.full((len(ours), count), _NONE)
+    best[~ours.any(axis=1)] = np.iinfo(np.int64).max
     for at in range(0, len(order), _BLOCK):
         theirs = order[at : at + _BLOCK]
-        later = np.flatnonzero((drawn.rank > units.rank[theirs[0]]) & ours.any(axis=1))
+        first, last = np.searchsorted(rank, units.rank[theirs[[0, -1]]], side="right")
         vectors = directions(units.vectors[theirs])
-        similar = np.minimum(ours[later] @ vectors.T, 1.0)
-        similar[units.rank[theirs] >= drawn.rank[later, None]] = -np.inf
-        similar[units.payee[theirs] == drawn.payee[later, None]] = -np.inf
-        similar[:, ~vectors.any(axis=1)] = -np.inf
-        least = best[later].min(axis=1) // _PLACES * _STEP
-        some = np.flatnonzero(similar.max(axis=1, initial=-np.inf) >= least - _STEP)
-        steps = np.rint(np.maximum(similar[some], -2.0) / _STEP).astype(np.int64)
-        keys = steps * _PLACES - np.arange(at, at + len(theirs))
-        keys[similar[some] == -np.inf] = _NONE
-        rows = later[some]
+        excluded = units.payee[theirs] == payee[first:, None]
+        excluded[: last - first] |= units.rank[theirs] >= rank[first:last, None]
+        excluded |= ~vectors.any(axis=1)
+        similar = (
+            single[first:] @ vectors.astype(np.float32).T
+        )  # for all pairs; in double precision for a few
+        np.copyto(similar, -np.inf, where=excluded)
+        least = best[first:].min(axis=1) // _PLACES * _STEP
+        some = np.flatnonzero(similar.max(axis=1, initial=-np.inf) >= least - slack)
+        exact = np.minimum(ours[first + some] @ vectors.T, 1.0)
+        keys = np.rint(exact / _STEP).astype(np.int64) * _PLACES - np.arange(at, at + len(theirs))
+        keys[excluded[some]] = _NONE
+        rows = first + some
         best[rows] = np.partition(np.hstack([best[rows], keys]), -count, axis=1)[:, -count:]
-    best = np.sort(best, axis=1)[:, ::-1]
+    best[~ours.any(axis=1)] = _NONE
+    best[late] = np.sort(best, axis=1)[:, ::-1]
     place = np.where(best > _NONE, -best % _PLACES, 0)
     near = np.where(best > _NONE, order[place], -1)
     return near, np.where(best > _NONE, (best + place) // _PLACES * _STEP, -np.inf)
@@ -235,7 +233,6 @@ class ChecksPage:
 
 
 def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = None) -> None:
-    """Write checks.html into the run's folder; needs the run's inputs, for what units hold."""
     places = places or places_of(run)
     if not places.submissions.exists():
         raise SubmissionError(
@@ -250,7 +247,6 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
 
 
 def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksPage:
-    """Gather everything the page shows."""
     beside = UnitComparison(results, places, drawn.draws)
     by_payee: dict[str, list[Draw]] = {}
     for draw in sorted(drawn.draws, key=lambda draw: draw.number):
@@ -268,7 +264,6 @@ def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksP
 
 
 def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
-    """What is written to a payee, ready to be sent."""
     wrong = "wrongly labelled, " if labelled else ""
     listed = "\n".join(f"  - {unit}" for unit in units)
     asked = "\n".join(f"  {i}. {what}" for i, what in enumerate(REQUESTED_PROOF, 1))
@@ -284,8 +279,6 @@ def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
 
 
 class UnitComparison:
-    """The drawn units, what is nearest to each, and what all of them hold."""
-
     def __init__(
         self, results: Results, places: Places, draws: Sequence[Draw], side: int | None = None
     ) -> None:
@@ -316,11 +309,9 @@ class UnitComparison:
         return dict(zip(names, near, strict=True)), dict(zip(names, cosine, strict=True))
 
     def unit(self, name: str) -> Row:
-        """A drawn unit."""
         return render_content(self.contents[self.row[name]], _LONGEST, self.side)
 
     def others(self, name: str) -> list[Row]:
-        """What is nearest to a drawn unit."""
         inputs = self.results.inputs
         return [
             {
@@ -364,6 +355,5 @@ def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside
 
 
 def format_earnings(money: Currency, amount: float) -> str:
-    """What a unit earns."""
     minor = round(amount * 10**money.digits)
     return f"{money.code} {money.text(minor)}" if minor else f"less than {money.code} {money.text(1)}"

@@ -62,8 +62,6 @@ _NAMED, _SHOWN = 5, 20
 
 @dataclass(frozen=True)
 class SettledChecks:
-    """What checks came to: who failed and by which units, who is carried, and the run that is left."""
-
     failed: list[str]
     found: list[FoundUnit]
     carried: list[str]
@@ -126,7 +124,6 @@ def settle(
 
 
 def _mark_checked(run: Path, detail: str, outcomes: str, by: str | None) -> None:
-    """Write the certificate of a run whose payees all passed, and enter that it is checked."""
     write_text(run / CERTIFICATE, certificate_text(run))
     with transaction_of(run) as (transaction, record):
         if record.state not in ("checked", *APPROVED):
@@ -137,7 +134,6 @@ def _mark_checked(run: Path, detail: str, outcomes: str, by: str | None) -> None
 def found_units(
     drawn: DrawnChecks, answers: Mapping[int, CheckAnswer], unanswered_false: bool
 ) -> list[FoundUnit]:
-    """Return the units that were found to be false; an error where answers are missing."""
     missing = [d for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
     if missing and not unanswered_false:
         shown = listed((str(d.number) for d in missing), _NAMED)
@@ -246,7 +242,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def plan_rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
-    """Return a plan in numbers: what, and how much."""
     plan, money = found.plan, Currency(currency)
 
     def text(minor: int) -> str:
@@ -284,13 +279,11 @@ def plan_rows(found: PlanSummary, currency: str) -> list[tuple[str, str]]:
 
 
 def to_publish(run: Path, plan: CheckPlan) -> list[tuple[str, str]]:
-    """Return what is published with the announcement: hashes of the run and of the plan."""
     digest = hashlib.sha256(plan.text.encode()).hexdigest()
     return [("manifest", sha256(run / MANIFEST)), ("plan", digest)]
 
 
 def draw_messages(drawn: DrawnChecks) -> list[str]:
-    """Say which earlier checks stand, how many units several people have to check, and who checked some before."""
     messages = []
     if drawn.kept:
         messages.append(
@@ -311,7 +304,6 @@ def draw_messages(drawn: DrawnChecks) -> list[str]:
 
 
 def failure_messages(found: SettledChecks) -> list[str]:
-    """Say who failed, and by which units."""
     messages = []
     for name in found.failed:
         units = [unit for unit in found.found if unit.payee == name]
@@ -322,8 +314,6 @@ def failure_messages(found: SettledChecks) -> list[str]:
 
 @dataclass(frozen=True)
 class SettlementPreview:
-    """Who would fail, what would become of the pot, and whether anything stands in the way."""
-
     waiting: list[int]  # numbers of checks that are not answered, and are waited for
     failed: list[str]
     carried: list[str]

@@ -70,7 +70,6 @@ class Rules:
     asking: dict[int, list[str]] = field(default_factory=dict)
 
     def after(self, entry: LedgerEntry) -> Rules:
-        """Return the rules after an entry of the kind ``rule``."""
         content: dict[str, Any] = entry.content
         if "least" in content:
             if entry.amount < 0:
@@ -87,8 +86,6 @@ class Rules:
 
 @dataclass
 class Batch(Shown):
-    """Payments that were ordered together: what each payee gets, and what became of it."""
-
     id: str
     currency: str
     at: str
@@ -102,8 +99,6 @@ class Batch(Shown):
 
 @dataclass(frozen=True)
 class Resolution:
-    """How a dispute ended."""
-
     outcome: str
     why: str
     by: str
@@ -115,8 +110,6 @@ class Resolution:
 
 @dataclass(frozen=True)
 class Dispute:
-    """One dispute, as the ledger has it now."""
-
     number: int
     run: str
     payee: str
@@ -132,24 +125,20 @@ class Dispute:
 
     @property
     def open(self) -> bool:
-        """Whether nothing was decided yet."""
         return self.resolution is None
 
     @property
     def state(self) -> str:
-        """Open, or what was decided."""
         if self.resolution is None:
             return "open"
         return self.resolution.outcome + (", override revoked" if self.revoked else "")
 
     @property
     def overrides(self) -> tuple[Override, ...]:
-        """What later runs split or join by it, or did until it was revoked."""
         return () if self.resolution is None else self.resolution.overrides
 
     @property
     def hold_reason(self) -> str:
-        """Why payments are held for it."""
         return f"dispute {self.number}: {self.about}"
 
 
@@ -169,7 +158,6 @@ class Disputes:
     by_number: dict[int, Dispute] = field(default_factory=dict)
 
     def after(self, entry: LedgerEntry) -> None:
-        """Take up the next entry."""
         content, number = entry.content, entry.content["number"]
         if entry.kind == "dispute":
             if number != self.next_number:
@@ -199,12 +187,10 @@ class Disputes:
 
     @property
     def next_number(self) -> int:
-        """The number of the next dispute."""
         return len(self.by_number) + 1
 
     @property
     def open(self) -> list[Dispute]:
-        """Those that nobody has decided yet."""
         return [dispute for dispute in self.by_number.values() if dispute.open]
 
     @property
@@ -224,7 +210,6 @@ class Disputes:
                 )
 
     def numbered(self, number: int) -> Dispute:
-        """Return a dispute by its number."""
         if number not in self.by_number:
             there = f"there are 1 to {len(self.by_number)}" if self.by_number else "it holds none"
             raise DisputeError(
@@ -244,7 +229,6 @@ class Disputes:
         return dispute
 
     def standing(self, number: int) -> Dispute:
-        """Return a dispute whose overrides hold for the next runs."""
         dispute = self.numbered(number)
         if not dispute.overrides:
             raise DisputeError(
@@ -265,8 +249,6 @@ def _all_but_names(override: Override) -> tuple[object, ...]:
 
 @dataclass
 class Accounts(Shown):
-    """The ledger as of its last entry."""
-
     number: int = 0
     tip: str = ""
     at: str = ""
@@ -292,7 +274,6 @@ class Accounts(Shown):
 
     @classmethod
     def of(cls, entries: Iterable[LedgerEntry]) -> Accounts:
-        """Return the accounts after all of these entries."""
         accounts = cls()
         for entry in entries:
             accounts.after(entry)
@@ -300,7 +281,6 @@ class Accounts(Shown):
         return accounts
 
     def after(self, entry: LedgerEntry) -> None:
-        """Take up the next entry."""
         try:
             self._take(entry)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -327,22 +307,18 @@ class Accounts(Shown):
 
     @property
     def checkpoint(self) -> str:
-        """The line that says how far the ledger goes: number, hash and time of its last entry."""
         return f"{self.number} {self.tip} {self.at}"
 
     @property
     def currencies(self) -> list[str]:
-        """The currencies of the runs."""
         return sorted({record.currency for record in self.runs.values()})
 
     def balances(self, currency: str) -> dict[str, int]:
-        """Return the balances of a currency that are not zero, by payee."""
         return {
             who: left for (who, code), left in sorted(self.balance.items()) if code == currency and left
         }
 
     def required(self, run: str) -> RunRecord:
-        """Return a run of the ledger."""
         if run not in self.runs:
             raise LedgerError(f"the ledger holds no run {run[:16]}; pay first")
         return self.runs[run]
@@ -353,7 +329,6 @@ class Accounts(Shown):
         return self.rules.approvals - 1 - len(others)
 
     def came_back(self, number: int) -> bool:
-        """Return whether what an entry sent has bounced."""
         return number in self._bounced
 
     def waiting(self, currency: str) -> list[RunRecord]:
@@ -403,7 +378,6 @@ class Accounts(Shown):
             raise LedgerError(f"{kind!r} is no kind of entry of this version")
 
     def _receive(self, entry: LedgerEntry) -> None:
-        """Take up a batch of units: the order of these entries decides who was first."""
         require_batch_entry(entry)
         if entry.at <= self.latest:
             raise LedgerError(
@@ -471,7 +445,6 @@ class Accounts(Shown):
         people.append(entry.by)
 
     def _require_due(self, entry: LedgerEntry) -> None:
-        """Require a payment, or a balance carried forward, as the approved run has it, once."""
         run = self.required(entry.run)
         due = self._due.get(entry.run, {})
         if run.state not in APPROVED or due.pop((entry.kind, entry.payee), None) != entry.amount:
@@ -507,7 +480,6 @@ class Accounts(Shown):
         batch.lines[entry.payee] = entry.amount
 
     def _end_line(self, entry: LedgerEntry) -> None:
-        """Send or cancel a line of a batch."""
         batch = self.batches[entry.content["batch"]]
         if (
             batch.lines.get(entry.payee) != entry.amount
@@ -531,7 +503,6 @@ class Accounts(Shown):
         self._bounced.add(named.number)
 
     def _named(self, entry: LedgerEntry) -> LedgerEntry:
-        """Return the entry that another names."""
         of = entry.content["of"]
         if type(of) is not int or not 1 <= of <= len(self.entries):
             raise LedgerError(f"there is no entry {of}")
@@ -547,7 +518,6 @@ class Accounts(Shown):
         self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs)
 
     def _take_dispute(self, entry: LedgerEntry) -> None:
-        """Take up that a dispute of a run's payee is opened, decided, or that what was decided ends."""
         run, content = self.required(entry.run), entry.content
         if entry.payee not in (line.identity for line in run.lines):
             raise LedgerError(f"{entry.payee!r} is no payee of run {entry.run[:16]}")

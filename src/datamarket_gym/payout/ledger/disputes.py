@@ -30,8 +30,6 @@ _LONGEST = 4000  # characters of a text
 
 @dataclass(frozen=True)
 class Effects:
-    """What an upheld dispute brings about: money, and what later runs join and split."""
-
     correction: str = ""  # an amount in the run's currency, added to what the payee is owed
     taken_from: str = ""  # the payee who is owed so much less; the market pays it, if empty
     separate_units: tuple[str, ...] = ()
@@ -183,7 +181,6 @@ def _overrides(
 def _correct(
     transaction: Transaction, dispute: Dispute, effects: Effects, why: str, by: str | None
 ) -> list[LedgerEntry]:
-    """Enter the correction and, where somebody else pays for it, its opposite; or propose both."""
     record = transaction.accounts.required(dispute.run)
     if record.state not in APPROVED:
         raise DisputeError(
@@ -241,7 +238,6 @@ def _hold(transaction: Transaction, payee: str, dispute: Dispute, by: str | None
 
 
 def _release(transaction: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
-    """End the hold of a dispute, unless it was ended or replaced by hand; another dispute's takes its place."""
     if transaction.accounts.holds.get(payee) != dispute.hold_reason:
         return
     content = {"why": f"dispute {dispute.number} was decided", "dispute": dispute.number}
@@ -269,8 +265,6 @@ def _require_payee_of(record: RunRecord, *names: str) -> None:
 
 @dataclass(frozen=True)
 class OpenedDispute:
-    """A dispute, the state of its run, and messages on the payments that it holds."""
-
     dispute: Dispute
     state: str
     messages: list[str]
@@ -286,7 +280,6 @@ def open_on_run(
     hold_against: bool,
     by: str | None,
 ) -> OpenedDispute:
-    """Enter a dispute about the run of a folder."""
     ledger, record = ledger_of(run), run_of(run)
     if units:
         require_known("unit of this run", units, _units_of(run))
@@ -310,7 +303,6 @@ def open_on_run(
 def resolve_at(
     where: str, number: int, outcome: str, why: str, effects: Effects, by: str | None
 ) -> tuple[Ledger, Dispute]:
-    """Decide a dispute; units are looked up in the run's folder, where that is named."""
     ledger, folder = ledger_at(where), run_folder(where)
     disputed = ledger.accounts().disputes.numbered(number)
     units = _units_of(folder) if folder is not None and run_of(folder).run == disputed.run else None
@@ -321,7 +313,6 @@ def resolve_at(
 
 
 def revoke_at(where: str, number: int, why: str, by: str | None) -> None:
-    """End what a dispute changes in later runs."""
     ledger, folder = ledger_at(where), run_folder(where)
     revoke_dispute(ledger, number, why, by=by)
     if folder is not None:
@@ -329,7 +320,6 @@ def revoke_at(where: str, number: int, why: str, by: str | None) -> None:
 
 
 def _units_of(run: Path) -> set[str]:
-    """Read the names of all units of a run, those set aside included, and of earlier ones matched with them."""
     import pyarrow.parquet as pq
 
     columns = [("clusters.parquet", "unit"), ("leaks.parquet", "unit")]

@@ -67,18 +67,15 @@ class LedgerEntry(Shown):
 
     @property
     def body(self) -> str:
-        """The line that is hashed and stored."""
         return _ENCODER.encode({name: getattr(self, name) for name in _FIELDS})
 
 
 def chain_entry(previous: str, **fields: Any) -> LedgerEntry:
-    """Make the entry that follows the one with the hash ``previous``."""
     entry = LedgerEntry(**fields, previous=previous, hash="")
     return replace(entry, hash=hash_entry(previous, entry.body))
 
 
 def hash_entry(previous: str, body: str) -> str:
-    """Hash a body after the entry with the hash ``previous``."""
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
 
 
@@ -100,7 +97,6 @@ def read_entries(rows: Iterable[tuple[int, str, str]]) -> Iterator[LedgerEntry]:
 
 
 def parse_entry(number: int, body: str, previous: str, hash_: str) -> LedgerEntry:
-    """Parse the body of an entry."""
     try:
         fields = json.loads(body)
     except ValueError as error:
@@ -114,7 +110,6 @@ def parse_entry(number: int, body: str, previous: str, hash_: str) -> LedgerEntr
 
 
 def require_batch_entry(entry: LedgerEntry) -> None:
-    """Refuse what is no entry of a batch, or says less or more than one of its kind does."""
     content: dict[str, Any] = entry.content
     empty = (entry.run, entry.currency, entry.amount) == ("", "", 0)
     keys = {"sha256", "units", "what"}
@@ -131,7 +126,6 @@ def require_batch_entry(entry: LedgerEntry) -> None:
 
 
 def _is_time(at: str) -> bool:
-    """Return whether a time is one, and written the one way that we write them."""
     try:
         return _TIME.fullmatch(at) is not None and datetime.fromisoformat(at) is not None
     except ValueError:  # a 13th month
@@ -150,8 +144,6 @@ class Line:
 
 @dataclass(frozen=True)
 class DrawRecord:
-    """By what plan, and under which beacon, the spot checks of a run were drawn."""
-
     plan: str
     beacon: str
 
@@ -186,11 +178,9 @@ class RunRecord(Shown):
 
     @property
     def draw(self) -> DrawRecord | None:
-        """The draw of the run's spot checks; None where there was none."""
         return None if self.plan is None or self.beacon is None else DrawRecord(self.plan, self.beacon)
 
     def after(self, entry: LedgerEntry) -> RunRecord:
-        """Return the run after an entry about it; an error where that cannot follow."""
         run, content = self, entry.content
         match entry.kind:
             case "planned":
@@ -248,7 +238,6 @@ class RunRecord(Shown):
 
 
 def read_draft(entry: LedgerEntry) -> RunRecord:
-    """Read a run from the entry of its draft."""
     content = entry.content
     try:
         if wrong := [name for name, kind in _DRAFT.items() if type(content[name]) is not kind]:
@@ -278,7 +267,6 @@ def read_draft(entry: LedgerEntry) -> RunRecord:
 
 
 def require_draft(record: RunRecord, participle: str) -> None:
-    """Refuse what can be done with drafts alone."""
     if record.state != "draft":
         raise LedgerError(f"the run is {describe_state(record.state)}; only drafts can be {participle}")
 
@@ -295,5 +283,4 @@ def require_somebody(by: str) -> None:
 
 
 def describe_state(state: str) -> str:
-    """Return a state as sentences say it."""
     return "a draft" if state == "draft" else state

@@ -58,7 +58,6 @@ def default_ledger(out: Path) -> str:
 
 
 def same_ledger(one: str, other: str) -> bool:
-    """Return whether two paths or addresses are of the same ledger."""
     if is_address(one) and is_address(other):
         return open_ledger(one).where == open_ledger(other).where
     return is_address(one) == is_address(other) and Path(one).resolve() == Path(other).resolve()
@@ -102,7 +101,6 @@ def ledger_at(where: str) -> Ledger:
 
 
 def ledger_of(folder: Path) -> Ledger:
-    """Open the ledger of a run's folder."""
     receipt = read_receipt(folder)
     if receipt is None:
         raise DataMarketError(
@@ -151,7 +149,6 @@ def write_receipt(folder: Path, ledger: Ledger, accounts: Accounts) -> None:
 
 @contextmanager
 def transaction_of(folder: Path) -> Iterator[tuple[Transaction, RunRecord]]:
-    """Open a transaction on the ledger of a run's folder, whose receipt is written after it."""
     ledger = ledger_of(folder)
     with ledger.transaction() as transaction:
         yield transaction, run_of(folder, transaction.accounts)
@@ -159,7 +156,6 @@ def transaction_of(folder: Path) -> Iterator[tuple[Transaction, RunRecord]]:
 
 
 def attach(folder: Path, where: str) -> None:
-    """Record in a run's folder where its ledger lies now; the ledger must hold the run as the folder has it."""
     ledger = open_ledger(where)
     accounts, receipt = ledger.accounts(), read_receipt(folder)
     if receipt is not None:
@@ -178,8 +174,6 @@ class LedgerInputs:
 
 @dataclass(frozen=True)
 class Draft:
-    """A finished run as it is entered."""
-
     run: str
     amount: int
     currency: str
@@ -197,7 +191,6 @@ class Draft:
     prior: Sequence[str] = ()
 
     def to_content(self) -> dict[str, Any]:
-        """Return the content of the entry."""
         return {
             "manifest": self.manifest, "places": self.places, "checks": self.checks, "period": self.period,
             "lines": [[x.identity, x.paid, x.entitled, x.balance] for x in self.lines],
@@ -210,12 +203,10 @@ class Draft:
 
 
 def read_ledger_inputs(accounts: Accounts, currency: str) -> LedgerInputs:
-    """Return what a run in a currency takes from the ledger as it is now."""
     return LedgerInputs(accounts.balances(currency), accounts.disputes.overrides)
 
 
 def ledger_inputs_of(manifest: dict[str, Any]) -> LedgerInputs:
-    """Return what a finished run has taken."""
     standing = [Override.model_validate(o) for o in manifest.get("standing_overrides", [])]
     return LedgerInputs(manifest["opening_balances"], standing)
 
@@ -239,7 +230,6 @@ def enter_draft(ledger: Ledger, folder: Path, draft: Draft, by: str | None = Non
 
 
 def require_accepted(folder: Path, accept: Sequence[str]) -> None:
-    """Refuse an approval that cannot be, before anything is worked out again for it."""
     accounts = ledger_of(folder).accounts()
     record = run_of(folder, accounts)
     require_approvable(record, folder)
@@ -276,7 +266,6 @@ def approve(folder: Path, manifest: str, by: str | None = None, accept: Sequence
 
 
 def _enter_approval(transaction: Transaction, record: RunRecord, by: str | None) -> None:
-    """Enter that a run is approved, and all that it pays and carries."""
     run, currency = record.run, record.currency
     content = {"manifest": record.manifest}
     transaction.add("approved", run=run, currency=currency, amount=record.amount, content=content, by=by)
@@ -303,7 +292,6 @@ def _has_answered(record: RunRecord, person: str, found: Sequence[UnresolvedWarn
 
 
 def require_approvable(record: RunRecord, folder: Path) -> None:
-    """Refuse to approve a draft that asks for checks, or whose checks were begun, and one that is superseded."""
     if record.state == "checked":
         return
     if record.superseded is not None:
@@ -358,7 +346,6 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
 
 
 def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> None:
-    """Refuse to record as sent what payments.csv does not say, or does not say any more."""
     outputs = read_manifest(folder)["outputs"]
     if _PAYMENTS in outputs:
         require_as_written(folder, outputs, _PAYMENTS)
@@ -382,7 +369,6 @@ def current_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWa
 
 
 def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """List the warnings that stand before the approval of a run, from what is in the ledger now."""
     return [
         *_unused_log(accounts, record),
         *_same_submissions(accounts, record),
@@ -393,7 +379,6 @@ def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWar
 
 
 def _unused_log(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
-    """Batches were received here before the run was worked out, and its times are not from them."""
     before = [e for e in accounts.received if e.number < record.history[0].number]
     if before and INTAKE not in record.places:
         yield UnresolvedWarning.of(
@@ -407,7 +392,6 @@ def _unused_log(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWar
 
 
 def _same_submissions(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
-    """The same table was paid for before, or units of it, under other settings, in another currency or format."""
     found = [
         (part, other)
         for other in accounts.runs.values()
@@ -434,7 +418,6 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> Iterator[Unresol
 
 
 def _shared_part(record: RunRecord, other: RunRecord) -> float:
-    """Return what part of a run's units another was submitted, too."""
     if other.submissions == record.submissions:
         return 1.0
     shared = record.contents.shared(other.contents)
@@ -487,7 +470,6 @@ def _left_behind(record: RunRecord) -> Iterator[UnresolvedWarning]:
 
 
 def dispute_warnings(accounts: Accounts, run: str) -> list[UnresolvedWarning]:
-    """Warn of disputes that are open, and of decisions that the run does not follow."""
     record, open_disputes, newer = accounts.runs[run], [], []
     for d in accounts.disputes.by_number.values():
         concerned = _concerns(accounts, d, run)

@@ -28,12 +28,10 @@ _LONGEST = 500  # characters of what somebody wrote
 
 
 def format_time(entry: LedgerEntry) -> str:
-    """Return when an entry was made, to the second; the ledger keeps UTC."""
     return entry.at[:19].replace("T", " ")
 
 
 def describe_entry(entry: LedgerEntry) -> str:
-    """Return what an entry says beyond its kind, in a line."""
     content = entry.content
     match entry.kind:
         case "answers":
@@ -59,7 +57,6 @@ def describe_entry(entry: LedgerEntry) -> str:
 
 
 def entry_messages(entry: LedgerEntry) -> list[str]:
-    """Say what was entered by hand; and that others must enter it, too, where they must."""
     amount = f" {entry.currency} {Currency(entry.currency).text(entry.amount)}" if entry.currency else ""
     messages = [f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}"]
     if entry.kind == "proposed":
@@ -70,7 +67,6 @@ def entry_messages(entry: LedgerEntry) -> list[str]:
 
 
 def rule_messages(rules: Rules) -> list[str]:
-    """Say the rules of a ledger, and who asks for others."""
     least = ", ".join(
         f"{code} {Currency(code).text(least)}" for code, least in rules.least.items() if least
     )
@@ -83,7 +79,6 @@ def rule_messages(rules: Rules) -> list[str]:
 
 
 def describe_effects(dispute: Dispute, entries: Sequence[LedgerEntry]) -> list[str]:
-    """Say what follows from a dispute."""
     if dispute.resolution is None:
         return [f"held: {', '.join(map(visible, dispute.holds))}"] if dispute.holds else []
     messages = []
@@ -120,19 +115,15 @@ class Owed(NamedTuple):
     carried: int = 0
 
     def plus(self, other: Owed) -> Owed:
-        """Add both."""
         return Owed(*(one + two for one, two in zip(self, other, strict=True)))
 
     @property
     def all(self) -> int:
-        """The sum over the places: what moves between them leaves it as it is."""
         return sum(self)
 
 
 @dataclass(frozen=True)
 class StatementLine:
-    """An entry that moves the payee's money; ``after`` is where it is then."""
-
     entry: LedgerEntry
     period: str
     words: str
@@ -142,8 +133,6 @@ class StatementLine:
 
 @dataclass(frozen=True)
 class StatementRun:
-    """What a run says of the payee: earned in it, paid now, and what that adds to the carried balance."""
-
     run: str
     period: str
     currency: str
@@ -157,16 +146,12 @@ class StatementRun:
 
 @dataclass(frozen=True)
 class StatementEvent:
-    """What happened to the payee and moved no money by itself: holds, disputes, failed checks."""
-
     entry: LedgerEntry
     words: str
 
 
 @dataclass(frozen=True)
 class CurrencyAccount:
-    """The payee's account in one currency, between two days."""
-
     currency: str
     opening: Owed
     lines: tuple[StatementLine, ...]
@@ -174,19 +159,15 @@ class CurrencyAccount:
     runs: tuple[StatementRun, ...]
 
     def moved(self, *kinds: str) -> int:
-        """The sum of the amounts of the lines of some kinds."""
         return sum(line.entry.amount for line in self.lines if line.entry.kind in kinds)
 
     @property
     def earned(self) -> int:
-        """What the runs of this time found the payee's units to be worth."""
         return sum(run.earned for run in self.runs)
 
 
 @dataclass(frozen=True)
 class AccountStatement(Shown):
-    """All that the ledger holds about a payee, and the tip of its chain."""
-
     payee: str
     since: datetime.date | None
     until: datetime.date | None
@@ -202,7 +183,6 @@ class AccountStatement(Shown):
 
     @property
     def checkpoint(self) -> str:
-        """The line that says how far the ledger went: number, hash and time of its last entry."""
         return f"{self.number} {self.tip} {self.at}"
 
 
@@ -265,7 +245,6 @@ def account_statement(
 
 
 def day_of(entry: LedgerEntry) -> datetime.date:
-    """Return the day of an entry, in UTC."""
     return datetime.datetime.fromisoformat(entry.at).astimezone(datetime.UTC).date()
 
 
@@ -278,7 +257,6 @@ def _account(
     since: datetime.date | None,
     until: datetime.date | None,
 ) -> CurrencyAccount:
-    """Return the lines of a currency and their running sums, checked to be the ledger's."""
     opening, after, later, lines = Owed(), Owed(), Owed(), list[StatementLine]()
     for entry in moves:
         if entry.currency != currency:
@@ -343,13 +321,11 @@ def _overtaken(draft: RunRecord, runs: Iterable[RunRecord]) -> bool:
 
 
 def _text(entry: LedgerEntry, name: str, before: str) -> str:
-    """Return a text of an entry after some words; nothing where the entry has none."""
     text = entry.content.get(name)
     return f"{before}{visible(str(text), _LONGEST)}" if text else ""
 
 
 def _words(entry: LedgerEntry) -> str:
-    """Return what an entry that moves money says, in plain words."""
     why, batch = _text(entry, "why", ": "), _text(entry, "batch", ", batch ")
     of = f" of entry {entry.content['of']}" if "of" in entry.content else ""
     return {
@@ -441,7 +417,6 @@ def statement_html(statement: AccountStatement) -> str:
 
 
 def account_page(statement: AccountStatement) -> dict[str, Any]:
-    """Return what the page shows, as plain values; texts are escaped by the template."""
     return {
         "payee": visible(statement.payee),
         "days": days_of(statement),
@@ -464,14 +439,12 @@ def account_page(statement: AccountStatement) -> dict[str, Any]:
 
 
 def days_of(statement: AccountStatement) -> str:
-    """Return which days it is about, in words."""
     since, until = statement.since, statement.until
     first = f"From {since}" if since else "From the first entry"
     return f"{first} to {until}" if until else f"{first} to {statement.at[:10]}"
 
 
 def told(statement: AccountStatement) -> list[str]:
-    """Return what is to be read before the figures."""
     held = [f"Payments are held: {visible(statement.held, 500)}"] if statement.held else []
     over = [
         f"{account.currency} {Currency(account.currency).shown(-account.closing.payable)} were paid too much by now; "
@@ -483,7 +456,6 @@ def told(statement: AccountStatement) -> list[str]:
 
 
 def run_row(run: StatementRun) -> Row:
-    """Return a run as texts."""
     shown = Currency(run.currency).shown
     return {
         "day": str(run.day),

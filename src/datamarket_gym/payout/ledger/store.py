@@ -205,7 +205,6 @@ def _has_digests(connection: Connection) -> bool:
 
 
 def _changed_rules(connection: Connection) -> list[str]:
-    """List tables, columns, triggers and functions that are not as this version makes them."""
     found = _rules(connection)
     digests = any(DIGESTS.name in rule for rule in found)
     if _is_sqlite(connection):
@@ -244,8 +243,6 @@ def _rules(connection: Connection) -> set[str]:
 
 @dataclass(frozen=True)
 class Tip:
-    """The last entry: its number and hash."""
-
     number: int
     hash: str
 
@@ -258,17 +255,14 @@ class LedgerChecksum:
         self.path = ledger.with_name(f"{ledger.name}.checksum")
 
     def announce(self, before: Tip, after: Tip) -> None:
-        """Write which tips there may be until it is closed."""
         write_json(self.path, {"before": asdict(before), "after": asdict(after)})
 
     def close(self, tip: Tip) -> None:
-        """Write the checksum of the file as it is, with this tip."""
         self.require_tip(tip)
         write_json(self.path, {"sha256": sha256(self.ledger), "tip": asdict(tip)})
 
     @property
     def pending(self) -> bool:
-        """Whether it was announced and not closed."""
         return self.path.is_file() and "before" in self._read()
 
     def require(self) -> None:
@@ -313,14 +307,11 @@ class LedgerChecksum:
 
 @dataclass(frozen=True)
 class Receipt:
-    """Where the ledger of a run's folder is, and its tip when the folder was last written."""
-
     ledger: str
     tip: Tip
 
 
 def read_receipt(folder: Path) -> Receipt | None:
-    """Read the receipt of a run's folder; None where there is none yet."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -339,12 +330,10 @@ def read_receipt(folder: Path) -> Receipt | None:
 
 
 def is_address(where: str) -> bool:
-    """Return whether a ledger is named by an address, not by a path."""
     return "://" in where
 
 
 def holds_tip(entries: Sequence[LedgerEntry], tip: Tip) -> bool:
-    """Return whether a chain holds a tip that was noted elsewhere."""
     return 1 <= tip.number <= len(entries) and entries[tip.number - 1].hash == tip.hash
 
 
@@ -354,7 +343,6 @@ def is_readable(path: Path) -> bool:
 
 
 def _require_newest(accounts: Accounts, where: str) -> None:
-    """Refuse a ledger that is behind one of its runs: an older copy, or a second one."""
     for folder, receipt in _receipts(accounts):
         if not holds_tip(accounts.entries, receipt.tip):
             raise LedgerError(
@@ -387,7 +375,6 @@ def _warn_if_not_written(path: str) -> Iterator[None]:
 
 
 def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
-    """Yield the folders of the ledger's runs that are still there, and their receipts."""
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
         if not is_readable(folder / FILE) or not is_readable(folder / MANIFEST):
@@ -398,8 +385,6 @@ def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
 
 
 class Transaction:
-    """Entries that are added together, or not at all."""
-
     def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
         self.accounts = accounts
         self.new: list[LedgerRow] = []
@@ -430,7 +415,6 @@ class Transaction:
         content: dict[str, Any] | None = None,
         by: str | None = None,
     ) -> LedgerEntry:
-        """Add an entry; refused where it cannot follow those that are there."""
         accounts, content = self.accounts, dict(content or {})
         by = self._user if by is None else by
         require_somebody(by)
@@ -454,7 +438,6 @@ class Ledger(Shown):
     path: Path | None = None  # of a SQLite file
 
     def read(self) -> list[LedgerEntry]:
-        """Read all entries; an error at the first that is not as it was entered."""
         return list(_chain(self._rows()))
 
     def accounts(self) -> Accounts:
@@ -514,7 +497,6 @@ class Ledger(Shown):
         _note_tip(accounts, self.where if self.path is None else str(self.path))
 
     def digests(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
-        """Read the stored digests of each of these batches; None where there are none."""
         as_stored = sa.type_coerce(DIGESTS.c.digests, sa.types.NullType())  # SQLite holds anything
         with self._refusing(), self.engine.connect() as connection:
             there = _has_digests(connection)
@@ -528,14 +510,12 @@ class Ledger(Shown):
                 yield digests
 
     def numbers_with_digests(self) -> list[int]:
-        """List the numbers of the entries that have digests."""
         with self._refusing(), self.engine.connect() as connection:
             if not _has_digests(connection):
                 return []
             return list(connection.execute(sa.select(DIGESTS.c.number)).scalars())
 
     def changed_rules(self) -> list[str]:
-        """List tables and triggers that are not as this version makes them."""
         with self._refusing(), self.engine.connect() as connection:
             return _changed_rules(connection)
 
@@ -669,7 +649,6 @@ def _without_password(url: URL) -> str:
 
 
 def user() -> str:
-    """Return the name of the user at the keyboard."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # no such user, as in some containers
@@ -732,7 +711,6 @@ def _make(ledger: Ledger) -> None:
 
 
 def _checked_rows(connection: Connection) -> LedgerRows:
-    """Read the rows of the entries, and check their chain and the tip."""
     columns = ENTRIES.c
     wanted = sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
     rows = tuple((number, body, hash_) for number, body, hash_ in connection.execute(wanted).all())
@@ -766,7 +744,6 @@ def _tip(rows: LedgerRows) -> Tip:
 
 
 def batch_hash(digests: Sequence[bytes]) -> str:
-    """Hash the digests of a batch's units, in their order."""
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
@@ -785,7 +762,6 @@ def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[lis
 
 
 def _check_batches(ledger: Ledger, accounts: Accounts) -> Check:
-    """Check that all batches have their digests, and nothing else has any."""
     batches = accounts.received
     try:
         numbers = {entry.number for entry in batches}
@@ -826,7 +802,6 @@ def _check_sums(accounts: Accounts) -> Iterator[Check]:
 
 
 def _check_times(entries: Sequence[LedgerEntry]) -> Check:
-    """Check that times that run backwards were noted when they were entered."""
     back = [e for e, before in zip(entries[1:], entries, strict=False) if e.at < before.at]
     if not back:
         return Check("times", True, f"{entries[0].at} to {entries[-1].at}")
@@ -837,7 +812,6 @@ def _check_times(entries: Sequence[LedgerEntry]) -> Check:
 
 
 def add_checkpoint(path: Path, accounts: Accounts) -> str:
-    """Add the tip of the ledger to a file of checkpoints; the line."""
     line, there = accounts.checkpoint, path.exists()
     if not there or Tip(accounts.number, accounts.tip) not in read_checkpoints(path):
         before = path.read_text(encoding="ascii").splitlines() if there else []
@@ -846,7 +820,6 @@ def add_checkpoint(path: Path, accounts: Accounts) -> str:
 
 
 def read_checkpoints(path: Path) -> list[Tip]:
-    """Read the tips of a file of checkpoints."""
     if path.exists() and not path.is_file():
         raise DataMarketError(f"the checkpoints {str(path)!r} are no file; name a text file")
     try:
@@ -867,7 +840,6 @@ def read_checkpoints(path: Path) -> list[Tip]:
 
 
 def check_checkpoints(entries: Sequence[LedgerEntry], path: Path) -> Check:
-    """Check that the chain holds every checkpoint of a file."""
     tips = read_checkpoints(path)
     lost = [tip for tip in tips if not holds_tip(entries, tip)]
     detail = f"{counted(len(tips), 'checkpoint')}, the last at entry {max(tip.number for tip in tips)}"

@@ -35,7 +35,6 @@ def order(
 def order_on(
     transaction: Transaction, *, run: str | None, currency: str, by: str | None
 ) -> Batch | None:
-    """Order what is payable in a transaction; None where nothing can be sent."""
     accounts = transaction.accounts
     if run is None:
         batch = _open_batch(accounts, currency)
@@ -82,19 +81,16 @@ def to_send(accounts: Accounts, currency: str, run: str | None = None) -> dict[s
 
 
 def batch_of(accounts: Accounts, run: str) -> Batch | None:
-    """Return the open batch that holds a run's payments."""
     batches = accounts.batches.values()
     return next((b for b in batches if b.state == "ordered" and run in b.runs), None)
 
 
 def _open_batch(accounts: Accounts, currency: str) -> Batch | None:
-    """Return the open batch of a currency that is no single run's."""
     batches = (b for b in accounts.batches.values() if b.state == "ordered" and not b.run)
     return next((b for b in batches if b.currency == currency), None)
 
 
 def only_currency(accounts: Accounts, run: str | None = None) -> str:
-    """Return the currency of a run, or the only one in which anything is payable or ordered."""
     if run is not None:
         return accounts.required(run).currency
     owed = {code for (_, code), amount in accounts.payable.items() if amount > 0}
@@ -141,7 +137,6 @@ def confirm_on(transaction: Transaction, batch: Batch, reference: str, by: str |
 
 
 def cancel(ledger: Ledger, batch: str, why: str, by: str | None = None) -> Batch:
-    """Enter that the bank will not send a batch: all of it is payable again."""
     with ledger.transaction() as transaction:
         found = _required(transaction.accounts, batch)
         if found.state != "ordered":
@@ -183,7 +178,6 @@ def correct(
 def charge(
     ledger: Ledger, payee: str, amount: int | str, currency: str, why: str, by: str | None = None
 ) -> LedgerEntry:
-    """Take a fee from what a payee is owed."""
     with ledger.transaction() as transaction:
         code = currency or _currency_of_runs(transaction.accounts)
         minor = Currency(code).minor(amount) if isinstance(amount, str) else amount
@@ -198,7 +192,6 @@ def charge(
 
 
 def hold(ledger: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
-    """Send a payee nothing until it is released; what it is owed stays owed."""
     with ledger.transaction() as transaction:
         require_payee(transaction.accounts, payee)
         if payee in transaction.accounts.holds:
@@ -207,7 +200,6 @@ def hold(ledger: Ledger, payee: str, why: str, by: str | None = None) -> LedgerE
 
 
 def release(ledger: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
-    """End a hold."""
     with ledger.transaction() as transaction:
         require_payee(transaction.accounts, payee)
         return transaction.add("release", payee=payee, content={"why": _reason(why)}, by=by)
@@ -283,7 +275,6 @@ def decide(
 
 
 def require_payee(accounts: Accounts, *payees: str) -> None:
-    """Refuse names that no run of the ledger has."""
     known = {line.identity for run in accounts.runs.values() for line in run.lines}
     require_known("payee", payees, known)
 

@@ -1,16 +1,12 @@
-"""Compiled arithmetic of one coalition: rows lie feature by feature, (d, n), so loops run over rows.
+"""One coalition after the other, compiled: rows lie feature by feature, (d, n), so loops run over rows.
 
-d is padded to a multiple of 4 and n to a multiple of 8 with zero rows of weight zero. Rows are worked
-off in tiles that stay in the cache. Reductions may be reassociated, nothing else is relaxed.
+d is padded to a multiple of 4 and n to a multiple of 8 with zero rows of weight zero. Rows are worked off in tiles that
+stay in the cache. Reductions may be reassociated, nothing else is relaxed.
 
-The proof of `certificate`, compiled, for one coalition: what its formulas need, and their verdict.
-
-One coalition after the other, compiled: L-BFGS on top of the Hessian at the start.
-
-The Hessian at the start of a coalition is formed and factorised in single precision and serves as
-preconditioner; from an extrapolated start five gradients then suffice on average. Everything that
-decides (gradients, margins, proof) is in double precision. The line search looks at slopes only: a
-step is kept unless it passed the minimum by too much (the objective is convex).
+The Hessian at the start of a coalition is formed and factorised in single precision and preconditions L-BFGS; from an
+extrapolated start five gradients then suffice on average. Everything that decides (gradients, margins, the proof of
+`certainty`) is in double precision. The line search looks at slopes only: a step is kept unless it passed the minimum
+by too much (the objective is convex).
 
 `SOURCES` are the files that are compiled into `solve_part`.
 """
@@ -38,14 +34,7 @@ EPS = 2.220446049250313e-16
 
 
 @njit(**JIT)
-def _affine(x, a, b, w0, w1, w2, w3, out):  # type: ignore[no-untyped-def]
-    x0, x1, x2, x3, o = x[0, a:b], x[1, a:b], x[2, a:b], x[3, a:b], out[a:b]
-    for i in range(len(o)):
-        o[i] += w0 * x0[i] + w1 * x1[i] + w2 * x2[i] + w3 * x3[i]
-
-
-@njit(**JIT)
-def _affine2(x, a, b, w, v, first, second):  # type: ignore[no-untyped-def]
+def _affine(x, a, b, w, v, first, second):  # type: ignore[no-untyped-def]
     x0, x1, x2, x3 = x[0, a:b], x[1, a:b], x[2, a:b], x[3, a:b]
     o, p = first[a:b], second[a:b]
     w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
@@ -57,22 +46,7 @@ def _affine2(x, a, b, w, v, first, second):  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def _collect(x, a, b, r, out):  # type: ignore[no-untyped-def]
-    x0, x1, x2, x3, q = x[0, a:b], x[1, a:b], x[2, a:b], x[3, a:b], r[a:b]
-    s0 = s1 = s2 = s3 = 0.0
-    for i in range(len(q)):
-        s0 += q[i] * x0[i]
-        s1 += q[i] * x1[i]
-        s2 += q[i] * x2[i]
-        s3 += q[i] * x3[i]
-    out[0] += s0
-    out[1] += s1
-    out[2] += s2
-    out[3] += s3
-
-
-@njit(**JIT)
-def _collect2(x, a, b, r, t, out, put):  # type: ignore[no-untyped-def]
+def _collect(x, a, b, r, t, out, put):  # type: ignore[no-untyped-def]
     x0, x1, x2, x3 = x[0, a:b], x[1, a:b], x[2, a:b], x[3, a:b]
     q, u = r[a:b], t[a:b]
     s0 = s1 = s2 = s3 = x.dtype.type(0)
@@ -102,25 +76,11 @@ def logits(x, theta, n_classes, d, a, b, out):  # type: ignore[no-untyped-def]
     """Logits of rows a..b of all classes; theta (C, d + 1) has the intercept in column d."""
     for k in range(n_classes):
         out[k, a:b] = theta[k, d]
-    pairs = n_classes // 2
+    # two classes at a time; of an odd number the last one's partner is a spare row
     for j in range(0, d, 4):
-        for h in range(pairs):
-            k = 2 * h
-            _affine2(
-                x[j : j + 4], a, b, theta[k, j : j + 4], theta[k + 1, j : j + 4], out[k], out[k + 1]
-            )
-        if n_classes % 2:
-            k = n_classes - 1
-            _affine(
-                x[j : j + 4],
-                a,
-                b,
-                theta[k, j],
-                theta[k, j + 1],
-                theta[k, j + 2],
-                theta[k, j + 3],
-                out[k],
-            )
+        for k in range(0, n_classes, 2):
+            w, v = theta[k, j : j + 4], theta[k + 1, j : j + 4]
+            _affine(x[j : j + 4], a, b, w, v, out[k], out[k + 1])
 
 
 @njit(**JIT)
@@ -184,7 +144,6 @@ def gradient(  # type: ignore[no-untyped-def]
         for j in range(d):
             out[k, j] = penalty * theta[k, j]
         out[k, d] = 0.0
-    pairs = n_classes // 2
     for a in range(0, n, TILE):
         b = min(n, a + TILE)
         logits(x, theta, n_classes, d, a, b, p)
@@ -200,12 +159,8 @@ def gradient(  # type: ignore[no-untyped-def]
         # slices along rows only: a slice of columns would no longer be contiguous
         for j in range(0, d, 4):
             t = x[j : j + 4]
-            for m in range(pairs):
-                k = 2 * m
-                _collect2(t, a, b, r[k], r[k + 1], out[k, j : j + 4], out[k + 1, j : j + 4])
-            if n_classes % 2:
-                k = n_classes - 1
-                _collect(t, a, b, r[k], out[k, j : j + 4])
+            for k in range(0, n_classes, 2):
+                _collect(t, a, b, r[k], r[k + 1], out[k, j : j + 4], out[k + 1, j : j + 4])
 
 
 @njit(**JIT)
@@ -240,16 +195,10 @@ def hessian(x, w, p, n_classes, d, n, penalty, scaled, out):  # type: ignore[no-
                     total_j += sj[i]
                 block[d, j] = total_j
             for g in range(0, d, 4):
+                t = x[g : g + 4]
                 for j in range(g, d - 1, 2):
-                    _collect2(
-                        x[g : g + 4],
-                        0,
-                        n,
-                        scaled[j],
-                        scaled[j + 1],
-                        block[j, g : g + 4],
-                        block[j + 1, g : g + 4],
-                    )
+                    first, second = block[j, g : g + 4], block[j + 1, g : g + 4]
+                    _collect(t, 0, n, scaled[j], scaled[j + 1], first, second)
             ridge = penalty * (1.0 + same)
             for j in range(width):
                 for g in range(j + 1):
@@ -490,7 +439,8 @@ Work = namedtuple(
 
 @njit(**JIT)
 def make_work(room, wide, n_max, n_val, n_labels, d, bits, scale):  # type: ignore[no-untyped-def]
-    """Scratch space for coalitions of up to ``room`` rows and ``n_max`` classes."""
+    """Scratch space for coalitions of up to ``room`` rows and ``n_max`` classes, and a spare one if odd."""
+    n_max += n_max % 2
     width = wide + 1
     free = max(n_max - 1, 1) * width
     return Work(

@@ -54,19 +54,6 @@ def residual_kernel(
 
 
 @triton.jit
-def finish_kernel(out, weights, penalty, live, n, width, BLOCK: tl.constexpr):
-    """Add the penalty's gradient and blank what is not free, in place."""
-    slot = tl.program_id(0).to(tl.int64)
-    j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    ok = j < n
-    at = slot * n + j
-    ridge = tl.load(penalty + slot * width + j % width, mask=ok, other=0.0)
-    free = tl.load(live + at, mask=ok, other=0).to(tl.float64)
-    w = tl.load(weights + at, mask=ok, other=0.0)
-    tl.store(out + at, (tl.load(out + at, mask=ok, other=0.0) + ridge * w) * free, mask=ok)
-
-
-@triton.jit
 def on_chip_kernel(
     weights,
     out,
@@ -298,68 +285,35 @@ MANY_CLASSES = 8  # beyond, tiles no longer fit
 
 def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
     """See `descent.loss_gradient`."""
-    if on_chip(stack):
-        return _gradient_on_chip(weights, stack, slots)
-    from datamarket_gym.utilities.logistic.descent import logits
-
-    score = logits(weights, stack.x)
-    games, size, classes, n = score.shape
-    padded = triton.next_power_of_2(classes)
-    block = min(2048 // padded, triton.next_power_of_2(n))
-    residual_kernel[(games * size, triton.cdiv(n, block))](
-        score,
-        slots.rows,
-        slots.absent,
-        stack.label,
-        stack.weight,
-        size,
-        n,
-        CLASSES=classes,
-        PADDED=padded,
-        BLOCK=block,
-        num_warps=4,
-    )
-    out = torch.bmm(score.view(games, size * classes, n), stack.x)
-    width = stack.width
-    finish_kernel[(games * size, triton.cdiv(classes * width, 1024))](
-        out,
-        weights.contiguous(),
-        slots.penalty,
-        slots.live,
-        classes * width,
-        width,
-        BLOCK=1024,
-        num_warps=4,
-    )
-    return out.view_as(weights)
-
-
-def _gradient_on_chip(weights, stack, slots):
-    weights = weights.contiguous()
     games, size, classes, width = weights.shape
+    n = stack.x.shape[1]
+    if not on_chip(stack):
+        from datamarket_gym.utilities.logistic.descent import logits
+
+        score = logits(weights, stack.x)
+        padded = triton.next_power_of_2(classes)
+        block = min(2048 // padded, triton.next_power_of_2(n))
+        shape = {"CLASSES": classes, "PADDED": padded, "BLOCK": block}
+        residual_kernel[(games * size, triton.cdiv(n, block))](
+            score, slots.rows, slots.absent, stack.label, stack.weight, size, n, **shape, num_warps=4
+        )
+        out = torch.bmm(score.view(games, size * classes, n), stack.x).view_as(weights)
+        return out.addcmul_(slots.penalty[:, :, None], weights).mul_(slots.live)
+    weights, out = weights.contiguous(), torch.empty_like(weights)
     padded = triton.next_power_of_2(max(classes, 2))
     columns, rows, warps = TILE
     together = max(1, columns // padded)
-    out = torch.empty_like(weights)
+    shape = {"WIDTH": width, "WIDTH_PADDED": max(16, triton.next_power_of_2(width))}
+    shape |= {"CLASSES": classes, "PADDED": padded, "TOGETHER": together, "ROWS": rows}
+    inputs = stack.x, stack.label, stack.weight, slots.bits, slots.absent, slots.penalty, slots.live
     on_chip_kernel[(triton.cdiv(size, together), games)](
         weights,
         out,
-        stack.x,
-        stack.label,
-        stack.weight,
-        slots.bits,
-        slots.absent,
-        slots.penalty,
-        slots.live,
+        *inputs,
         size,
-        stack.x.shape[1],
+        n,
         slots.bits.shape[2],
-        WIDTH=width,
-        WIDTH_PADDED=max(16, triton.next_power_of_2(width)),
-        CLASSES=classes,
-        PADDED=padded,
-        TOGETHER=together,
-        ROWS=rows,
+        **shape,
         num_warps=warps if width <= 32 else 4 * warps,
     )
     return out
@@ -371,25 +325,13 @@ def on_chip(stack: Stack) -> bool:
 
 
 def advance(state: Descent, gradient: torch.Tensor, scaled: torch.Tensor, live: torch.Tensor) -> None:
-    """See `descent.advance`."""
     from datamarket_gym.utilities.logistic.descent import LONGEST, SHORTEST, UPHILL
 
     games, size, n = state.point.shape
     block = min(512, triton.next_power_of_2(n))
+    # the kernel's first arguments are the fields of the state, in their order
     advance_kernel[(games * size,)](
-        state.point,
-        state.slope_vector,
-        state.scaled,
-        state.direction,
-        state.trial,
-        state.steps,
-        state.images,
-        state.sy,
-        state.yz,
-        state.count,
-        state.length,
-        state.slope,
-        state.decrement,
+        *vars(state).values(),
         gradient,
         scaled,
         live,

@@ -1,12 +1,8 @@
-"""Which coalitions of a batch are certain: what `certificate` asks for, from the batch's arrays.
+"""Solve coalitions of several games in one batch: descend, certify (`certainty`), drop what is certain, repeat.
 
-Solve coalitions of several games in one batch: descend, certify, drop what is certain, repeat.
-
-A coalition is judged when its gradient has fallen to where the last judgement said certainty would
-come; most are judged once or twice. Places of finished coalitions are closed up as they empty, so
-late sweeps cost little. What is not certain in the end is left to the caller, unproven.
-
-The same lines run on NumPy, on torch and on a GPU; the arrays they are given decide.
+A coalition is judged when its gradient has fallen to where the last judgement said certainty would come; most are
+judged once or twice. Places of finished coalitions are closed up as they empty, so late sweeps cost little. What is not
+certain in the end is left to the caller, unproven. The same lines run on NumPy, on torch and on a GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +20,6 @@ from datamarket_gym.execution.arrays import CoalitionMatrix, Codes
 from datamarket_gym.utilities.accelerators import array_namespace, is_torch_array
 from datamarket_gym.utilities.logistic import certainty as certificate
 from datamarket_gym.utilities.logistic import descent
-from datamarket_gym.utilities.logistic import descent as calculus
 from datamarket_gym.utilities.logistic.descent import Anchor, affordable, anchor, own
 from datamarket_gym.utilities.logistic.layout import Array, Slots, Stack, gather, host, slots
 
@@ -64,7 +59,7 @@ def judge(weights: Array, gradient: Array, stack: Stack, slots: Slots) -> Verdic
         entry,
         coupling,
     )
-    score = calculus.logits(weights, stack.val)
+    score = descent.logits(weights, stack.val)
     tie = certificate.TIE * (1 + xp.max(xp.abs(score), axis=(2, 3)))  # zero in padding
     predicted, margin = certificate.predict_arrays(score + slots.absent[..., None], tie)
     need = certificate.moved(eps[..., None], beta[..., None], lengths(slots, stack.val_squares))
@@ -79,10 +74,10 @@ def judge(weights: Array, gradient: Array, stack: Stack, slots: Slots) -> Verdic
 def _curvature(weights: Array, stack: Stack, slots: Slots) -> tuple[Array, Array]:
     """N = A' V A and B B' = A' (A A' o T T') A for edge weights V, edge vectors T and incidence A."""
     xp = array_namespace(weights)
-    first, second = calculus.pairs(stack.n_classes)
+    first, second = descent.pairs(stack.n_classes)
     unit = xp.eye(stack.n_classes, dtype=weights.dtype, device=weights.device)
     incidence = unit[first] - unit[second]
-    sums = calculus.edge_sums(weights, stack, slots)
+    sums = descent.edge_sums(weights, stack, slots)
     edge = sums[..., -1]
     pull = (sums[..., :-1] - slots.mean[:, :, None] * edge[..., None]) * slots.inverse[:, :, None]
     square = (pull @ pull.swapaxes(2, 3)) * (incidence @ incidence.T)
@@ -102,10 +97,10 @@ def lengths(slots: Slots, squares: Array) -> Array:
 
 
 FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
-_MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
+MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
 _ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
 _MAX_SWEEPS = 1000
-_CLOSE_UP = 0.7  # share of places in use below which they are closed up
+CLOSE_UP = 0.7  # share of places in use below which they are closed up
 _COMPANY = 0.35  # judge when this share of the open ones is due,
 _PATIENCE = (6, 16)  # or after so many sweeps (the second where sweeps are quick)
 _REFRESH, _FEW = 28, 0.05  # what is open after so many sweeps gets preconditioners of its own; after
@@ -122,6 +117,11 @@ class Answer:
     proven: NDArray[np.bool_]
     gradients: int = 0
 
+    @classmethod
+    def of(cls, size: int) -> Answer:
+        """No coalition is solved so far."""
+        return cls(np.zeros(size, np.int64), np.zeros(size, bool))
+
 
 class BatchedGames:
     """Solves coalitions with at least two classes of the games of a stack."""
@@ -133,7 +133,7 @@ class BatchedGames:
 
     def solve(self, coalitions: Sequence[CoalitionMatrix]) -> list[Answer]:
         """Correct predictions of each game's coalitions, and whether they are proven."""
-        answers = [Answer(np.zeros(len(c), np.int64), np.zeros(len(c), bool)) for c in coalitions]
+        answers = [Answer.of(len(c)) for c in coalitions]
         self.cells = cells_of(self.stack.x)
         with (
             threadpool_limits(1, user_api="blas"),
@@ -157,10 +157,13 @@ class BatchedGames:
         self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]
     ) -> CoalitionBatch:
         assert self.anchor is not None
-        chosen = [c[part] for c, part in zip(coalitions, parts, strict=True)]
-        batch = begun(self.stack, self.anchor, chosen, self.cells)
+        places, careful = slots(self.stack, [c[part] for c, part in zip(coalitions, parts, strict=True)])
+        active, start = (places.origin >= 0) & ~careful, self.anchor.start(places)
         # a problem that runs away is not proven, and `exact` solves it
         with np.errstate(all="ignore"):
+            batch = CoalitionBatch(
+                self.stack, places, active, start, self.anchor.precondition, self.cells
+            )
             batch.run()
         return batch
 
@@ -181,22 +184,21 @@ class CoalitionBatch:
     def __init__(
         self,
         stack: Stack,
-        slots: Slots,
+        places: Slots,
         active: Array,
-        state: descent.Descent,
+        start: Array,
         precondition: Callable[[Array], Array],
         cells: int,
     ) -> None:
         xp = array_namespace(stack.x)
-        self.stack, self.slots, self.active, self.state = stack, slots, active, state
+        self.stack, self.slots, self.active, self.cells = stack, places, active, cells
         self.precondition: Any = precondition
-        self.cells = cells
-        shape, at = slots.origin.shape, stack.x.device
+        shape, at = places.origin.shape, stack.x.device
         self.goal = xp.full(shape, FIRST_GOAL, dtype=stack.x.dtype, device=at)
         self.correct = xp.zeros(shape, dtype=xp.int64, device=at)
         self.proven = xp.zeros(shape, dtype=xp.bool, device=at)
         self.gradients = [0] * shape[0]
-        self.shape = (stack.n_classes, stack.width)
+        self._begin(start, descent.loss_gradient(start, stack, places))
 
     def run(self) -> None:
         """Sweep until every coalition is certain or given up."""
@@ -211,14 +213,14 @@ class CoalitionBatch:
             total, ready = sum(active), sum(due)
             if total == 0:
                 return
-            quick = launched and total * self.shape[0] * self.shape[1] < _LAUNCH_BOUND
+            quick = launched and total * self.stack.n_classes * self.stack.width < _LAUNCH_BOUND
             patience = _PATIENCE[quick] if launched else 1
             # Judging a few at a time wastes launches; they wait a little for company.
             if ready and (ready >= _COMPANY * total or waiting >= patience):
                 self._judge(max(due))
                 waiting = 0
                 continue
-            if max(active) <= _CLOSE_UP * self.active.shape[1]:
+            if max(active) <= CLOSE_UP * self.active.shape[1]:
                 self._close_up(max(active))
             rare = total <= _FEW * self.correct.shape[0] * self.correct.shape[1]
             late = sweeps >= refresh_at or (rare and sweeps >= refresh_at // 2)
@@ -227,7 +229,7 @@ class CoalitionBatch:
                 refresh_at = sweeps + _REFRESH
             burst = 4 if quick else 1
             for _ in range(burst):
-                descent.advance(self.state, *self._gradient(self._shaped(self.state.trial)))
+                self._sweep()
             self.gradients = [sum_ + burst * n for sum_, n in zip(self.gradients, active, strict=True)]
             sweeps += burst
             waiting = waiting + burst if ready else 0
@@ -236,27 +238,33 @@ class CoalitionBatch:
         return weights.reshape(*weights.shape[:2], -1)
 
     def _shaped(self, flat: Array) -> Array:
-        return flat.reshape(*flat.shape[:2], *self.shape)
+        return flat.reshape(*flat.shape[:2], self.stack.n_classes, self.stack.width)
 
-    def _gradient(self, weights: Array) -> tuple[Array, Array, Array]:
-        gradient = calculus.loss_gradient(weights, self.stack, self.slots)
-        scaled = self.precondition(gradient)
-        return self._flat(gradient), self._flat(scaled), self._flat(self.slots.live)
+    def _begin(self, point: Array, gradient: Array) -> None:
+        scaled, live = self._flat(self.precondition(gradient)), self._flat(self.slots.live)
+        self.state = descent.begin(self._flat(point), self._flat(gradient), scaled, live)
+
+    def _sweep(self) -> None:
+        gradient = descent.loss_gradient(self._shaped(self.state.trial), self.stack, self.slots)
+        scaled, live = self._flat(self.precondition(gradient)), self._flat(self.slots.live)
+        descent.advance(self.state, self._flat(gradient), scaled, live)
 
     def _refresh(self) -> None:
         """Coalitions that are still open get their own Hessians, and start from where they are."""
-        self.precondition = own(self._shaped(self.state.point), self.stack, self.slots)
-        slope = self.state.slope_vector
-        scaled = self._flat(self.precondition(self._shaped(slope)))
-        self.state = descent.begin(self.state.point, slope, scaled, self._flat(self.slots.live))
+        point = self._shaped(self.state.point)
+        self.precondition = own(point, self.stack, self.slots)
+        self._begin(point, self._shaped(self.state.slope_vector))
 
     def _due(self) -> Array:
         return self.active & (self.state.decrement <= self.goal)
 
     def _judge(self, width: int) -> None:
         xp = array_namespace(self.active)
-        index, used = _pack(self._due(), width)
-        step = max(1, self._judged_at_once() // index.shape[0])
+        index, used = pack(self._due(), width)
+        classes, n = self.stack.n_classes, self.stack.x.shape[1]
+        each = classes * classes * (n + self.stack.width)
+        each += 3 * classes * max(n, self.stack.val.shape[1])
+        step = max(1, max(1, self.cells // each) // index.shape[0])
         for start in range(0, width, step):
             at, real = index[:, start : start + step], used[:, start : start + step]
             part: Slots = self.slots.take(at)
@@ -264,7 +272,7 @@ class CoalitionBatch:
             verdict = judge(weights, self._shaped(gather(self.state.slope_vector, at)), self.stack, part)
             decrement = gather(self.state.decrement, at)
             hopeless = decrement <= _ROUNDING_LEVEL * part.mass**0.5
-            goal = decrement * xp.clip(_MARGIN * verdict.shrink, min=1e-3, max=0.5)
+            goal = decrement * xp.clip(MARGIN * verdict.shrink, min=1e-3, max=0.5)
             game, spot = xp.nonzero(real)
             here, place = at[game, spot] - game * self.active.shape[1], part.origin[game, spot]
             self.goal[game, here] = goal[game, spot]
@@ -272,36 +280,11 @@ class CoalitionBatch:
             self.correct[game, place] = verdict.correct[game, spot]
             self.proven[game, place] = verdict.certain[game, spot]
 
-    def _judged_at_once(self) -> int:
-        stack, classes = self.stack, self.stack.n_classes
-        cells = classes * classes * (stack.x.shape[1] + stack.width)
-        cells += 3 * classes * max(stack.x.shape[1], stack.val.shape[1])
-        return max(1, self.cells // cells)
-
     def _close_up(self, width: int) -> None:
-        index, used = _pack(self.active, width)
+        index, used = pack(self.active, width)
         self.slots, self.state = self.slots.take(index), self.state.take(index)
         self.precondition = self.precondition.take(index)
         self.goal, self.active = gather(self.goal, index), gather(self.active, index) & used
-
-
-def begun(
-    stack: Stack, anchor: Anchor, coalitions: Sequence[CoalitionMatrix], cells: int
-) -> CoalitionBatch:
-    """A batch of coalitions at their starts."""
-    places, careful = slots(stack, coalitions)
-    weights = anchor.start(places)
-    gradient = calculus.loss_gradient(weights, stack, places)
-    flat = (*weights.shape[:2], -1)
-    state = descent.begin(
-        weights.reshape(flat),
-        gradient.reshape(flat),
-        anchor.precondition(gradient).reshape(flat),
-        places.live.reshape(flat),
-    )
-    return CoalitionBatch(
-        stack, places, (places.origin >= 0) & ~careful, state, anchor.precondition, cells
-    )
 
 
 def cells_of(like: Array) -> int:
@@ -315,7 +298,7 @@ def cells_of(like: Array) -> int:
     return min(_CELLS_CUDA, int(free) // 24)
 
 
-def _pack(chosen: Array, width: int) -> tuple[Array, Array]:
+def pack(chosen: Array, width: int) -> tuple[Array, Array]:
     """Places (G, width) of the chosen ones, counted through all games, and which are real."""
     xp = array_namespace(chosen)
     games, size = chosen.shape

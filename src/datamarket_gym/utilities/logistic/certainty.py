@@ -58,6 +58,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
 
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.utilities.accelerators import array_namespace
@@ -240,7 +241,6 @@ def predict_arrays(logits: Array, tie: Array) -> tuple[Array, Array]:
     return predicted, top - xp.max(xp.where(chosen, -xp.inf, logits), axis=-2)
 
 
-_DENSE = 1200  # parameters up to which the Hessian is formed and factorised
 _MAX_NEWTON = 200
 
 
@@ -266,9 +266,7 @@ class _Objective:
         self.ridge[-1] = 0.0
         self.evaluations = 0
 
-    def evaluate(
-        self, theta: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    def evaluate(self, theta: Features) -> tuple[float, Features, Features]:
         """Objective, gradient (C, d + 1) and probabilities (n, C)."""
         self.evaluations += 1
         logits = self.x @ theta.T
@@ -281,52 +279,26 @@ class _Objective:
         residual = self.weight[:, None] * (p - self.hot)
         return value, residual.T @ self.x + self.ridge * theta, p
 
-    def step(
-        self, p: NDArray[np.float64], gradient: NDArray[np.float64], tolerance: float
-    ) -> NDArray[np.float64]:
+    def step(self, p: Features, gradient: Features, tolerance: float) -> Features:
         """Newton's direction; the direction in which only all intercepts move together is fixed."""
-        if gradient.size <= _DENSE:
-            return self._dense_step(p, gradient)
-        self.diagonal = (self.weight[:, None] * p * (1 - p)).T @ self.x**2 + self.ridge + 1e-9
-        out = np.zeros_like(gradient)
-        r = -gradient
-        z = r / self.diagonal
-        direction, rz = z, float((r * z).sum())
-        for _ in range(2000):
-            product = self._hessian(p, direction)
-            alpha = rz / float((direction * product).sum())
-            out += alpha * direction
-            r = r - alpha * product
-            if np.linalg.norm(r) <= tolerance * np.linalg.norm(gradient):
-                break
-            z = r / self.diagonal
-            rz, last = float((r * z).sum()), rz
-            direction = z + rz / last * direction
-        return out
+        diagonal = (self.weight[:, None] * p * (1 - p)).T @ self.x**2 + self.ridge + 1e-9
 
-    def _hessian(self, p: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
-        u = self.x @ v.T
-        u = self.weight[:, None] * p * (u - (p * u).sum(axis=1, keepdims=True))
-        product = u.T @ self.x + self.ridge * v
-        product[:, -1] += v[:, -1].sum()
-        return product
+        def hessian(flat: Values) -> Values:
+            v = flat.reshape(gradient.shape)
+            u = self.x @ v.T
+            u = self.weight[:, None] * p * (u - (p * u).sum(axis=1, keepdims=True))
+            product = u.T @ self.x + self.ridge * v
+            product[:, -1] += v[:, -1].sum()
+            return product.ravel()
 
-    def _dense_step(self, p: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-        n_classes, width = gradient.shape
-        hessian = np.zeros((n_classes, width, n_classes, width))
-        for k in range(n_classes):
-            for m in range(k + 1):
-                h = self.weight * p[:, k] * ((k == m) - p[:, m])
-                block = self.x.T @ (h[:, None] * self.x)
-                block[-1, -1] += self.weight.mean()
-                hessian[k, :, m, :] = hessian[m, :, k, :] = block
-            hessian[k, range(width), k, range(width)] += self.ridge
-        flat = hessian.reshape(gradient.size, gradient.size)
-        flat[np.diag_indices_from(flat)] *= 1 + 1e-14
-        try:
-            solution = np.linalg.solve(flat, -gradient.ravel())
-        except np.linalg.LinAlgError:
-            solution = np.linalg.lstsq(flat, -gradient.ravel(), rcond=None)[0]
+        square = (gradient.size, gradient.size)
+        solution, _ = cg(
+            LinearOperator(square, hessian, dtype=float),
+            -gradient.ravel(),
+            rtol=tolerance,
+            maxiter=2000,
+            M=LinearOperator(square, lambda v: v / diagonal.ravel(), dtype=float),
+        )
         return np.asarray(solution).reshape(gradient.shape)
 
 
@@ -367,18 +339,16 @@ def solve(problem: Problem, coalition: NDArray[np.bool_], C: float) -> Outcome:
     )
 
 
-def _minimise(
-    objective: _Objective, n_classes: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _minimise(objective: _Objective, n_classes: int) -> tuple[Features, Features, Features]:
     theta = np.zeros((n_classes, objective.x.shape[1]))
     theta[:, -1] = np.log(objective.weight @ objective.hot)
     theta[:, -1] -= theta[:, -1].mean()
     value, gradient, p = objective.evaluate(theta)
-    floor = 1e-15 * objective.weight @ np.linalg.norm(objective.x, axis=1)
+    rounding = 1e-15 * objective.weight @ np.linalg.norm(objective.x, axis=1)
     stalled = 0
     for _ in range(_MAX_NEWTON):
         size = np.linalg.norm(gradient)
-        if size <= floor or stalled == 3:
+        if size <= rounding or stalled == 3:
             break
         direction = objective.step(p, gradient, min(0.1, float(size)) * 1e-3)
         slope = float((gradient * direction).sum())

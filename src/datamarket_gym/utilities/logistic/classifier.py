@@ -80,7 +80,6 @@ class SolverReport(Shown):
     gradients: int = 0  # gradient evaluations
 
     def add(self, other: SolverReport) -> None:
-        """Add the counts of another report."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
@@ -130,7 +129,6 @@ class LogisticScorer(Scorer):
         return choose(self.problem, self.C, self.jobs, self.backend, self.games)
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """Validation accuracy of each coalition."""
         return self.correct(coalitions) / len(self.problem.validation_label)
 
     def correct(self, coalitions: CoalitionMatrix) -> Codes:
@@ -138,10 +136,10 @@ class LogisticScorer(Scorer):
         coalitions = np.asarray(coalitions)
         correct, todo = _one_class(self.problem, coalitions, self.report)
         if len(todo):
-            asked = coalitions[todo]
-            unsolved = Answer(np.zeros(len(todo), np.int64), np.zeros(len(todo), bool))
-            answer = unsolved if self.backend == "exact" else self.engine.solve(asked)
-            _complete(self.problem, self.C, asked, answer, self.report)
+            remaining = coalitions[todo]
+            exact = self.backend == "exact"
+            answer = Answer.of(len(todo)) if exact else self.engine.solve(remaining)
+            _complete(self.problem, self.C, remaining, answer, self.report)
             correct[todo] = answer.correct
         return correct
 
@@ -169,10 +167,10 @@ class StackedLogisticScorer(Shown):
         """Validation rows that each coalition's model gets right, game by game."""
         if len(coalitions) != len(self.problems):
             raise ParameterError("coalitions", len(coalitions), "pass one matrix per game")
-        matrices = [np.asarray(asked) for asked in coalitions]
+        matrices = [np.asarray(matrix) for matrix in coalitions]
         counts, open_ = [], []
-        for problem, asked in zip(self.problems, matrices, strict=True):
-            hits, todo = _one_class(problem, asked, self.report)
+        for problem, matrix in zip(self.problems, matrices, strict=True):
+            hits, todo = _one_class(problem, matrix, self.report)
             counts.append(hits)
             open_.append(todo)
         if any(len(todo) for todo in open_):
@@ -255,8 +253,6 @@ class Logistic(UtilityFunction):
         Cores that are used; 0: all.
     games
         How many games like this one are to be played, by which the engine is chosen.
-    device
-        ``numpy``, or a device of torch on which the batched engine works: ``cpu``, ``cuda``, ``auto``.
     """
 
     title = "logistic regression"
@@ -269,7 +265,6 @@ class Logistic(UtilityFunction):
     games: Annotated[int, Range(1)] = 1  # how many are to be played: many are worth compiling for
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
-        """Prepare the rows; on the GPU where asked for and available."""
         if self.device != "cpu":
             try:
                 return LogisticScorer(rows, validation, self.C, device="cuda")

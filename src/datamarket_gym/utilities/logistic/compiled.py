@@ -1,13 +1,7 @@
-"""Coalitions in order of size, and which of the last size are subsets: where solutions are near.
+"""The engine for few parameters, on compiled kernels: levels of equal size, parts of neighbours, threads.
 
-A coalition's solution is close to those of its subsets with one player less, so engines that warm-start
-solve coalitions in order of size and keep the solutions of the last one.
-
-The engine for few parameters, on compiled kernels: levels of equal size, parts of neighbours, threads.
-
-A coalition's solution is close to those of its subsets with one player less, so coalitions are solved in
-order of size and start from what is extrapolated from their subsets (`coalition.guess`). Only the last size
-is kept.
+A coalition's solution is close to those of its subsets with one player less, so coalitions are solved in order of size
+and start from what is extrapolated from their subsets (`_numba.guess`). Only the last size is kept.
 """
 
 from __future__ import annotations
@@ -94,13 +88,11 @@ class Compiled:
 
     def solve(self, coalitions: CoalitionMatrix) -> Answer:
         """Solve coalitions with at least two classes; what is not proven is solved again by `certainty`."""
-        from datamarket_gym.utilities.logistic import _numba as coalition
+        from datamarket_gym.utilities.logistic import _numba
 
         if self._rows is None:
             self._start()
-        correct = np.zeros(len(coalitions), dtype=np.int64)
-        proven = np.zeros(len(coalitions), dtype=bool)
-        gradients = 0
+        answer = Answer.of(len(coalitions))
         codes = self._codes(coalitions)
         ladder = Ladder(coalitions.shape[1])
         solution, trend, old = self._space(0), self._trends(0), codes[:0]
@@ -112,46 +104,45 @@ class Compiled:
                     subset, found = subset[:, :0], found[:, :0]
                 kept = len(rows) if len(rows) * int(np.prod(self.shape)) <= _KEPT else 0
                 new, change = self._space(kept), self._trends(kept)
-                hits, sure = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
+                part = Answer.of(len(rows))
                 step = int(np.clip(len(rows) // (4 * self.jobs), 8, 64))
                 tasks = []
                 for a in range(0, len(rows), step):
                     at = slice(a, a + step)
-                    level = coalition.Level(
+                    level = _numba.Level(
                         members[at], subset[at], found[at], code[at], solution, trend, old
                     )
-                    answers = coalition.Answers(new[at], change[at], hits[at], sure[at])
+                    answers = _numba.Answers(new[at], change[at], part.correct[at], part.proven[at])
                     tasks.append(pool.submit(_solve_part, self._rows, level, answers))
-                gradients += sum(task.result() for task in tasks)
-                correct[rows], proven[rows] = hits, sure
+                answer.gradients += sum(task.result() for task in tasks)
+                answer.correct[rows], answer.proven[rows] = part.correct, part.proven
                 solution, trend, old = new, change, code
-        return Answer(correct, proven, gradients)
+        return answer
 
     def _start(self) -> None:
         """Compile if need be; solve the grand coalition, the start where there is no better one."""
         from datamarket_gym.utilities.accelerators import is_compiled
-        from datamarket_gym.utilities.logistic import _numba as coalition
+        from datamarket_gym.utilities.logistic import _numba
 
-        if not is_compiled(coalition.solve_part):
+        if not is_compiled(_numba.solve_part):
             _log.warning("compiling the logistic kernels, once on this machine: about half a minute")
         problem = self.problem
-        self._rows = coalition.Rows(
+        self._rows = _numba.Rows(
             self.features, problem.label, self.weight, problem.start, self.validation,
             problem.validation_label, problem.n_classes, problem.centre, problem.spread,
             np.zeros(self.shape), self.C,
         )  # fmt: skip
         everyone = np.ones((1, problem.n_players), dtype=bool)
         code, none = self._codes(everyone), np.zeros((1, 0), dtype=bool)
-        level = coalition.Level(
+        level = _numba.Level(
             everyone, none.astype(np.intp), none, code, self._space(0), self._trends(0), code[:0]
         )
         solution = self._space(1)
-        answers = coalition.Answers(solution, self._trends(1), np.zeros(1, np.int64), np.zeros(1, bool))
+        answers = _numba.Answers(solution, self._trends(1), np.zeros(1, np.int64), np.zeros(1, bool))
         _solve_part(self._rows, level, answers)
         self._rows = self._rows._replace(anchor=solution[0])
 
     def _codes(self, coalitions: CoalitionMatrix) -> Codes:
-        """The classes of each coalition as bits."""
         return np.asarray(present(coalitions, self.problem.classes) @ self.bits)
 
     def _space(self, n: int) -> NDArray[np.float64]:
@@ -162,8 +153,7 @@ class Compiled:
 
 
 def _solve_part(rows: Any, level: Any, answers: Any) -> int:
-    from datamarket_gym.utilities.logistic import _numba as coalition
-    from datamarket_gym.utilities.logistic import _numba as kernels
+    from datamarket_gym.utilities.logistic import _numba
 
-    bits = np.zeros(kernels.TILE, dtype=np.int64)
-    return int(coalition.solve_part(rows, level, answers, bits, bits.view(np.float64)))
+    bits = np.zeros(_numba.TILE, dtype=np.int64)
+    return int(_numba.solve_part(rows, level, answers, bits, bits.view(np.float64)))

@@ -125,7 +125,6 @@ def edge_sums(weights: Array, stack: Stack, slots: Slots) -> Array:
 
 
 def pairs(classes: int) -> tuple[list[int], list[int]]:
-    """The pairs of classes k < l."""
     first, second = np.triu_indices(classes, 1)
     return first.tolist(), second.tolist()
 
@@ -507,7 +506,6 @@ class Preconditioner:
         return xp.astype(product, gradient.dtype, copy=False).reshape(gradient.shape)
 
     def take(self, index: Array) -> Preconditioner:
-        """For the places ``index`` (G, B'), counted through all games."""
         return Preconditioner(gather(self.matrix, index)) if self.matrix.ndim == 4 else self
 
 

@@ -65,7 +65,6 @@ class Stack:
 
     @property
     def width(self) -> int:
-        """Features and intercept."""
         return int(self.x.shape[2])
 
 
@@ -86,7 +85,6 @@ class Slots:
     mass: Array  # (G, B), times C
 
     def take(self, index: Array) -> Slots:
-        """The places ``index`` (G, B'), counted through all games."""
         return Slots(**{f.name: gather(getattr(self, f.name), index) for f in fields(self)})
 
 
@@ -165,7 +163,6 @@ def moved(array: NDArray[Any], like: Array) -> Array:
 
 
 def host(array: Array) -> NDArray[Any]:
-    """An array of any kind as a NumPy array."""
     return array.cpu().numpy() if is_torch_array(array) else np.asarray(array)
 
 

@@ -50,11 +50,9 @@ class Problem:
 
     @property
     def n_players(self) -> int:
-        """Number of players."""
         return len(self.start) - 1
 
     def rows_of(self, coalition: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Row numbers of one coalition, in order."""
         return np.flatnonzero(coalition[self.player])
 
 

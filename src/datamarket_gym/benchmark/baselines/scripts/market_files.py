@@ -1,10 +1,10 @@
-"""What the peers' scripts share: the file protocol, read without this package, and a game of the identities.
+"""What the baselines' scripts share: the file protocol, read without this package, and a game of the identities.
 
-A script is called as ``python SCRIPT VALUATOR IN OUT`` by the Python of the peer's own environment. To a peer every
+A script is called as ``python SCRIPT VALUATOR IN OUT`` by the Python of its own environment. To a library every
 player is one row, its number; whatever subset of rows it asks for, `Market.worth` answers with U of the units that
 those identities submitted, by the market's own learner, and U(empty) for nobody. Each coalition is valued once.
 
-Up to `EXACT` players a peer goes through all subsets, where it can; of more it samples `ORDERS` orders, or about as
+Up to `EXACT` players a baseline goes through all subsets, where it can; of more it samples `ORDERS` orders, or about as
 many coalitions as these have.
 """
 
@@ -46,16 +46,13 @@ class Market:
 
     @property
     def few(self):
-        """Whether there are so few players that all subsets can be gone through."""
         return len(self.players) <= EXACT
 
     def by_player(self, values):
-        """The sums of units' values, by player."""
         return np.bincount(self.player, weights=values)
 
     @property
     def evaluations(self):
-        """Coalitions that were valued."""
         return len(self._known) - (() in self._known)
 
 

@@ -1,4 +1,4 @@
-"""Peers as mechanisms: environments, what is said where one is absent, and that they pay as our own mechanisms do."""
+"""Baselines as mechanisms: environments, messages where one is absent, and equality with our own mechanisms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from datamarket_gym import ProviderMarket, Synthetic, Utility, create
 from datamarket_gym.benchmark.baselines import environments
 from datamarket_gym.benchmark.baselines.environments import (
-    PEERS,
+    BASELINES,
     RECORD,
     BaselinePackage,
     install,
@@ -43,8 +43,8 @@ SCRIPTS = Path(environments.__file__).parent / "scripts"
 
 @pytest.fixture
 def nowhere(tmp_path, monkeypatch):
-    monkeypatch.setenv("DATAMARKET_PEERS", str(tmp_path / "the peers"))
-    return tmp_path / "the peers"
+    monkeypatch.setenv("DATAMARKET_BASELINES", str(tmp_path / "the baselines"))
+    return tmp_path / "the baselines"
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +58,17 @@ def subsets(players):
 
 
 def fake(folder, name, script):
-    """An environment whose Python is ours and runs another script in the stead of the peer's."""
+    """An environment whose Python is ours and runs another script in the stead of the baseline's."""
     place = folder / name
     (place / "bin").mkdir(parents=True)
     python = place / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$5" "$6"\n')
     python.chmod(0o755)
-    (place / RECORD).write_text(json.dumps({"peer": name, "version": "0", "python": "3"}))
+    (place / RECORD).write_text(json.dumps({"baseline": name, "version": "0", "python": "3"}))
 
 
-def test_an_absent_peer_is_an_error_with_the_line_that_installs_it(nowhere, market):
-    for name in PEERS:
+def test_an_absent_baseline_is_an_error_with_the_line_that_installs_it(nowhere, market):
+    for name in BASELINES:
         assert installed(name) is None
         with pytest.raises(MissingBaselineError, match=f"datamarket baselines install {name}$"):
             python_of(name)
@@ -76,28 +76,28 @@ def test_an_absent_peer_is_an_error_with_the_line_that_installs_it(nowhere, mark
         Baseline("shapiq-shapley").pay(market.honest.submission, market.utility_oracle())
 
 
-def test_peers_are_mechanisms_by_name():
+def test_baselines_are_mechanisms_by_name():
     for valuator in VALUATORS:
-        made = create("mechanism", f"peer@{valuator}")
+        made = create("mechanism", f"baseline@{valuator}")
         assert made == Baseline(valuator)
-        assert written(made) == f"peer@{valuator}"
-        assert as_mechanism(made).name == f"peer@{valuator}"
+        assert written(made) == f"baseline@{valuator}"
+        assert as_mechanism(made).name == f"baseline@{valuator}"
     with pytest.raises(UnknownNameError, match="did you mean pydvl-shapley"):
         Baseline("pydvl-shaply")
-    with pytest.raises(UnknownNameError, match="peer"):
+    with pytest.raises(UnknownNameError, match="baseline"):
         install("numpy")
 
 
-def test_every_peer_has_its_script_and_every_script_its_valuators():
-    for name, peer in PEERS.items():
-        text = (SCRIPTS / f"{name}_peer.py").read_text()
+def test_every_baseline_has_its_script_and_every_script_its_valuators():
+    for name, baseline in BASELINES.items():
+        text = (SCRIPTS / f"{name}_baseline.py").read_text()
         told = text[text.index("\npay(") :]
         assert [way for way in ("shapley", "banzhaf", "knn5") if f'"{way}":' in told] == list(
-            peer.valuators
+            baseline.valuators
         )
 
 
-def test_a_peer_runs_the_python_of_its_environment(nowhere, market):
+def test_a_baseline_runs_the_python_of_its_environment(nowhere, market):
     fake(nowhere, "shapiq", Path(__file__).parent / "pays_by_units.py")
     assert Baseline("shapiq-banzhaf").version == "0"
     paid = as_mechanism(Baseline("shapiq-banzhaf")).pay(
@@ -105,10 +105,10 @@ def test_a_peer_runs_the_python_of_its_environment(nowhere, market):
     )
     assert paid.totals == pytest.approx([1 / 3] * 3)
     assert paid.evaluations == 0
-    with pytest.raises(ParameterError, match="peer@shapiq-banzhaf pays by logistic, coverage, knn"):
+    with pytest.raises(ParameterError, match="baseline@shapiq-banzhaf pays by logistic, coverage, knn"):
         Baseline("shapiq-banzhaf").pay(market.honest.submission, market.utility_oracle(Utility("ridge")))
     fake(nowhere, "pydvl", Path(__file__).parent / "pays_by_units.py")
-    with pytest.raises(ParameterError, match="peer@pydvl-knn5 pays by knn, knn@5"):
+    with pytest.raises(ParameterError, match="baseline@pydvl-knn5 pays by knn, knn@5"):
         Baseline("pydvl-knn5").pay(market.honest.submission, market.utility_oracle(Utility("coverage")))
 
 
@@ -141,17 +141,17 @@ def test_an_installation_is_there_when_its_record_is(nowhere, monkeypatch):
             Path(words[3]).mkdir()
         if "broken==1" in words:
             raise DataMarketError(f"{what}: no such version")
-        return '["3.12.1", "9.9", "2.0", "1.9"]'
+        return '{"python": "3.12.1", "version": "9.9"}'
 
     monkeypatch.setattr(environments, "_run", run)
-    monkeypatch.setitem(PEERS, "pydvl", BaselinePackage("pydvl", ("a==1 b<2", "c"), ("shapley",)))
+    monkeypatch.setitem(BASELINES, "pydvl", BaselinePackage("pydvl", ("a==1 b<2", "c"), ("shapley",)))
     record = install("pydvl", say=told.append)
     assert [words[6:] for words in done[1:3]] == [["a==1", "b<2"], ["c"]]
     assert record == installed("pydvl")
     assert (record["version"], record["python"]) == ("9.9", "3.12.1")
     assert told[0].startswith("pydvl: an environment with")
     assert told[1:] == ["pydvl: pip install a==1 b<2", "pydvl: pip install c"]
-    monkeypatch.setitem(PEERS, "pydvl", BaselinePackage("pydvl", ("broken==1",), ("shapley",)))
+    monkeypatch.setitem(BASELINES, "pydvl", BaselinePackage("pydvl", ("broken==1",), ("shapley",)))
     with pytest.raises(
         DataMarketError, match="broken==1 cannot be installed for pydvl: no such version"
     ):
@@ -159,32 +159,22 @@ def test_an_installation_is_there_when_its_record_is(nowhere, monkeypatch):
     assert installed("pydvl") is None  # what was there was of other requirements
 
 
-def test_a_python_that_suits_is_looked_for(tmp_path, monkeypatch):
-    here = sys.version_info.minor
-    minors = {"three": here + 1, "old": here - 1}
-    monkeypatch.setattr(environments, "_minor", lambda path: minors.get(path.name))
-    monkeypatch.setattr(
-        environments, "_pythons", lambda: iter([Path("shim"), Path("old"), Path("three")])
-    )
-    chosen = environments._chosen_python
+def test_requirements_follow_the_python_of_the_environment(tmp_path):
+    here, python = sys.version_info.minor, Path(sys.executable)
+    requirements_on = environments._requirements_on
     newer = BaselinePackage("x", ("new",), (), here + 1, otherwise=("any",))
-    assert chosen(BaselinePackage("x", ("a",), ()), None) == (Path(sys.executable), ("a",))
-    assert chosen(newer, None) == (Path("three"), ("new",))
-    assert chosen(newer, Path("old")) == (Path("old"), ("any",))
-    older = BaselinePackage("x", ("a",), (), newest=here - 1)
-    assert chosen(older, None) == (Path("old"), ("a",))
-    monkeypatch.setattr(environments, "_pythons", lambda: iter([]))
-    assert chosen(newer, None) == (Path(sys.executable), ("any",))
+    assert requirements_on(BaselinePackage("x", ("a",), ()), python) == ("a",)
+    assert requirements_on(newer, python) == ("any",)
     with pytest.raises(DataMarketError, match="name one with --python"):
-        chosen(older, None)
+        requirements_on(BaselinePackage("x", ("a",), (), newest=here - 1), python)
     with pytest.raises(DataMarketError, match="no Python 3 that runs"):
-        chosen(newer, Path("shim"))
+        requirements_on(newer, tmp_path / "python")
 
 
 SMALL = """
 name = "small"
 title = "Small"
-kind = "peers"
+kind = "baselines"
 seeds = 1
 tasks = [{ task = "synthetic(n_providers=3, per_provider=10, validation=30)" }]
 utilities = [{ empty = "none" }, { learner = "coverage" }]
@@ -196,55 +186,55 @@ fair = { "*banzhaf" = "quotient_banzhaf/oracle_latent", "*" = "quotient_shapley/
 [[mechanisms]]
 name = "shapley"
 [[mechanisms]]
-name = "peer@shapiq-shapley"
+name = "baseline@shapiq-shapley"
 [[mechanisms]]
-name = "peer@datascope-shapley"
+name = "baseline@datascope-shapley"
 [[mechanisms]]
 name = "recommended"
 """
 
 
-def test_absent_peers_are_left_out_and_it_is_said_and_kept(nowhere, tmp_path):
+def test_absent_baselines_are_left_out_and_it_is_said_and_kept(nowhere, tmp_path):
     fake(nowhere, "datascope", Path(__file__).parent / "pays_by_units.py")
     spec = parse_spec(SMALL, "small.toml")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run_experiment(spec, tmp_path / "run")
     [told] = [str(each.message) for each in caught if each.category is MissingBaselineWarning]
-    line = "the peer shapiq is not installed here; datamarket baselines install shapiq"
-    assert told == f"peer@shapiq-shapley: {line}"
+    line = "the baseline shapiq is not installed here; datamarket baselines install shapiq"
+    assert told == f"baseline@shapiq-shapley: {line}"
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert [
-        "AbsentPeerWarning",
-        "peer@shapiq-shapley",
+        "MissingBaselineWarning",
+        "baseline@shapiq-shapley",
         line,
     ] in manifest["warnings"]
     rows = json.loads((tmp_path / "run" / "table.json").read_text())
-    assert {row["mechanism"] for row in rows} == {"shapley", "peer@datascope-shapley", "recommended"}
+    assert {row["mechanism"] for row in rows} == {"shapley", "baseline@datascope-shapley", "recommended"}
     assert {row["learner"] for row in rows if row["mechanism"] == "recommended"} == {"coverage"}
     found = {(row["metric"], row["mechanism"], row["attack"]): row["value"] for row in rows}
-    assert found["gain", "peer@datascope-shapley", "honest"] == 1.0
-    assert found["gain", "peer@datascope-shapley", "split"] == pytest.approx(1.0)
-    assert found["oracle_l1", "peer@datascope-shapley", "honest"] > 0
+    assert found["gain", "baseline@datascope-shapley", "honest"] == 1.0
+    assert found["gain", "baseline@datascope-shapley", "split"] == pytest.approx(1.0)
+    assert found["oracle_l1", "baseline@datascope-shapley", "honest"] > 0
     assert found["oracle_l1", "shapley", "honest"] == 0
     assert found["asked", "shapley", "split"] == 2**4 - 1
-    assert found["seconds", "peer@datascope-shapley", "honest"] > 0
+    assert found["seconds", "baseline@datascope-shapley", "honest"] > 0
     # Installed later, it is another experiment: the folder is refused and never mixed.
     fake(nowhere, "shapiq", Path(__file__).parent / "pays_by_units.py")
     with pytest.raises(DataMarketError, match="choose another"):
         run_experiment(spec, tmp_path / "run")
 
 
-def test_the_experiment_names_every_peer_that_values_identities(nowhere):
-    spec = builtin_specs()["peers"]
-    named = {entry.name for entry in spec.mechanisms if entry.name.startswith("peer@")}
-    assert named == {f"peer@{valuator}" for valuator, (_, way) in VALUATORS.items() if way != "knn5"}
+def test_the_experiment_names_every_baseline_that_values_identities(nowhere):
+    spec = builtin_specs()["baselines"]
+    named = {entry.name for entry in spec.mechanisms if entry.name.startswith("baseline@")}
+    assert named == {f"baseline@{valuator}" for valuator, (_, way) in VALUATORS.items() if way != "knn5"}
     s2 = builtin_specs()["s2"]
     assert spec.attacks == s2.attacks
     left, told = present(spec)
-    assert {name for _, name, _ in told} == {"peer@pydvl-shapley", "peer@shapiq-shapley"} | {
-        "peer@datascope-shapley",
-        "peer@opendataval-shapley",
+    assert {name for _, name, _ in told} == {"baseline@pydvl-shapley", "baseline@shapiq-shapley"} | {
+        "baseline@datascope-shapley",
+        "baseline@opendataval-shapley",
     }
     assert {entry.name for entry in left.mechanisms} == {
         "shapley", "banzhaf", "quotient_shapley/oracle_latent", "recommended",
@@ -252,7 +242,7 @@ def test_the_experiment_names_every_peer_that_values_identities(nowhere):
 
 
 def test_players_stand_in_the_order_of_what_they_submitted(tmp_path, monkeypatch, market):
-    """Of many players peers sample: who is drawn when has nothing to do with names."""
+    """Of many players baselines sample: who is drawn when has nothing to do with names."""
     monkeypatch.syspath_prepend(str(SCRIPTS))
     market_files = importlib.import_module("market_files")
     units, oracle = market.honest.submission, market.utility_oracle(Utility("knn"))
@@ -270,7 +260,7 @@ def test_players_stand_in_the_order_of_what_they_submitted(tmp_path, monkeypatch
 @pytest.mark.parametrize("valuator", VALUATORS)
 @pytest.mark.parametrize("learner", ["logistic", "coverage", "knn"])
 @pytest.mark.slow
-def test_a_peer_pays_what_ours_pays(market, valuator, learner):
+def test_a_baseline_pays_what_ours_pays(market, valuator, learner):
     name, way = VALUATORS[valuator]
     try:
         python_of(name)
