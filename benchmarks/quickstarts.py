@@ -150,7 +150,8 @@ def table() -> str:
                 cells[-1] += f", values within {np.abs(values - theirs).max():.0e}"
         rows.append(_row(f"seconds, {title}", cells))
     names = [LIBRARIES["datamarket_gym"]] + [
-        f"{LIBRARIES[baseline]} {(installed(baseline) or {})['version']}" for baseline in ("pydvl", "shapiq")
+        f"{LIBRARIES[baseline]} {(installed(baseline) or {})['version']}"
+        for baseline in ("pydvl", "shapiq")
     ]
     return "\n".join([_row("", names), "|---" * 4 + "|", *rows]) + "\n"
 

@@ -221,7 +221,9 @@ def test_a_program_that_hangs_is_ended_with_all_it_started(tmp_path, submission,
         "sys.stderr.write('thinking')\nsys.stderr.flush()\ntime.sleep(60)"
     )
     started = time.monotonic()
-    with pytest.raises(ProgramError, match=r"(?s)not done after 0\.7 seconds.*Its last output:\nthinking"):
+    with pytest.raises(
+        ProgramError, match=r"(?s)not done after 0\.7 seconds.*Its last output:\nthinking"
+    ):
         program(tmp_path, text, timeout=0.7).pay(submission, utility)
     assert time.monotonic() - started < 5
     time.sleep(1.2)

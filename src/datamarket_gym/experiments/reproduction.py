@@ -127,6 +127,7 @@ def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
             yield _number(claim, other) - _number(claim, one)
 
 
+Verdict = Literal["within", "outside", "not claimed"]
 WITHIN: Final = "within"
 OUTSIDE: Final = "outside"
 NOT_CLAIMED: Final = "not claimed"
@@ -143,7 +144,7 @@ class PaperComparison:
     ours: str = "not measured"
     difference: str = ""
     tolerance: str = ""
-    verdict: Literal["within", "outside", "not claimed"] = NOT_CLAIMED
+    verdict: Verdict = NOT_CLAIMED
     why: str = ""
 
 
@@ -231,7 +232,7 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
     )
 
 
-_VERDICTS: Final = {None: NOT_CLAIMED, True: WITHIN, False: OUTSIDE}
+_VERDICTS: Final[dict[bool | None, Verdict]] = {None: NOT_CLAIMED, True: WITHIN, False: OUTSIDE}
 
 
 def _tolerance(bar: str, paper: float) -> str:

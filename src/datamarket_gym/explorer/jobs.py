@@ -163,7 +163,8 @@ class JobQueue:
 
     def begin(self) -> None:
         """Start the workers, and the threads that hand questions to them."""
-        for worker in self._workers or [None]:
+        workers: list[Worker | None] = [*self._workers]
+        for worker in workers or [None]:
             thread = threading.Thread(target=self._serve, args=(worker,), daemon=True)
             thread.start()
             self._threads.append(thread)

@@ -143,7 +143,7 @@ def origin_of(request: RowsRequest, places: NamedPlaces) -> Origin:
         return Origin(kind="domain", name=source)
     kind, _, rest = source.partition(":")
     if kind == "upload":
-        columns = Columns(**request.columns)  # type: ignore[arg-type]  # its fields by name
+        columns = Columns(**request.columns)
         path = places.uploads.path(rest)
         return Origin(kind="table", path=path, columns=columns, content=request.content)
     if kind == "run":

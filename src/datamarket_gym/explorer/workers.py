@@ -151,7 +151,8 @@ def _work(questions: Connection, setup: Setup) -> None:
             question = questions.recv()
             if question is None:  # a stop that came after the answer
                 continue
-            questions.send(run_question(*question, PipeProgress(questions)))
+            function, arguments = question
+            questions.send(run_question(function, arguments, PipeProgress(questions)))
 
 
 @dataclass(eq=False)

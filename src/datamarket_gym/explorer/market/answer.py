@@ -205,7 +205,7 @@ def scheme(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism) -> 
         "gain": _gain(honest, attacked, profile, attacker),
         "warnings": _warnings(before, after),
         "threshold": None if None in thresholds.values() else {
-            name: each.model_dump(include={"theta", "evidence", "why"}) for name, each in thresholds.items()
+            name: each.model_dump(include={"theta", "evidence", "why"}) for name, each in thresholds.items() if each
         },
         "aside": [len(honest.leaks), len(attacked.leaks)],
     }  # fmt: skip
@@ -360,7 +360,13 @@ def answer(request: MarketRequest, *, progress: Progress = SILENT) -> dict[str, 
     changed = request.changed()
     label = describe("mechanism", request.mechanism).title
     title = f"{label}, changed: {', '.join(changed)}" if changed else label
-    baseline = {"key": "shapley", "title": BASELINE, "preset": BASELINE, "changed": [], "checked": None}
+    baseline: dict[str, Any] = {
+        "key": "shapley",
+        "title": BASELINE,
+        "preset": BASELINE,
+        "changed": [],
+        "checked": None,
+    }
     own = {"key": "chosen", "title": title, "preset": label, "changed": changed, "checked": checked}
     attacker = str(profile.attacker)
     proof = certificate(priced, attack, chosen)

@@ -63,7 +63,7 @@ def form() -> list[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for name, setting in SETTINGS.items():
         if name not in ROLES and name not in _NO_FIELDS and not name.startswith("files."):
-            groups.setdefault(setting.panel, []).append(_field(name, setting))
+            groups.setdefault(setting.panel or "", []).append(_field(name, setting))
     return [
         {"title": panel, "open": panel in _OPEN, "fields": fields} for panel, fields in groups.items()
     ]
