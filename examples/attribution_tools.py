@@ -5,7 +5,7 @@ Usage: python examples/attribution_tools.py TRAINING VALIDATION --tool captum|da
 It runs where the tool is (`pip install torch pyarrow` and one of captum, dattri, traker) and needs nothing of this
 package. TRAINING is the canonical.parquet of a run, or a table of units; VALIDATION the table of validation rows; both
 have `features` (lists of numbers) and `label`. A linear softmax model with weight decay is trained on all units by
-plain gradient descent from zero, so that nothing is drawn by lot, and rows are put in the order of their content, so
+plain gradient descent from zero, so that nothing is drawn at random, and rows are put in the order of their content, so
 that nothing depends on names: the same units get the same scores, to the bit, whoever submits them. What each tool
 computes, always so that a positive score means that the unit helps the row:
 

@@ -6,7 +6,7 @@ A month of a small market is paid by `datamarket pay --utility scores --scores F
 (TracIn), dattri (influence functions) and trak (TRAK) on a model trained on its units, by attribution_tools.py, which
 runs in an environment of its own: --tools names its Python. Scores that examples/attribution_scores has already are
 taken from there, so that the drawn market needs no tool; --market news is AG News (see news_archive.py) and does.
-One seller then cheats, in several ways; the tool is run again on what is then submitted. docs/attributions.md tells it.
+One seller then attacks, in several ways; the tool is run again on what is then submitted. See docs/attributions.md.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ HERE = Path(__file__).parent
 KEPT = HERE / "attribution_scores"
 TOOLS = ("captum", "dattri", "trak")
 AMOUNT = 10_000
-NAMES = 3  # under which a cheat submits besides the own one
+NAMES = 3  # under which an attacker submits besides the own one
 SELLERS = (
     "anna", "bruno", "chen", "dora", "emeka", "fatima", "goran", "hana", "imran", "julia", "kofi", "lena"
 )  # fmt: skip
-CHEAT, VICTIM = "dora", "chen"
+ATTACKER, VICTIM = "dora", "chen"
 SETTINGS = f"""\
 amount = "{AMOUNT}.00"
 checks = 0                # nobody is here to look at units: see examples/spot_checks.py
@@ -117,10 +117,10 @@ MARKETS = {"news": news, "drawn": drawn}
 
 
 def again(units: Units, whose: str) -> Units:
-    """A seller's units once more, under new names of the cheat."""
+    """A seller's units once more, under new names of the attacker."""
     copies = units.of(units.by(whose) * NAMES)
     return replace(
-        copies, seller=[f"{CHEAT}-{1 + i * NAMES // len(copies)}" for i in range(len(copies))]
+        copies, seller=[f"{ATTACKER}-{1 + i * NAMES // len(copies)}" for i in range(len(copies))]
     )
 
 
@@ -147,10 +147,10 @@ def _written(features: np.ndarray) -> np.ndarray:
 
 
 ATTACKS: dict[str, tuple[str, Callable[[Units, np.random.Generator], Units]]] = {
-    "copies": (f"{CHEAT} submits her units under {NAMES} more names", lambda u, rng: again(u, CHEAT)),
-    "near": ("the same, each moved a little", lambda u, rng: moved(again(u, CHEAT), rng)),
-    "theft": (f"{CHEAT} submits units of {VICTIM} under {NAMES} names", lambda u, rng: again(u, VICTIM)),
-    "junk": (f"{CHEAT} submits noise under {NAMES} more names", lambda u, rng: junk(again(u, CHEAT), rng)),
+    "copies": (f"{ATTACKER} submits her units under {NAMES} more names", lambda u, rng: again(u, ATTACKER)),
+    "near": ("the same, each moved a little", lambda u, rng: moved(again(u, ATTACKER), rng)),
+    "theft": (f"{ATTACKER} submits units of {VICTIM} under {NAMES} names", lambda u, rng: again(u, VICTIM)),
+    "junk": (f"{ATTACKER} submits noise under {NAMES} more names", lambda u, rng: junk(again(u, ATTACKER), rng)),
 }  # fmt: skip
 
 
@@ -173,7 +173,7 @@ class Month:
         """The command that merges copies; canonical.parquet of its folder is what is to be trained on."""
         return self._pay(name, "--out", f"what-if/{name}")
 
-    def payday(self, name: str, scores: str, out: str, *how: str) -> tuple[str, ...]:
+    def pay_arguments(self, name: str, scores: str, out: str, *how: str) -> tuple[str, ...]:
         """The command that pays by scores."""
         return self._pay(name, "--utility", "scores", "--scores", scores, *how, "--out", out)
 
@@ -209,10 +209,12 @@ class Month:
         table, merged = f"{name}.parquet", f"what-if/{name}/canonical.parquet"
         unmerged, scores = f"scores/{name}-{tool}-unmerged.parquet", f"scores/{name}-{tool}.parquet"
         self.attribute(table, tool, unmerged)
-        after, by_name = self._paid(self.payday(name, unmerged, f"what-if/{name}-{tool}"))
+        after, by_name = self._paid(self.pay_arguments(name, unmerged, f"what-if/{name}-{tool}"))
         self.attribute(merged, tool, scores)
-        first, _ = self._paid(self.payday(name, scores, f"{name}-{tool}"))
-        floored, _ = self._paid(self.payday(name, scores, f"{name}-{tool}-zero", "--negative", "zero"))
+        first, _ = self._paid(self.pay_arguments(name, scores, f"{name}-{tool}"))
+        floored, _ = self._paid(
+            self.pay_arguments(name, scores, f"{name}-{tool}-zero", "--negative", "zero")
+        )
         return Ways(by_name, after, first, floored)
 
     def _paid(self, command: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
@@ -255,13 +257,13 @@ def digest(training: Path) -> str:
 
 
 def without_harmful(month: Month, tool: str) -> Units:
-    """The month without those units of the cheat that score below zero in the honest one."""
+    """The month without those units of the attacker that score below zero in the honest one."""
     table = pq.read_table(month.folder / f"scores/june-{tool}-unmerged.parquet")
     total: dict[str, float] = {}
     for name, score in zip(table["unit"].to_pylist(), table["score"].to_pylist(), strict=True):
         total[name] = total.get(name, 0.0) + score
     ids = month.honest.table()["id"].to_pylist()
-    bad = {i for i in month.honest.by(CHEAT) if total[ids[i]] < 0}
+    bad = {i for i in month.honest.by(ATTACKER) if total[ids[i]] < 0}
     return month.honest.of(i for i in range(len(ids)) if i not in bad)
 
 
@@ -275,7 +277,7 @@ def play(month: Month) -> None:
     show(f"$ {typed(month.attribution(*words))}", "")
     month.attribute(*words)
     scene("pay")
-    type_in(month.folder, *month.payday("june", "scores/june.parquet", "june"))
+    type_in(month.folder, *month.pay_arguments("june", "scores/june.parquet", "june"))
     honest = {tool: month.ways("june", tool) for tool in TOOLS}
     scene("shares")
     show(f"| | {' | '.join(TOOLS)} |", f"|---|{'---|' * len(TOOLS)}")
@@ -293,7 +295,7 @@ def play(month: Month) -> None:
         month.submitted(f"june-{name}", month.honest + more)
         answer(month.folder, *month.draft(f"june-{name}"))
         found = {tool: month.ways(f"june-{name}", tool) for tool in TOOLS}
-        lines(words, CHEAT, honest, found)
+        lines(words, ATTACKER, honest, found)
         if name == "theft":
             lines(f"what {VICTIM} is left by that", VICTIM, honest, found)
     kept = dict(honest)
@@ -303,7 +305,7 @@ def play(month: Month) -> None:
             month.submitted(f"june-kept-{tool}", units)
             answer(month.folder, *month.draft(f"june-kept-{tool}"))
             kept[tool] = month.ways(f"june-kept-{tool}", tool)
-    lines(f"{CHEAT} leaves out units that score below zero", CHEAT, honest, kept)
+    lines(f"{ATTACKER} leaves out units that score below zero", ATTACKER, honest, kept)
     show("")
 
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from datamarket_gym.cli import main as datamarket
 from datamarket_gym.market.datasets import data_file, load_corpus
 
-BOOK = "ledger.sqlite"  # the intake log and the accounts, in one file
+LEDGER = "ledger.sqlite"  # the intake log and the accounts, in one file
 CLERK = "R. Okafor"
 AMOUNT = 10_000
 AGENCY = 12  # reports that two sellers have from one agency
@@ -159,10 +159,10 @@ class Market:
         pq.write_table(file.table(), self.folder / "inbox" / f"{name}.parquet")
         return file
 
-    def enter(self, file: File, book: str = BOOK, receipts: str = "receipts") -> File:
+    def enter(self, file: File, ledger: str = LEDGER, receipts: str = "receipts") -> File:
         """A file is entered into the log; its seller keeps the receipt."""
         self.type(
-            "intake", "add", book, f"inbox/{file.name}.parquet", "--text", "text",
+            "intake", "add", ledger, f"inbox/{file.name}.parquet", "--text", "text",
             "--receipt", f"{receipts}/{file.name}.json",
         )  # fmt: skip
         return file

@@ -1,4 +1,4 @@
-"""Spot checks of a small payday: eight sellers, one of whom sells noisy copies that no similarity can tell.
+"""Spot checks of a small payout run: eight sellers, one of whom sells noisy copies that no similarity can tell.
 
 Usage: python examples/spot_checks.py [--out runs/spot-checks]
 
@@ -21,7 +21,7 @@ import numpy as np
 
 DIMENSIONS, CLASSES, UNITS, COPIES = 8, 3, 160, 24
 SELLERS = ("anna", "bolt photos", "carla", "dora", "emil", "fay", "gus")
-CHEAT = "quick copy"
+ATTACKER = "quick copy"
 PEOPLE = ("R. Okafor", "K. Ito", "L. Sand")  # who look: at a unit that is drawn twice, two of them
 
 
@@ -61,7 +61,7 @@ def write_tables(out: Path) -> None:
     stolen = rng.choice(UNITS, COPIES, replace=False)
     features = np.vstack([features, features[stolen] + rng.normal(0, 0.6, (COPIES, DIMENSIONS))])
     label = np.concatenate([label, label[stolen]])
-    seller = [SELLERS[i % len(SELLERS)] if i < UNITS else CHEAT for i in range(UNITS + COPIES)]
+    seller = [SELLERS[i % len(SELLERS)] if i < UNITS else ATTACKER for i in range(UNITS + COPIES)]
     held = rng.integers(0, CLASSES, 120)
     rows = 2.0 * np.eye(CLASSES, DIMENSIONS)[held] + rng.normal(0, 0.6, (120, DIMENSIONS))
     names = [f"features_{i}" for i in range(DIMENSIONS)]
@@ -84,7 +84,7 @@ def look(run: Path) -> Path | None:
         drawn = list(csv.DictReader(file))
     if not drawn:
         return None
-    false = [row["payee"] == CHEAT for row in drawn]
+    false = [row["payee"] == ATTACKER for row in drawn]
     answers = [
         [
             row["number"],

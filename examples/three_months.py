@@ -1,4 +1,4 @@
-"""Three paydays of a small news archive on real articles: a thief, a back-dater, a file that came first, a correction.
+"""Three payout runs of a small news archive: an attacker, a back-dater, a file that came first, a correction.
 
 Usage: python examples/three_months.py [--out runs/three-months] [--articles 100]
 
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from news_archive import AGENCY, BOOK, CLERK, Articles, Market, cut, reworded, scene, show
+from news_archive import AGENCY, CLERK, LEDGER, Articles, Market, cut, reworded, scene, show
 
-THIEF, BACK_DATER = "quick-copy", "early-bird"
+ATTACKER, BACK_DATER = "quick-copy", "early-bird"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def june(market: Market) -> Articles:
     """Four sellers; the clerk forgets a file, and its receipt brings it back. What was bought."""
     n, agency = market.n, market.take(AGENCY)
     scene("june")
-    market.type("intake", "init", BOOK)
+    market.type("intake", "init", LEDGER)
     anna = market.enter(market.arrives("june-anna", market.take(n), "2026-06-03"))
     scene("june-files")
     bruno, dora, second, chen = (
@@ -55,7 +55,7 @@ def june(market: Market) -> Articles:
         )
     )
     scene("june-pay")
-    market.pay(market.table("june", (anna, bruno, dora, chen)), "June 2026", "june", "--intake", BOOK)
+    market.pay(market.table("june", (anna, bruno, dora, chen)), "June 2026", "june", "--intake", LEDGER)
     market.approve("june")
     market.type("ledger", "paid", "june", "--reference", "transfer 2026-07-03/1")
     scene("dispute")
@@ -64,12 +64,12 @@ def june(market: Market) -> Articles:
         "--about", "my second file is missing, and chen is paid for the same agency reports", "--by", CLERK,
     )  # fmt: skip
     market.type(
-        "intake", "check", "receipts/june-dora-2.json", "--ledger", BOOK,
+        "intake", "check", "receipts/june-dora-2.json", "--ledger", LEDGER,
         "--unit-in", "inbox/june-dora-2.parquet", "--text", "text",
     )  # fmt: skip
-    market.type("intake", "check", "receipts/june-chen.json", "--ledger", BOOK)
+    market.type("intake", "check", "receipts/june-chen.json", "--ledger", LEDGER)
     whole = market.table("june-whole", (anna, bruno, dora, second, chen))
-    market.pay(whole, "June 2026", "what-if/june", "--intake", BOOK)
+    market.pay(whole, "June 2026", "what-if/june", "--intake", LEDGER)
     more = market.paid("what-if/june", "dora") - market.paid("june", "dora")
     market.type(
         "dispute", "resolve", "june", "--number", "1", "--outcome", "upheld",
@@ -82,7 +82,7 @@ def june(market: Market) -> Articles:
 
 
 def july(market: Market, bought: Articles) -> list[Tried]:
-    """A thief sells June again, and a seller his own: each month by itself, and given June."""
+    """An attacker sells June again, and a seller his own: each month by itself, and given June."""
     n, some, own = market.n, market.n // 2, market.n // 5
     rng = np.random.default_rng(7)
     loot = bought.of(rng.permutation(len(bought))[: 3 * some])
@@ -96,19 +96,19 @@ def july(market: Market, bought: Articles) -> list[Tried]:
             ("chen", market.take(n), "08"),
             ("dora", market.take(n), "13"),
             ("emeka", market.take(n), "20"),
-            (THIEF, exact + reworded(light, rng) + cut(heavy, rng), "27"),
+            (ATTACKER, exact + reworded(light, rng) + cut(heavy, rng), "27"),
         )
     ]
     table = market.table("july", files)
     scene("july-alone")
-    market.pay(table, "July 2026", "what-if/july", "--intake", BOOK)
+    market.pay(table, "July 2026", "what-if/july", "--intake", LEDGER)
     scene("july-prior")
-    market.pay(table, "July 2026", "july", "--intake", BOOK, "--prior", "june")
+    market.pay(table, "July 2026", "july", "--intake", LEDGER, "--prior", "june")
     market.approve("july")
-    stolen = [f"july-{THIEF}-{i:03d}" for i in range(3 * some)]
+    stolen = [f"july-{ATTACKER}-{i:03d}" for i in range(3 * some)]
     runs = (("July by itself", "what-if/july"), ("`--prior june`", "july"))
     return [
-        Tried(f"{THIEF} sells articles of June, word for word", stolen[:some], *runs),
+        Tried(f"{ATTACKER} sells articles of June, word for word", stolen[:some], *runs),
         Tried("the same, reworded", stolen[some : 2 * some], *runs),
         Tried("the same, cut in half", stolen[2 * some :], *runs),
         Tried("bruno sells his own of June again", [f"july-bruno-{i:03d}" for i in range(n - own, n)], *runs),
@@ -133,13 +133,13 @@ def august(market: Market) -> list[Tried]:
         first += part
     files.append(market.enter(market.arrives(f"august-{BACK_DATER}", first, "2026-08-01")))
     scene("arrived")
-    market.type("intake", "show", BOOK)
+    market.type("intake", "show", LEDGER)
     files.append(anna)
     table, prior = market.table("august", files), ("--prior", "june", "--prior", "july")
     scene("back-dated")
     market.pay(table, "August 2026", "what-if/august", "--time", "dated", *prior)
     scene("logged")
-    market.pay(table, "August 2026", "august", "--intake", BOOK, *prior)
+    market.pay(table, "August 2026", "august", "--intake", LEDGER, *prior)
     market.approve("august")
     scene("late-files")
     log = "what-if/log.sqlite"
@@ -149,7 +149,7 @@ def august(market: Market) -> list[Tried]:
     scene("late")
     market.pay(table, "August 2026", "what-if/late", "--intake", log, *prior)
     copies = [f"august-{BACK_DATER}-{i:03d}" for i in range(5 * some)]
-    dated, logged = ("`--time dated`", "what-if/august"), (f"`--intake {BOOK}`", "august")
+    dated, logged = ("`--time dated`", "what-if/august"), (f"`--intake {LEDGER}`", "august")
     late, first = ("she hands in late", "what-if/late"), ("she hands in first", "august")
     return [
         Tried(f"{BACK_DATER} copies four sellers, and writes 1 August on it", copies[some:], dated, logged),
@@ -165,10 +165,10 @@ def claim(market: Market) -> None:
         "--about", "I had this article on 1 August, see my dates", "--by", CLERK,
     )  # fmt: skip
     market.type(
-        "intake", "check", "receipts/august-anna.json", "--ledger", BOOK, "--unit-in", "inbox/august-anna.parquet",
+        "intake", "check", "receipts/august-anna.json", "--ledger", LEDGER, "--unit-in", "inbox/august-anna.parquet",
         "--text", "text", "--unit", "august-anna-000",
     )  # fmt: skip
-    market.type("intake", "check", f"receipts/august-{BACK_DATER}.json", "--ledger", BOOK)
+    market.type("intake", "check", f"receipts/august-{BACK_DATER}.json", "--ledger", LEDGER)
     market.type(
         "dispute", "resolve", "august", "--number", "2", "--outcome", "rejected",
         "--why", "anna handed it in before your file arrived", "--by", CLERK,
@@ -179,13 +179,13 @@ def friday(market: Market) -> None:
     """What is owed goes to the bank; a payee asks for her account; everything is verified."""
     scene("friday")
     market.type(
-        "export", BOOK, "--accounts", "accounts.csv", "--from", "News Pool e.V.",
+        "export", LEDGER, "--accounts", "accounts.csv", "--from", "News Pool e.V.",
         "--from-account", "DE89 3704 0044 0532 0130 00", "--out", "friday.csv",
     )  # fmt: skip
-    market.type("statements", BOOK, "--payee", "dora")
-    market.type("statements", BOOK, "--payee", "dora", "--out", "dora.html")
+    market.type("statements", LEDGER, "--payee", "dora")
+    market.type("statements", LEDGER, "--payee", "dora", "--out", "dora.html")
     scene("verify")
-    market.type("verify", BOOK)
+    market.type("verify", LEDGER)
 
 
 def main() -> None:
@@ -196,7 +196,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.out.exists():
         parser.error(
-            f"{str(chosen.out)!r} is there already: a book is never begun anew; name another folder"
+            f"{str(chosen.out)!r} is there already: a ledger is never begun anew; name another folder"
         )
     os.environ |= {"COLUMNS": "106", "NO_COLOR": "1", "TERM": "dumb"}  # as the page shows it
     market = Market(chosen.out.resolve(), chosen.articles)

@@ -1,4 +1,4 @@
-"""S12: who sells when, what a attacker of the first period makes of it, and what it is paid for that in the second."""
+"""S12: who sells when, what an attacker of the first period makes of it, and what it is paid for that in the second."""
 
 import numpy as np
 import pytest

@@ -1,10 +1,10 @@
-"""Payday for a small news archive: real articles, eight sellers, one thief, one pair of twin accounts.
+"""A payout run of a small news archive: real articles, eight sellers, one attacker, one pair of twin accounts.
 
-Usage: python examples/payday.py [--out runs/payday] [--rows 400]
+Usage: python examples/payout_run.py [--out runs/payout] [--rows 400]
 
 Makes the tables an operator would have (submissions, validation rows, settings, an override), pays EUR 10,000.00,
-explains the thief's payment, approves the run and verifies it; without checks of units, which examples/spot_checks.py
-shows. The articles are AG News, embedded by MiniLM; the
+explains the attacker's payment, approves the run and verifies it; without checks of units, which
+examples/spot_checks.py shows. The articles are AG News, embedded by MiniLM; the
 file agnews_minilm.npz is looked for in the folder that DATAMARKET_DATA names. Nothing of it is kept in the project.
 """
 
@@ -54,7 +54,7 @@ date = 2026-05-31
 def main() -> None:
     """Write the inputs, then run the four commands an operator needs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/payday"))
+    parser.add_argument("--out", type=Path, default=Path("runs/payout"))
     parser.add_argument("--rows", type=int, default=400)
     chosen = parser.parse_args()
     write_inputs(chosen.out, chosen.rows)
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def write_inputs(out: Path, rows: int) -> None:
-    """Submissions of eight sellers and a thief who comes last, and validation rows from the test split."""
+    """Submissions of eight sellers and an attacker who comes last, and validation rows from the test split."""
     with np.load(data_file("agnews_minilm.npz"), allow_pickle=False) as file:
         vectors, label, split = file["embeddings"].astype(np.float32), file["labels"], file["split"]
     rng = np.random.default_rng(0)
