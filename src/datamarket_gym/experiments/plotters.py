@@ -132,9 +132,15 @@ def distinct(rows: Sequence[Row], key: str) -> list[Any]:
     return list(dict.fromkeys(row[key] for row in rows if key in row))
 
 
+class Title(str):
+    """Words of a figure in the place of a label's value."""
+
+    __slots__ = ()
+
+
 def label_words(key: str, value: Any) -> str:
-    """A label's value as figures print it; ``line``, ``series`` and ``panel`` hold words already."""
-    if key in ("line", "series", "panel"):
+    """Return a label's value as figures print it; ``line``, ``series`` and ``panel`` hold words already."""
+    if isinstance(value, Title) or key in ("line", "series", "panel"):
         return str(value)
     return METRICS.get(value, str(value)) if key == "metric" else words(key, value)
 

@@ -117,9 +117,10 @@ class Figure(Document):
     """One figure: a panel for each metric and each value of the labels in ``facet`` and ``group``.
 
     ``kind`` is "lines" along the label ``down``, one for each value of ``across``; "dots", a line of them for each
-    value of ``down``; "map", a heat map; or the name of a figure of its own in `datamarket_gym.experiments.presets`,
-    where ``labels`` names a function that adds labels to rows. Labels are separated by blanks. ``style`` goes to the
-    panels, ``columns`` of which stand side by side; ``beside`` names an experiment whose rows are shown too.
+    value of ``down``; "map", a heat map; or the name of a figure of its own in `datamarket_gym.experiments.presets`.
+    Labels are separated by blanks. ``words`` says by label and value (a pattern) what the figure calls it: rows are put
+    in that order, and those of other values left out, as are honest ones of an ``attacked`` figure. ``style`` goes to
+    the panels, ``columns`` of which stand side by side; ``beside`` names an experiment whose rows are shown too.
     """
 
     title: str
@@ -131,7 +132,8 @@ class Figure(Document):
     facet: str = ""
     group: str = ""
     where: Where = {}
-    labels: str = ""
+    words: dict[str, dict[str, str]] = {}
+    attacked: bool = False
     style: dict[str, Any] = {}
     notes: list[str] = []
     columns: int = 3

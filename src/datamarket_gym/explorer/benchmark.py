@@ -113,7 +113,7 @@ class WantedResults(Document):
         if not as_built_in(self.read(), built_in()):
             return {}
         name = self.read().spec.name
-        return {one.name: one for one in presets().values() if one.of == name}
+        return {key: one for key, one in presets().items() if one.of == name}
 
 
 def wanted(folder: Path, name: str) -> WantedResults:
@@ -250,10 +250,10 @@ def figure(results: WantedResults, name: str, progress: Progress) -> dict[str, A
         raise UnknownNameError("figure of this experiment", name, figures)
     one = figures[name]
     rows = [row for row in results.read().rows if row.get("value") is not None]
-    panels, notes = one.contents(rows, results.beside(one.beside) if one.beside else [])
+    panels, notes = one.contents(rows, results.beside(one.figure.beside) if one.figure.beside else [])
     return {
         "name": name,
-        "title": one.title,
+        "title": one.figure.title,
         "notes": [*notes, describe_rows(rows)],
         "groups": list(dict.fromkeys(panel.group for panel in panels if panel.group)),
         "panels": [to_json(panel) for panel in panels],
@@ -472,7 +472,7 @@ def experiment(results: WantedResults, progress: Progress) -> dict[str, Any]:
         "rows": len(compact.rows),
         "made": _made(compact.timings, compact.versions),
         "metrics": [{"value": metric, "label": metric_titles(metric)} for metric in metrics],
-        "charts": [{"value": one.name, "label": one.title} for one in results.figures().values()],
+        "charts": [{"value": key, "label": one.figure.title} for key, one in results.figures().items()],
         "paper": {
             "within": within,
             "outside": outside,
