@@ -67,10 +67,13 @@ class Screen:
         table = [self.heads, *self.rows]
         wide = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
         lines = [
-            "  ".join(_padded(row[i], wide[i], i >= self.texts) for i in range(len(wide))).rstrip()
+            "  ".join(
+                f"{cell:{'>' if i >= self.texts else '<'}{wide[i]}}" for i, cell in enumerate(row)
+            ).rstrip()
             for row in table
         ]
-        return "\n".join(filter(None, [*_folded(self.title), *lines, self.rest]))
+        title = wrap(self.title, _ACROSS, subsequent_indent="  ")
+        return "\n".join(filter(None, [*title, *lines, self.rest]))
 
     def rich(self) -> Table:
         """A table for rich; what is in the cells is text, never markup."""
@@ -206,11 +209,3 @@ def _fields(shown: Any) -> dict[str, object]:
     else:
         names = [n for n in vars(shown) if not (n.startswith("_") or hasattr(type(shown), n))]
     return {name: getattr(shown, name) for name in names}
-
-
-def _padded(cell: str, wide: int, to_the_right: bool) -> str:
-    return cell.rjust(wide) if to_the_right else cell.ljust(wide)
-
-
-def _folded(title: str) -> list[str]:
-    return wrap(title, _ACROSS, subsequent_indent="  ")

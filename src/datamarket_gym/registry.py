@@ -37,7 +37,7 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from types import CodeType, MappingProxyType, UnionType
+from types import CodeType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -123,27 +123,23 @@ class Parameter:
     written: bool = True
 
     def validate(self, value: Any) -> None:
-        numeric = self.range is not None
-        if numeric and not (isinstance(value, str) and value in self.choices):
+        if self.range is None:
+            if self.choices:
+                require_choice(self.name, value, self.choices)
+        elif not (isinstance(value, str) and value in self.choices):
             try:
-                self._validate_number(value)
+                self._validate_number(value, self.range)
             except ParameterError as error:
-                if not self.choices:
-                    raise
                 remedy = ", or ".join([error.remedy, *self.choices])
                 raise ParameterError(self.name, value, remedy) from None
-        elif self.choices and not numeric:
-            require_choice(self.name, value, self.choices)
 
-    def _validate_number(self, value: Any) -> None:
-        assert self.range is not None
-        low, high = self.range.low, self.range.high
+    def _validate_number(self, value: Any, range: Range) -> None:
         if isinstance(value, bool):
             raise ParameterError(self.name, value, "choose a number")
         if self.type is int:
-            require_count(self.name, value, at_least=int(low))
-        if self.type is not int or high < math.inf:
-            require_in(self.name, value, low, high, open_low=self.range.open_low)
+            require_count(self.name, value, at_least=int(range.low))
+        if self.type is not int or range.high < math.inf:
+            require_in(self.name, value, range.low, range.high, open_low=range.open_low)
 
 
 class Component(Described):
@@ -207,19 +203,19 @@ def _read(component: Any) -> Iterator[Parameter]:
 
 
 def _hints(owner: Any) -> Mapping[str, Any]:
-    """Annotations with their marks; where one cannot be read, as in a function's body, those that can."""
+    """Return annotations with their marks; where one cannot be read, as in a function's body, those that can."""
     try:
         return get_type_hints(owner, include_extras=True)
-    except Exception:  # whatever an annotation of somebody else's raises
-        found: dict[str, Any] = {}
+    except Exception:  # whatever an annotation of a plugin raises
+        hints: dict[str, Any] = {}
         for cls in reversed(getattr(owner, "__mro__", (owner,))):
             names = vars(sys.modules[cls.__module__])
             for name, hint in vars(cls).get("__annotations__", {}).items():
                 try:
-                    found[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
+                    hints[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
                 except Exception:
-                    found[name] = {"int": int, "float": float, "str": str, "bool": bool}.get(hint, Any)
-        return MappingProxyType(found)
+                    hints[name] = Any
+        return hints
 
 
 def _type_of(hint: Any) -> type:
@@ -526,15 +522,11 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
 
 
 def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
-    """Whether a component is another version of a known one; what is typed at a prompt may change its name."""
+    """Tell if a component is another version of a known one; what is typed at a prompt may change its name."""
     if is_ours(by) or known_by != by:
         return False
     typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
-    return typed or _class_of(known) == _class_of(component)
-
-
-def _class_of(component: Any) -> str:
-    return str(getattr(component, "__qualname__", type(component).__qualname__))
+    return typed or _made(known).__qualname__ == _made(component).__qualname__
 
 
 def registered_elsewhere() -> dict[tuple[str, str], Any]:
@@ -570,13 +562,9 @@ def sources_elsewhere() -> dict[str, str]:
 
 def scripts_elsewhere() -> set[str]:
     """The modules of those components, and those beside them that they import, unless they are installed as plugins."""
-    installed = _plugin_packages()
+    installed = {entry.module.split(".")[0] for entry in entry_points(group=_PLUGINS)}
     homes = {_home(*key, component) for key, component in registered_elsewhere().items()}
     return {name for home in homes for name in files_of(home) if name.split(".")[0] not in installed}
-
-
-def _plugin_packages() -> set[str]:
-    return {entry.module.split(".")[0] for entry in entry_points(group=_PLUGINS)}
 
 
 def _made(component: Any) -> Any:
@@ -696,9 +684,7 @@ def written_fields(component: object) -> str:
         raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
     fields = [f for f in dataclasses.fields(component) if f.init and f.repr]
     values = {f.name: getattr(component, f.name) for f in fields}
-    changed = {
-        f.name: values[f.name] for f in fields if _has_no_default(f) or values[f.name] != f.default
-    }
+    changed = {f.name: values[f.name] for f in fields if values[f.name] != f.default}
     if not changed:
         return name
     if list(changed) == [fields[0].name]:
@@ -730,35 +716,29 @@ def _found(component: object) -> tuple[str, Any]:
     )
 
 
-def _has_no_default(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
 def load(files: Iterable[Path]) -> None:
     """Import files by their names, as a script beside them would; worker processes find them the same way."""
     for file in files:
-        _load_script(file)
-
-
-def _load_script(file: Path) -> None:
-    if not file.is_file() or file.suffix != ".py":
-        raise DataMarketError(f"there is no Python file {str(file)!r}; name one that ends in .py")
-    name = file.stem
-    if not name.isidentifier():
-        raise DataMarketError(
-            f"{file.name!r} cannot be imported by its name; use letters, digits and _, as in my_market.py"
-        )
-    there = find_spec(name)
-    if name in sys.modules or (there is not None and there.origin != str(file.resolve())):
-        raise DataMarketError(f"{file.name!r} has the name of a module that is there already; rename it")
-    # Last, so that nothing beside the file can stand in for a library.
-    sys.path.append(str(file.resolve().parent))
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        raise DataMarketError(
-            f"{str(file)!r} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        if not file.is_file() or file.suffix != ".py":
+            raise DataMarketError(f"there is no Python file {str(file)!r}; name one that ends in .py")
+        name = file.stem
+        if not name.isidentifier():
+            raise DataMarketError(
+                f"{file.name!r} cannot be imported by its name; use letters, digits and _, as in my_market.py"
+            )
+        there = find_spec(name)
+        if name in sys.modules or (there is not None and there.origin != str(file.resolve())):
+            raise DataMarketError(
+                f"{file.name!r} has the name of a module that is there already; rename it"
+            )
+        # Last, so that nothing beside the file can stand in for a library.
+        sys.path.append(str(file.resolve().parent))
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise DataMarketError(
+                f"{str(file)!r} cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
 
 
 class Document(Shown, BaseModel):

@@ -241,20 +241,19 @@ def figures(
     For an experiment of your own, the figure shows the gain of every attack under every mechanism.
     """
     require_extra("matplotlib", "figures")  # before anything is read
-    built_in = builtin_specs()
     found = [one for one in held(folder) if one.form == "compact" or is_finished(one.path)]
     if not found:
         raise DataMarketError(
             f"there is neither a finished run nor a compact result in {str(folder)!r}; run an experiment first "
             "(datamarket run s2), then: datamarket figures runs/s2"
         )
-    read = [(one, opened(one, built_in)) for one in found]
+    read = [(one, opened(one)) for one in found]
     others = {one.name: each.rows for one, each in read}
     for one, each in read:
         spec = each.spec
         into = out or (one.path if one.form == "run" else Path("docs/figures"))
         # A run has its experiment's own figures, if it was run as that is built in, else the general one.
-        own = figures_of(spec.name) if one.form == "compact" or as_built_in(each, built_in) else []
+        own = figures_of(spec.name) if one.form == "compact" or as_built_in(each) else []
         for name in own or [spec.name]:
             general = {} if own else {"of": ""}
             title = f"{spec.name}: {spec.title}"

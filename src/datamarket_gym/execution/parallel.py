@@ -253,7 +253,7 @@ def executor_of_steps(jobs: int) -> Executor:
 def in_order(
     executor: Executor, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
 ) -> Iterator[Any]:
-    """The results in the order of the tasks, each as soon as those before it are done."""
+    """Yield the results in the order of the tasks, each as soon as those before it are done."""
     early: dict[int, Any] = {}
     wanted = 0
     for place, result in executor.each(function, shared, tasks):

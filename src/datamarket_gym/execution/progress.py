@@ -29,39 +29,29 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told by long work what it does now and, where that can be counted, how much of it is done."""
+    """Where long work reports what it does now and, where that can be counted, how much of it is done."""
 
     def stage(self, what: str, unit: str = "") -> None:
-        """Something begins; ``unit`` names what will be counted."""
-        ...
+        """Begin something; ``unit`` names what will be counted."""
 
     def count(self, done: int, total: int) -> None:
-        """How much of the present stage is done."""
-        ...
+        """Report how much of the present stage is done."""
 
 
 class Silent:
-    def stage(self, what: str, unit: str = "") -> None:
-        """Nothing."""
+    def stage(self, what: str, unit: str = "") -> None: ...
 
-    def count(self, done: int, total: int) -> None:
-        """Nothing."""
+    def count(self, done: int, total: int) -> None: ...
 
 
 SILENT = Silent()
 
 
-class Within:
+class Within(Silent):
     """Counts within a stage that was named already: work that is a part of longer work names none."""
 
     def __init__(self, whole: Progress) -> None:
-        self._whole = whole
-
-    def stage(self, what: str, unit: str = "") -> None:
-        """Nothing."""
-
-    def count(self, done: int, total: int) -> None:
-        self._whole.count(done, total)
+        self.count = whole.count  # type: ignore[method-assign]
 
 
 class Lines:
@@ -152,10 +142,6 @@ def _going_on(lines: Lines) -> Iterator[Lines]:
 _on_screen: ContextVar[bool] = ContextVar("whether a bar is on the screen", default=False)
 
 
-def is_bar_shown() -> bool:
-    return _on_screen.get()
-
-
 @contextmanager
 def shown_on_stderr(*, in_logs: bool = True) -> Iterator[Progress]:
     """Show a bar where stderr is a terminal, lines elsewhere; work that is soon done needs none ``in_logs``."""
@@ -240,19 +226,15 @@ def _report() -> Report | None:
     wanted = _wanted.get()
     if callable(wanted):
         return wanted
-    if wanted is False or is_bar_shown():
+    if wanted is False or _on_screen.get():
         return None
     if (inner := compute().progress) is not SILENT and wanted is None:
         return inner.count  # a command shows its own stages
     looking = sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
-    if _in_notebook():
+    shell = sys.modules.get("IPython")
+    if shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {}):
         return _NotebookLine()
     return _Bar() if wanted or looking else None
-
-
-def _in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    return shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {})
 
 
 class Watch:

@@ -48,7 +48,7 @@ from datamarket_gym.execution.files import (
     write_json,
     write_text,
 )
-from datamarket_gym.execution.parallel import Executor, Serial, Task, in_order
+from datamarket_gym.execution.parallel import Executor, Serial, Task
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.registry import sources_elsewhere
 
@@ -100,7 +100,7 @@ class Run:
         return self.state / f"{name}-{digest[:16]}{ending}"
 
     def output(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
-        """The result of a step that is an output of the run, ``folder/name``; computed again where it was changed."""
+        """Return the result of a step that is an output, ``folder/name``; compute it again where it was changed."""
         path = self.folder / name
         done = self.kept(name.replace("/", "-"), ".done", key)
         if not (done.is_file() and path.is_file() and done.read_bytes() == sha256(path).encode()):
@@ -122,15 +122,14 @@ class Run:
         before: int = 0,
         after: int = 0,
     ) -> list[T]:
-        """``function(shared, *task)`` of tasks by name; progress counts ``before`` as done and ``after`` as to come."""
+        """Return ``function(shared, *task)`` of each task; ``before`` count as done already, ``after`` as to come."""
         todo = self.missing(tasks, form)
-        names = list(todo)
-        done, total = before + len(tasks) - len(todo), before + len(tasks) + after
-        self.progress.count(done, total)
-        for place, result in self.executor.each(function, shared, list(todo.values())):
+        names, begun = list(todo), before + len(tasks) - len(todo)
+        results = _counted(
+            self, function, shared, list(todo.values()), begun, before + len(tasks) + after
+        )
+        for place, result in results:
             self.keep(names[place], form, result)
-            done += 1
-            self.progress.count(done, total)
         return [_taken_up(self.kept(name, form.ending), form) for name in tasks]
 
     def missing(self, tasks: Mapping[str, Task], form: Format[T]) -> dict[str, Task]:
@@ -165,13 +164,24 @@ class Unkept:
         before: int = 0,
         after: int = 0,
     ) -> list[T]:
-        found: list[T] = []
         total = before + len(tasks) + after
-        self.progress.count(before, total)
-        for result in in_order(self.executor, function, shared, list(tasks.values())):
-            found.append(result)
-            self.progress.count(before + len(found), total)
-        return found
+        results = dict(_counted(self, function, shared, list(tasks.values()), before, total))
+        return [results[place] for place in range(len(tasks))]
+
+
+def _counted(
+    run: Run | Unkept,
+    function: Callable[..., T],
+    shared: Any,
+    tasks: Sequence[Task],
+    done: int,
+    total: int,
+) -> Iterator[tuple[int, T]]:
+    """Yield the places and results of tasks as they end, and report progress."""
+    run.progress.count(done, total)
+    for at, (place, result) in enumerate(run.executor.each(function, shared, tasks), done + 1):
+        yield place, result
+        run.progress.count(at, total)
 
 
 @contextmanager

@@ -83,27 +83,10 @@ def draw(
     of: str | None = None,
     others: Mapping[str, Rows] | None = None,
 ) -> list[Path]:
-    """Draw a figure of an experiment into a folder.
+    """Draw a figure of an experiment into a folder, as ``name.svg`` and ``name.png``, under ``title``.
 
-    Parameters
-    ----------
-    name
-        The name of the files.
-    rows
-        Summary rows of the experiment.
-    out
-        The folder, which is made.
-    title
-        The first line above the figure.
-    of
-        The name of the figure, if it is another; a figure that is not known shows the gain of every attack.
-    others
-        Rows of other experiments, for figures that show some beside.
-
-    Returns
-    -------
-    list of Path
-        The files ``name.svg`` and ``name.png``.
+    ``of`` names the figure, if it is another than ``name``; one that is not known shows the gain of every attack.
+    ``others`` are rows of other experiments, for figures that show some beside.
     """
     one = presets().get(name if of is None else of, _GENERAL)
     defined = [row for row in rows if row.get("value") is not None]
@@ -119,13 +102,7 @@ def draw(
 
 
 def pick(rows: Rows, metric: str, **where: Any) -> list[Row]:
-    """Return the rows of a metric with such labels; a list means any of them, "" none.
-
-    Raises
-    ------
-    DataMarketError
-        If there is none.
-    """
+    """Return the rows of a metric with such labels (a list means any of them, "" none); raise if there is none."""
     picked = [row for row in rows if row["metric"] == metric and matches(row, where)]
     if not picked:
         labels = "".join(f", {key} {value}" for key, value in where.items())

@@ -252,20 +252,7 @@ _MARKS = {OUTSIDE: "!", NOT_CLAIMED: "~"}
 
 
 def paper_tables(rows: Sequence[Row], added: Set[str] = frozenset()) -> list[Grid]:
-    """Lay out the rows that have a number of the paper, and those of added mechanisms and attacks.
-
-    Parameters
-    ----------
-    rows
-        Summary rows of one experiment.
-    added
-        Names of mechanisms and attacks that the paper's experiment does not have.
-
-    Returns
-    -------
-    list of Grid
-        Empty where the paper has no number of a single cell.
-    """
+    """Lay out rows with a number of the paper, and those of added mechanisms and attacks; none without the former."""
     metrics = dict.fromkeys(row["metric"] for row in rows if row["paper"] is not None)
     shown = [
         row
@@ -326,24 +313,10 @@ Comparisons = Mapping[str, Sequence[PaperComparison]]
 
 
 def result_pages(folder: Path) -> dict[str, str]:
-    """Write every page of a folder of compact results.
+    """Write the pages of a folder of compact results, by their paths beside it.
 
-    Parameters
-    ----------
-    folder
-        Holds one JSON file for each experiment.
-
-    Returns
-    -------
-    dict of str to str
-        Texts by their paths beside the folder: ``results.md``, ``results/EXPERIMENT.md``, ``results/time.md``, and
-        ``reproduce.md`` where the results have anything that the paper speaks of. A folder of another name gives its
-        name to them all.
-
-    Raises
-    ------
-    DataMarketError
-        Where the folder holds no results.
+    These are ``results.md``, ``results/EXPERIMENT.md``, ``results/time.md``, and ``reproduce.md`` if the paper speaks
+    of any of the results; a folder of another name gives its name to them all.
     """
     results = {each.spec.name: each for each in read_all(folder)}
     if not results:

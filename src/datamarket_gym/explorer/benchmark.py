@@ -110,7 +110,7 @@ class WantedResults(Document):
 
     def figures(self) -> dict[str, Preset]:
         """Return the figures of an experiment, if it was run as it is built in."""
-        if not as_built_in(self.read(), built_in()):
+        if not as_built_in(self.read()):
             return {}
         name = self.read().spec.name
         return {key: one for key, one in presets().items() if one.of == name}
@@ -173,7 +173,7 @@ def _files(one: Holding) -> list[Path]:
 
 @lru_cache(maxsize=2)  # the largest take some tens of megabytes
 def _read(folder: Path, name: str, written: str) -> Compact:
-    return opened(_holding(folder, name), built_in())
+    return opened(_holding(folder, name))
 
 
 def to_json(panel: Panel) -> dict[str, Any]:
