@@ -120,7 +120,7 @@ def group_rows(rows: Rows, *keys: str) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def name_row(row: Row, keys: Sequence[str]) -> str:
-    return ", ".join(label_words(key, row[key]) for key in keys if key in row)
+    return ", ".join(filter(None, (label_words(key, row[key]) for key in keys if key in row)))
 
 
 def in_order(rows: Rows, along: str) -> list[Row]:
@@ -140,13 +140,13 @@ def name_values(rows: Rows, figure: Figure) -> list[Row]:
     named = [row for row in rows if not figure.attacked or is_attacked(row)]
     for labels, titles in reversed(figure.words.items()):  # the first label decides the order
         first, *others = labels.split()
-        places = {value: place for place, value in enumerate(titles)}
         placed: list[tuple[int, Row]] = []
         for row in named:
             value = " ".join(str(row.get(label, "")) for label in (first, *others))
-            if (found := next((key for key in titles if fnmatchcase(value, key)), None)) is not None:
+            place = next((i for i, key in enumerate(titles) if fnmatchcase(value, key)), None)
+            if place is not None:
                 rest = {label: row[label] for label in row if label not in others}
-                placed.append((places[found], {**rest, first: Title(titles[found])}))
+                placed.append((place, {**rest, first: Title([*titles.values()][place])}))
         named = [row for _, row in sorted(placed, key=lambda pair: pair[0])]
     return named
 
@@ -172,7 +172,7 @@ def make_facets(figure: Figure, rows: Rows) -> list[Panel]:
     return panels
 
 
-def _lines(rows: Rows, figure: Figure, metric: str) -> Panel:
+def _lines(rows: Rows, figure: Figure, metric: str) -> CurvePanel:
     along, hue = figure.down, figure.across.split()
     return CurvePanel(
         "",
@@ -192,14 +192,7 @@ def _dots(rows: Rows, figure: Figure, metric: str) -> Panel:
 
 def _families(rows: Rows, figure: Figure, metric: str) -> Panel:
     """Draw lines in the style of their family, one of the figure's words."""
-    lines = [
-        Curve(name_row(part[0], figure.across.split()), in_order(part, figure.down), str(family))
-        for (family, _), part in group_rows(rows, "family", figure.across).items()
-    ]
-    return CurvePanel(
-        "", figure.down, lines, metric_titles(metric), honest=1.0,
-        families=list(figure.words["family"].values()),
-    )  # fmt: skip
+    return replace(_lines(rows, figure, metric), families=list(figure.words["family"].values()))
 
 
 def _cells(rows: Rows, figure: Figure, metric: str) -> Panel:
@@ -221,7 +214,8 @@ def _before_and_after(rows: Rows, figure: Figure, metric: str) -> Panel:
 
 def curves(rows: Rows, along: str, *hue: str) -> list[Curve]:
     return [
-        Curve(name_row(part[0], hue), in_order(part, along)) for part in group_rows(rows, *hue).values()
+        Curve(name_row(part[0], hue), in_order(part, along), str(part[0].get("family", "")))
+        for part in group_rows(rows, *hue).values()
     ]
 
 
@@ -336,7 +330,7 @@ def pairs(rows: Rows, utilities: Sequence[str]) -> Values:
 def domain(rows: Rows, geometry: Rows) -> list[Panel]:
     """Show gain against the threshold with its bounds, then every attack at unit level and at identity level."""
     rows = [row for row in pick(rows, "gain") if row.get("task") != "all"]
-    names, units = pick(rows, "gain", granularity="identity"), pick(rows, "gain", granularity="unit")
+    names, units = (pick(rows, "gain", granularity=players) for players in ("identity", "unit"))
     along = [row for row in pick(names, "gain", mechanism=COSINE) if is_attacked(row)]
     measured = {row["quantity"]: row["value"] for row in geometry if row["task"] == names[0]["task"]}
     bounds = [
@@ -385,15 +379,12 @@ def any_experiment(rows: Rows) -> list[Panel]:
     down, series = ["attack"], inside
     if len({name_row(row, inside) for row in shown}) > 6:
         down, series, title = inside, ["metric"], [*title, "attack"]
-    figure = Figure(
-        title="",
-        kind="dots",
-        metric=metric,
-        down=" ".join(down),
-        across=" ".join(series),
-        facet=" ".join(title),
-    )
-    return make_facets(figure, shown)
+    labels: dict[str, Any] = {
+        "down": " ".join(down),
+        "across": " ".join(series),
+        "facet": " ".join(title),
+    }
+    return make_facets(Figure(title="", kind="dots", metric=metric, **labels), shown)
 
 
 _GENERAL = Preset("", Figure(title="Gain of every attack", kind="general"))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Row
@@ -128,9 +128,6 @@ def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
 
 
 Verdict = Literal["within", "outside", "not claimed"]
-WITHIN: Final = "within"
-OUTSIDE: Final = "outside"
-NOT_CLAIMED: Final = "not claimed"
 TOO_FEW: Final = "These results hold too few rows for it."
 
 
@@ -144,7 +141,7 @@ class PaperComparison:
     ours: str = "not measured"
     difference: str = ""
     tolerance: str = ""
-    verdict: Verdict = NOT_CLAIMED
+    verdict: Verdict = "not claimed"
     why: str = ""
 
 
@@ -167,7 +164,7 @@ def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[PaperCompar
 
 
 def count_verdicts(comparisons: Sequence[PaperComparison]) -> list[int]:
-    return [sum(each.verdict == kind for each in comparisons) for kind in (WITHIN, OUTSIDE, NOT_CLAIMED)]
+    return [sum(each.verdict == kind for each in comparisons) for kind in get_args(Verdict)]
 
 
 def summarize(comparisons: Sequence[PaperComparison]) -> str:
@@ -183,17 +180,17 @@ def comparison_table(comparisons: Sequence[PaperComparison]) -> str:
     rows = []
     reasons: dict[tuple[str, str], list[str]] = {}
     for each in comparisons:
-        text = f"**{each.verdict}**" if each.verdict == OUTSIDE else each.verdict
+        text = f"**{each.verdict}**" if each.verdict == "outside" else each.verdict
         rows.append(
             (each.cell, each.metric, each.paper, each.ours, each.difference, each.tolerance, text)
         )
-        if each.verdict != WITHIN:
+        if each.verdict != "within":
             beside = f"{each.ours} for {each.paper}" if each.paper else each.ours
             cells = reasons.setdefault((each.verdict, each.why), [])
             cells.append(f"{each.cell.rstrip('.')} ({beside})")
     listed = [
         f"- {kind.capitalize()}: {'; '.join(cells)}. {why}".rstrip()
-        for (kind, why), cells in sorted(reasons.items(), key=lambda item: item[0][0] != OUTSIDE)
+        for (kind, why), cells in sorted(reasons.items(), key=lambda item: item[0][0] != "outside")
     ]
     heads = ("the paper's cell", "metric", "paper", "ours", "difference", "tolerance", "verdict")
     return "\n".join([*markdown_table(heads, rows), "", *listed]) + "\n"
@@ -232,7 +229,7 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
     )
 
 
-_VERDICTS: Final[dict[bool | None, Verdict]] = {None: NOT_CLAIMED, True: WITHIN, False: OUTSIDE}
+_VERDICTS: Final[dict[bool | None, Verdict]] = {None: "not claimed", True: "within", False: "outside"}
 
 
 def _tolerance(bar: str, paper: float) -> str:
@@ -248,7 +245,7 @@ def _name(row: Row) -> str:
     return ", ".join([*words, *(f"{axis} = {row[axis]}" for axis in axes_of(row) if axis != "k")])
 
 
-_MARKS = {OUTSIDE: "!", NOT_CLAIMED: "~"}
+_MARKS = {"outside": "!", "not claimed": "~"}
 
 
 def paper_tables(rows: Sequence[Row], added: Set[str] = frozenset()) -> list[Grid]:
@@ -416,13 +413,10 @@ def _reproduction_line(
 
 
 def _suites(results: Mapping[str, Compact]) -> str:
-    experiments = [
-        name
-        for each in paper_results()
-        if set(each.experiments) & set(results)
-        for name in each.experiments
+    shown = [
+        each.experiments for each in paper_results() if not results.keys().isdisjoint(each.experiments)
     ]
-    suites = dict.fromkeys(builtin_specs()[name].suite for name in experiments)
+    suites = dict.fromkeys(builtin_specs()[name].suite for names in shown for name in names)
     commands = ", ".join(f"`datamarket suite {suite}`" for suite in suites)
     return (
         f"All of them at once: {commands}. Experiments on images and texts need their embeddings beside them "

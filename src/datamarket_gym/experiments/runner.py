@@ -85,24 +85,19 @@ def run_experiment(
 ) -> list[Row]:
     """Run, resume or extend an experiment into a folder and return the summary rows of its table.
 
-    A folder with some of the seeds grows to all of them; one with other seeds is refused. ``cache`` names a file in
-    which fits are kept and shared with other runs. ``jobs`` processes compute cells, or the workers of the cluster that
-    `datamarket_gym.execution.parallel` names. Baselines that are not installed are left out, with a warning: the
-    run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
-    warning per mechanism says so, whoever computed the cells; the manifest keeps it.
+    A folder with some of the seeds grows to all of them; one with other seeds is refused. Baselines that are not
+    installed are left out, with a warning: the run is then one of the mechanisms that are there. Where evidence
+    collapsed markets, or units had no times, one warning per mechanism says so; the manifest keeps it.
 
     Parameters
     ----------
-    spec
-        The experiment.
-    out
-        The folder.
-    jobs
-        Processes that compute cells, or workers of the cluster.
-    device
-        ``cpu``, ``cuda`` or ``auto``.
+    spec, out
+        The experiment, and its folder.
+    jobs, device
+        Processes that compute cells, where no cluster does (`datamarket_gym.execution.parallel`), and ``cpu``,
+        ``cuda`` or ``auto``.
     cache
-        A file in which fits are cached and shared with other runs.
+        A file in which fits are kept and shared with other runs.
     progress
         Where progress is reported.
 
@@ -111,7 +106,6 @@ def run_experiment(
     list[Row]
         The rows of the summary table.
     """
-
     require_told_apart(spec)
     (rows,) = _run([(spec, out)], [device], jobs, cache, progress or SILENT)
     return rows

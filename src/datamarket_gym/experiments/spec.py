@@ -158,38 +158,22 @@ class ExperimentSpec(Document):
 
     Parameters
     ----------
-    name
-        Its name, and that of its folder.
-    title
-        Its title.
-    about
-        What it shows.
-    suite
-        The suite that it belongs to.
+    name, title, about, suite
+        Its name (and that of its folder), its title, what it shows, and the suite that it belongs to.
     device
         ``cuda`` where a suite leaves it out on a CPU.
-    pooled
-        Axes over which means are also taken.
-    ranges
-        Ranges of results that are expected.
+    pooled, ranges
+        Axes over which means are also taken, and over which the lowest and the highest gain are.
     tables, figures
         How results are shown.
-    kind
-        The function that computes a cell (one task, one seed).
-    seeds
-        How many seeds.
-    first_seed
-        The first of them.
+    kind, options
+        The function that computes a cell (one task, one seed), and its options.
+    seeds, first_seed
+        How many seeds, and the first of them.
     tasks, utilities, attacks, mechanisms
         What is combined.
-    provider
-        Who attacks.
-    called
-        Names of attacks in tables.
-    only
-        Combinations to which it is limited.
-    options
-        Options of the kind.
+    provider, called, only
+        Who attacks, names of attacks in tables, and combinations to which the experiment is limited.
     """
 
     name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder

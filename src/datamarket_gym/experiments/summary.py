@@ -191,13 +191,10 @@ def _mean(
 
     None where nothing was measured, an empty one where it is nowhere defined.
     """
-    by_seed: dict[int, list[float]] = defaultdict(list)
-    for row in rows:
-        if row.get(column) is not None:
-            by_seed[row["seed"]].append(row[column])
+    by_seed = _by_seed(rows, column)
     if not by_seed:
         return
-    means = {seed: float(np.mean(found)) for seed, found in by_seed.items() if seed not in unclear}
+    means = {seed: float(np.mean(cells)) for seed, cells in by_seed.items() if seed not in unclear}
     means = {seed: mean for seed, mean in means.items() if not math.isnan(mean)}
     values = np.array(list(means.values()))
     value = float(of(values)) if len(values) else None
@@ -209,14 +206,23 @@ def _mean(
     }  # fmt: skip
 
 
+def _by_seed(rows: list[Row], *columns: str) -> dict[int, list[tuple[float, ...]]]:
+    """Return the numbers of some columns by seed, of rows that have the first."""
+    by_seed: dict[int, list[tuple[float, ...]]] = defaultdict(list)
+    for row in rows:
+        if row.get(columns[0]) is not None:
+            by_seed[row["seed"]].append(tuple(row[column] for column in columns))
+    return by_seed
+
+
 def standard_error(values: Values) -> float | None:
     """Of the mean; None for one value, and where all are one number but for rounding."""
-    if len(values) < 2 or _same(values):
+    if len(values) < 2 or _are_equal(values):
         return None
     return float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def _same(values: Values) -> bool:
+def _are_equal(values: Values) -> bool:
     return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
 
 
@@ -225,13 +231,10 @@ def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row
 
     There is none where the honest earn nothing on the whole, or owe: it would be no gain.
     """
-    by_seed: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for row in rows:
-        if row.get(above) is not None:
-            by_seed[row["seed"]].append((row[above], row[below]))
+    by_seed = _by_seed(rows, above, below)
     if not by_seed:
         return
-    parts, wholes = np.array([np.mean(found, axis=0) for found in by_seed.values()]).T
+    parts, wholes = np.array([np.mean(cells, axis=0) for cells in by_seed.values()]).T
     least = ROUNDING * np.abs(wholes).sum()
     if not wholes.sum() > least:
         return
@@ -239,7 +242,7 @@ def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row
     error = None
     if n > 1 and (without > least).all():
         ratios = (parts.sum() - parts) / without
-        if not _same(ratios):
+        if not _are_equal(ratios):
             error = float(math.sqrt((n - 1) / n * ((ratios - ratios.mean()) ** 2).sum()))
     yield {"metric": metric, "value": float(parts.sum() / wholes.sum()), "se": error, "seeds": n}
 

@@ -47,12 +47,8 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
 
     Parameters
     ----------
-    folder
-        The folder.
-    submission
-        The units.
-    utility
-        What they are worth.
+    folder, submission, utility
+        The folder, the units, and what they are worth.
 
     Returns
     -------
@@ -91,10 +87,8 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
 
     Parameters
     ----------
-    folder
-        The folder.
-    submission
-        The units that were paid.
+    folder, submission
+        The folder, and the units that were paid.
 
     Returns
     -------
