@@ -219,7 +219,7 @@ def _hints(owner: Any) -> Mapping[str, Any]:
 
 
 def _type_of(hint: Any) -> type:
-    """The type whose control a form has: of a union the number, of literals their own."""
+    """Return the type whose control a form has: of a union the number, of literals their own."""
     if get_origin(hint) is Literal:
         hint = type(get_args(hint)[0])
     several = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -271,7 +271,7 @@ def parsed(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
 
 
 def _items(text: str) -> list[str]:
-    """The text between commas that stand outside quotes and brackets."""
+    """Split text at commas that stand outside quotes and brackets."""
     parts, depth, quote, start = [], 0, "", 0
     escaped = False
     for at, sign in enumerate(text):
@@ -303,7 +303,7 @@ def _literal(text: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A value as `parsed` reads it back; what no text gives back (a function, a NaN inside a list) is refused."""
+    """Write a value as `parsed` reads it back; refuse what no text gives back (a function, a NaN inside a list)."""
     value = plain(value)
     if isinstance(value, str):
         bare = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
@@ -318,7 +318,7 @@ def text_of(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, in lists and mappings too."""
+    """Return NumPy's numbers as Python's, in lists and mappings too."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (tuple, list):
@@ -329,7 +329,7 @@ def plain(value: Any) -> Any:
 
 
 def _inner(value: Any) -> str:
-    """A value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
+    """Write a value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
     if type(value) in (tuple, list):
         inner = ", ".join(map(_inner, value)) + ("," if type(value) is tuple and len(value) == 1 else "")
         return f"[{inner}]" if type(value) is list else f"({inner})"
@@ -376,7 +376,7 @@ def _file(module: str) -> Path | None:
 
 
 def typed(made: Any) -> str:
-    """What a class or function of a notebook does, of which there is no file: its code and its constants."""
+    """Describe a class or function of a notebook, of which there is no file, by its code and its constants."""
     if isinstance(made, CodeType):
         inside = [typed(const) for const in made.co_consts]
         return repr((made.co_code.hex(), made.co_names, made.co_varnames, inside))
@@ -453,7 +453,7 @@ class Kind(Generic[T]):
         return spec
 
     def construct(self, spec: Spec, changes: Mapping[str, Any] | None = None) -> T:
-        """By the constructor of the class that a written form names, with some parameters changed."""
+        """Construct the class that a written form names, with some parameters changed."""
         name, given = parsed(self.name, spec)
         cls: Callable[..., T] = lookup(self.name, name)
         what = f"{self.name} {name}"
@@ -477,7 +477,7 @@ class Kind(Generic[T]):
 
 @lru_cache(maxsize=256)
 def _taken_by(cls: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a constructor; experiments ask for the same ones at each payment."""
+    """Return the parameters of a constructor, cached: experiments ask for the same ones at each payment."""
     return inspect.signature(cls).parameters
 
 
@@ -530,7 +530,7 @@ def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
 
 
 def registered_elsewhere() -> dict[tuple[str, str], Any]:
-    """Components by kind and name that are not of this package: a script's, a notebook's, a plugin's."""
+    """Return components by kind and name that are not of this package: a script's, a notebook's, a plugin's."""
     return {
         (kind, name): component
         for kind, known in _components.items()
@@ -540,7 +540,7 @@ def registered_elsewhere() -> dict[tuple[str, str], Any]:
 
 
 def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
-    """The module that registered a component and a hash of its code; None for those of this package."""
+    """Return the module that registered a component and a hash of its code; None for those of this package."""
     lookup(kind, name)
     if is_ours(by := _by[kind, name]):
         return None
@@ -549,7 +549,7 @@ def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
 
 
 def sources_elsewhere() -> dict[str, str]:
-    """Hashes by module of the code of those components, of the files beside them that they import, and of objects."""
+    """Hash by module the code of those components, the files beside them that they import, and objects."""
     parts: dict[str, set[str]] = {}
     for (kind, name), component in registered_elsewhere().items():
         made, home = _made(component), _home(kind, name, component)
@@ -561,19 +561,19 @@ def sources_elsewhere() -> dict[str, str]:
 
 
 def scripts_elsewhere() -> set[str]:
-    """The modules of those components, and those beside them that they import, unless they are installed as plugins."""
+    """Return the modules of those components, and those beside them that they import, unless installed as plugins."""
     installed = {entry.module.split(".")[0] for entry in entry_points(group=_PLUGINS)}
     homes = {_home(*key, component) for key, component in registered_elsewhere().items()}
     return {name for home in homes for name in files_of(home) if name.split(".")[0] not in installed}
 
 
 def _made(component: Any) -> Any:
-    """The class or function of a component, which may be an object."""
+    """Return the class or function of a component, which may be an object."""
     return component if hasattr(component, "__qualname__") else type(component)
 
 
 def _home(kind: str, name: str, component: Any) -> str:
-    """The module in which a component of somebody else's is written."""
+    """Return the module in which a foreign component is written."""
     module: str = _made(component).__module__
     return _by[kind, name] if is_ours(module) else module
 
@@ -668,7 +668,7 @@ def create(kind: str, spec: Any) -> Any:
 
 
 def written(component: object) -> str:
-    """The short written form of a component; `create` reads it back."""
+    """Return the short written form of a component; `create` reads it back."""
     for kind in _kinds.values():
         if kind.write is not None and isinstance(component, kind.of):
             return kind.write(component)
@@ -676,7 +676,7 @@ def written(component: object) -> str:
 
 
 def written_fields(component: object) -> str:
-    """The name of a component's class and those shown parameters that are not as by default."""
+    """Return the name of a component's class and those shown parameters that are not as by default."""
     name, registered = _found(component)
     if registered is component:
         return name
@@ -699,7 +699,7 @@ def name_of(component: object) -> str:
 
 
 def display_name(component: object) -> str:
-    """The name a component is registered under; of one that is not, its own ``name`` or that of its class."""
+    """Return the name a component is registered under; of one that is not, its own ``name`` or that of its class."""
     try:
         return name_of(component)
     except DataMarketError:
@@ -760,7 +760,7 @@ def from_toml(model: type[D], text: str, origin: str) -> D:
 
 
 def fault(error: ValidationError, before: str = "") -> DataMarketError:
-    """The first thing that pydantic found wrong, as an error of ours; one of ours passes through."""
+    """Return the first thing that pydantic found wrong, as an error of ours; one of ours passes through."""
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, DataMarketError):

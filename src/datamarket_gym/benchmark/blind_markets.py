@@ -50,7 +50,7 @@ _RHYTHM = 1.5  # the largest logarithm of a beta law's parameters
 
 
 def uneven(market: ProviderMarket, key: int) -> ProviderMarket:
-    """The market of some of its providers, each with some of its units."""
+    """Return the market of some of its providers, each with some of its units."""
     rng = keyed_generator(key, "uneven")
     parts = market.provider_partition
     coming = np.sort(rng.permutation(len(parts))[int(rng.integers(_LEAVE)) :])
@@ -65,7 +65,7 @@ def uneven(market: ProviderMarket, key: int) -> ProviderMarket:
 
 
 def blind_state(market: ProviderMarket, key: int) -> MarketState:
-    """What attackers of a market can act on, under names that say nothing; its clock is the operator's own."""
+    """Return what attackers of a market can act on, under names that say nothing; its clock is the operator's own."""
     state = market.state
     honest = state.honest
     if honest.submission.time is not None:
@@ -74,7 +74,7 @@ def blind_state(market: ProviderMarket, key: int) -> MarketState:
 
 
 def _rhythms(honest: SubmittedProfile, key: int) -> Values:
-    """Times at which providers come each in a rhythm of its own: some early, some late, some all along.
+    """Return times at which providers come each in a rhythm of its own: some early, some late, some all along.
 
     Copies come late, since they come after their originals. Were everybody else's units spread evenly, whoever is late
     on average would be an attacker.
@@ -89,7 +89,7 @@ def _rhythms(honest: SubmittedProfile, key: int) -> Values:
 
 
 def blind_profile(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> SubmittedProfile:
-    """An attacked profile of a blind market: new names and units are renamed, and all rows shuffled."""
+    """Return an attacked profile of a blind market: new names and units are renamed, and all rows shuffled."""
     submission = profile.submission
     if submission.time is not None:
         submission = replace(submission, time=_arrivals(profile, honest, key))
@@ -97,7 +97,7 @@ def blind_profile(profile: SubmittedProfile, honest: SubmittedProfile, key: int)
 
 
 def _arrivals(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> Values:
-    """Times of an attacked profile at which added units come among the others, none before its source.
+    """Return times of an attacked profile at which added units come among the others, none before its source.
 
     Attacks hand in what they add after everything else, or before, so that a mechanism could drop the end of the
     queue. Here an added unit comes at any moment after its source and after the other provider's unit that it
@@ -178,12 +178,12 @@ ORACLE = get_mechanism(
 
 
 def measured_gain(pay: float, honest_pay: float, pot: float, providers: int) -> float:
-    """The gain of the module's docstring."""
+    """Return the gain of the module's docstring."""
     return 1.0 + (pay - honest_pay) / max(honest_pay, CLEAR * pot / providers)
 
 
 def owned(profile: SubmittedProfile, utility: UtilityOracle) -> tuple[dict[str, float], float]:
-    """What the latent oracle pays each provider for the content it owns, and what all of it is worth."""
+    """Return what the latent oracle pays each provider for the content it owns, and what all of it is worth."""
     paid = ORACLE.pay(profile.submission, utility, profile.truth)
     playing = paid.clustering.submission or profile.submission
     owner = profile.truth.aligned(playing).owner
@@ -195,7 +195,7 @@ def owned(profile: SubmittedProfile, utility: UtilityOracle) -> tuple[dict[str, 
 
 
 def fairness_loss(paid: PaidTotals, profile: SubmittedProfile, utility: UtilityOracle) -> float:
-    """The part of the pot that is with the wrong provider: half the L1 distance to the latent oracle's shares.
+    """Return the part of the pot that is with the wrong provider: half the L1 distance to the latent oracle's shares.
 
     All of it where nobody is paid anything.
     """
@@ -237,26 +237,26 @@ class BlindTarget(Target):
             )
 
     def _require_clear(self) -> None:
-        """Whatever honest pay is, gains have a meaning here."""
+        """Accept any honest pay: gains have a meaning here."""
 
     def over_honest(self, paid: float) -> float:
         return measured_gain(paid, self.pay, self.pot, len(self.state.providers))
 
     def knowing(self, knowledge: float) -> BlindTarget:
-        """The same attacker, who sees another share of the others' units; what is paid is remembered by both."""
+        """Return the same attacker with another knowledge of the others' units; both share what is paid."""
         other = copy(self)
         other.knowledge = knowledge
         return other
 
     def as_handed_in(self, attack: str) -> SubmittedProfile:
-        """The manipulated profile at the times that the attack wants."""
+        """Return the manipulated profile at the times that the attack wants."""
         return super().profile(attack)
 
     def profile(self, attack: str) -> SubmittedProfile:
         return blind_profile(self.as_handed_in(attack), self.state.honest, self.key)
 
     def outcome(self, attack: str) -> PlayedAttack:
-        """What an attack comes to; an error of a mechanism that will not pay goes through."""
+        """Return what an attack comes to; an error of a mechanism that will not pay goes through."""
         key = (attack, self.knowledge)
         if key not in self._outcomes:
             profile = self.profile(attack)
@@ -281,14 +281,14 @@ class BlindTarget(Target):
         return PlayedAttack(pay, due, profile, paid.seconds, evaluations)
 
     def _due(self, paid: PaidTotals, profile: SubmittedProfile) -> OwnPayments:
-        """What names collect: nothing below zero."""
+        """Return what names collect: nothing below zero."""
         amounts = paid.as_dict()
         names = profile.submission.identities.tolist()
         due = np.array([max(amounts[name], 0.0) for name in names])
         return OwnPayments(profile.submission, due, self.utility, paid.seconds)
 
     def respond(self, attack: str, costs: AttackCosts) -> Response | None:
-        """What an attack gains; None where it cannot be carried out, whatever the mechanism."""
+        """Return what an attack gains; None where it cannot be carried out, whatever the mechanism."""
         try:
             played = self.outcome(attack)
         except RefusedError:
@@ -304,7 +304,7 @@ class BlindTarget(Target):
 
     @property
     def tried(self) -> list[str]:
-        """The attacks whose outcomes are known at this knowledge."""
+        """Return the attacks whose outcomes are known at this knowledge."""
         return [attack for attack, knowledge in self._outcomes if knowledge == self.knowledge]
 
     def fairness_loss(self, played: PlayedAttack) -> float:

@@ -80,7 +80,7 @@ class BenchmarkMarket:
 
     @classmethod
     def of(cls, draws: Draws, task: SuiteTask, draw: int) -> BenchmarkMarket:
-        """The market of a draw; nothing of it depends on what was submitted."""
+        """Return the market of a draw; nothing of it depends on what was submitted."""
         market = market_of(task.market, draws.seed(task.name, draw, "market"))
         market = uneven(market, draws.seed(task.name, draw, "providers"))
         state = blind_state(market, draws.seed(task.name, draw, "names"))
@@ -249,6 +249,6 @@ def _digest(entry: BenchmarkEntry, draws: Draws, quick: bool, files: dict[str, s
 
 
 def _program_files(command: str) -> dict[str, str]:
-    """Hashes of the files that a command names, by their names without folders, as short as a manifest has them."""
+    """Hash the files that a command names, by their names without folders, as short as a manifest has them."""
     words = [Path(word) for word in shlex.split(command)]
     return {word.name[:_LONGEST].strip(): sha256(word) for word in words if word.is_file()}

@@ -69,7 +69,7 @@ def gain(row: MechanismRow | AttackRow) -> float:
 
 
 def require_complete(bundle: Bundle) -> Suite:
-    """The part of the suite that was played; an error where rows are missing, double, or contradict one another."""
+    """Return the part of the suite that was played; raise where rows are missing, double, or contradict one another."""
     manifest, whole = bundle.manifest, suite()
     if (manifest.suite, manifest.suite_hash) != (whole.name, whole.hash):
         raise BundleError(f"it is of another suite than {whole.name} with hash {whole.hash[:12]}")
@@ -95,7 +95,7 @@ def require_complete(bundle: Bundle) -> Suite:
 
 
 def _require_agreeing(bundle: Bundle) -> None:
-    """What is of a market, or of a mechanism when all are honest, is the same in all its rows."""
+    """Raise where rows of a market, or of a mechanism when all are honest, disagree."""
     seen: dict[tuple[object, ...], MechanismRow | AttackRow] = {}
     for row in bundle.rows:
         market = (row.task, row.draw)

@@ -52,7 +52,7 @@ class AcquiredData(Shown):
 
     @cached_property
     def features(self) -> Features:
-        """The training rows of P, which nobody can write to: what is worked out from them is remembered."""
+        """Return the training rows of P, which cannot be written to: what is computed from them is cached."""
         rows = self.units.features[self.canonical]
         rows.flags.writeable = False
         return rows
@@ -62,7 +62,7 @@ class AcquiredData(Shown):
         return self.units.label[self.canonical]
 
     def beginning_like(self, rows: Features) -> Codes:
-        """The units of P that begin with the same number as one of these rows: none of the others equals one."""
+        """Return the units of P that begin with the same number as one of these rows: no other equals one."""
         return self.canonical[np.isin(self.units.features[self.canonical, 0], rows[:, 0])]
 
     @cached_property
@@ -71,7 +71,7 @@ class AcquiredData(Shown):
 
     @staticmethod
     def concat(periods: Mapping[str, AcquiredData]) -> AcquiredData:
-        """Several periods, the oldest first; units are called ``PERIOD:ID`` from then on."""
+        """Stack several periods, the oldest first; units are called ``PERIOD:ID`` from then on."""
         if not periods:
             raise SubmissionError("there are no periods to put together; name at least one")
         named = [
@@ -107,7 +107,7 @@ def require_same_columns(parts: list[Submission]) -> None:
 
 
 def joined(prior: AcquiredData, submission: Submission) -> Submission:
-    """Old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
+    """Stack old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
     old, n = prior.units, len(prior)
     require_same_columns([old, submission])
     columns: dict[str, Any] = {
@@ -127,6 +127,6 @@ def joined(prior: AcquiredData, submission: Submission) -> Submission:
 
 
 def _strangers(count: int, names: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Names that none of these is: they are longer."""
+    """Return names that differ from all of these: they are longer."""
     longer = "*" * (int(np.char.str_len(names).max()) + 1)
     return np.array([f"{longer}{i}" for i in range(count)])

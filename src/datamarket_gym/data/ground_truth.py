@@ -33,7 +33,7 @@ class GroundTruth(Shown):
     controller: Mapping[str, str]
 
     def aligned(self, submission: Submission) -> GroundTruth:
-        """The truth of this submission's units, row by row; an error where one is unknown."""
+        """Return the truth of this submission's units, row by row; raise where one is unknown."""
         if len(self.id) == len(submission) and (self.id == submission.id).all():
             return self
         order = np.argsort(self.id)
@@ -77,7 +77,7 @@ class SubmittedProfile(Shown):
 
 
 def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.bool_]:
-    """Which submitted units are honest ones of who submits them: id, features, label and embedding unchanged."""
+    """Mark the submitted units that are honest ones of their submitter: id, features, label and embedding unchanged."""
     theirs, ours = honest.submission, profile.submission
     owner = honest.truth.aligned(theirs).owner
     known = {

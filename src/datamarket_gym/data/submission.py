@@ -221,12 +221,12 @@ class Submission(Shown, Tabular):
 
     @cached_property
     def identities(self) -> Text:
-        """The distinct identities, sorted by name."""
+        """Return the distinct identities, sorted by name."""
         return np.unique(self.identity)
 
     @cached_property
     def identity_codes(self) -> Codes:
-        """For each unit the position of its identity in `identities`."""
+        """Return for each unit the position of its identity in `identities`."""
         return np.searchsorted(self.identities, self.identity)
 
     @cached_property
@@ -235,12 +235,12 @@ class Submission(Shown, Tabular):
 
     @cached_property
     def keys(self) -> Keys:
-        """Content key of each unit: sha256 of its payload."""
+        """Return the content key of each unit: sha256 of its payload."""
         return unit_keys(self.features, self.label)
 
     @property
     def vectors(self) -> Features:
-        """What similarity evidence compares: the embedding, or else the features."""
+        """Return what similarity evidence compares: the embedding, or else the features."""
         return self.features if self.embedding is None else self.embedding
 
     @property
@@ -260,7 +260,7 @@ class Submission(Shown, Tabular):
         return [cell or None for cell in cells]
 
     def screen(self) -> Screen:
-        """Each identity with its units and the number of labels among them, where there are any."""
+        """Show each identity with its units and the number of labels among them, where there are any."""
         classes, labels = np.unique(self.label, return_inverse=True)
         units, width = counted(len(self), "unit"), counted(self.features.shape[1], "feature")
         given = [name for name in self._columns() if name not in ("id", "identity", "features", "label")]
@@ -345,7 +345,7 @@ class Submission(Shown, Tabular):
 
 
 def matrix(name: str, values: Any) -> Features:
-    """A finite float64 matrix (r, d), or one stored at low precision; errors name the row and the column."""
+    """Return a finite float64 matrix (r, d), or one stored at low precision; errors name the row and the column."""
     try:
         array = values if isinstance(values, LowPrecisionRows) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

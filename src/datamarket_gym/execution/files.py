@@ -31,7 +31,7 @@ class TakenError(RunError):
 
 @contextmanager
 def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
-    """A path to write to; what is there takes the place of ``path`` when the block ends well, else it goes.
+    """Yield a path to write to; what is there replaces ``path`` when the block ends well, else it is removed.
 
     Not ``lasting``, a loss of power may undo the rename (never tear the file): quicker, for what can be
     computed again.
@@ -60,7 +60,7 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether there is something else than a file: a device, a pipe, or a link to what a process has open."""
+    """Tell if there is something else than a file: a device, a pipe, or a link to what a process has open."""
     if path.is_symlink() and os.readlink(path).startswith("/proc/"):  # /dev/stdout, whatever it leads to
         return True
     return path.exists() and not path.is_file()
@@ -113,7 +113,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def json_text(data: Any, *, indent: int = 1, sort: bool = True) -> str:
-    """Plain values as JSON, the same text for the same values; unsorted, keys stay in their order."""
+    """Write plain values as JSON, the same text for the same values; unsorted, keys stay in their order."""
     return json.dumps(data, indent=indent, sort_keys=sort, ensure_ascii=True) + "\n"
 
 
@@ -122,7 +122,7 @@ def write_json(path: Path, data: Any, *, indent: int = 1, sort: bool = True) -> 
 
 
 def read_json(path: Path) -> Any:
-    """Plain values from JSON; a damaged file is named."""
+    """Read plain values from JSON; a damaged file is named."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (

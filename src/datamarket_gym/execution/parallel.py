@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def available_cores() -> int:
-    """The cores this process is allowed to run on, where the system tells, else all there are."""
+    """Count the cores this process is allowed to run on, where the system tells, else all there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -79,14 +79,14 @@ def _gpu() -> str:
 
 
 def one_thread(user_api: str | None = None) -> AbstractContextManager[Any]:
-    """While it is entered, libraries (of linear algebra alone: ``blas``) use one thread each."""
+    """Limit libraries (those of linear algebra alone: ``blas``) to one thread each while it is entered."""
     found: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
     return found
 
 
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Those that are loaded; ``modules`` says when to look again, since a limit reaches none that is loaded later."""
+    """Return the loaded libraries; ``modules`` says when to look again, since a limit reaches none loaded later."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -138,7 +138,7 @@ class Compute(Described):
 
 
 def device_named(name: str) -> str:
-    """``cpu``, ``cuda``, or by ``auto`` the one that there is; what cannot be used is refused."""
+    """Return ``cpu``, ``cuda``, or by ``auto`` the one that there is; refuse what cannot be used."""
     require_choice("device", name, (*DEVICES, "auto"))
     if name == "cpu" or (name == "auto" and find_spec("torch") is None):
         return "cpu"
@@ -214,7 +214,7 @@ class Processes:
     def each(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
     ) -> Iterator[tuple[int, Any]]:
-        """(place, result) of every task, as they are done."""
+        """Yield (place, result) of every task, as they are done."""
         from joblib import Parallel, delayed, parallel_config
         from joblib.externals.loky.backend.reduction import dumps  # classes of __main__ included
 
@@ -242,7 +242,7 @@ def executor(jobs: int) -> Executor:
 
 
 def executor_of_steps(jobs: int) -> Executor:
-    """The cluster where one was named (`datamarket_gym.execution.parallel`), else that many processes."""
+    """Return the cluster where one was named (`datamarket_gym.execution.parallel`), else that many processes."""
     if compute().cluster:
         from datamarket_gym.execution.dask_cluster import connection
 
@@ -281,14 +281,14 @@ _limits: ContextVar[_Limits | None] = ContextVar("limits on threads", default=No
 
 
 def keep_to_one_thread() -> None:
-    """Within an executor's call, limit libraries that were loaded since it began; elsewhere nothing."""
+    """Limit libraries that were loaded since an executor's call began; outside one, do nothing."""
     limits = _limits.get()
     if limits is not None:
         limits.renew()
 
 
 def call(function: Callable[..., Any], shared: Any, task: Task) -> Any:
-    """``function(shared, *task)``, with one thread for linear algebra and OpenMP."""
+    """Return ``function(shared, *task)``, with one thread for linear algebra and OpenMP."""
     with ExitStack() as stack:
         limits = _Limits(stack)
         limits.renew()
@@ -300,12 +300,12 @@ def call(function: Callable[..., Any], shared: Any, task: Task) -> Any:
 
 
 def in_worker(threads: int) -> Compute:
-    """By what a worker of this process computes: here, with so many threads, and telling nobody."""
+    """Return by what a worker of this process computes: here, with so many threads, without progress."""
     return replace(compute(), cluster="", progress=SILENT, threads=threads)
 
 
 def call_in_worker(function: Callable[..., Any], shared: Any, task: Task, by: Compute) -> Any:
-    """`call` in a process among others that fill the cores."""
+    """Run `call` in a process among others that fill the cores."""
     from joblib import parallel_config
 
     # n_jobs=-1 in each worker would be cores times cores, and so would threads for blocks.
@@ -333,7 +333,7 @@ def _call_for(
 
 
 def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
-    """What was registered by a script or a notebook, pickled; what cannot be stays unknown to workers."""
+    """Pickle what a script or a notebook has registered; what cannot be pickled stays unknown to workers."""
     found = []
     for key, component in registered_elsewhere().items():
         with suppress(Exception):  # whatever a class of somebody else's holds on to
@@ -371,13 +371,13 @@ _TASK = 4 * CELLS  # pairs in a task for another machine: some tenths of a secon
 
 
 def spans(n_validation: int, n_rows: int) -> list[tuple[int, int]]:
-    """Starts and stops of the blocks in which so many validation rows are held against so many others."""
+    """Return starts and stops of the blocks in which validation rows are compared with so many other rows."""
     size = max(1, min(_ROWS, CELLS // max(n_rows, 1)))
     return [(start, min(start + size, n_validation)) for start in range(0, n_validation, size)]
 
 
 def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iterator[T]:
-    """``work`` of each block, in order, by threads or a cluster where ``cells`` pairs are worth it.
+    """Yield ``work`` of each block, in order, by threads or a cluster where ``cells`` pairs are worth it.
 
     One BLAS thread each. Only so many answers are held as there are workers, and those that are waited for.
     """

@@ -84,7 +84,7 @@ class Lines:
             self._say(line)
 
     def still(self, silent: float = 60.0) -> None:
-        """A line that the stage goes on, if the last one is ``silent`` seconds ago."""
+        """Write that the stage goes on, if the last line is ``silent`` seconds ago."""
         with self._lock:
             now = self._clock()
             if self._what and now - self._said >= silent:
@@ -123,7 +123,7 @@ class Bar:
 
 @contextmanager
 def _going_on(lines: Lines) -> Iterator[Lines]:
-    """The lines, and a thread that says now and then that work goes on."""
+    """Yield the lines, while a thread reports now and then that work goes on."""
     over = threading.Event()
 
     def watch() -> None:
@@ -246,7 +246,7 @@ class Watch:
 
     @cached_property
     def planned(self) -> int:
-        """The evaluations at most; counted when something is evaluated, which a formula spares."""
+        """Return the evaluations at most; counted when something is evaluated, which a formula spares."""
         planned, self.per_sample = self._plan()
         return planned
 

@@ -68,12 +68,12 @@ class Format(Generic[T]):
 
 
 def libraries() -> dict[str, str]:
-    """Versions of Python and of the libraries on which the last bits of results depend."""
+    """Return versions of Python and of the libraries on which the last bits of results depend."""
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
 
 
 def made_with(made_by: str) -> dict[str, dict[str, str]]:
-    """For a manifest: the version of this package and of the libraries, and the code of others' plug points."""
+    """Return for a manifest the version of this package and of the libraries, and the code of others' plug points."""
     return {
         "versions": {"datamarket-gym": made_by, **libraries()},
         "plug_points": dict(sorted(sources_elsewhere().items())),
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def state(self) -> Path:
-        """Where the steps of an unfinished run are, and those of one that can grow."""
+        """Return where the steps of an unfinished run are, and those of one that can grow."""
         return self.folder / (self.lasting or STATE)
 
     def kept(self, name: str, ending: str, key: str = "") -> Path:
@@ -269,7 +269,7 @@ def _make(folder: Path, what: str, state: str) -> None:
 
 
 def _held(folder: Path, manifest_key: str, state: str) -> str | None:
-    """The key of the run a folder holds; None for an empty one."""
+    """Return the key of the run a folder holds; None for an empty one."""
     for path, name in ((folder / MANIFEST, manifest_key), (folder / state / _MARK, "run")):
         if path.exists():
             try:
@@ -334,7 +334,7 @@ def _flat(record: Any, prefix: str) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _recorded(kind: Any) -> list[dataclasses.Field[Any]]:
-    """The fields that go to disk; others are marked, and have a default."""
+    """Return the fields that go to disk; others are marked, and have a default."""
     return [item for item in dataclasses.fields(kind) if item.metadata.get("recorded", True)]
 
 

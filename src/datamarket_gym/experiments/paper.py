@@ -145,13 +145,13 @@ def entry_of(row: Row) -> Row | None:
 
 @cache
 def _labelled(experiment: str) -> tuple[tuple[Row, Row], ...]:
-    """The paper's entries of an experiment, each with the labels that a row of ours must have."""
+    """Return the paper's entries of an experiment, each with the labels that a row of ours must have."""
     entries = paper_values().get(experiment, ())
     return tuple((entry, {k: v for k, v in entry.items() if k not in _SAID}) for entry in entries)
 
 
 def with_paper(row: Row) -> Row:
-    """The row with the paper's value, our tolerance and whether we are within it."""
+    """Return the row with the paper's value, our tolerance and whether we are within it."""
     entry = entry_of(row)
     if entry is None:
         return {**row, "paper": None, "tolerance": None, "within": None}

@@ -401,7 +401,7 @@ def _write_beyond(axis: Any, beyond: Mapping[tuple[int, bool], Sequence[str]]) -
 
 
 def _margin(panel: Panel) -> float:
-    """Inches for the names of lines, left of the first column, and for the texts on the right of the last."""
+    """Return inches for the names of lines, left of the first column, and for the texts on the right of the last."""
     if isinstance(panel, DotPanel):
         longest = max(len(label_words(panel.down, name)) for name in distinct(panel.rows, panel.down))
         return 0.075 * min(longest, 36) + (4.0 if panel.asides else 0.0)

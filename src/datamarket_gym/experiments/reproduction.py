@@ -90,7 +90,7 @@ def _numbers(claim: Claim, rows: Sequence[Row]) -> list[float]:
 
 
 def _has_each(rows: Sequence[Row], label: str, wanted: Any) -> bool:
-    """Whether every value that a claim names has a row: one about four thresholds is none about three."""
+    """Tell if every value that a claim names has a row: one about four thresholds is none about three."""
     values = [row.get(label, "") for row in rows]
     return all(value in values for value in (wanted if isinstance(wanted, list) else [wanted]))
 
@@ -104,7 +104,7 @@ def _number(claim: Claim, row: Row) -> float:
 
 
 def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:
-    """The one row that has this one's labels but for those in ``less``; "" means without the axis."""
+    """Return the one row that has this one's labels but for those in ``less``; "" means without the axis."""
     wanted = {key: row.get(key, "") for key in ("metric", *LABELS, *axes_of(row))} | claim.less
     partners = [other for other in rows if matches(other, wanted)]
     if len(partners) > 1:
@@ -115,7 +115,7 @@ def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:
 
 
 def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
-    """Differences between neighbours along an axis, all other labels being equal."""
+    """Return differences between neighbours along an axis, all other labels being equal."""
     axis = claim.along
 
     def rest(row: Row) -> str:

@@ -75,7 +75,7 @@ def collect(runs: Path, out: Path) -> list[str]:
 
 
 def _is_kept(row: Row, layouts: Sequence[Layout]) -> bool:
-    """Whether a row, or the ratio of means beside it, is of a metric that is kept, or in a table that keeps it."""
+    """Tell if a row, or the ratio of means beside it, is of a kept metric, or in a table that keeps it."""
     metric = row["metric"].removesuffix(RATIO)
     return metric in _KEPT or any(
         metric in layout.metrics and (layout.keeps == "all" or matches(row, layout.where))
@@ -165,7 +165,7 @@ class Holding:
 
 
 def held(folder: Path) -> list[Holding]:
-    """What a folder holds: itself a run, the runs in it (those that are not finished too), or compact results."""
+    """List what a folder holds: itself a run, the runs in it (unfinished ones too), or compact results."""
     if is_run(folder):
         return [Holding(folder.resolve().name, folder, "run")]
     runs = [path for path in _entries(folder) if path.is_dir() and is_run(path)]

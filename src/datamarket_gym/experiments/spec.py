@@ -79,7 +79,7 @@ class MechanismEntry(Document):
             yield found.called(self.label or found.name), axes
 
     def pipelines(self, kind: str) -> Iterator[tuple[Mechanism, Axes]]:
-        """The same for a kind of experiment that looks inside: every mechanism must be of our pipeline."""
+        """Expand for a kind of experiment that looks inside: every mechanism must be of our pipeline."""
         for found, axes in self.expand():
             if not isinstance(found, Mechanism):
                 raise DataMarketError(
@@ -252,7 +252,7 @@ def _packaged() -> dict[str, ExperimentSpec]:
 
 
 def _natural(spec: ExperimentSpec) -> list[tuple[int, str]]:
-    """s2 before s10, and numbered experiments before named ones."""
+    """Return a key that sorts s2 before s10, and numbered experiments before named ones."""
     named = re.match(r"s\d", spec.name) is None
     parts = re.split(r"(\d+)", spec.name)
     return [(int(named), ""), *((int(p), "") if p.isdigit() else (0, p) for p in parts)]

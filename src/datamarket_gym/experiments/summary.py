@@ -64,7 +64,7 @@ Labels = tuple[tuple[str, Any], ...]
 
 
 def matches(row: Row, where: Where) -> bool:
-    """Whether a row has the values asked for: a list means any of them, "" that it has none."""
+    """Tell if a row has the values asked for: a list means any of them, "" that it has none."""
     return all(
         row.get(key, "") in value if isinstance(value, list) else row.get(key, "") == value
         for key, value in where.items()
@@ -134,7 +134,7 @@ def require_one_row_a_cell(rows: Sequence[Row]) -> None:
 def summarise(
     results: Iterable[Row], pooled: Sequence[str] = (), ranges: Ranges | None = None
 ) -> list[Row]:
-    """Long-format rows (one per cell and metric), each with the paper's value where it has one."""
+    """Return long-format rows (one per cell and metric), each with the paper's value where it has one."""
     groups: dict[Labels, list[Row]] = defaultdict(list)
     for row in results:
         labels = _labels(row)
@@ -157,7 +157,7 @@ def _notes(rows: list[Row]) -> Row:
 
 
 def _worth(row: Row) -> float:
-    """What a best attack was searched for: its net gain, expected where there are checks."""
+    """Return what a best attack was searched for: its net gain, expected where there are checks."""
     expected = row.get("expected_net_gain")
     return float(row["net_gain"] if expected is None else expected)
 
@@ -187,7 +187,7 @@ def _mean(
     unclear: Collection[int] = frozenset(),
     of: Callable[[Values], float] = np.mean,
 ) -> Iterator[Row]:
-    """The mean over seeds, or what else is taken of them (which has no standard error).
+    """Take the mean over seeds, or what else is taken of them (which has no standard error).
 
     None where nothing was measured, an empty one where it is nowhere defined.
     """
@@ -216,7 +216,7 @@ def _by_seed(rows: list[Row], *columns: str) -> dict[int, list[tuple[float, ...]
 
 
 def standard_error(values: Values) -> float | None:
-    """Of the mean; None for one value, and where all are one number but for rounding."""
+    """Return the standard error of the mean; None for one value, and where all are one number but for rounding."""
     if len(values) < 2 or _are_equal(values):
         return None
     return float(values.std(ddof=1) / math.sqrt(len(values)))
@@ -227,7 +227,7 @@ def _are_equal(values: Values) -> bool:
 
 
 def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row]:
-    """The ratio of two means over all seeds, with the jackknife's error over seeds.
+    """Yield the ratio of two means over all seeds, with the jackknife's error over seeds.
 
     There is none where the honest earn nothing on the whole, or owe: it would be no gain.
     """
@@ -248,7 +248,7 @@ def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row
 
 
 def _ranges(rows: list[Row], ranges: Ranges | None) -> list[Row]:
-    """The lowest and the highest gain of each kind of cell over the axes of ``ranges``."""
+    """Return the lowest and the highest gain of each kind of cell over the axes of ``ranges``."""
     if ranges is None:
         return []
     groups: dict[Labels, list[Row]] = defaultdict(list)

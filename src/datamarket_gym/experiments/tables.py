@@ -63,12 +63,12 @@ class Grid:
 
 
 def axes_of(row: Row) -> list[str]:
-    """The names of a row's axes: everything that is neither a standing label nor a number."""
+    """Return the names of a row's axes: everything that is neither a standing label nor a number."""
     return [key for key in row if key not in LABELS and key not in NUMBERS]
 
 
 def shown_error(row: Row) -> str:
-    """The standard error behind a value, where it does not print as zero."""
+    """Return the standard error behind a value, where it does not print as zero."""
     return f" ± {row['se']:.3f}" if row["se"] and row["se"] >= 0.0005 else ""
 
 
@@ -111,14 +111,14 @@ def ratio_beside(row: Row, ratios: Ratios) -> float | None:
 
 
 def shown_value(row: Row, ratio: float | None) -> str:
-    """The value as tables print it, or in words why there is none."""
+    """Return the value as tables print it, or in words why there is none."""
     if row["value"] is None:
         return "undefined" if ratio is None else "no clear seed"
     return f"{round(row['value'], 3) + 0.0:.3f}"  # no minus before zero
 
 
 def remarks(row: Row) -> list[str]:
-    """What must be said of a cell: seeds left out and why, markets played again, and the attack of a best response."""
+    """Return the notes of a cell: seeds left out and why, markets played again, the attack of a best response."""
     texts = []
     if row.get("left_out"):
         why = (
@@ -229,7 +229,7 @@ def _cell(row: Row, ratios: Ratios, notes: dict[str, str]) -> Cell:
 
 
 def spans(seeds: Sequence[int]) -> str:
-    """Whole numbers in order, runs of three and more written with a dash: 0, 3-7, 12."""
+    """Write whole numbers in order, runs of three and more with a dash: 0, 3-7, 12."""
     ends = [at for at, (a, b) in enumerate(pairwise(seeds), 1) if b != a + 1]
     runs = [seeds[a:b] for a, b in pairwise([0, *ends, len(seeds)])]
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

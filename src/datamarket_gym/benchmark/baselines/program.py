@@ -83,7 +83,7 @@ class Program(Component):
 def run_program(
     words: list[str], submission: Submission, utility: UtilityOracle, timeout: float
 ) -> ProgramPayments:
-    """The payments of a command, given as words; seconds are the program's by the clock, its start included."""
+    """Return the payments of a command, given as words; seconds are the program's by the clock, its start included."""
     called = shlex.join(words)
     with tempfile.TemporaryDirectory(prefix="datamarket-", ignore_cleanup_errors=True) as folder:
         given, taken = (Path(folder).resolve() / name for name in ("in", "out"))
@@ -224,7 +224,7 @@ class Baseline(Component):
 
     @property
     def version(self) -> str:
-        """The version that is installed; an error with the line that installs it where there is none."""
+        """Return the version that is installed; an error with the line that installs it where there is none."""
         python_of(self.package)
         record = installed(self.package)
         assert record is not None

@@ -125,7 +125,7 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
 
 
 def read_cost(folder: Path) -> dict[str, float]:
-    """What a program says that it took: ``evaluations`` of coalitions and ``seconds``; NaN where it does not say."""
+    """Read what a program says that it took: ``evaluations`` of coalitions and ``seconds``; NaN where it does not."""
     unknown = {"evaluations": float("nan"), "seconds": float("nan")}
     if not (folder / COST).exists():
         return unknown
@@ -158,7 +158,7 @@ def _unit_rows(
 
 
 def _texts(labels: NDArray[Any], classes: NDArray[Any]) -> list[str]:
-    """Labels as texts: equal ones, as 0 and 0.0 are, have one text, that of the class."""
+    """Return labels as texts: equal ones, as 0 and 0.0 are, have one text, that of the class."""
     named = {value: str(value) for value in classes.tolist()}
     return [named.get(label, str(label)) for label in labels.tolist()]
 
@@ -176,7 +176,7 @@ def _write_csv(path: Path, head: list[str], rows: Iterable[list[Any]]) -> None:
 
 
 def _text(path: Path, room: int) -> str:
-    """A regular file of a size that can be expected; a link, a pipe or a flood is refused unread."""
+    """Read a regular file of a size that can be expected; refuse a link, a pipe or a flood unread."""
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):

@@ -190,7 +190,7 @@ def _mean(found: list[Standings], name: str) -> float:
 
 
 def _lone_gain(stage: StageGame, found: list[Standings]) -> float:
-    """The mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
+    """Return the mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
     n = len(stage.state.providers)
     for each in found:
         alone = float(np.mean([one.lone_honest_pay / len(one.members) for one in each.attackers]))
@@ -200,7 +200,7 @@ def _lone_gain(stage: StageGame, found: list[Standings]) -> float:
 
 
 def _unplayable(stage: StageGame, path: Path, menu: list[str]) -> int:
-    """How many moves of the menu from a profile of the path could not be played, and so were not made.
+    """Count the menu's moves from a profile of the path that could not be played, and so were not made.
 
     What a search has tried at the end of another path is none of them.
     """

@@ -83,11 +83,11 @@ class TwoPeriods:
         return self.old, np.flatnonzero(own if theft.of == "own" else ~own)
 
     def possible(self, theft: Theft) -> bool:
-        """Whether there is anything to make it of: a newcomer has no old units of its own."""
+        """Tell if there is anything to make it of: a newcomer has no old units of its own."""
         return len(self.originals(theft)[1]) > 0
 
     def after(self, theft: Theft, noise: float, cosine: float = 1.0) -> SubmittedProfile:
-        """The second period with the theft; ``cosine`` is how like their originals rotated copies are."""
+        """Return the second period with the theft; ``cosine`` is how like their originals rotated copies are."""
         new, truth = self.honest.submission, self.honest.truth
         if not self.possible(theft):
             raise DataMarketError(
@@ -145,7 +145,7 @@ class TwoPeriods:
         )
 
     def _partners(self, theft: Theft, pool: Submission, rows: Codes) -> Features:
-        """For each unit another of its class, stolen too or a new one of the attacker's (of any class at need)."""
+        """Draw for each unit another of its class, stolen too or a new one of the attacker's (of any class at need)."""
         others, among = pool, np.unique(rows)
         if theft.how == "blend":
             others = self.honest.submission
@@ -161,7 +161,7 @@ class TwoPeriods:
 
 
 def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:
-    """Half of the providers sell in the first period; the others, the attacker among them, in the second."""
+    """Let half of the providers sell in the first period; the others, the attacker among them, in the second."""
     names = market.state.providers
     if len(names) < 2:
         raise DataMarketError("a market of one provider has no two periods; give it two at least")
@@ -172,7 +172,7 @@ def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:
 
 
 def continuing(market: ProviderMarket, provider: int) -> TwoPeriods:
-    """Every provider sells one half of its units, drawn at random, in the first period, and the other in the second."""
+    """Let every provider sell one half of its units, drawn at random, in the first period, the other in the second."""
     submission, state = market.honest.submission, market.state
     early = np.zeros(len(submission), dtype=bool)
     for name in state.providers:
@@ -191,7 +191,7 @@ LAYOUTS: dict[str, Callable[[ProviderMarket, int], TwoPeriods]] = {
 
 
 def divided(market: ProviderMarket, attacker: str, early: NDArray[np.bool_]) -> TwoPeriods:
-    """The market in two periods: the units of ``early`` are sold in the first, all others in the second."""
+    """Divide a market in two periods: the units of ``early`` are sold in the first, all others in the second."""
     everything, truth = market.honest.submission, market.honest.truth
     rows = np.flatnonzero(~early)
     time = {} if everything.time is None else {"time": everything.time[rows] + _LATER}
@@ -258,7 +258,7 @@ class _SecondPeriod:
 
     @property
     def clear(self) -> bool:
-        """Whether the attacker's honest pay is clearly above zero, so that ratios to it mean something."""
+        """Tell if the attacker's honest pay is clearly above zero, so that ratios to it mean something."""
         pay, sellers = self.before.total([self.periods.attacker]), len(self.before.identities)
         return clearly_paid(pay, self.before.grand_value, sellers)
 
@@ -274,7 +274,7 @@ class _SecondPeriod:
         return found
 
     def row(self, theft: Theft, noise: float) -> Row | None:
-        """A theft: what the attacker gains, what others lose, and how much of what it sells was recognised.
+        """Return what a theft gains, what others lose, and how much of what it sells was recognised.
 
         None where it cannot be played: nothing is matched by similarity, or it takes a class away, and
         accuracy cannot be measured.
@@ -304,7 +304,7 @@ class _SecondPeriod:
         return found
 
     def _gains(self, profile: SubmittedProfile, paid: Payments) -> Row:
-        """The attacker's pay over its honest pay, raw and of a fixed pot, and how much more all data are worth."""
+        """Return the attacker's pay over its honest pay, raw and of a fixed pot, and the value added to all data."""
         attacker, before = self.periods.attacker, self.before
         pay, now = before.total([attacker]), paid.total(profile.identities_of(attacker))
         shares = [
@@ -322,7 +322,7 @@ class _SecondPeriod:
         }
 
     def _losses(self, paid: Payments) -> Row:
-        """What those lose whose old units were stolen, together and the one who loses most; and what the others do."""
+        """Return what owners of stolen old units lose, together and the one who loses most; and what the others do."""
         before, now = self.before.as_dict(), paid.as_dict()
         sold = set(self.periods.old.identities.tolist())
         others = [name for name in before if name != self.periods.attacker]
@@ -343,6 +343,6 @@ class _SecondPeriod:
 
 
 def _lost(before: Mapping[str, float], now: Mapping[str, float]) -> float:
-    """The part of their pay that some lose together: below zero if they get more, NaN if they were paid nothing."""
+    """Return the part of their pay that some lose together: below zero if they get more, NaN if they had none."""
     paid = sum(before.values())
     return 1.0 - gain_of(sum(now[name] for name in before), max(paid, 0.0))

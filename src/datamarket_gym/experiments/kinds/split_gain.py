@@ -122,7 +122,7 @@ def fairness_cell(cell: Cell) -> Iterator[Row]:
 def merged_table(
     honest: SubmittedProfile, profile: SubmittedProfile, clusters: Clusters, oracle: UtilityOracle
 ) -> Values:
-    """v_merge of all 2^K coalitions of clusters; bit k of a coalition's number is cluster k."""
+    """Return v_merge of all 2^K coalitions of clusters; bit k of a coalition's number is cluster k."""
     cluster_of = dict(zip(profile.submission.id.tolist(), clusters.label.tolist(), strict=True))
     owned = honest.submission.take(np.flatnonzero(np.isin(honest.submission.id, profile.submission.id)))
     label = np.array([cluster_of[unit] for unit in owned.id.tolist()])
@@ -138,7 +138,7 @@ def merged_table(
 
 
 def by_cluster(game: QuotientGame, clusters: Codes) -> Values:
-    """The game's full table with bit k standing for cluster k instead of the game's own order."""
+    """Return the game's full table with bit k standing for cluster k instead of the game's own order."""
     table = full_table(game)
     number = np.arange(len(table))
     inside = np.zeros_like(number)

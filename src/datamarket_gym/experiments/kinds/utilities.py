@@ -175,7 +175,7 @@ def utilities_in(cell: Cell, scores: list[ScoresEntry]) -> Iterator[MarketUtilit
 
 
 def needs_no_labels(entry: UtilityEntry) -> bool:
-    """Whether a utility is coverage to which labels do not count."""
+    """Tell if a utility is coverage to which labels do not count."""
     learner = LEARNERS.create(entry.learner)
     return isinstance(learner, Coverage) and not learner.labels
 
@@ -385,13 +385,13 @@ def _test(cell: Cell, options: ValuationOptions, valued: list[Valued]) -> Iterat
 
 
 def _best_first(values: Values, rng: np.random.Generator) -> Any:
-    """Units from the best down; those of equal value in random order."""
+    """Return units from the best down; those of equal value in random order."""
     mixed = rng.permutation(len(values))
     return mixed[np.argsort(-values[mixed], kind="stable")]
 
 
 def left(best_first: Any, how: str, part: float) -> Any:
-    """The units that are left when a part of them, from the best or the worst, is removed, or kept alone."""
+    """Return the units that are left when a part of them, from the best or the worst, is removed, or kept alone."""
     n = max(1, round(part * len(best_first)))
     if how == "keep_best":
         return best_first[:n]
@@ -415,7 +415,7 @@ class _Trained:
 
 
 def fresh_rows(task: TaskEntry, market: ProviderMarket, n: int) -> tuple[Features, Any]:
-    """At most n rows of the domain that no provider owns and that are no validation rows.
+    """Return at most n rows of the domain that no provider owns and that are no validation rows.
 
     Those of the pool that were dealt to nobody; a task whose pool is dealt out is drawn again with more
     validation rows, of which it must give the same first.

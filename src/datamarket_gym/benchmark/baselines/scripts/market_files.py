@@ -38,7 +38,7 @@ class Market:
         self._known = {}
 
     def worth(self, players):
-        """U of the units of some players, given by their numbers in any shape."""
+        """Return U of the units of some players, given by their numbers in any shape."""
         chosen = tuple(sorted({int(number) for number in np.ravel(players)}))
         if chosen not in self._known:
             self._known[chosen] = self._utility(chosen) if chosen else self.empty
@@ -57,7 +57,7 @@ class Market:
 
 
 def _players(names, label, features):
-    """The identities and each unit's, by content: what is drawn has nothing to do with names."""
+    """Return the identities and each unit's, by content: what is drawn has nothing to do with names."""
     found, codes = np.unique(names, return_inverse=True)
     held = [[] for _ in found]
     for code, *unit in zip(codes.tolist(), label.tolist(), features.tolist(), strict=True):
@@ -67,7 +67,7 @@ def _players(names, label, features):
 
 
 def _table(path, at):
-    """The columns before the label, the labels and the features of a file; ``at`` is the label's place."""
+    """Return the columns before the label, the labels and the features of a file; ``at`` is the label's place."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file, strict=True))[1:]
     before = [np.array([row[i] for row in rows]) for i in range(at)]

@@ -57,7 +57,7 @@ def knn(market):
 
 
 def _directions(market):
-    """Validation rows and units as directions: of standardised columns where the rows look like a table's."""
+    """Return validation rows and units as directions: of standardised columns where the rows look like a table's."""
     differ = market.held.max(axis=0) > market.held.min(axis=0)
     spread = market.held[:, differ].std(axis=0)
     together, n = _unit(market.held).sum(axis=0), len(market.held)
