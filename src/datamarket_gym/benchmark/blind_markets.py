@@ -32,7 +32,7 @@ from datamarket_gym.analysis.redteam.best_response import AttackCosts, Effort, R
 from datamarket_gym.analysis.spot_checks import checked_attack
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.submission import Text
+from datamarket_gym.data.inputs import Text
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Values

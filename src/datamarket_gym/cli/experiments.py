@@ -253,7 +253,9 @@ def figures(
         spec = each.spec
         into = out or (one.path if one.form == "run" else Path("docs/figures"))
         # A run has its experiment's own figures, if it was run as that is built in, else the general one.
-        own = figures_of(spec.name) if one.form == "compact" or as_built_in(each) else []
+        own = (
+            figures_of(spec.name) if one.form == "compact" or as_built_in(each, builtin_specs()) else []
+        )
         for name in own or [spec.name]:
             general = {} if own else {"of": ""}
             title = f"{spec.name}: {spec.title}"

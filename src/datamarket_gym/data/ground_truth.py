@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.data.inputs import Text
+from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import Codes

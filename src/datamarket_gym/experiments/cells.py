@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from datamarket_gym.errors import UnknownNameError
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.experiments.spec import Axes, ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.attacks.base import ATTACKS
@@ -52,10 +53,20 @@ class Cell:
                 yield m.seeded(self.seed), axes
 
     def pipelines(self) -> Iterator[tuple[Mechanism, Axes]]:
-        """Yield every mechanism with its axes; one that is not of our pipeline is an error."""
-        for entry in self.spec.mechanisms:
-            for m, axes in entry.pipelines(self.spec.kind):
-                yield m.seeded(self.seed), axes
+        """Yield every mechanism with its axes; raise for one that is not of our pipeline."""
+        for m, axes in self.mechanisms():
+            if not isinstance(m, Mechanism):
+                raise DataMarketError(
+                    f"experiments of kind {self.spec.kind!r} change the parts of a mechanism, and {m.name} is one of "
+                    "its own; use kind = 'market' or 'best_response'"
+                )
+            yield m, axes
+
+    def profiles(self) -> list[tuple[str, SubmittedProfile]]:
+        """Return the market under every attack."""
+        return [
+            (name, attack.apply(self.spec.provider, self.market.state)) for name, attack in self.attacks
+        ]
 
     def selects(self, attack: str, mechanism: Mechanism | OwnMechanism) -> bool:
         """Return whether ``--only`` (comma-separated patterns of attacks or mechanisms) keeps this pair."""

@@ -20,12 +20,9 @@ from datamarket_gym.experiments.paper import (
     SLACK,
     Claim,
     PaperResult,
-    bars,
     entry_of,
-    paper_claims,
-    paper_results,
+    paper,
     paper_values,
-    unmeasured,
 )
 from datamarket_gym.experiments.presets import figures_of
 from datamarket_gym.experiments.results import Compact, read_all
@@ -62,7 +59,7 @@ def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome | None:
         return ClaimOutcome(math.nan, False)
     low, high = min(numbers), max(numbers)
     value = {"only": low, "lowest": low, "highest": high, "spread": high - low}[claim.over]
-    room = bars()[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
+    room = paper().bar[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
     if claim.paper is not None:
         return ClaimOutcome(value, abs(value - claim.paper) <= room + SLACK if claim.bar else None)
     least = -math.inf if claim.at_least is None else claim.at_least - room
@@ -154,11 +151,11 @@ def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[PaperCompar
         if all(entry is not known for _, known in matched)
     ]
     comparisons += [
-        _compare_claim(each, rows) for each in paper_claims() if each.experiment == experiment
+        _compare_claim(each, rows) for each in paper().claim if each.experiment == experiment
     ]
     return comparisons + [
         PaperComparison(each.says, "", "", why=each.why)
-        for each in unmeasured()
+        for each in paper().unmeasured
         if each.experiment == experiment
     ]
 
@@ -212,9 +209,9 @@ def _compare_value(row: Row, entry: Row) -> PaperComparison:
 
 
 def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
-    paper, outcome = claim.paper, verdict(claim, rows)
-    bounds = {"at most ": claim.at_most, "at least ": claim.at_least, "": paper}
-    bound = next(f"{name}{value:g}" for name, value in bounds.items() if value is not None)
+    value, outcome = claim.paper, verdict(claim, rows)
+    bounds = {"at most ": claim.at_most, "at least ": claim.at_least, "": value}
+    bound = next(f"{name}{limit:g}" for name, limit in bounds.items() if limit is not None)
     if outcome is None:
         return PaperComparison(claim.says, "", bound, why=TOO_FEW)
     return PaperComparison(
@@ -222,8 +219,8 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
         "",
         bound,
         f"{outcome.value:.3f}",
-        "" if paper is None else f"{outcome.value - paper:+.3f}",
-        _tolerance(claim.bar, paper or 0.0),
+        "" if value is None else f"{outcome.value - value:+.3f}",
+        _tolerance(claim.bar, value or 0.0),
         _VERDICTS[outcome.holds],
         claim.why,
     )
@@ -232,10 +229,11 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
 _VERDICTS: Final[dict[bool | None, Verdict]] = {None: "not claimed", True: "within", False: "outside"}
 
 
-def _tolerance(bar: str, paper: float) -> str:
+def _tolerance(bar: str, value: float) -> str:
     if not bar:
         return ""
-    return f"{bars()[bar].around(paper):g}" + (" (set after measuring)" if bars()[bar].after else "")
+    tolerance = paper().bar[bar]
+    return f"{tolerance.around(value):g}" + (" (set after measuring)" if tolerance.after else "")
 
 
 def _name(row: Row) -> str:
@@ -330,7 +328,7 @@ def result_pages(folder: Path) -> dict[str, str]:
     reproduction = "reproduce.md" if name == "results" else f"{name}-reproduce.md"
     texts = {f"{name}/{each}.md": experiment_page(results[each], compared[each]) for each in results}
     texts[f"{name}/{TIME}.md"] = time_page(list(results.values()))
-    lines = [_reproduction_line(each, name, results, compared) for each in paper_results()]
+    lines = [_reproduction_line(each, name, results, compared) for each in paper().result]
     links = ""
     if any(lines):
         texts[reproduction] = REPRODUCTION + "\n".join(filter(None, lines)) + "\n\n" + _suites(results)
@@ -414,7 +412,7 @@ def _reproduction_line(
 
 def _suites(results: Mapping[str, Compact]) -> str:
     shown = [
-        each.experiments for each in paper_results() if not results.keys().isdisjoint(each.experiments)
+        each.experiments for each in paper().result if not results.keys().isdisjoint(each.experiments)
     ]
     suites = dict.fromkeys(builtin_specs()[name].suite for names in shown for name in names)
     commands = ", ".join(f"`datamarket suite {suite}`" for suite in suites)

@@ -8,7 +8,7 @@ something broken or unfinished in it can be listed; ``opened`` reads one of them
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -204,9 +204,9 @@ def opened(one: Holding) -> Compact:
         raise _damaged(one, str(error).partition("\n")[0]) from error
 
 
-def as_built_in(one: Compact) -> bool:
+def as_built_in(one: Compact, built_in: Mapping[str, ExperimentSpec]) -> bool:
     """Tell if an experiment was run as the one of its name is built in, so that it has that one's figures."""
-    known = builtin_specs().get(one.spec.name)
+    known = built_in.get(one.spec.name)
     return known is not None and known.digest == one.spec.digest
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, from_toml
@@ -77,16 +77,6 @@ class MechanismEntry(Document):
             name = self.name.format(**axes)
             found = as_mechanism(MECHANISMS.create({"name": name, **changes}), name)
             yield found.called(self.label or found.name), axes
-
-    def pipelines(self, kind: str) -> Iterator[tuple[Mechanism, Axes]]:
-        """Expand for a kind of experiment that looks inside: every mechanism must be of our pipeline."""
-        for found, axes in self.expand():
-            if not isinstance(found, Mechanism):
-                raise DataMarketError(
-                    f"experiments of kind {kind!r} change the parts of a mechanism, and {found.name} is one of "
-                    "its own; use kind = 'market' or 'best_response'"
-                )
-            yield found, axes
 
 
 Where = dict[str, float | int | str | list[float | int | str]]

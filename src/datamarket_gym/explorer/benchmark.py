@@ -110,7 +110,7 @@ class WantedResults(Document):
 
     def figures(self) -> dict[str, Preset]:
         """Return the figures of an experiment, if it was run as it is built in."""
-        if not as_built_in(self.read()):
+        if not as_built_in(self.read(), built_in()):
             return {}
         name = self.read().spec.name
         return {key: one for key, one in presets().items() if one.of == name}

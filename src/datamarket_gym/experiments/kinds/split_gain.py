@@ -160,8 +160,7 @@ class BudgetOptions(Document):
 @kind("budget", BudgetOptions)
 def budget_cell(cell: Cell) -> Iterator[Row]:
     for labels, oracle in cell.oracles():
-        for name, attack in cell.attacks:
-            profile = attack.apply(cell.spec.provider, cell.market.state)
+        for name, profile in cell.profiles():
             for m, _ in cell.pipelines():
                 if cell.selects(name, m):
                     for row in _budgets(cell, m, profile, oracle):

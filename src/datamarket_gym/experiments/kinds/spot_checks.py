@@ -99,13 +99,10 @@ def best_response_cell(cell: Cell) -> Iterator[Row]:
                 best = best_response(target, costs, trials=options.trials, seed=cell.seed)
                 again = fresh.respond(best.attack, costs)
                 yield {
-                    "task": cell.task.label,
-                    "learner": utility.learner,
-                    "empty": utility.empty,
+                    **cell.labels(utility),
                     "attack": RESPONSE,
                     **labels_of(m),
                     **{f"cost_{name}": float(value) for name, value in level.items()},
-                    **cell.task.axes,
                     "best_attack": best.attack,
                     "redrawn": float(used != cell.seed),
                     "honest_payment": target.pay,
