@@ -41,7 +41,7 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import write_text
-from datamarket_gym.execution.parallel import available_cores, gpu_there
+from datamarket_gym.execution.parallel import available_cores, gpu_name
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.experiments import ExperimentSpec, builtin_specs, parse_spec, run_experiment
 from datamarket_gym.experiments.cells import Row, attacks_of
@@ -193,7 +193,7 @@ def members(suite: str, device: str) -> list[ExperimentSpec]:
     known = {spec.suite for spec in specs if spec.suite}
     if suite not in known:
         raise UnknownNameError("suite", suite, known)
-    gpu = device == "cuda" or (device == "auto" and gpu_there())
+    gpu = device == "cuda" or (device == "auto" and gpu_name())
     return [s for s in specs if s.suite == suite and (s.device == "any" or gpu)]
 
 

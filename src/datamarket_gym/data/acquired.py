@@ -75,17 +75,13 @@ class AcquiredData(Shown):
         if not periods:
             raise SubmissionError("there are no periods to put together; name at least one")
         named = [
-            _named(prior.units, np.char.add(f"{name}:", prior.units.id))
-            for name, prior in periods.items()
+            period.units.take(slice(None), {"id": np.char.add(f"{name}:", period.units.id)})
+            for name, period in periods.items()
         ]
         starts = np.cumsum([0, *(len(units) for units in named[:-1])])
-        canonical = [prior.canonical + at for prior, at in zip(periods.values(), starts, strict=True)]
+        canonical = [each.canonical + at for each, at in zip(periods.values(), starts, strict=True)]
         require_same_columns(named)
         return AcquiredData(Submission.concat(named), np.concatenate(canonical))
-
-
-def _named(units: Submission, ids: NDArray[np.str_]) -> Submission:
-    return units.take(np.arange(len(units)), {"id": ids})
 
 
 def require_same_columns(parts: list[Submission]) -> None:

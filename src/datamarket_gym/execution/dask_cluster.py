@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 from types import ModuleType
@@ -151,7 +151,7 @@ class _Packed:
     payload: Payload
     scripts: list[ModuleType]
     large: dict[str, Bytes]
-    asks: list[str] = field(default_factory=list)
+    asks: list[str]
 
 
 def _pack(function: Callable[..., Any], shared: Any) -> _Packed:
@@ -198,19 +198,9 @@ class Connection:
         return max(1, self._workers)
 
     def each(
-        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task], *, ordered: bool = False
     ) -> Iterator[tuple[int, Any]]:
-        return self._results(function, shared, tasks, ordered=False)
-
-    def in_order(
-        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
-    ) -> Iterator[Any]:
-        """Yield the results in order; none is begun long before it is wanted."""
-        return (result for _, result in self._results(function, shared, tasks, ordered=True))
-
-    def _results(
-        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task], *, ordered: bool
-    ) -> Iterator[tuple[int, Any]]:
+        """Yield place and result of every task as it is done; ordered, none is begun long before it is wanted."""
         from distributed.scheduler import KilledWorker
 
         packed = _pack(function, shared)

@@ -14,7 +14,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,39 +138,37 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@contextmanager
-def claimed(folder: Path, what: str = "run") -> Iterator[None]:
+def claimed(folder: Path, what: str = "run") -> AbstractContextManager[None]:
     """Keep other processes (and other claims of this one) out of a folder.
 
     The claim is a lock of the operating system on a file in the folder, so it ends with the process,
     however that ends: a file left by a process that was killed keeps nobody out.
     """
-    path = folder / LOCK
-    with _holding(path, _locked(path, what)):
-        yield
+    return _holding(folder / LOCK, what)
 
 
 @contextmanager
 def waiting_for(path: Path, seconds: float, what: str) -> Iterator[None]:
-    """Hold the lock of a file, as `claimed` does, but wait for whoever has it."""
+    """Hold the lock of a file, as `claimed` does, but wait for its holder."""
     until = time.monotonic() + seconds
-    while True:
-        try:
-            file = _locked(path, what)
-            break
-        except TakenError as error:
-            if time.monotonic() > until:
-                raise TakenError(
-                    f"another process has been writing to the {what} in {str(path.parent)!r} for {seconds:g} seconds; "
-                    "nothing was done: wait for it to end, and run the same command again"
-                ) from error
-            time.sleep(0.01)
-    with _holding(path, file):
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(_holding(path, what))
+                break
+            except TakenError as error:
+                if time.monotonic() > until:
+                    raise TakenError(
+                        f"another process has been writing to the {what} in {str(path.parent)!r} for {seconds:g} "
+                        "seconds; nothing was done: wait for it to end, and run the same command again"
+                    ) from error
+                time.sleep(0.01)
         yield
 
 
 @contextmanager
-def _holding(path: Path, file: int) -> Iterator[None]:
+def _holding(path: Path, what: str) -> Iterator[None]:
+    file = _locked(path, what)
     try:
         yield
     finally:

@@ -53,7 +53,7 @@ def available_cores() -> int:
 
 def machine(device: str = "cpu") -> str:
     words = f"{_processor()}, {os.cpu_count()} cores"
-    return words if device == "cpu" else f"{_gpu() or 'no GPU'}, {words}"
+    return words if device == "cpu" else f"{gpu_name() or 'no GPU'}, {words}"
 
 
 def _processor() -> str:
@@ -66,11 +66,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def gpu_there() -> bool:
-    return bool(_gpu())
-
-
-def _gpu() -> str:
+def gpu_name() -> str:
+    """Return the name of the GPU that torch finds; empty where there is none."""
     try:
         import torch
     except ImportError:
@@ -421,7 +418,7 @@ def _on_cluster(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iter
     most = max(1, len(blocks) // (_AHEAD * cluster.workers()))
     size = min(most, -(-_TASK * len(blocks) // cells))
     tasks = [(blocks[at : at + size],) for at in range(0, len(blocks), size)]
-    for answers in cluster.in_order(_each_of, work, tasks):
+    for _, answers in cluster.each(_each_of, work, tasks, ordered=True):
         yield from answers
 
 

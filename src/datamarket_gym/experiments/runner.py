@@ -41,7 +41,7 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import read_json, write_json
-from datamarket_gym.execution.parallel import Task, executor_of_steps, gpu_there, machine
+from datamarket_gym.execution.parallel import Task, executor_of_steps, gpu_name, machine
 from datamarket_gym.execution.parallel import compute as current_compute
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import MANIFEST, Format, Run, made_with, open_run
@@ -144,7 +144,7 @@ def run_suite(
 def device_of(spec: ExperimentSpec, device: str) -> str:
     if device != "auto":
         return device
-    return "cuda" if spec.device == "cuda" and gpu_there() else "cpu"
+    return "cuda" if spec.device == "cuda" and gpu_name() else "cpu"
 
 
 def _run(

@@ -242,7 +242,8 @@ class Table:
             if not count:
                 continue
             for name, arrays in parts.items():
-                arrays.append(_decoded(batch[name]))
+                array = batch[name]
+                arrays.append(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
             for role, reader in dense.items():
                 reader.add([getattr(batch[name], "storage", batch[name]) for name in matrices[role]])
             row += count
@@ -276,10 +277,6 @@ class Table:
 def rows_read(single: Mapping[str, Column], dense: Mapping[str, Features]) -> int:
     """Count the rows that were read, of a table of which something was."""
     return len([*(column.data for column in single.values()), *dense.values()][0])
-
-
-def _decoded(array: Any) -> Any:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 class _Parquet:
