@@ -233,11 +233,6 @@ def sentences_about(text: str, name: str) -> str:
     return plain_text(" ".join(p for p in parts if f"``{name}``" in p or f"``{name}=" in p))
 
 
-def first_sentence(text: str) -> str:
-    paragraph = text.strip().split("\n\n")[0]
-    return plain_text(re.split(r"(?<=\.)\s+(?=[A-Z`])", paragraph)[0])
-
-
 def plain_text(text: str) -> str:
     return re.sub(r"`+([^`]*)`+", r"\1", " ".join(text.split()))
 
@@ -644,7 +639,8 @@ def describe(kind: str, spec: Spec) -> Description:
         parameters = ()
     return Description(
         own.get("title") or name.replace("_", " "),
-        own.get("summary") or first_sentence(text),
+        own.get("summary")
+        or plain_text(re.split(r"(?<=\.)\s+(?=[A-Z`])", text.strip().split("\n\n")[0])[0]),
         parameters,
     )
 

@@ -137,9 +137,7 @@ def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None
 
     rows = keyed_generator(key, "rows").permutation(len(submission))
     time = None
-    if (
-        submission.time is not None
-    ):  # the order in which units came, from 0 to 1; equal times have one place
+    if submission.time is not None:  # the order of arrival, from 0 to 1; equal times have one place
         distinct, place = np.unique(submission.time[rows], return_inverse=True)
         time = place / len(distinct)
     shown = replace(

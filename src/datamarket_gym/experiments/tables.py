@@ -330,12 +330,10 @@ def attack_words(text: str) -> str:
     fields: dict[str, Any] = attack.__dataclass_fields__
     values = {key: getattr(attack, key) for key in fields}
     changed = [
-        f"{key.replace('_', ' ')} {value:g}"
-        if isinstance(value, float)
-        else f"{key.replace('_', ' ')} {value}"
+        f"{key.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
         for key, value in values.items()
-        if value != fields[key].default
-        or key in ("k", "p")  # how many and how much say what the attack is
+        # How many and how much say what the attack is.
+        if key in ("k", "p") or value != fields[key].default
     ]
     return ", ".join([describe("attack", name_of(attack)).title, *changed])
 

@@ -238,8 +238,7 @@ class Baseline(Component):
                 utility.learns_by,
                 f"baseline@{self.valuator} pays by {', '.join(LEARNS[way])}: choose one of these",
             )
-        with resources.as_file(
-            resources.files("datamarket_gym.benchmark.baselines") / "scripts"
-        ) as scripts:
+        folder = resources.files("datamarket_gym.benchmark.baselines") / "scripts"
+        with resources.as_file(folder) as scripts:
             words = [str(python), "-B", "-s", str(scripts / f"{name}_baseline.py"), way]
             return run_program(words, submission, utility, self.timeout)

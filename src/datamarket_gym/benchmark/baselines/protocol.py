@@ -67,7 +67,7 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
         "features": int(submission.features.shape[1]),
         "units": len(submission),
         "validation": len(utility.label),
-        "seed": _content_seed(submission),
+        "seed": int(combined_key(submission.keys.tolist())[:8], 16) >> 1,
     }
     features = np.asarray(submission.features, dtype=np.float64)
     columns = [f"f{i}" for i in range(told["features"])]
@@ -142,10 +142,6 @@ def read_cost(folder: Path) -> dict[str, float]:
             f'{COST} says {str(told)[:80]}; write {{"evaluations": n, "seconds": s}}, numbers, or leave it out'
         )
     return unknown | {name: float(x) for name, x in said.items()}
-
-
-def _content_seed(submission: Submission) -> int:
-    return int(combined_key(submission.keys.tolist())[:8], 16) >> 1
 
 
 def _unit_rows(
