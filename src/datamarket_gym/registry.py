@@ -505,8 +505,8 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
         if not is_ours(who):
             # The built-in names first: else one that is not loaded yet could be taken.
             importlib.import_module(HOMES[kind])
-        known = _components[kind].get(name)
-        if known is not None and not _again(known, _by[kind, name], component, who):
+        registered = _components[kind].get(name)
+        if registered is not None and not _again(registered, _by[kind, name], component, who):
             raise DataMarketError(
                 f"{kind} {name!r} is registered twice, by {_by[kind, name]} and by {who}; choose another name"
             )
@@ -516,20 +516,20 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
     return add
 
 
-def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
-    """Tell if a component is another version of a known one; what is typed at a prompt may change its name."""
+def _again(registered: Any, known_by: str, component: Any, by: str) -> bool:
+    """Tell if a component is another version of a registered one; what is typed at a prompt may change its name."""
     if is_ours(by) or known_by != by:
         return False
     typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
-    return typed or _made(known).__qualname__ == _made(component).__qualname__
+    return typed or _made(registered).__qualname__ == _made(component).__qualname__
 
 
 def registered_elsewhere() -> dict[tuple[str, str], Any]:
     """Return components by kind and name that are not of this package: a script's, a notebook's, a plugin's."""
     return {
         (kind, name): component
-        for kind, known in _components.items()
-        for name, component in known.items()
+        for kind, registered in _components.items()
+        for name, component in registered.items()
         if not is_ours(_by[kind, name])
     }
 
@@ -573,9 +573,9 @@ def _home(kind: str, name: str, component: Any) -> str:
     return _by[kind, name] if is_ours(module) else module
 
 
-def adopt(found: Mapping[tuple[str, str], Any]) -> None:
+def adopt(registered: Mapping[tuple[str, str], Any]) -> None:
     """Make known here, in a worker, what another process has registered; what is built in stays."""
-    for (kind, name), component in found.items():
+    for (kind, name), component in registered.items():
         if name not in _components[kind] or not is_ours(_by[kind, name]):
             by = str(component.__module__)
             _components[kind][name], _by[kind, name] = component, "__main__" if is_ours(by) else by
@@ -613,10 +613,10 @@ def components(kind: str) -> dict[str, Any]:
 
 
 def lookup(kind: str, name: str) -> Any:
-    known = components(kind)
-    if name not in known:
-        raise UnknownNameError(kind, name, known, *_broken.values())
-    return known[name]
+    registered = components(kind)
+    if name not in registered:
+        raise UnknownNameError(kind, name, registered, *_broken.values())
+    return registered[name]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -703,8 +703,8 @@ def display_name(component: object) -> str:
 
 
 def _found(component: object) -> tuple[str, Any]:
-    for known in _components.values():
-        for name, registered in known.items():
+    for registered_here in _components.values():
+        for name, registered in registered_here.items():
             if registered is component or registered is type(component):
                 return name, registered
     raise DataMarketError(

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import math
 from copy import copy
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -33,7 +34,7 @@ from datamarket_gym.analysis.spot_checks import checked_attack
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
 from datamarket_gym.data.inputs import Text
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.errors import DataMarketError, UnclearPayError
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.market.attacks.base import squares
@@ -70,7 +71,7 @@ def blind_state(market: ProviderMarket, key: int) -> MarketState:
     honest = state.honest
     if honest.submission.time is not None:
         honest = replace(honest, submission=replace(honest.submission, time=_rhythms(honest, key)))
-    return replace(state, honest=_renamed(honest, key, known=None), logged=True)
+    return replace(state, honest=_renamed(honest, key, honest=None), logged=True)
 
 
 def _rhythms(honest: SubmittedProfile, key: int) -> Values:
@@ -93,7 +94,7 @@ def blind_profile(profile: SubmittedProfile, honest: SubmittedProfile, key: int)
     submission = profile.submission
     if submission.time is not None:
         submission = replace(submission, time=_arrivals(profile, honest, key))
-    return _renamed(replace(profile, submission=submission), key, known=honest)
+    return _renamed(replace(profile, submission=submission), key, honest=honest)
 
 
 def _arrivals(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> Values:
@@ -128,12 +129,12 @@ def _arrivals(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> 
     return times
 
 
-def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None) -> SubmittedProfile:
+def _renamed(profile: SubmittedProfile, key: int, honest: SubmittedProfile | None) -> SubmittedProfile:
     submission, truth = profile.submission, profile.truth.aligned(profile.submission)
-    names = set() if known is None else set(known.truth.controller)
-    units = set() if known is None else set(known.submission.id.tolist())
-    of_names = partial(_hashed, kept=names, key=f"{key}|name")
-    of_units = partial(_hashed, kept=units, key=f"{key}|unit")
+    names = set() if honest is None else set(honest.truth.controller)
+    units = set() if honest is None else set(honest.submission.id.tolist())
+    of_names = partial(_hashed, unchanged=names, key=f"{key}|name")
+    of_units = partial(_hashed, unchanged=units, key=f"{key}|unit")
 
     rows = keyed_generator(key, "rows").permutation(len(submission))
     time = None
@@ -160,10 +161,10 @@ def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None
     return SubmittedProfile(shown, blind_truth, attacker, profile.attack)
 
 
-def _hashed(values: NDArray[np.str_], kept: set[str], key: str) -> Text:
+def _hashed(values: NDArray[np.str_], unchanged: set[str], key: str) -> Text:
     distinct, code = np.unique(values, return_inverse=True)
     new = [
-        text if text in kept else hashlib.sha256(f"{key}|{text}".encode()).hexdigest()[:16]
+        text if text in unchanged else hashlib.sha256(f"{key}|{text}".encode()).hexdigest()[:16]
         for text in distinct.tolist()
     ]
     return np.array(new)[code]
@@ -222,7 +223,8 @@ class BlindTarget(Target):
     key: int = 0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        with suppress(UnclearPayError):  # gains are measured over a part of the pot
+            super().__post_init__()
         self._outcomes: dict[tuple[str, float], PlayedAttack] = {}
         paid = self._due(self.honest.payments, self.state.honest)
         self.honest_due = paid
@@ -233,9 +235,6 @@ class BlindTarget(Target):
                 f"{self._payer.name} pays nobody anything where all are honest; "
                 "a mechanism that is to be ranked pays for data"
             )
-
-    def _require_clear(self) -> None:
-        """Accept any honest pay: gains have a meaning here."""
 
     def over_honest(self, paid: float) -> float:
         return measured_gain(paid, self.pay, self.pot, len(self.state.providers))

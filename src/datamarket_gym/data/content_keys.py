@@ -54,9 +54,9 @@ def _keys(rows: Rows, decimals: int | None, tails: list[bytes] | None) -> Keys:
         whole, width = some.data.cast("B"), some.shape[1] * 8
         hashes = [hashlib.sha256(whole[i : i + width]) for i in range(0, len(some) * width, width)]
         if tails is not None:
-            for found, tail in zip(hashes, tails[at : at + _ROWS], strict=True):
-                found.update(tail)
-        digests += [found.digest() for found in hashes]
+            for digest, tail in zip(hashes, tails[at : at + _ROWS], strict=True):
+                digest.update(tail)
+        digests += [digest.digest() for digest in hashes]
     return _written(b"".join(digests))
 
 
@@ -139,10 +139,10 @@ class DistinctRows:
         random = np.random.default_rng(0).integers(1 << 63, size=vectors.shape[1], dtype=np.uint64)
         factors = np.bitwise_or(random, np.uint64(1))  # odd, so that no bit is lost
         spans = [(at, min(at + _SPAN, n)) for at in range(0, n, _SPAN)]
-        for (start, stop), found in zip(
+        for (start, stop), part in zip(
             spans, over_blocks(_Mixed(vectors, factors), spans, n), strict=True
         ):
-            points[start:stop], mixed[start:stop] = found
+            points[start:stop], mixed[start:stop] = part
         self.sample_seed = int(mixed.sum())
         used = np.flatnonzero(points)
         first = used[first_duplicates(mixed[used])]

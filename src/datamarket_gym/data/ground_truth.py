@@ -81,15 +81,15 @@ def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.b
     """Mark the submitted units that are honest ones of their submitter: id, features, label and embedding unchanged."""
     theirs, ours = honest.submission, profile.submission
     owner = honest.truth.aligned(theirs).owner
-    known = {
+    originals = {
         (str(unit), key): (str(who), row)
         for row, (unit, key, who) in enumerate(zip(theirs.id, theirs.keys.tolist(), owner, strict=True))
     }
     controller = profile.truth.controller
     pairs = zip(ours.id, ours.keys.tolist(), ours.identity, strict=True)
-    found = [(*known.get((str(u), key), ("", -1)), controller[str(n)]) for u, key, n in pairs]
-    true = np.array([row >= 0 and who == mine for who, row, mine in found], dtype=bool)
+    matches = [(*originals.get((str(u), key), ("", -1)), controller[str(n)]) for u, key, n in pairs]
+    true = np.array([row >= 0 and who == mine for who, row, mine in matches], dtype=bool)
     if theirs.embedding is not None and ours.embedding is not None:
-        row = np.array([row for _, row, _ in found], dtype=np.int64)
+        row = np.array([row for _, row, _ in matches], dtype=np.int64)
         true &= (ours.embedding == theirs.embedding[row]).all(axis=1)
     return true

@@ -287,16 +287,16 @@ class Submission(Shown, Tabular):
             name: taken(column, rows) for name, column in self._columns().items() if name not in changed
         }
         metadata = {name: column[rows] for name, column in self.metadata.items()}
-        found = Submission(**columns, **changed, metadata=metadata)
+        submission = Submission(**columns, **changed, metadata=metadata)
         if "keys" in self.__dict__ and not changed.keys() & {"features", "label"}:
-            found.__dict__["keys"] = self.keys[rows]
-        return found
+            submission.__dict__["keys"] = self.keys[rows]
+        return submission
 
     def compared_by(self, vectors: Features | LowPrecisionRows) -> Submission:
         """Return the units with another embedding; cached names and keys stay."""
-        found = copy(self)
-        object.__setattr__(found, "embedding", matrix("embedding", vectors))
-        return found
+        submission = copy(self)
+        object.__setattr__(submission, "embedding", matrix("embedding", vectors))
+        return submission
 
     @staticmethod
     def concat(parts: list[Submission]) -> Submission:
@@ -356,9 +356,9 @@ def matrix(name: str, values: Any) -> Features:
         raise SubmissionError(
             f"column {name!r} has shape {array.shape}; give each unit a row of at least one number"
         )
-    known = isinstance(array, LowPrecisionRows) and array.finite
-    if not known and (found := beyond(array, np.finfo(np.float64).max)) is not None:
-        row, column = found
+    finite = isinstance(array, LowPrecisionRows) and array.finite
+    if not finite and (place := beyond(array, np.finfo(np.float64).max)) is not None:
+        row, column = place
         raise SubmissionError(
             f"column {name!r}, row {row}, entry {column} is {array[row, column]}; "
             "remove the unit or fill in a finite number"
@@ -420,8 +420,8 @@ def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) 
     require_instance(
         "path", path, (str, Path), "the path of a table (Submission.from_arrays takes arrays)"
     )
-    with as_files({"submission": path}) as found:
-        return _submission(Table.open(found["submission"]), columns)
+    with as_files({"submission": path}) as files:
+        return _submission(Table.open(files["submission"]), columns)
 
 
 def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
@@ -434,9 +434,9 @@ def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
     return rows, single[str(label)].values() if filled else unlabelled(len(rows))
 
 
-def require_two_tables(submissions: Path, held: Path, whose: str = "validation") -> None:
+def require_two_tables(submissions: Path, reference: Path, whose: str = "validation") -> None:
     """Refuse one table as submissions and as validation (or reference) rows; two sheets of one file are two."""
-    files = [file_and_member(str(path)) for path in (submissions, held)]
+    files = [file_and_member(str(path)) for path in (submissions, reference)]
     if all(ending(file) == ".xlsx" and file.is_file() for file, _ in files):
         from datamarket_gym.data.readers.excel import sheet_of
 
@@ -503,9 +503,9 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
         needed = role in REQUIRED or role in theirs
         name = theirs.pop(role, role)
         if role in MATRICES:
-            found = table.require_matrix(role, name) if needed else table.matrix_columns(name)
-            if found:
-                matrices[role] = found
+            columns_of_role = table.require_matrix(role, name) if needed else table.matrix_columns(name)
+            if columns_of_role:
+                matrices[role] = columns_of_role
         elif needed or name in table.names:
             roles[role] = table.require(role, name)
     used = {*roles.values(), *(name for names in matrices.values() for name in names)}
@@ -526,14 +526,14 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
 def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
     wanted = 'a dict of names by role, such as {"identity": "seller"}'
     require_instance("columns", columns, (Mapping, NoneType), wanted)
-    found = dict(columns or {})
-    for role, name in found.items():
+    names = dict(columns or {})
+    for role, name in names.items():
         if role not in REQUIRED + OPTIONAL:
             raise SubmissionError(
                 f"unknown column role {role!r}; roles are {', '.join(REQUIRED + OPTIONAL)}, and columns= is {wanted}"
             )
         require_instance(f"columns[{role!r}]", name, str, "the name of one column")
-    return found
+    return names
 
 
 def to_table(submission: Submission, numbered: bool = False) -> pa.Table:

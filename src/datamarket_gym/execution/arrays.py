@@ -107,8 +107,8 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         rows, *columns = key if isinstance(key, tuple) else (key,)
         if rows is None or rows is Ellipsis:
             return cast(Features, np.asarray(self)[key])
-        found = self._stored(rows, *columns)
-        return cast(Features, found.astype(np.float64))
+        stored = self._stored(rows, *columns)
+        return cast(Features, stored.astype(np.float64))
 
     def __iter__(self) -> Iterator[Features]:
         for _, block in self.blocks():
@@ -216,8 +216,8 @@ def taken(matrix: Any, rows: Any) -> Any:
     """Some rows of a matrix, in that order: no wider than they are stored, unless they are few (`WHOLE`)."""
     if not isinstance(matrix, LowPrecisionRows):
         return matrix[rows]
-    found = matrix.take(rows)
-    return found if found.size > WHOLE else found[:]
+    chosen = matrix.take(rows)
+    return chosen if chosen.size > WHOLE else chosen[:]
 
 
 def in_order(matrix: Any, rows: Codes) -> Any:
@@ -288,9 +288,9 @@ def slack_of(width: int) -> np.float32:
     return np.float32(4 * (width + 4) * 2.0**-24)
 
 
-def still_near(kept: Candidates, least: Short) -> tuple[Codes, Codes]:
+def still_near(candidates: Candidates, least: Short) -> tuple[Codes, Codes]:
     """Return rows and columns of the candidates that reach the bound of their row after all blocks."""
-    row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
+    row, column, about = (np.concatenate(part) for part in zip(*candidates, strict=True))
     near = np.flatnonzero(about >= least[row])
     return row[near], column[near]
 
@@ -335,7 +335,7 @@ def most_similar(
     short = unit.astype(np.float32)
     slack = slack_of(unit.shape[1])
     highest = np.full(len(unit), -np.inf, dtype=np.float32)
-    kept: Candidates = []
+    candidates: Candidates = []
     n = len(others) if rows is None else len(rows)
     with one_thread("blas"):  # others would wait for each small block
         for at in range(0, n, _BLOCK):
@@ -346,10 +346,10 @@ def most_similar(
             some = np.flatnonzero(best >= highest - slack)
             row, column = np.nonzero(similar[some] >= (highest[some] - slack)[:, None])
             places = column + at if rows is None else rows[column + at]
-            kept.append((some[row], places, similar[some[row], column]))
-    if not kept:
+            candidates.append((some[row], places, similar[some[row], column]))
+    if not candidates:
         return np.full(len(unit), -1.0), np.full(len(unit), -1)
-    row, column = still_near(kept, highest - slack)
+    row, column = still_near(candidates, highest - slack)
     product = products_of(unit, lambda rows: towards(others[rows]), row, column)
     exact, place = np.full(len(unit), -np.inf), np.full(len(unit), np.iinfo(np.int64).max)
     np.maximum.at(exact, row, product)

@@ -53,10 +53,10 @@ _open: ContextVar[Connection | None] = ContextVar("the cluster that is connected
 
 
 def connection() -> Connection:
-    found = _open.get()
-    if found is None:
+    cluster = _open.get()
+    if cluster is None:
         raise ClusterError("no cluster is connected; name one by computing(Compute(cluster=...))")
-    return found
+    return cluster
 
 
 @contextmanager
@@ -167,12 +167,12 @@ def _pack(function: Callable[..., Any], shared: Any) -> _Packed:
 
     scripts = [sys.modules[name] for name in scripts_elsewhere() if name != "__main__"]
     content = _dumps((function, shared), scripts, keep_inside)
-    known = registered(lambda component: _dumps(component, scripts))
-    return _Packed(Payload(content, known, in_worker(threads=1)), scripts, large, asks)
+    components = registered(lambda component: _dumps(component, scripts))
+    return _Packed(Payload(content, components, in_worker(threads=1)), scripts, large, asks)
 
 
 def _dumps(
-    found: Any,
+    content: Any,
     scripts: Sequence[ModuleType],
     keep_inside: Callable[[pickle.PickleBuffer], bool] | None = None,
 ) -> bytes:
@@ -183,7 +183,7 @@ def _dumps(
         for module in scripts:
             cloudpickle.register_pickle_by_value(module)
             stack.callback(cloudpickle.unregister_pickle_by_value, module)
-        return bytes(cloudpickle.dumps(found, protocol=5, buffer_callback=keep_inside))
+        return bytes(cloudpickle.dumps(content, protocol=5, buffer_callback=keep_inside))
 
 
 class Connection:
@@ -255,11 +255,11 @@ class Connection:
         }
         return [self._scattered(packed.payload), *(self._held[digest] for digest in packed.asks)]
 
-    def _scattered(self, found: Any) -> Any:
+    def _scattered(self, content: Any) -> Any:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                return self._client.scatter(found, broadcast=True, hash=False, timeout=_PATIENCE)
+                return self._client.scatter(content, broadcast=True, hash=False, timeout=_PATIENCE)
             except (
                 Exception
             ) as error:  # a worker that dies meanwhile, no scheduler: whatever dask calls it

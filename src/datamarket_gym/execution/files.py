@@ -93,14 +93,16 @@ _ON_THEMSELVES = {
 }
 
 
-def require_two_files(submissions: Path, held: Path, whose: str = "validation") -> None:
+def require_two_files(submissions: Path, reference: Path, whose: str = "validation") -> None:
     """Refuse one file, or two copies of it, as submissions and as validation (or reference) rows."""
-    same = submissions.exists() and held.exists() and submissions.samefile(held)
-    if not same and submissions.is_file() and held.is_file():
-        same = submissions.stat().st_size == held.stat().st_size and sha256(submissions) == sha256(held)
+    same = submissions.exists() and reference.exists() and submissions.samefile(reference)
+    if not same and submissions.is_file() and reference.is_file():
+        same = submissions.stat().st_size == reference.stat().st_size and sha256(submissions) == sha256(
+            reference
+        )
     if same:
         raise SubmissionError(
-            f"{str(submissions)!r} and {str(held)!r} are the same data, as submissions and as {whose} rows; "
+            f"{str(submissions)!r} and {str(reference)!r} are the same data, as submissions and as {whose} rows; "
             f"{_ON_THEMSELVES[whose]}: give rows that nobody submitted"
         )
 

@@ -77,8 +77,8 @@ def gpu_name() -> str:
 
 def one_thread(user_api: str | None = None) -> AbstractContextManager[Any]:
     """Limit libraries (those of linear algebra alone: ``blas``) to one thread each while it is entered."""
-    found: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
-    return found
+    limit: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
+    return limit
 
 
 @lru_cache(maxsize=1)
@@ -331,18 +331,18 @@ def _call_for(
 
 def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
     """Pickle what a script or a notebook has registered; what cannot be pickled stays unknown to workers."""
-    found = []
+    pickled = []
     for key, component in registered_elsewhere().items():
         with suppress(Exception):  # whatever a class of somebody else's holds on to
-            found.append(dumps((key, component)))
-    return tuple(found)
+            pickled.append(dumps((key, component)))
+    return tuple(pickled)
 
 
 @lru_cache(maxsize=1)  # once in each worker, and again when something was registered anew
-def adopt_registered(path: tuple[str, ...], known: tuple[bytes, ...]) -> None:
-    """Make known in a worker what its caller has registered, and where that looks for modules."""
+def adopt_registered(path: tuple[str, ...], pickled: tuple[bytes, ...]) -> None:
+    """Register in a worker what its caller has registered, and where that looks for modules."""
     sys.path += [each for each in path if each not in sys.path]
-    adopt(dict(pickle.loads(each) for each in known))
+    adopt(dict(pickle.loads(each) for each in pickled))
 
 
 @cache  # once in each worker
@@ -384,10 +384,10 @@ def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iter
             yield from map(work, blocks)
             return
         if by.cluster and cells >= by.least_pairs:
-            found = _on_cluster(work, blocks, cells)
+            answers = _on_cluster(work, blocks, cells)
         else:
-            found = _in_threads(work, blocks, by.threads or available_cores())
-        for done, answer in enumerate(found, 1):
+            answers = _in_threads(work, blocks, by.threads or available_cores())
+        for done, answer in enumerate(answers, 1):
             by.progress.count(done, len(blocks))
             yield answer
 

@@ -213,11 +213,11 @@ def show_progress(progress: bool | Report | None) -> Iterator[None]:
 @contextmanager
 def watch(plan: Callable[[], tuple[int, int]]) -> Iterator[Watch]:
     """Watch the evaluations of one valuation; ``plan`` says how many at most, and how many each sample asks for."""
-    found = Watch(plan, _report())
+    watched = Watch(plan, _report())
     try:
-        yield found
+        yield watched
     finally:
-        found.close()
+        watched.close()
 
 
 def _report() -> Report | None:
@@ -277,17 +277,17 @@ class Watch:
 
     def _ask(self, ask: Callable[[CoalitionMatrix], Values], block: CoalitionMatrix) -> Values:
         before = time.monotonic()
-        found = ask(block)
+        values = ask(block)
         if self._first:
             self._first = False
-            return found
+            return values
         self._timed += len(block)
         self._seconds += time.monotonic() - before
         left = (self.planned - self.done) * self._seconds / self._timed
         if self._seconds > _MEASURED and left > _LONG and not self._warned:
             self._warned = True
             warn_user(LongValuationWarning(self._message(left)))
-        return found
+        return values
 
     def _message(self, seconds: float) -> str:
         fewer = ""

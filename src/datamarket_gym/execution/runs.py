@@ -206,8 +206,8 @@ def open_run(
     _make(folder, what, state)
     with claimed(folder, what):
         finished = all((folder / name).exists() for name in (MANIFEST, *outputs))
-        held = _held(folder, manifest_key, state)
-        if held not in (None, key):
+        key_of_folder = _held(folder, manifest_key, state)
+        if key_of_folder not in (None, key):
             raise RunError(
                 f"{str(folder)!r} holds another {what} (other inputs, settings or version); "
                 "choose another --out"
@@ -225,10 +225,10 @@ def open_run(
 
 def _refuse_mixing(folder: Path, what: str, made_by: str) -> None:
     """Refuse a finished run that something else than what is here has made."""
-    held = read_json(folder / MANIFEST)
+    manifest = read_json(folder / MANIFEST)
     differs = []
     for kind, here in made_with(made_by).items():
-        there = held.get(kind, {})
+        there = manifest.get(kind, {})
         for name in sorted({*here, *there}):
             if here.get(name) != there.get(name):
                 if kind == "versions":
@@ -273,7 +273,7 @@ def _held(folder: Path, manifest_key: str, state: str) -> str | None:
     for path, name in ((folder / MANIFEST, manifest_key), (folder / state / _MARK, "run")):
         if path.exists():
             try:
-                found = read_json(path)
+                content = read_json(path)
             except RunError as error:
                 if path.name == MANIFEST:
                     raise RunError(
@@ -282,7 +282,7 @@ def _held(folder: Path, manifest_key: str, state: str) -> str | None:
                 raise RunError(
                     f"{error}; delete the folder {str(path.parent)!r}: the steps in it are computed again"
                 ) from error
-            return str(found.get(name)) if isinstance(found, dict) else ""
+            return str(content.get(name)) if isinstance(content, dict) else ""
     return None
 
 

@@ -148,7 +148,7 @@ def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[PaperCompar
     comparisons += [
         PaperComparison(_name(entry), entry["metric"], f"{entry['paper']:g}", why=TOO_FEW)
         for entry in paper_values().get(experiment, ())
-        if all(entry is not known for _, known in matched)
+        if all(entry is not other for _, other in matched)
     ]
     comparisons += [
         _compare_claim(each, rows) for each in paper().claim if each.experiment == experiment

@@ -69,8 +69,8 @@ def collect(runs: Path, out: Path) -> list[str]:
         names[name] = folder
         head = {key: manifest[key] for key in ("name", "seeds", "versions", "spec")}
         layouts = ExperimentSpec(**manifest["spec"]).tables or DEFAULT
-        kept = [row for row in rows if _is_kept(row, layouts) or row["paper"] is not None]
-        write_text(out / f"{name}.json", _written({**head, "timings": timings}, kept))
+        shown = [row for row in rows if _is_kept(row, layouts) or row["paper"] is not None]
+        write_text(out / f"{name}.json", _written({**head, "timings": timings}, shown))
     return list(names)
 
 

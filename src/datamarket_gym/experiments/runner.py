@@ -223,7 +223,7 @@ def _write_results(
     run: Run,
     wall: float | None,
     computed_by: dict[str, Any],
-    asked: ExperimentSpec,
+    whole: ExperimentSpec,
     absent: list[_Warned],
 ) -> None:
     """Write the results of all cells, what they took, and the manifest; until then the run is unfinished."""
@@ -235,7 +235,7 @@ def _write_results(
     timings = {"cells": len(cells), "cell_seconds": round(seconds, 3), "wall_seconds": wall}
     write_json(run.folder / "timings.json", timings | computed_by, indent=2, sort=False)
     provenance = made_with(__version__)
-    provenance["versions"] |= baseline_versions(asked)
+    provenance["versions"] |= baseline_versions(whole)
     manifest = {
         "name": spec.name,
         "digest": spec.digest,
@@ -309,14 +309,14 @@ def _is_complete(spec: ExperimentSpec, run: Run) -> bool:
     if not run.finished or not (run.folder / MANIFEST).exists():
         return False
     first, last = read_json(run.folder / MANIFEST)["seeds"]
-    asked = spec.seed_range
-    if first < asked.start or last >= asked.stop:
+    wanted = spec.seed_range
+    if first < wanted.start or last >= wanted.stop:
         raise RunError(
-            f"{str(run.folder)!r} holds seeds {first} to {last}, and {asked.start} to {asked.stop - 1} are asked for: "
-            f"a run grows and never shrinks; ask for --first-seed {min(first, asked.start)} --seeds "
-            f"{max(last + 1, asked.stop) - min(first, asked.start)}, or choose another --out"
+            f"{str(run.folder)!r} holds seeds {first} to {last}, and {wanted.start} to {wanted.stop - 1} are wanted: "
+            f"a run grows and never shrinks; ask for --first-seed {min(first, wanted.start)} --seeds "
+            f"{max(last + 1, wanted.stop) - min(first, wanted.start)}, or choose another --out"
         )
-    return (first, last + 1) == (asked.start, asked.stop)
+    return (first, last + 1) == (wanted.start, wanted.stop)
 
 
 def cells_of(spec: ExperimentSpec) -> dict[str, Task]:

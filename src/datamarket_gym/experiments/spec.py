@@ -66,17 +66,17 @@ class MechanismEntry(Document):
 
     def expand(self) -> Iterator[tuple[Mechanism | OwnMechanism, Axes]]:
         listed = {"granularity": self.granularity, "representative": self.representative}
-        said = {key: values for key, values in listed.items() if values is not None}
-        for values in itertools.product(*said.values(), *self.sweep.values()):
-            axes = dict(zip(self.sweep, values[len(said) :], strict=True))
+        lists = {key: values for key, values in listed.items() if values is not None}
+        for values in itertools.product(*lists.values(), *self.sweep.values()):
+            axes = dict(zip(self.sweep, values[len(lists) :], strict=True))
             changes = {
                 key: value.format(**axes) if isinstance(value, str) else value
                 for key, value in self.changes.items()
             }
-            changes |= zip(said, values, strict=False)
+            changes |= zip(lists, values, strict=False)
             name = self.name.format(**axes)
-            found = as_mechanism(MECHANISMS.create({"name": name, **changes}), name)
-            yield found.called(self.label or found.name), axes
+            mechanism = as_mechanism(MECHANISMS.create({"name": name, **changes}), name)
+            yield mechanism.called(self.label or mechanism.name), axes
 
 
 Where = dict[str, float | int | str | list[float | int | str]]
@@ -236,8 +236,8 @@ def builtin_specs() -> dict[str, ExperimentSpec]:
 @cache
 def _packaged() -> dict[str, ExperimentSpec]:
     folder = resources.files("datamarket_gym.experiments") / "specs"
-    found = [f for f in folder.iterdir() if f.name.endswith(".toml")]
-    specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in found]
+    files = [f for f in folder.iterdir() if f.name.endswith(".toml")]
+    specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in files]
     return {spec.name: spec for spec in sorted(specs, key=_natural)}
 
 

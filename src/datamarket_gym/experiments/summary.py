@@ -92,8 +92,8 @@ def require_told_apart(spec: ExperimentSpec) -> None:
     ]:
         if axis in taken:
             raise ParameterError("axis", axis, "results have a column of that name; choose another")
-    for what, found in (("tasks", spec.tasks), ("utilities", spec.utilities)):
-        texts = [each.model_dump_json() for each in found]
+    for what, entries in (("tasks", spec.tasks), ("utilities", spec.utilities)):
+        texts = [each.model_dump_json() for each in entries]
         if twice := [text for text in texts if texts.count(text) > 1]:
             raise DataMarketError(
                 f"{spec.name}: two of its {what} are {twice[0]}, and would be averaged as one; drop one of them"
@@ -103,12 +103,12 @@ def require_told_apart(spec: ExperimentSpec) -> None:
 
 def _require_paid_once(spec: ExperimentSpec) -> None:
     """Refuse learners that no utility has, and a task that two entries would pay under one learner."""
-    known = list(dict.fromkeys(utility.learner for utility in spec.utilities))
+    learners = list(dict.fromkeys(utility.learner for utility in spec.utilities))
     seen: set[tuple[str, str, str]] = set()
     for task in spec.tasks:
-        if unknown := set(task.learners) - set(known):
-            raise UnknownNameError("learner of this experiment's utilities", min(unknown), known)
-        for learner in dict.fromkeys(task.learners or known):
+        if unknown := set(task.learners) - set(learners):
+            raise UnknownNameError("learner of this experiment's utilities", min(unknown), learners)
+        for learner in dict.fromkeys(task.learners or learners):
             paid = (task.label, repr(sorted(task.axes.items())), learner)
             if paid in seen:
                 raise DataMarketError(
@@ -142,16 +142,16 @@ def summarise(
         if any(axis in labels for axis in pooled):
             groups[tuple((k, v) for k, v in labels.items() if k not in pooled)].append(row)
     rows = [
-        {**dict(labels), **found, **_notes(of_group)}
+        {**dict(labels), **metric, **_notes(of_group)}
         for labels, of_group in groups.items()
-        for found in _metrics(of_group)
+        for metric in _metrics(of_group)
     ]
     return [with_paper(row) for row in [*rows, *_ranges(rows, ranges)]]
 
 
 def _notes(rows: list[Row]) -> Row:
-    found = [row for row in rows if row.get(NOTE)]
-    note = {NOTE: max(found, key=_worth)[NOTE]} if found else {}
+    noted = [row for row in rows if row.get(NOTE)]
+    note = {NOTE: max(noted, key=_worth)[NOTE]} if noted else {}
     redrawn = sorted({row["seed"] for row in rows if row.get("redrawn")})
     return {**note, **({"redrawn": redrawn} if redrawn else {})}
 
@@ -257,14 +257,16 @@ def _ranges(rows: list[Row], ranges: Ranges | None) -> list[Row]:
         if row["metric"] == "gain" and matches(row, ranges.where):
             inside = ("task", *ranges.over)
             groups[tuple((k, v) for k, v in labels_of(row) if k not in inside)].append(row)
-    found: list[Row] = []
+    summary: list[Row] = []
     for labels, cells in groups.items():
-        known = [cell for cell in cells if cell["value"] is not None] or cells[:1]
+        defined = [cell for cell in cells if cell["value"] is not None] or cells[:1]
         for name, pick in (("gain_lowest", min), ("gain_highest", max)):
-            at = pick(known, key=lambda cell: cell["value"] or 0.0)
+            at = pick(defined, key=lambda cell: cell["value"] or 0.0)
             attack = {"attack": at["attack"]} if "attack" in ranges.over else {}
             for metric, cell in ((name, at), (name + RATIO, ratios.get(labels_of(at)))):
                 if cell is not None:
-                    kept = {k: cell[k] for k in NUMBERS if k in cell}
-                    found.append({**dict(labels), **attack, **kept, "task": "all", "metric": metric})
-    return found
+                    numbers = {k: cell[k] for k in NUMBERS if k in cell}
+                    summary.append(
+                        {**dict(labels), **attack, **numbers, "task": "all", "metric": metric}
+                    )
+    return summary

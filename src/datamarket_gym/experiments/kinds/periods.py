@@ -96,12 +96,12 @@ class TwoPeriods:
             )
         pool, rows = self.originals(theft)
         made = self._made(theft, pool, rows, noise, cosine)
-        kept = np.flatnonzero(new.identity != self.attacker) if theft.alone else np.arange(len(new))
-        submission = Submission.concat([new.take(kept), made])
+        rows_kept = np.flatnonzero(new.identity != self.attacker) if theft.alone else np.arange(len(new))
+        submission = Submission.concat([new.take(rows_kept), made])
         truth_now = GroundTruth(
             submission.id,
-            np.concatenate([truth.owner[kept], pool.identity[rows]]),
-            np.concatenate([truth.source[kept], pool.id[rows]]),
+            np.concatenate([truth.owner[rows_kept], pool.identity[rows]]),
+            np.concatenate([truth.source[rows_kept], pool.id[rows]]),
             {**truth.controller, str(made.identity[0]): self.attacker},
         )
         return SubmittedProfile(submission, truth_now, self.attacker, theft.called)
@@ -267,11 +267,11 @@ class _SecondPeriod:
         honest, paid = self.periods.honest, self.before
         unmatched = self.m.model_copy(update={"evidence": "none"}).pay(honest.submission, self.utility)
         lost = np.maximum(unmatched.totals - paid.totals, 0.0).sum()
-        found = {"attack": "honest", **self._gains(honest, paid)}
-        found["honest_cost"] = gain_of(lost, np.abs(unmatched.totals).sum())
+        row = {"attack": "honest", **self._gains(honest, paid)}
+        row["honest_cost"] = gain_of(lost, np.abs(unmatched.totals).sum())
         if self.utility.prior is not None:
-            found["honest_known"] = len(paid.acquired) / len(honest.submission)
-        return found
+            row["honest_known"] = len(paid.acquired) / len(honest.submission)
+        return row
 
     def row(self, theft: Theft, noise: float) -> Row | None:
         """Return what a theft gains, what others lose, and how much of what it sells was recognised.
@@ -290,18 +290,18 @@ class _SecondPeriod:
             paid = self.m.pay(profile.submission, self.utility)
         pay = self.before.total([attacker])
         checked = CheckedAttack(self.m, profile, self.periods.honest, self.utility, attacker, pay, paid)
-        found = {"attack": theft.called, **self._gains(profile, paid), **self._losses(paid)}
+        row = {"attack": theft.called, **self._gains(profile, paid), **self._losses(paid)}
         after, made = checked.expected(Checks(0)), ~genuine(profile, self.periods.honest)
         own = np.count_nonzero(self.periods.honest.submission.identity == attacker)
-        found["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
-        found["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
-        if "victim_loss" in found:
+        row["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
+        row["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
+        if "victim_loss" in row:
             # A name that fails takes its copies along: then nobody has lost anything.
             passes = math.prod(checked.passes(self.checks).values())
-            found["expected_victim_loss"] = passes * found["victim_loss"]
+            row["expected_victim_loss"] = passes * row["victim_loss"]
         if self.utility.prior is not None:
-            found["known_share"] = float(made[paid.acquired.unit].sum() / made.sum())
-        return found
+            row["known_share"] = float(made[paid.acquired.unit].sum() / made.sum())
+        return row
 
     def _gains(self, profile: SubmittedProfile, paid: Payments) -> Row:
         """Return the attacker's pay over its honest pay, raw and of a fixed pot, and the value added to all data."""
@@ -328,15 +328,15 @@ class _SecondPeriod:
         others = [name for name in before if name != self.periods.attacker]
         victims = {name: before[name] for name in others if name in sold}
         bystanders = {name: before[name] for name in others if name not in sold}
-        found = {}
+        losses = {}
         if victims:
             clear = [n for n in victims if clearly_paid(before[n], self.before.grand_value, len(before))]
             each = [max(0.0, 1.0 - now[name] / before[name]) for name in clear]
-            found["victims_loss"] = _lost(victims, now)
-            found["victim_loss"] = max(each, default=math.nan)
+            losses["victims_loss"] = _lost(victims, now)
+            losses["victim_loss"] = max(each, default=math.nan)
         if bystanders:
-            found["bystanders_loss"] = _lost(bystanders, now)
-        return found
+            losses["bystanders_loss"] = _lost(bystanders, now)
+        return losses
 
     def _ratio(self, above: float, below: float) -> float:
         return gain_of(above, below) if self.clear else math.nan

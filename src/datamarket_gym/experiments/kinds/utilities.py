@@ -375,9 +375,9 @@ def _test(cell: Cell, options: ValuationOptions, valued: list[Valued]) -> Iterat
         yield {"learner": RANDOM, "how": how, "part": part, "accuracy": accuracy}
     for one, order in zip(valued, best_first, strict=True):
         for how in HOW:
-            kept = [left(order, how, part) for part in options.parts]
+            coalitions = [left(order, how, part) for part in options.parts]
             leads = []
-            for part, accuracy in zip(options.parts, trained.accuracy(kept), strict=True):
+            for part, accuracy in zip(options.parts, trained.accuracy(coalitions), strict=True):
                 ahead = accuracy - at_random[how, part]
                 leads.append(-ahead if how == "remove_best" else ahead)
                 yield {**one.labels, "how": how, "part": part, "accuracy": accuracy}
@@ -407,9 +407,9 @@ class _Trained:
         self._n = len(units)
         self._scorer = oracle.scorer(units.features, units.label, None, np.arange(self._n), self._n)
 
-    def accuracy(self, kept: list[Any]) -> list[float]:
-        coalitions = np.zeros((len(kept), self._n), dtype=bool)
-        for row, units in enumerate(kept):
+    def accuracy(self, subsets: list[Any]) -> list[float]:
+        coalitions = np.zeros((len(subsets), self._n), dtype=bool)
+        for row, units in enumerate(subsets):
             coalitions[row, units] = True
         return [float(value) for value in self._scorer.utility(coalitions)]
 

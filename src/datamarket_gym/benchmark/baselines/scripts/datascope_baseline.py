@@ -12,9 +12,9 @@ class _Worth(Utility):
         self.market = market
 
     def __call__(self, X_train, *_, **__):
-        found = UtilityResult()
-        found.score = self.market.worth(X_train)
-        return found
+        result = UtilityResult()
+        result.score = self.market.worth(X_train)
+        return result
 
     def null_score(self, *_, **__):
         return self.market.empty

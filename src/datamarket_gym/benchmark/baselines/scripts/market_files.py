@@ -25,16 +25,16 @@ class Market:
     """The market of a folder; ``players`` are its identities, in the order of what they submitted."""
 
     def __init__(self, folder):
-        told = json.loads((folder / "market.json").read_text(encoding="utf-8"))
-        if told["protocol"] != 1:
-            sys.exit(f"this script knows protocol 1, and was given {told['protocol']}")
+        market = json.loads((folder / "market.json").read_text(encoding="utf-8"))
+        if market["protocol"] != 1:
+            sys.exit(f"this script knows protocol 1, and was given {market['protocol']}")
         names, self.label, self.features = _table(folder / "units.csv", 3)
         _, self.held_label, self.held = _table(folder / "validation.csv", 0)
         self.players, self.player = _players(names[1], self.label, self.features)
-        self.empty = 0.0 if told["empty"] == "none" else 1.0 / len(told["classes"])
-        self.seed = told["seed"]
+        self.empty = 0.0 if market["empty"] == "none" else 1.0 / len(market["classes"])
+        self.seed = market["seed"]
         self.rows = np.arange(len(self.players)).reshape(-1, 1)
-        self._utility = UTILITIES[told["learner"]](self)
+        self._utility = UTILITIES[market["learner"]](self)
         self._known = {}
 
     def worth(self, players):
@@ -58,12 +58,12 @@ class Market:
 
 def _players(names, label, features):
     """Return the identities and each unit's, by content: what is drawn has nothing to do with names."""
-    found, codes = np.unique(names, return_inverse=True)
-    held = [[] for _ in found]
+    distinct, codes = np.unique(names, return_inverse=True)
+    content = [[] for _ in distinct]
     for code, *unit in zip(codes.tolist(), label.tolist(), features.tolist(), strict=True):
-        held[code].append(unit)
-    order = np.array(sorted(range(len(found)), key=lambda i: sorted(held[i])))
-    return found[order], np.argsort(order)[codes]
+        content[code].append(unit)
+    order = np.array(sorted(range(len(distinct)), key=lambda i: sorted(content[i])))
+    return distinct[order], np.argsort(order)[codes]
 
 
 def _table(path, at):
@@ -76,11 +76,11 @@ def _table(path, at):
 
 
 def pay(valuators):
-    """Read the market, compute the values of the valuator that was asked for, and write them as payments."""
-    asked, given, taken = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    """Read the market, compute the values of the valuator that is asked for, and write them as payments."""
+    valuator, given, taken = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     market = Market(given)
     started = time.perf_counter()
-    values = np.asarray(valuators[asked](market), dtype=float)
+    values = np.asarray(valuators[valuator](market), dtype=float)
     seconds = time.perf_counter() - started
     with (taken / "payments.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
