@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from copy import copy
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 

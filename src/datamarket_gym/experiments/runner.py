@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +227,8 @@ def _write_results(
     absent: list[_Warned],
 ) -> None:
     """Write the results of all cells, what they took, and the manifest; until then the run is unfinished."""
-    cells = run.steps(cell, None, cells_of(spec), CELL)  # all are there: they are read
+    # All are there: they are read.
+    cells = replace(run, progress=SILENT).steps(cell, None, cells_of(spec), CELL)
     (run.folder / MANIFEST).unlink(missing_ok=True)
     plain = [each.replace_schema_metadata(None) for each in cells]
     write_table(pa.concat_tables(plain, promote_options="permissive"), run.folder / RESULTS)
