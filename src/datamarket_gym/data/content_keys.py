@@ -8,7 +8,7 @@ before anything is summed, so that renaming, reordering or re-partitioning ident
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -174,18 +174,11 @@ class DistinctRows:
     def digests(self) -> Keys:
         return self._digests(self.distinct)
 
+    def _parts(self, rows: Codes) -> Iterator[Features]:
+        return (directions(self.vectors[rows[at : at + _PART]]) for at in range(0, len(rows), _PART))
+
     def _digests(self, rows: Codes) -> Keys:
-        parts = (
-            row_keys(directions(self.vectors[rows[at : at + _PART]]))
-            for at in range(0, len(rows), _PART)
-        )
-        return np.concatenate([np.empty(0, dtype="S64"), *parts])
+        return np.concatenate([np.empty(0, dtype="S64"), *map(row_keys, self._parts(rows))])
 
     def _are_equal(self, one: Codes, other: Codes) -> bool:
-        return all(
-            np.array_equal(
-                directions(self.vectors[one[at : at + _PART]]),
-                directions(self.vectors[other[at : at + _PART]]),
-            )
-            for at in range(0, len(one), _PART)
-        )
+        return all(map(np.array_equal, self._parts(one), self._parts(other)))

@@ -149,22 +149,16 @@ def kinds() -> dict[str, CellKind]:
     return _kinds
 
 
-def prepare(spec: ExperimentSpec, out: Path) -> None:
-    """Check the options, and do what the experiment's kind does before its first cell."""
-    before = _kind_of(spec).before
-    if before is not None:
-        before(spec, out)
-
-
 def compute(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     if task.learners:
         paid = [utility for utility in spec.utilities if utility.learner in task.learners]
         spec = spec.model_copy(update={"utilities": paid})
-    rows = _kind_of(spec).function(Cell(spec, task, seed, engine))
+    rows = kind_of(spec).function(Cell(spec, task, seed, engine))
     return [{"experiment": spec.name, "seed": seed, **row} for row in rows]
 
 
-def _kind_of(spec: ExperimentSpec) -> CellKind:
+def kind_of(spec: ExperimentSpec) -> CellKind:
+    """Return the kind of an experiment, whose options are checked."""
     if spec.kind not in kinds():
         raise UnknownNameError("experiment kind", spec.kind, kinds())
     try:

@@ -32,7 +32,7 @@ from datamarket_gym.experiments.plotters import (
 )
 from datamarket_gym.experiments.spec import Figure, builtin_specs
 from datamarket_gym.experiments.summary import matches
-from datamarket_gym.experiments.tables import attack_words, axes_of, metric_titles, words
+from datamarket_gym.experiments.tables import attack_words, axes_of, metric_titles
 
 Rows = Sequence[Row]
 
@@ -261,22 +261,6 @@ def fairness(rows: Rows) -> list[Panel]:
     return panels
 
 
-def threshold_bounds(rows: Rows) -> list[Panel]:
-    """Show the bounds of an admissible threshold in every market, and the threshold to use."""
-    norms = {row["task"]: row["value"] for row in pick(rows, "measured", quantity="median norm")}
-    titles = {**BOUNDS, "theta to use": "threshold to use"}
-    shown = [
-        {
-            **row,
-            "line": f"{words('task', row['task'])}, median norm {norms[row['task']]:.3g}",
-            "series": titles.get(row["quantity"], row["quantity"]),
-        }
-        for row in rows
-        if row["quantity"] != "median norm"
-    ]
-    return [DotPanel("", "line", "series", shown, "cosine similarity")]
-
-
 def best_responses(rows: Rows) -> list[Panel]:
     """Show tuned and fresh net gain by mechanism and level of costs, and the best attack where all is free."""
     costs = {"cost_identity": "a false name costs", "cost_perturbation": "perturbing costs"}
@@ -397,7 +381,6 @@ _FACETS: dict[str, Callable[[list[Row], Figure, str], Panel]] = {
 }
 _SPECIAL: dict[str, Callable[[Rows], list[Panel]]] = {
     "fairness": fairness,
-    "bounds": threshold_bounds,
     "best_responses": best_responses,
     "agreement": utility_agreement,
     "general": any_experiment,

@@ -45,7 +45,7 @@ from datamarket_gym.execution.parallel import Task, executor_of_steps, gpu_name,
 from datamarket_gym.execution.parallel import compute as current_compute
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import MANIFEST, Format, Run, made_with, open_run
-from datamarket_gym.experiments.cells import Row, compute, prepare
+from datamarket_gym.experiments.cells import Row, compute, kind_of
 from datamarket_gym.experiments.spec import ExperimentSpec, MechanismEntry, TaskEntry
 from datamarket_gym.experiments.summary import require_one_row_a_cell, require_told_apart, summarise
 from datamarket_gym.experiments.tables import write_tables
@@ -183,7 +183,8 @@ def _run(
             runs.append((spec, run, absent))
             if _is_complete(spec, run):
                 continue
-            prepare(spec, out)
+            if before := kind_of(spec).before:
+                before(spec, out)
             missing = run.missing(cells_of(spec), CELL)
             resumed |= len(missing) < len(cells_of(spec))
             together = [list(missing)] if device == "cuda" and alone else [[name] for name in missing]
