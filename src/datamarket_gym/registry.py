@@ -498,7 +498,7 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
     if _NAME.fullmatch(name) is None:
         raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
 
-    # Who registers, whoever wrote the class.
+    # The module that registers, not the one of the class.
     who = str(sys._getframe(1).f_globals.get("__name__", "")) if by is None else by
 
     def add(component: T) -> T:
@@ -592,7 +592,7 @@ def _load_plugins() -> None:
     for entry in entry_points(group=_PLUGINS):
         try:
             entry.load()
-        except (Exception, SystemExit) as error:  # whatever somebody else's module does, ours go on
+        except (Exception, SystemExit) as error:  # whatever a foreign module does, ours go on
             why = (
                 f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
                 "mend it or uninstall its package"

@@ -4,14 +4,14 @@ Providers of a market are numbered, pseudonyms are written after the name they b
 copy, and attackers' units come last. A mechanism that looked for that would need no evidence. So identities and units
 are renamed by a keyed hash, rows are shuffled, and what a real market would not know (sources, accounts) is left out.
 Times are places in the order of arrival, and what an attacker adds comes among the others' units (`_arrivals`).
-In tasks every provider has as many units as the next, and there are always as many providers, so that whoever has
+In tasks every provider has as many units as the next, and there are always as many providers, so that one with
 another number would be an attacker. Here both differ from draw to draw, within known bounds (docs/enter.md).
 
 One provider of one blind market facing one mechanism, and what every attack comes to.
 
-What a name is owed below zero nobody can collect: every name is paid at least nothing, and an attacker leaves the
+What a name is owed below zero cannot be collected: every name is paid at least nothing, and an attacker leaves the
 names that lost. The gain of an attack is measured over honest pay, or over a tenth of an equal share of the honest pot
-where that is more, so that it means something under every mechanism that pays anybody at all:
+where that is more, so that it means something under every mechanism that pays at all:
 
     gain = 1 + (pay - honest pay) / max(honest pay, CLEAR * pot / providers)
 """
@@ -77,7 +77,7 @@ def blind_state(market: ProviderMarket, key: int) -> MarketState:
 def _rhythms(honest: SubmittedProfile, key: int) -> Values:
     """Return times at which providers come each in a rhythm of its own: some early, some late, some all along.
 
-    Copies come late, since they come after their originals. Were everybody else's units spread evenly, whoever is late
+    Copies come late, since they come after their originals. Were all other units spread evenly, a provider who is late
     on average would be an attacker.
     """
     owner, rng = honest.truth.aligned(honest.submission).owner, keyed_generator(key, "rhythms")
@@ -173,7 +173,7 @@ def _hashed(values: NDArray[np.str_], unchanged: set[str], key: str) -> Text:
 ORACLE = get_mechanism(
     "quotient_shapley/oracle_latent", granularity="unit", representative="collapse", leak_check="drop"
 )
-"""Shapley over latent owners: what each owner's content is worth, whoever handed it in."""
+"""Shapley over latent owners: what each owner's content is worth, whatever identity submitted it."""
 
 
 def measured_gain(pay: float, honest_pay: float, pot: float, providers: int) -> float:
@@ -196,7 +196,7 @@ def owned(profile: SubmittedProfile, utility: UtilityOracle) -> tuple[dict[str, 
 def fairness_loss(paid: PaidTotals, profile: SubmittedProfile, utility: UtilityOracle) -> float:
     """Return the part of the pot that is with the wrong provider: half the L1 distance to the latent oracle's shares.
 
-    All of it where nobody is paid anything.
+    All of it where nothing is paid.
     """
     shares = pot_shares(provider_totals(paid, profile))
     if not any(shares.values()):
@@ -232,7 +232,7 @@ class BlindTarget(Target):
         self.pot = float(paid.totals.sum())
         if self.pot <= ROUNDING:
             raise DataMarketError(
-                f"{self._payer.name} pays nobody anything where all are honest; "
+                f"{self._payer.name} pays no provider anything where all are honest; "
                 "a mechanism that is to be ranked pays for data"
             )
 
@@ -272,7 +272,7 @@ class BlindTarget(Target):
                         self._payer, profile, paid, self.state.honest, self.pay, self.utility
                     )
                     pay = checked.expected(self.checks).pay
-        except Exception as error:  # whatever somebody's mechanism does, it has not paid
+        except Exception as error:  # whatever a submitted mechanism raises, it has not paid
             raise refused(self._payer, profile.attack, error) from error
         evaluations = None if math.isnan(paid.evaluations) else int(paid.evaluations)
         return PlayedAttack(pay, due, profile, paid.seconds, evaluations)
@@ -309,7 +309,7 @@ class BlindTarget(Target):
 
 
 class RefusedError(DataMarketError):
-    """A mechanism did not pay a market; whoever is to be ranked pays all of them."""
+    """A mechanism did not pay a market; one that is to be ranked pays all of them."""
 
 
 def refused(payer: Mechanism | OwnMechanism, attack: str, error: Exception) -> RefusedError:
@@ -324,9 +324,12 @@ def require_after_originals(profile: SubmittedProfile) -> None:
     mine = np.isin(submission.identity, profile.identities_of(str(profile.attacker)))
     theirs = np.flatnonzero(~mine).tolist()
     named = {str(submission.id[row]): row for row in theirs}
-    alike = {submission.features[row].tobytes(): row for row in theirs}
+    by_content = {submission.features[row].tobytes(): row for row in theirs}
     for at in np.flatnonzero(mine).tolist():
-        for original in (named.get(str(truth.source[at])), alike.get(submission.features[at].tobytes())):
+        for original in (
+            named.get(str(truth.source[at])),
+            by_content.get(submission.features[at].tobytes()),
+        ):
             if original is not None and submission.times[at] <= submission.times[original]:
                 raise DataMarketError(
                     f"attack {profile.attack!r} hands in a copy of another's unit before that came; the track has "

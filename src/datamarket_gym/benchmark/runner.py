@@ -88,7 +88,7 @@ class BenchmarkMarket:
         amounts, worth = owned(state.honest, utility)
         clear = [name for name, amount in amounts.items() if clearly_paid(amount, worth, len(amounts))]
         if not clear:
-            raise DataMarketError(f"nobody is worth anything in draw {draw} of {task.name}")
+            raise DataMarketError(f"no provider is worth anything in draw {draw} of {task.name}")
         rng = keyed_generator(draws.seed(task.name, draw, "attacker"))
         return cls(state, utility, clear[int(rng.integers(len(clear)))], worth)
 
@@ -148,7 +148,7 @@ def _target(
         )
     except DataMarketError:
         raise
-    except Exception as error:  # whatever somebody's mechanism does
+    except Exception as error:  # whatever a submitted mechanism raises
         raise refused(payer, HONEST, error) from error
 
 

@@ -1,7 +1,7 @@
 """The suite: tasks, attacks, what attackers know, and how a best response is searched; fixed, and known by its hash.
 
 Which markets are drawn follows from a key. The public one is the suite's name. With a private key an organiser plays
-markets that nobody could prepare for; results then carry a commitment to the key and never the key.
+markets that cannot be prepared for; results then carry a commitment to the key and never the key.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from datamarket_gym.experiments.spec import TaskEntry, UtilityEntry
 from datamarket_gym.registry import Document
 
 _KEY_CHARACTERS = 64
-"""Of a private key: 32 bytes in hexadecimal, so that nobody finds it by trying."""
+"""Of a private key: 32 bytes in hexadecimal, so that it cannot be found by trying."""
 
 _LONGEST_FILE = 1_000
 """Bytes that are read of a key's file, which may be a device without an end."""
 
 
 class SuiteTask(Document):
-    """A market and the utility by which everybody is paid in it."""
+    """A market and the utility by which providers are paid in it."""
 
     name: str
     market: TaskEntry

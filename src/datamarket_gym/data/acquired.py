@@ -24,7 +24,7 @@ class AcquiredData(Shown):
     Parameters
     ----------
     units
-        The units; ``identity`` is the owner of each one's cluster, whoever submitted it.
+        The units; ``identity`` is the owner of each one's cluster, not always its submitter.
     canonical
         Rows that stand for their clusters, P: a new period is worth U(P + S) - U(P). The others serve to find copies.
     highest
@@ -88,7 +88,7 @@ def require_same_columns(parts: list[Submission]) -> None:
     """Refuse periods of which only some have embeddings, or whose vectors are of unequal length."""
     if len({None if p.embedding is None else p.embedding.shape[1] for p in parts}) > 1:
         raise SubmissionError(
-            "some units have embeddings and others have none, or of another length; embed all of them alike"
+            "some units have embeddings and others have none, or of another length; embed all of them the same way"
         )
     if len({p.features.shape[1] for p in parts}) > 1:
         raise SubmissionError(
@@ -99,7 +99,7 @@ def require_same_columns(parts: list[Submission]) -> None:
             "some units have labels and others none; leave the labels out of all, or label all"
         )
     if len({p.label.dtype.kind in "US" for p in parts}) > 1:
-        raise SubmissionError("some labels are numbers and others text; write all of them alike")
+        raise SubmissionError("some labels are numbers and others text; write all of them the same way")
 
 
 def joined(prior: AcquiredData, submission: Submission) -> Submission:

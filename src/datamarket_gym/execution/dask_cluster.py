@@ -41,7 +41,7 @@ from datamarket_gym.registry import scripts_elsewhere
 Bytes = NDArray[np.uint8]
 
 _CONNECT = 5.0  # seconds in which a scheduler answers
-_PATIENCE = 60.0  # seconds in which somebody restarts a worker, where none is left
+_PATIENCE = 60.0  # seconds in which a worker is restarted, where none is left
 _AHEAD = 4  # tasks for each worker that are under way
 _SENDINGS = 5  # how often what all tasks need is sent, if those that hold it die
 _LARGE = 1 << 20  # bytes from which on an array travels beside the rest

@@ -89,7 +89,7 @@ def remove_leftovers(folder: Path) -> None:
 
 _ON_THEMSELVES = {
     "validation": "units that are valued on themselves are worth what they are not",
-    "reference": "whoever submits copies would decide what counts as one",
+    "reference": "submitters of copies would decide what counts as one",
 }
 
 
@@ -103,7 +103,7 @@ def require_two_files(submissions: Path, reference: Path, whose: str = "validati
     if same:
         raise SubmissionError(
             f"{str(submissions)!r} and {str(reference)!r} are the same data, as submissions and as {whose} rows; "
-            f"{_ON_THEMSELVES[whose]}: give rows that nobody submitted"
+            f"{_ON_THEMSELVES[whose]}: give rows that were not submitted"
         )
 
 
@@ -144,7 +144,7 @@ def claimed(folder: Path, what: str = "run") -> AbstractContextManager[None]:
     """Keep other processes (and other claims of this one) out of a folder.
 
     The claim is a lock of the operating system on a file in the folder, so it ends with the process,
-    however that ends: a file left by a process that was killed keeps nobody out.
+    however that ends: a file left by a process that was killed keeps no process out.
     """
     return _holding(folder / LOCK, what)
 
@@ -177,7 +177,7 @@ def _holding(path: Path, what: str) -> Iterator[None]:
         if sys.platform == "win32":  # an open file cannot be removed there
             os.close(file)
             path.unlink(missing_ok=True)
-        else:  # removed while it is locked: whoever waits for it sees that it is gone
+        else:  # removed while it is locked: a process that waits for it sees that it is gone
             path.unlink(missing_ok=True)
             os.close(file)
 

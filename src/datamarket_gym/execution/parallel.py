@@ -333,7 +333,7 @@ def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
     """Pickle what a script or a notebook has registered; what cannot be pickled stays unknown to workers."""
     pickled = []
     for key, component in registered_elsewhere().items():
-        with suppress(Exception):  # whatever a class of somebody else's holds on to
+        with suppress(Exception):  # whatever a foreign class holds on to
             pickled.append(dumps((key, component)))
     return tuple(pickled)
 

@@ -9,7 +9,7 @@ The files of the folder ``paper`` hold what the paper says of the experiments th
 - ``[bar.NAME]``: a tolerance and where it comes from.
 
 How near a value must come is said by its ``bar``, never by the value itself, so that no single cell can be
-given room of its own. What has no bar claims nothing and says ``why``.
+given a tolerance of its own. What has no bar claims nothing and says ``why``.
 """
 
 from __future__ import annotations

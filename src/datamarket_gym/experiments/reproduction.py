@@ -59,11 +59,11 @@ def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome | None:
         return ClaimOutcome(math.nan, False)
     low, high = min(numbers), max(numbers)
     value = {"only": low, "lowest": low, "highest": high, "spread": high - low}[claim.over]
-    room = paper().bar[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
+    tolerance = paper().bar[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
     if claim.paper is not None:
-        return ClaimOutcome(value, abs(value - claim.paper) <= room + SLACK if claim.bar else None)
-    least = -math.inf if claim.at_least is None else claim.at_least - room
-    most = math.inf if claim.at_most is None else claim.at_most + room
+        return ClaimOutcome(value, abs(value - claim.paper) <= tolerance + SLACK if claim.bar else None)
+    least = -math.inf if claim.at_least is None else claim.at_least - tolerance
+    most = math.inf if claim.at_most is None else claim.at_most + tolerance
     return ClaimOutcome(value, least - SLACK <= value <= most + SLACK)
 
 

@@ -86,7 +86,7 @@ class Layout(Document):
     """One printed table: a metric, what goes down and across, and which rows it shows.
 
     ``down`` left out is the attack and every axis. Whatever else varies splits the table in several, but for
-    the labels in ``merge``: by default mechanisms stand side by side whoever plays under them. Several metrics are
+    the labels in ``merge``: by default mechanisms stand side by side at any granularity. Several metrics are
     the columns of one table; mechanisms then go down. Compact results keep all rows of the metric, or with
     ``keeps = "shown"`` those of the table alone.
     """

@@ -63,7 +63,7 @@ class Grid:
 
 
 def axes_of(row: Row) -> list[str]:
-    """Return the names of a row's axes: everything that is neither a standing label nor a number."""
+    """Return the names of a row's axes: everything that is neither a common label nor a number."""
     return [key for key in row if key not in LABELS and key not in NUMBERS]
 
 
@@ -141,12 +141,12 @@ def remarks(row: Row) -> list[str]:
 def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> Iterator[Grid]:
     several = len(layout.metrics) > 1
     across = "metric" if several else layout.across
-    standing = ["attack", "mechanism"] if several else ["attack"]
+    common = ["attack", "mechanism"] if several else ["attack"]
     title = ", ".join(metric_titles(metric) for metric in layout.metrics)
     title = title[0].upper() + title[1:]
 
     def down(row: Row) -> list[str]:
-        return layout.down or [*standing, *axes_of(row)]
+        return layout.down or [*common, *axes_of(row)]
 
     def blocks(rows: Sequence[Row], merge: Sequence[str]) -> dict[Labels, list[Row]]:
         groups: dict[Labels, list[Row]] = defaultdict(list)
@@ -163,7 +163,7 @@ def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> Iterator[Grid
         parts = {merged: block} if len(cells) == len(block) else blocks(block, ())
         for fixed, part in parts.items():
             # an axis of the columns never names a row; k is in the attack's name already
-            names = layout.down or [*standing, *dict.fromkeys(axis for r in part for axis in axes_of(r))]
+            names = layout.down or [*common, *dict.fromkeys(axis for r in part for axis in axes_of(r))]
             names = [name for name in names if name not in (across, "k")]
             labels = caption(_shared(part, names) | dict(fixed))
             yield _grid(f"{title}: {labels}" if labels else title, names, across, part, ratios)

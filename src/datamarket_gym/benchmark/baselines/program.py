@@ -1,6 +1,6 @@
 """Any program as a mechanism: it is called with the two folders of the file protocol.
 
-The program runs with the rights of whoever runs it, in the present folder and without the environment's variables,
+The program runs with the rights of its caller, in the present folder and without the environment's variables,
 but for those that programs need to be found and to speak the user's language: it is kept from nothing else. Run what
 you do not trust in a container.
 
@@ -165,7 +165,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         process.kill()
     else:
-        with suppress(ProcessLookupError, PermissionError):  # nobody is left
+        with suppress(ProcessLookupError, PermissionError):  # it has ended
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 

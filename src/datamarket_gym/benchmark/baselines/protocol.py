@@ -98,8 +98,8 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
         The amount of each identity.
     """
     names = submission.identities.tolist()
-    room = 1024 + sum(2 * len(name.encode("utf-8", "replace")) + _AMOUNT_BYTES for name in names)
-    rows = csv.reader(io.StringIO(_text(folder / PAYMENTS, room), newline=""), strict=True)
+    limit = 1024 + sum(2 * len(name.encode("utf-8", "replace")) + _AMOUNT_BYTES for name in names)
+    rows = csv.reader(io.StringIO(_text(folder / PAYMENTS, limit), newline=""), strict=True)
     identities, amounts = set(names), dict[str, float]()
     try:
         head = next(rows, [])
@@ -121,7 +121,7 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
         raise ProgramError(
             f"{PAYMENTS} has no amount for {missing[0]!r}"
             + (f" and {len(missing) - 1} more" if missing[1:] else "")
-            + "; pay 0 where somebody gets nothing"
+            + "; pay 0 to an identity that gets nothing"
         )
     return amounts
 
@@ -175,15 +175,15 @@ def _write_csv(path: Path, head: list[str], rows: Iterable[list[Any]]) -> None:
         ) from error
 
 
-def _text(path: Path, room: int) -> str:
+def _text(path: Path, limit: int) -> str:
     """Read a regular file of a size that can be expected; refuse a link, a pipe or a flood unread."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise ProgramError(f"{path.name} is no plain file; write one")
-        if status.st_size > room:
+        if status.st_size > limit:
             raise ProgramError(
-                f"{path.name} has {status.st_size:,} bytes, where {room:,} are plenty; write what is asked for alone"
+                f"{path.name} has {status.st_size:,} bytes, where {limit:,} are plenty; write what is asked for alone"
             )
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:

@@ -143,7 +143,7 @@ class _Dynamics:
         )
 
     def _searched(self, stage: StageGame, path: Path, count: int) -> Row:
-        """Search what the first attacker could still gain, where everybody may attack."""
+        """Search what the first attacker could still gain, where all providers may attack."""
         if not self.options.trials or count < len(stage.members) or stage.payoffs(path.last) is None:
             return {}
         party = StageParty(stage, path.last)

@@ -1,7 +1,7 @@
 """Two periods of one market: kind ``periods`` (S12).
 
 The attacker saw all that was acquired in the first period. What it makes of it comes first in the second, before
-everybody else's units, unless it is better off by coming last: for that it needs neither a forged clock nor foresight.
+all others' units, unless it is better off by coming last: for that it needs neither a forged clock nor foresight.
 Every mechanism pays the first period; what it bought is previously acquired data. In the second period each theft is
 paid twice, with that data and as if nothing had been acquired before, and compared with honesty in that period.
 """
@@ -48,7 +48,7 @@ class Theft(Document):
     rotated, at its length, to a cosine with the original just below the market's threshold, by chance, and ``towards``:
     towards another of them of its class; ``midpoint``: half-way to such a one; ``blend``: half-way to a new unit of the
     attacker's, of its class if there is one. ``relabelled`` gives each the next class, ``alone`` sells nothing else,
-    ``apart`` sells it under a further name, and ``last`` after everybody else's units. Of ``new`` units it is no theft,
+    ``apart`` sells it under a further name, and ``last`` after all others' units. Of ``new`` units it is no theft,
     and what theft is compared with: as many as there are to steal, made of its own new units, taken in turn.
     """
 
@@ -296,7 +296,7 @@ class _SecondPeriod:
         row["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
         row["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
         if "victim_loss" in row:
-            # A name that fails takes its copies along: then nobody has lost anything.
+            # A name that fails takes its copies along: then no provider has lost anything.
             passes = math.prod(checked.passes(self.checks).values())
             row["expected_victim_loss"] = passes * row["victim_loss"]
         if self.utility.prior is not None:

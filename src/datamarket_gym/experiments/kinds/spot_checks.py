@@ -296,7 +296,7 @@ class _CheckedMarket:
         """Yield the attacked market at each knowledge, the most first.
 
         One that equals that at more knowledge is left out, and so is honesty, which is what is left of an attack on
-        others that sees nobody.
+        others that sees no provider.
         """
         seen: set[bytes] = set()
         honest = content(self.market.honest)
@@ -306,7 +306,7 @@ class _CheckedMarket:
             except DataMarketError:
                 if knowledge == 1.0:
                     raise
-                continue  # it sees nobody to carry it out on
+                continue  # it sees no provider to carry it out on
             if (key := content(profile)) not in seen and is_learnable(profile, self.oracle):
                 yield knowledge, profile
             seen |= {key, honest}

@@ -5,13 +5,13 @@ by which utilities, under which attacks. An attack that needs labels is left out
 that takes a whole class away where accuracy is paid for. Of data without labels their owner may know the classes all
 the same: with ``sees_classes`` the attack is made on the labelled market, and the labels are taken away afterwards.
 
-``valuation``: how utilities agree when everybody is honest, and what a model loses without the units they value.
+``valuation``: how utilities agree when all are honest, and what a model loses without the units they value.
 Values of single units are Shapley values where every unit is a player: in closed form, or by permutations that are
 truncated (``sampled``). The test is the usual one (Ghorbani and Zou 2019, Data Shapley): remove the best units, keep
 the best alone, or remove the worst, and train logistic regression on what is left; accuracy is on rows of the domain
 that are neither units nor validation rows.
 
-A utility without labels (``coverage(labels=False)``) sees the market as if nobody had ever labelled anything: units,
+A utility without labels (``coverage(labels=False)``) sees the market as if nothing had ever been labelled: units,
 validation rows and what attackers see of them have no labels, so that evidence has no classes either. Imported scores
 are computed on the units that are paid for: as they were submitted (``reported``), or on the units that represent the
 others (``canonical``). They are gradient products of a logistic model that is fitted here. With W the weights of a
@@ -417,7 +417,7 @@ class _Trained:
 def fresh_rows(task: TaskEntry, market: ProviderMarket, n: int) -> tuple[Features, Any]:
     """Return at most n rows of the domain that no provider owns and that are no validation rows.
 
-    Those of the pool that were dealt to nobody; a task whose pool is dealt out is drawn again with more
+    Those of the pool that were dealt to no provider; a task whose pool is dealt out is drawn again with more
     validation rows, of which it must give the same first.
     """
     data = market.dataset

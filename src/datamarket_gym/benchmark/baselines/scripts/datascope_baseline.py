@@ -6,7 +6,7 @@ from market_files import ORDERS, pay
 
 
 class _Worth(Utility):
-    """What the players among the training rows are worth; nobody is worth U(empty)."""
+    """What the players among the training rows are worth; none of them is worth U(empty)."""
 
     def __init__(self, market):
         self.market = market

@@ -2,7 +2,7 @@
 
 A script is called as ``python SCRIPT VALUATOR IN OUT`` by the Python of its own environment. To a library every
 player is one row, its number; whatever subset of rows it asks for, `Market.worth` answers with U of the units that
-those identities submitted, by the market's own learner, and U(empty) for nobody. Each coalition is valued once.
+those identities submitted, by the market's own learner, and U(empty) for none. Each coalition is valued once.
 
 Up to `EXACT` players a baseline goes through all subsets, where it can; of more it samples `ORDERS` orders, or about as
 many coalitions as these have.
