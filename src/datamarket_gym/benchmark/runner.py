@@ -47,7 +47,7 @@ from datamarket_gym.execution.parallel import executor, machine
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.execution.runs import Format, made_with, open_run
 from datamarket_gym.experiments.cells import market_of, utility_for
-from datamarket_gym.experiments.kinds.spot_checks import filled
+from datamarket_gym.experiments.kinds.spot_checks import fill_noise
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.external import OwnMechanism
@@ -113,14 +113,16 @@ def _mechanism_rows(request: CellRequest, drawn: BenchmarkMarket, task: str, dra
     scale = feature_scale(drawn.state)
     for attack in suite.attacks:
         there = target.knowing(attack.knowledge)
-        yield _row(drawn, there, {"attack": attack.name}, there.outcome(filled(attack.attack, scale)))
+        yield _row(
+            drawn, there, {"attack": attack.name}, there.outcome(fill_noise(attack.attack, scale))
+        )
     search = request.draws.seed(task, draw, "search")
     best = best_response(target, trials=suite.trials, seed=search, optimiser="scipy").attack
     yield {**_row(drawn, target, {"attack": BEST}, target.outcome(best)), "best_attack": best}
 
 
 def _attack_rows(request: CellRequest, drawn: BenchmarkMarket, task: str, draw: int) -> Iterator[Row]:
-    text = filled(request.entry.spec, feature_scale(drawn.state))
+    text = fill_noise(request.entry.spec, feature_scale(drawn.state))
     for opponent in request.suite.opponents:
         payer = BenchmarkEntry.of_spec(opponent.mechanism).mechanism()
         seeded = payer.seeded(request.draws.seed(task, draw, "mechanism"))
@@ -183,7 +185,7 @@ def submit(
 ) -> Bundle:
     """Play the suite, or the quick part of it, and write the bundle; an earlier run of the same goes on."""
     if entry.track == "attack":
-        attack = ATTACKS.create(filled(entry.spec, 1.0))
+        attack = ATTACKS.create(fill_noise(entry.spec, 1.0))
         if not is_ours(type(attack).__module__):
             validate_attack(attack)
     library = entry.versions

@@ -30,7 +30,7 @@ from datamarket_gym.analysis.redteam.multi_attacker import (
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of
-from datamarket_gym.experiments.kinds.spot_checks import FAMILIES, CheckEntry, family, in_spreads
+from datamarket_gym.experiments.kinds.spot_checks import FAMILIES, CheckEntry, family, scale_noise
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism
@@ -71,7 +71,7 @@ def multi_attacker_cell(cell: Cell) -> Iterator[Row]:
     options = MultiAttackerOptions(**cell.spec.options)
     _require_counts(cell, options)
     menu = [HONEST]
-    for _, attack in attacks_of(in_spreads(cell.spec, feature_scale(cell.market.state))):
+    for _, attack in attacks_of(scale_noise(cell.spec, feature_scale(cell.market.state))):
         if (text := written(attack)) not in menu:
             menu.append(text)
     for labels, oracle in cell.oracles():

@@ -196,20 +196,20 @@ def _mechanism(cell: Cell, options: ChecksOptions, utility: UtilityEntry) -> Mec
     return mechanisms[name]
 
 
-def in_spreads(spec: ExperimentSpec, scale: float) -> ExperimentSpec:
+def scale_noise(spec: ExperimentSpec, scale: float) -> ExperimentSpec:
     """Return the spec with noise in multiples of ``scale`` filled in; such an attack needs a name under ``called``."""
     for text in spec.attacks:
-        if filled(text, scale) != text and text not in spec.called:
+        if fill_noise(text, scale) != text and text not in spec.called:
             raise DataMarketError(
                 f"{spec.name}: the noise of {text!r} is in standard deviations, which differ from market to market; "
                 "give it a name under [called]"
             )
-    called = {filled(text, scale): name for text, name in spec.called.items()}
-    attacks = [filled(text, scale) for text in spec.attacks]
+    called = {fill_noise(text, scale): name for text, name in spec.called.items()}
+    attacks = [fill_noise(text, scale) for text in spec.attacks]
     return spec.model_copy(update={"attacks": attacks, "called": called})
 
 
-def filled(attack: str, scale: float) -> str:
+def fill_noise(attack: str, scale: float) -> str:
     """Return a written attack with its noise in multiples of ``scale`` filled in."""
     return _SCALED.sub(lambda match: f"{float(match[1]) * scale:.4g}", attack)
 
@@ -262,7 +262,7 @@ class _CheckedMarket:
         state = self.market.state
         honest = self.pay(state.honest)
         pay, share = honest.total([self.provider]), pot_shares(honest.as_dict())[self.provider]
-        for name, attack in attacks_of(in_spreads(self.cell.spec, feature_scale(state))):
+        for name, attack in attacks_of(scale_noise(self.cell.spec, feature_scale(state))):
             if not self.cell.selects(name, self.m):
                 continue
             for knowledge, profile in self._profiles(attack):

@@ -57,7 +57,7 @@ from datamarket_gym.errors import (
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of, utility_for
-from datamarket_gym.experiments.kinds.spot_checks import family, in_spreads, is_learnable
+from datamarket_gym.experiments.kinds.spot_checks import family, scale_noise, is_learnable
 from datamarket_gym.experiments.spec import TaskEntry, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
@@ -243,7 +243,7 @@ class _AttackedMarket:
         self, entry: PlayedEntry, m: Mechanism
     ) -> Iterator[tuple[str, Attack, SubmittedProfile]]:
         scale = feature_scale(self.utility.market.state)
-        for label, attack in attacks_of(in_spreads(self.cell.spec, scale)):
+        for label, attack in attacks_of(scale_noise(self.cell.spec, scale)):
             listed = any(fnmatch(label, pattern) for pattern in entry.attacks)
             if not (listed and self.cell.selects(label, m)):
                 continue
