@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import is_number
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.inputs import (
-    Text as Text,
-)
+from datamarket_gym.data.inputs import Text as Text
 from datamarket_gym.data.inputs import (
     default_ids,
     feature_array,

@@ -16,26 +16,12 @@ from typing import Any, Final, Literal, get_args
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.paper import (
-    SLACK,
-    Claim,
-    PaperResult,
-    entry_of,
-    paper,
-    paper_values,
-)
+from datamarket_gym.experiments.paper import SLACK, Claim, PaperResult, entry_of, paper, paper_values
 from datamarket_gym.experiments.presets import figures_of
 from datamarket_gym.experiments.results import Compact, read_all
 from datamarket_gym.experiments.spec import Layout, builtin_specs
 from datamarket_gym.experiments.summary import LABELS, matches
-from datamarket_gym.experiments.tables import (
-    Grid,
-    axes_of,
-    grids,
-    markdown_table,
-    render,
-    shown_error,
-)
+from datamarket_gym.experiments.tables import Grid, axes_of, grids, markdown_table, render, shown_error
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,11 @@ from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.data.inputs import without_labels
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.errors import (
-    DataMarketError,
-    LeakedRowsWarning,
-    UnknownNameError,
-    require_choice,
-)
+from datamarket_gym.errors import DataMarketError, LeakedRowsWarning, UnknownNameError, require_choice
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of, utility_for
-from datamarket_gym.experiments.kinds.spot_checks import family, scale_noise, is_learnable
+from datamarket_gym.experiments.kinds.spot_checks import family, is_learnable, scale_noise
 from datamarket_gym.experiments.spec import TaskEntry, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
