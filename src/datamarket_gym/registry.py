@@ -99,14 +99,13 @@ class Range:
     open_low: bool = False
 
 
-@dataclass(frozen=True, init=False)
-class OneOf:
+class OneOf(tuple[str, ...]):
     """The words that a parameter may be; beside a `Range`, those that stand in the place of a number."""
 
-    words: tuple[str, ...]
+    __slots__ = ()
 
-    def __init__(self, *words: str) -> None:
-        object.__setattr__(self, "words", words)
+    def __new__(cls, *words: str) -> OneOf:
+        return super().__new__(cls, words)
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def _read(component: Any) -> Iterator[Parameter]:
         hint = hints.get(name, Any)
         marks = getattr(hint, "__metadata__", ())
         plain = get_args(hint)[0] if marks else hint
-        words = [word for mark in marks if isinstance(mark, OneOf) for word in mark.words]
+        words = [word for mark in marks if isinstance(mark, OneOf) for word in mark]
         words += get_args(plain) if get_origin(plain) is Literal else ()
         text = next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
         title, _, more = text.partition("; ")

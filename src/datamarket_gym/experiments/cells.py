@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from datamarket_gym.data.ground_truth import SubmittedProfile
-from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.errors import DataMarketError, UnknownNameError, require_known
 from datamarket_gym.experiments.spec import Axes, ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.attacks.base import ATTACKS
@@ -61,6 +61,12 @@ class Cell:
                     "its own; use kind = 'market' or 'best_response'"
                 )
             yield m, axes
+
+    def pipeline(self, name: str) -> tuple[Mechanism, Axes]:
+        """Return the mechanism of this name, and its axes."""
+        mechanisms = {m.name: (m, axes) for m, axes in self.pipelines()}
+        require_known("mechanism of this experiment", [name], mechanisms)
+        return mechanisms[name]
 
     def profiles(self) -> list[tuple[str, SubmittedProfile]]:
         """Return the market under every attack."""

@@ -162,7 +162,12 @@ def _run(
     """
     if current_compute().cluster:
         for device in devices:
-            _require_no_local_resources(device, cache)
+            if device != "cpu":
+                remedy = "the workers of a cluster compute on their CPUs: choose one of the two"
+                raise ParameterError("device", device, remedy)
+        if cache is not None:
+            remedy = "a file of fits does not travel to a cluster; leave it out"
+            raise ParameterError("cache", str(cache), remedy)
     jobs = min(jobs, sum(len(cells_of(spec)) for spec, _ in folders))
     started, resumed = time.perf_counter(), len(folders) > 1
     summaries = []
@@ -292,18 +297,6 @@ def _computed_by(jobs: int, device: str) -> dict[str, Any]:
     if cluster := current_compute().cluster:
         return {"machine": f"workers of {cluster}"}
     return {"jobs": jobs, "machine": machine(device)}
-
-
-def _require_no_local_resources(device: str, cache: Path | None) -> None:
-    """Refuse a device and a file of this machine where cells are computed on others."""
-    if device != "cpu":
-        raise ParameterError(
-            "device", device, "the workers of a cluster compute on their CPUs: choose one of the two"
-        )
-    if cache is not None:
-        raise ParameterError(
-            "cache", str(cache), "a file of fits does not travel to a cluster; leave it out"
-        )
 
 
 def _is_complete(spec: ExperimentSpec, run: Run) -> bool:

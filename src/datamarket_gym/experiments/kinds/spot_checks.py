@@ -35,7 +35,6 @@ from datamarket_gym.errors import (
     LeakedRowsWarning,
     SubmissionError,
     UnclearPayError,
-    UnknownNameError,
 )
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of, market_of
@@ -184,16 +183,13 @@ def checks_cell(cell: Cell) -> Iterator[Row]:
 
 def _mechanism(cell: Cell, options: ChecksOptions, utility: UtilityEntry) -> Mechanism:
     """Return the mechanism that ``paid`` names for a learner, one of the experiment's."""
-    mechanisms = {m.name: m for m, _ in cell.pipelines()}
     name = options.paid.get(utility.learner)
     if name is None:
         raise DataMarketError(
             f"{cell.spec.name}: options.paid does not say which mechanism pays by {utility.learner}; add "
             f'{utility.learner} = "recommended", or another of its mechanisms'
         )
-    if name not in mechanisms:
-        raise UnknownNameError("mechanism of this experiment", name, mechanisms)
-    return mechanisms[name]
+    return cell.pipeline(name)[0]
 
 
 def scale_noise(spec: ExperimentSpec, scale: float) -> ExperimentSpec:

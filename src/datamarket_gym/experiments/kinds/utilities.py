@@ -48,7 +48,7 @@ from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.data.inputs import without_labels
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.errors import DataMarketError, LeakedRowsWarning, UnknownNameError, require_choice
+from datamarket_gym.errors import DataMarketError, LeakedRowsWarning, require_choice
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of, utility_for
@@ -219,13 +219,10 @@ class _AttackedMarket:
     _attacked: dict[str, SubmittedProfile | None] = field(default_factory=dict)
 
     def rows(self, entry: PlayedEntry) -> Iterator[Row]:
-        mechanisms = {m.name: (m, axes) for m, axes in self.cell.pipelines()}
         honest = self.utility.market.honest
         sees = {"attacker": "sees_classes"} if self.sees_classes else {}
         for name in entry.mechanisms:
-            if name not in mechanisms:
-                raise UnknownNameError("mechanism of this experiment", name, mechanisms)
-            m, axes = mechanisms[name]
+            m, axes = self.cell.pipeline(name)
             before = self.utility.pay(m, honest.submission)
             for label, attack, profile in self._profiles(entry, m):
                 report = Metrics.evaluate(self.utility.pay(m, profile.submission), profile, before)
