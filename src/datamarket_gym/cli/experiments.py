@@ -55,7 +55,13 @@ from datamarket_gym.experiments.reproduction import (
     sentences,
     summarize,
 )
-from datamarket_gym.experiments.results import as_built_in, collect, held, is_finished, opened
+from datamarket_gym.experiments.results import (
+    as_built_in,
+    collect,
+    is_finished,
+    list_results,
+    read_results,
+)
 from datamarket_gym.experiments.runner import run_suite
 from datamarket_gym.experiments.tables import as_text, grids
 from datamarket_gym.market.datasets import looking_in
@@ -241,13 +247,13 @@ def figures(
     For an experiment of your own, the figure shows the gain of every attack under every mechanism.
     """
     require_extra("matplotlib", "figures")  # before anything is read
-    found = [one for one in held(folder) if one.form == "compact" or is_finished(one.path)]
+    found = [one for one in list_results(folder) if one.form == "compact" or is_finished(one.path)]
     if not found:
         raise DataMarketError(
             f"there is neither a finished run nor a compact result in {str(folder)!r}; run an experiment first "
             "(datamarket run s2), then: datamarket figures runs/s2"
         )
-    read = [(one, opened(one)) for one in found]
+    read = [(one, read_results(one)) for one in found]
     others = {one.name: each.rows for one, each in read}
     for one, each in read:
         spec = each.spec

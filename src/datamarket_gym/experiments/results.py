@@ -1,8 +1,8 @@
 """Results of experiments: the folder of a run, several such folders, or compact results, one small file each.
 
 ``collect`` makes the latter of run folders: the summary rows, one a line. The paper's numbers are left out and joined
-when files are read, so that a corrected number needs no new run. ``held`` looks at names alone, so that a folder with
-something broken or unfinished in it can be listed; ``opened`` reads one of them, and says what is wrong with it.
+when files are read, so that a corrected number needs no new run. ``list_results`` looks at names alone, so that a
+folder with something broken or unfinished in it can be listed; ``read_results`` says what is wrong with one of them.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _require_plain(row: Row) -> None:
 
 
 @dataclass(frozen=True)
-class Holding:
+class StoredResults:
     """Results of one experiment, not read yet: the folder of its run, or its compact file."""
 
     name: str
@@ -164,15 +164,15 @@ class Holding:
     form: Literal["run", "compact"]
 
 
-def held(folder: Path) -> list[Holding]:
+def list_results(folder: Path) -> list[StoredResults]:
     """List what a folder holds: itself a run, the runs in it (unfinished ones too), or compact results."""
     if is_run(folder):
-        return [Holding(folder.resolve().name, folder, "run")]
+        return [StoredResults(folder.resolve().name, folder, "run")]
     runs = [path for path in _entries(folder) if path.is_dir() and is_run(path)]
     if runs:
-        return [Holding(path.name, path, "run") for path in runs]
+        return [StoredResults(path.name, path, "run") for path in runs]
     files = _in_order([path for path in _entries(folder) if path.suffix == ".json"])
-    return [Holding(path.stem, path, "compact") for path in files]
+    return [StoredResults(path.stem, path, "compact") for path in files]
 
 
 def is_run(folder: Path) -> bool:
@@ -183,7 +183,7 @@ def is_finished(folder: Path) -> bool:
     return (folder / TABLE).exists() and (folder / MANIFEST).exists()
 
 
-def opened(one: Holding) -> Compact:
+def read_results(one: StoredResults) -> Compact:
     """Read results; raise where they are unfinished, half written or something else, with the remedy."""
     if one.form == "compact":
         return read_compact(one.path)
@@ -217,7 +217,7 @@ def _row(row: dict[str, Any]) -> Row:
     return row
 
 
-def _damaged(one: Holding, why: str) -> DataMarketError:
+def _damaged(one: StoredResults, why: str) -> DataMarketError:
     return RunError(
         f"{TABLE} or {MANIFEST} in {str(one.path)!r} cannot be read ({why}); run the experiment again with the same "
         "--out: its cells are kept, and the tables are written anew"
