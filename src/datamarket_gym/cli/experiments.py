@@ -41,7 +41,7 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import write_text
-from datamarket_gym.execution.parallel import available_cores, gpu_there
+from datamarket_gym.execution.parallel import available_cores, gpu_name
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.experiments import ExperimentSpec, builtin_specs, parse_spec, run_experiment
 from datamarket_gym.experiments.cells import Row, attacks_of
@@ -55,7 +55,13 @@ from datamarket_gym.experiments.reproduction import (
     sentences,
     summarize,
 )
-from datamarket_gym.experiments.results import as_built_in, collect, held, is_finished, opened
+from datamarket_gym.experiments.results import (
+    as_built_in,
+    collect,
+    is_finished,
+    list_results,
+    read_results,
+)
 from datamarket_gym.experiments.runner import run_suite
 from datamarket_gym.experiments.tables import as_text, grids
 from datamarket_gym.market.datasets import looking_in
@@ -193,7 +199,7 @@ def members(suite: str, device: str) -> list[ExperimentSpec]:
     known = {spec.suite for spec in specs if spec.suite}
     if suite not in known:
         raise UnknownNameError("suite", suite, known)
-    gpu = device == "cuda" or (device == "auto" and gpu_there())
+    gpu = device == "cuda" or (device == "auto" and gpu_name())
     return [s for s in specs if s.suite == suite and (s.device == "any" or gpu)]
 
 
@@ -241,20 +247,21 @@ def figures(
     For an experiment of your own, the figure shows the gain of every attack under every mechanism.
     """
     require_extra("matplotlib", "figures")  # before anything is read
-    built_in = builtin_specs()
-    found = [one for one in held(folder) if one.form == "compact" or is_finished(one.path)]
+    found = [one for one in list_results(folder) if one.form == "compact" or is_finished(one.path)]
     if not found:
         raise DataMarketError(
             f"there is neither a finished run nor a compact result in {str(folder)!r}; run an experiment first "
             "(datamarket run s2), then: datamarket figures runs/s2"
         )
-    read = [(one, opened(one, built_in)) for one in found]
+    read = [(one, read_results(one)) for one in found]
     others = {one.name: each.rows for one, each in read}
     for one, each in read:
         spec = each.spec
         into = out or (one.path if one.form == "run" else Path("docs/figures"))
         # A run has its experiment's own figures, if it was run as that is built in, else the general one.
-        own = figures_of(spec.name) if one.form == "compact" or as_built_in(each, built_in) else []
+        own = (
+            figures_of(spec.name) if one.form == "compact" or as_built_in(each, builtin_specs()) else []
+        )
         for name in own or [spec.name]:
             general = {} if own else {"of": ""}
             title = f"{spec.name}: {spec.title}"

@@ -39,11 +39,11 @@ from datamarket_gym.experiments.results import (
     TABLE,
     TIMINGS,
     Compact,
-    Holding,
+    StoredResults,
     as_built_in,
-    held,
     is_finished,
-    opened,
+    list_results,
+    read_results,
 )
 from datamarket_gym.experiments.spec import ExperimentSpec, builtin_specs
 from datamarket_gym.experiments.summary import LABELS
@@ -104,7 +104,7 @@ class WantedResults(Document):
 
     def beside(self, name: str) -> list[Row]:
         """Return the rows of another experiment in this folder; none where it is not there."""
-        if all(one.name != name for one in _holdings(self.folder)):
+        if all(one.name != name for one in _stored_results(self.folder)):
             return []
         return wanted(self.folder, name).read().rows
 
@@ -113,12 +113,12 @@ class WantedResults(Document):
         if not as_built_in(self.read(), built_in()):
             return {}
         name = self.read().spec.name
-        return {one.name: one for one in presets().values() if one.of == name}
+        return {key: one for key, one in presets().items() if one.of == name}
 
 
 def wanted(folder: Path, name: str) -> WantedResults:
     """Return what a page asks for, by the name that the folder has for it."""
-    stats = [p.stat() for p in _files(_holding(folder, name)) if p.is_file() and p.name != TIMINGS]
+    stats = [p.stat() for p in _files(_stored_result(folder, name)) if p.is_file() and p.name != TIMINGS]
     written = " ".join(f"{stat.st_mtime_ns}:{stat.st_size}" for stat in stats)
     return WantedResults(folder=folder, name=name, written=written)
 
@@ -131,7 +131,7 @@ def list_experiments(folder: Path) -> list[dict[str, Any]]:
             "title": built_in()[one.name].title if one.name in built_in() else "",
             "finished": one.form == "compact" or is_finished(one.path),
         }
-        for one in _holdings(folder)
+        for one in _stored_results(folder)
     ]
 
 
@@ -152,28 +152,30 @@ def _json(value: Any) -> Any:
     return number(value) if isinstance(value, float) else value
 
 
-def _holding(folder: Path, name: str) -> Holding:
-    holdings = _holdings(folder)
+def _stored_result(folder: Path, name: str) -> StoredResults:
+    holdings = _stored_results(folder)
     for one in holdings:
         if one.name == name:
             return one
     raise UnknownNameError("experiment in this folder", name, [one.name for one in holdings])
 
 
-def _holdings(folder: Path) -> list[Holding]:
+def _stored_results(folder: Path) -> list[StoredResults]:
     """What a folder holds itself: links that lead out of it are not followed."""
     here = folder.resolve()
-    return [one for one in held(folder) if all(p.resolve().is_relative_to(here) for p in _files(one))]
+    return [
+        one for one in list_results(folder) if all(p.resolve().is_relative_to(here) for p in _files(one))
+    ]
 
 
-def _files(one: Holding) -> list[Path]:
+def _files(one: StoredResults) -> list[Path]:
     names = () if one.form == "compact" else (TABLE, MANIFEST, TIMINGS)
     return [one.path, *(one.path / name for name in names)]
 
 
 @lru_cache(maxsize=2)  # the largest take some tens of megabytes
 def _read(folder: Path, name: str, written: str) -> Compact:
-    return opened(_holding(folder, name), built_in())
+    return read_results(_stored_result(folder, name))
 
 
 def to_json(panel: Panel) -> dict[str, Any]:
@@ -250,10 +252,10 @@ def figure(results: WantedResults, name: str, progress: Progress) -> dict[str, A
         raise UnknownNameError("figure of this experiment", name, figures)
     one = figures[name]
     rows = [row for row in results.read().rows if row.get("value") is not None]
-    panels, notes = one.contents(rows, results.beside(one.beside) if one.beside else [])
+    panels, notes = one.contents(rows, results.beside(one.figure.beside) if one.figure.beside else [])
     return {
         "name": name,
-        "title": one.title,
+        "title": one.figure.title,
         "notes": [*notes, describe_rows(rows)],
         "groups": list(dict.fromkeys(panel.group for panel in panels if panel.group)),
         "panels": [to_json(panel) for panel in panels],
@@ -472,7 +474,7 @@ def experiment(results: WantedResults, progress: Progress) -> dict[str, Any]:
         "rows": len(compact.rows),
         "made": _made(compact.timings, compact.versions),
         "metrics": [{"value": metric, "label": metric_titles(metric)} for metric in metrics],
-        "charts": [{"value": one.name, "label": one.title} for one in results.figures().values()],
+        "charts": [{"value": key, "label": one.figure.title} for key, one in results.figures().items()],
         "paper": {
             "within": within,
             "outside": outside,
