@@ -21,8 +21,6 @@ from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.registry import MISSING, components, parameters_of, written
 
-_LEAK = 0.25  # share of the validation rows that a curating attacker has seen
-
 
 def honest_profile(submission: Submission) -> SubmittedProfile:
     source = submission.id if submission.source is None else submission.source
@@ -56,10 +54,8 @@ def market_state(
     -------
     MarketState
     """
-    n = len(validation_label)
-    leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
     profile = honest_profile(submission.plain())
-    return MarketState(profile, validation_features[leak], validation_label[leak], seed, logged=logged)
+    return MarketState.with_leak(profile, validation_features, validation_label, seed, logged=logged)
 
 
 def feature_scale(state: MarketState) -> float:
