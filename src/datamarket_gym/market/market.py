@@ -94,21 +94,14 @@ class ProviderMarket(Shown):
 
     Parameters
     ----------
-    dataset
-        The rows.
-    provider_partition
-        The dataset rows that each provider owns.
-    learner
-        A registered learner.
-    utility
-        What accuracy is counted from, ``none`` or ``chance`` (see `Utility`).
+    dataset, provider_partition, names
+        The rows, those that each provider owns, and the names of the providers.
+    learner, utility
+        A registered learner, and what accuracy is counted from, ``none`` or ``chance`` (see `Utility`).
     seed
         Seed of what is drawn.
     times
-        What the clock knows of honest and attackers' units: who came first (``given``), one time for all (``equal``),
-        or nothing (``none``).
-    names
-        Names of the providers.
+        What the clock tells: which units came first (``given``), one time for all (``equal``), or nothing (``none``).
     own_utility
         A utility that is not registered, in place of the learner.
     """

@@ -48,28 +48,18 @@ class Block(Shown):
 
     Parameters
     ----------
-    pseudonym
-        The number of the name; 0: its own.
-    rows
-        Honest units, any provider's, from which the block derives, one per unit.
-    features, label, content
+    pseudonym, rows
+        The number of the name (0: the attacker's own), and the honest units, of any provider, from which units derive.
+    features, label, content, embedding
         What replaces the originals'; new features without content have a blank one.
     copy
         Whether the units are copies, which come after their originals.
-    owner
-        Who owns generated content; None: the owner of the original.
-    derived
-        False where content has no source unit but itself.
-    embedding
-        What replaces the originals' in markets that hold embeddings apart from features.
-    time
-        When the units came, where a copy does not simply come last.
-    forged
-        The times that the attacker writes, which a market believes unless it logs what it receives.
-    claims_origin
-        Whether each unit names itself as its source.
-    account
-        The payout account that they name; None: the name's own.
+    owner, derived
+        The owner of generated content (None: of the original), and False where content has no source unit but itself.
+    time, forged
+        When the units came, if not last, and the times that the attacker writes, which only a log refutes.
+    claims_origin, account
+        Whether each unit names itself as its source, and the payout account that units name (None: the name's own).
     """
 
     pseudonym: int
@@ -93,16 +83,10 @@ class Own(Shown):
 
     Parameters
     ----------
-    name
-        The attacker.
-    honest
-        The honest submission.
-    owner
-        The owner of each unit.
-    rows
-        The attacker's own.
-    state
-        The market.
+    name, state
+        The attacker and the market.
+    honest, owner, rows
+        The honest submission, the owner of each unit, and the attacker's own units.
     """
 
     name: str

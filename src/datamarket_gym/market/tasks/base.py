@@ -25,10 +25,8 @@ class TaskDraw(Shown):
 
     Parameters
     ----------
-    dataset
-        The data.
-    provider_partition
-        The row numbers that each provider owns.
+    dataset, provider_partition
+        The data, and the row numbers that each provider owns.
     """
 
     dataset: Dataset
@@ -56,23 +54,16 @@ class Dataset(Shown):
     """Rows (features and labels) and the validation rows on which every coalition is scored.
 
     Labels are classes (the training rows have two at least, and every one of the validation rows), numbers in floating
-    point, or None for data without any.
-
-    ``content`` holds the raw content behind the features, where it is known: columns named after
-    its kind ("text" or "image"), embedded by ``encoder``.
+    point, or None for data without any. Columns of ``content`` are named after their kind ("text" or "image").
 
     Parameters
     ----------
-    name
-        What the dataset is called.
-    features, label
-        The training rows.
+    name, features, label
+        The name and the training rows.
     validation_features, validation_label
         The validation rows.
-    content
-        The raw content behind the features by kind, where it is known.
-    encoder
-        What embedded it.
+    content, encoder
+        The raw content behind the features by kind, where it is known, and what embedded it.
     """
 
     name: str
