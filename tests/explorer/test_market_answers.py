@@ -402,7 +402,7 @@ def test_long_work_counts_and_can_be_stopped():
         answer(MarketRequest(**LONG), progress=Heard(stop=True))
     heard = Heard()
     found = answer(MarketRequest(**LONG), progress=heard)
-    assert ("paying by Shapley over names", "coalitions") in heard.stages
+    assert ("paying by Shapley over identities", "coalitions") in heard.stages
     assert any(done >= 128 and total == 256 for done, total in heard.counts)
     forget()
     assert answer(MarketRequest(**LONG)) == found
@@ -428,7 +428,7 @@ def test_what_would_not_end_is_refused_in_words():
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(counted, "_KEPT", 100)
+    monkeypatch.setattr(counted, "_CACHED", 100)
     forget()
     for seed in range(55):
         ask(
@@ -442,11 +442,11 @@ def test_what_is_remembered_is_bounded(monkeypatch):
         kept.market_of,
         kept._oracle,
         kept.attacked_by,
+        kept.paid_by,
         kept.certificate_of,
     ):
         info = remembered.cache_info()
         assert 0 < info.currsize <= info.maxsize < 55
-    assert 0 < kept.paid_by.size <= kept.paid_by.most
     for seed in range(15):
         under = MarketRequest(seed=seed, units=3, learner="ridge").filled().priced()
         assert len(kept.oracle_of(under).cache) <= 100

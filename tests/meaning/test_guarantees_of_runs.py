@@ -38,8 +38,8 @@ def certified(market, m, attack, **options):
 def test_a_stable_split_that_is_not_neutral_cannot_be_called_exact(market):
     """Under equal shares in a pool three names collect three parts: the clusters are the same, the pay is not."""
     found = certified(market, get_mechanism("quotient_shapley/pool"), "sybil_split_k@3")
-    assert found.held("quotient_stable")
-    assert found.held("exact_scores")
+    assert found.holds("quotient_stable")
+    assert found.holds("exact_scores")
     written = found.model_dump(mode="json")
     with pytest.raises(ValidationError, match="neutrality"):
         Certificate.model_validate({**written, "claim": "exact"})
@@ -74,7 +74,7 @@ def test_units_that_moved_to_another_cluster_are_no_quotient_stable_manipulation
     before, after = Paid.by(m, honest, oracle), Paid.by(m, profile, oracle)
     found = quotient_stability(before, after)
     assert not found.stable
-    assert "2 units that are in both profiles" in found.reasons[0]
+    assert "2 units that are in both profiles" in found.reason
     assert quotient_stability(before, Paid.by(m, honest, oracle)).stable
 
 
@@ -244,4 +244,4 @@ def test_copies_that_changed_places_with_other_content_have_moved():
     )
     found = quotient_stability(before, after)
     assert not found.stable
-    assert found.reasons[0].startswith("2 units")
+    assert found.reason.startswith("2 units")

@@ -335,7 +335,7 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday
     assert listed == {
         (row["unit"], name) for row in earned if row["identity"] == name and row["amount"] > 0
     }
-    assert certificate(new).carried == 1
+    assert certificate(new).carried_forward == 1
     assert bad(new, recompute=True) == []
     (new / "carried.csv").write_text("unit,identity\n")
     assert bad(new) == ["carried.csv"]

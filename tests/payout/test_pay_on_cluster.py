@@ -82,7 +82,7 @@ def test_a_device_that_adds_in_another_order_changes_no_cent(tmp_path, monkeypat
 def test_of_auto_it_is_said_which_device_that_is(market):
     places, _ = market
     done = typed("audit", places.submissions, "--validation", "no file", "--device", "auto")
-    assert f"multiplied on: {device_named('auto')}" in done.output
+    assert f"units are compared on: {device_named('auto')}" in done.output
 
 
 @pytest.mark.parametrize("setting", ['cluster = "tcp://a:1"', "memory = 2.0", 'device = "cpu"'])

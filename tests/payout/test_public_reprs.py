@@ -45,6 +45,9 @@ from datamarket_gym.analysis.redteam import (
 )
 from datamarket_gym.analysis.redteam.best_response import Effort
 from datamarket_gym.analysis.spot_checks import checked_attack
+from datamarket_gym.analysis.theorems.bounds import eta_of
+from datamarket_gym.analysis.theorems.deterrence import Earned, deterrence
+from datamarket_gym.analysis.theorems.stability import quotient_stability
 from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence import EvidenceGraph, View, predict_theta
@@ -141,15 +144,15 @@ def results(market):
         acquired_from(paid),
     )
     yield guarantees.certify(*sides, lineage)
-    yield from (guarantees.quotient_stability(*sides), guarantees.neutrality(np.zeros(3), np.ones(3)))
+    yield quotient_stability(*sides)
     yield guarantees.split_gain(create("semivalue", "shapley"), k=3, n=2)
-    yield guarantees.eta_of(paid.scores, after.scores)
+    yield eta_of(paid.scores, after.scores)
     yield guarantees.fairness_bound(honest, get_mechanism("shapley"), oracle)
     comparison = guarantees.Comparison(
         *map(np.array, ([0.6, 0.4], [1.0, 0.0], [0.5, 0.5], [1.0, 0.0], [True, False]))
     )
     yield from (comparison, guarantees.decompose(comparison))
-    yield from (guarantees.Earned.of(paid), guarantees.deterrence(paid, checks))
+    yield from (Earned.of(paid), deterrence(paid, checks))
     yield checked_attack(knn, attacked, knn.pay(attacked.submission, oracle), honest, 0.2, oracle)
     yield best_response(target, trials=2)
     yield best_response_dynamics(lambda plays: [len(p) for p in plays], ["ab", "ab"])
