@@ -136,7 +136,7 @@ def test_the_worst_score_decides_the_other_error_bars():
     assert found.value == pytest.approx(empirical_bernstein(0.3, 2.0, 50, 6, 0.1))
     uneven = Estimate(np.ones(2), np.array([0.1, 0.4]), 8, "stratified", samples=None)
     assert eta_of(uneven, uneven).value == 0.4
-    assert eta_of(uneven, uneven).in_expectation
+    assert eta_of(uneven, uneven).method == "mean_absolute"
 
 
 def test_one_side_without_error_bars_is_enough_to_refuse():

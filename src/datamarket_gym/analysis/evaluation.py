@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from datamarket_gym.result_table import ResultTable
 from datamarket_gym.utilities.custom import as_utility, utility_title
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
+T = TypeVar("T")
 _ORACLE = {"evidence": "oracle_latent", "allocation": "equal_submitted"}
 
 
@@ -73,24 +74,18 @@ def evaluate(
     >>> found.table()["gain"].round(6).tolist()
     [1.0]
     """
-    require_instance(
-        "market",
-        market,
-        ProviderMarket,
-        "a ProviderMarket (ProviderMarket.from_arrays makes one of arrays)",
-    )
-    given, tried = _several(mechanism), _several(attack)
-    mechanisms = list(zip(_titles(given), map(_mechanism, given), strict=True))
-    attacks = list(zip(_titles(tried), map(_attack, tried), strict=True))
+    what = "a ProviderMarket (ProviderMarket.from_arrays makes one of arrays)"
+    require_instance("market", market, ProviderMarket, what)
+    mechanisms, attacks = _titled(mechanism, _mechanism), _titled(attack, _attack)
     utility = _oracle(market, utility)
     checks = Checks(require_whole("spot_checks", spot_checks, at_least=0), power)
     name = market.state.provider(provider)
-    profiles = [(title, one.apply(name, market.state)) for title, one in attacks]
+    profiles = {title: chosen.apply(name, market.state) for title, chosen in attacks.items()}
     reports: dict[tuple[str, str], Report] = {}
-    for title, chosen in mechanisms:
+    for title, chosen in mechanisms.items():
         honest = chosen.pay(market.honest.submission, utility, market.honest.truth)
         with suppress_market_warnings():  # warnings are of the honest market
-            for attacked, profile in profiles:
+            for attacked, profile in profiles.items():
                 reports[title, attacked] = _report(chosen, market, profile, honest, utility, checks)
     worth = f"{utility_title(utility.learner)}, U(empty) = {utility.empty_value:.3g}"
     if spot_checks:
@@ -116,10 +111,8 @@ def _report(
     checks: Checks,
 ) -> Report:
     paid = chosen.pay(profile.submission, utility, profile.truth)
-    oracle = None
-    if (
-        isinstance(chosen, Mechanism) and chosen.granularity == "identity"
-    ):  # units have no such reference
+    oracle = None  # unit-level mechanisms have no such reference
+    if isinstance(chosen, Mechanism) and chosen.granularity == "identity":
         oracle = chosen.model_copy(update=_ORACLE).pay(profile.submission, utility, profile.truth)
     report = Metrics.evaluate(paid, profile, honest, oracle)
     if not checks.per_payee:
@@ -127,10 +120,6 @@ def _report(
     own = report.honest_payment
     due = checked_attack(chosen, profile, paid, market.honest, own, utility).expected(checks).pay
     return replace(report, attacked_payment=due, gain=gain_of(due, own), gain_additive=due - own)
-
-
-def _several(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
 
 def _mechanism(given: Any) -> Mechanism | OwnMechanism:
@@ -151,17 +140,19 @@ def _attack(given: Any) -> Attack:
     return create("attack", given)
 
 
-def _titles(given: list[Any]) -> list[str]:
-    """A title of each, numbered where several have the same."""
-    titles = [_title(one) for one in given]
-    return [
+def _titled(given: Any, parse: Callable[[Any], T]) -> dict[str, T]:
+    """Parse one component or several, by title, which is numbered where several have the same."""
+    several = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    titles = [_title(component) for component in several]
+    numbered = (
         f"{title} ({titles[: i + 1].count(title)})" if titles.count(title) > 1 else title
         for i, title in enumerate(titles)
-    ]
+    )
+    return dict(zip(numbered, map(parse, several), strict=True))
 
 
 def _title(given: Any) -> str:
-    """What tables call a mechanism or an attack: the text it was given as, its name, or its written form."""
+    """Return what tables call a mechanism or an attack: the text given, its name, or its written form."""
     if isinstance(given, str):
         return given
     if isinstance(given, Payer):

@@ -11,7 +11,7 @@ from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, require_instance
 from datamarket_gym.evidence.graph import Clusters
-from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.mechanism.allocation import PaidTotals, Payments
 
 CLEAR = 0.1
@@ -22,23 +22,23 @@ ROUNDING = 1e-9
 
 
 def clearly_paid(payment: float, grand_value: float, providers: int) -> bool:
-    """Whether payment > CLEAR * v(all) / n for n providers; never where all data together are worth nothing."""
+    """Return True if payment > CLEAR * v(all) / n for n providers, and v(all) is above zero."""
     return grand_value > ROUNDING and payment > CLEAR * grand_value / providers
 
 
 def gain_of(paid: float, honest: float) -> float:
-    """The multiplicative gain; NaN where the honest payment is rounding, which divides nothing."""
+    """Compute the multiplicative gain; NaN where the honest payment is rounding, which divides nothing."""
     return paid / honest if abs(honest) > ROUNDING else float("nan")
 
 
 def of_grand_value(amount: float, grand_value: float) -> float:
-    """An amount as a part of v(all); NaN where all data together are worth nothing, or less."""
+    """Compute an amount as a part of v(all); NaN where v(all) is not above zero."""
     return amount / grand_value if grand_value > ROUNDING else float("nan")
 
 
 @dataclass(frozen=True)
 class Harm(Shown):
-    """What an attack took from the others, as shares of a fixed pot; NaN where undefined.
+    """Hold what an attack took from the others, as shares of a fixed pot; NaN where undefined.
 
     With s_j = max(pay_j, 0) / sum of max(pay_k, 0), s of the honest and s' of the attacked market, a the attacker:
 
@@ -49,14 +49,14 @@ class Harm(Shown):
     All causes count, competition too: what evidence did is the difference to the same attack without evidence.
     """
 
-    victim: str | None  # who loses most, if anybody does
+    victim: str | None  # the provider who loses most, if any
     victim_loss: float
     victim_loss_sum: float
     theft: float
 
 
 def pot_shares(paid: Mapping[str, float]) -> dict[str, float]:
-    """The s of `Harm`, from what each provider collects."""
+    """Compute the s of `Harm` from what each provider is paid."""
     owed = {name: max(amount, 0.0) for name, amount in paid.items()}
     pot = sum(owed.values())
     return {name: amount / pot if pot > ROUNDING else 0.0 for name, amount in owed.items()}
@@ -81,7 +81,7 @@ def harm_of(honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, att
 
 @dataclass(frozen=True)
 class Report(Shown):
-    """One attack against one mechanism on one draw; NaN where a quantity is undefined."""
+    """Hold the metrics of one attack against one mechanism on one draw; NaN where undefined."""
 
     honest_payment: float
     attacked_payment: float
@@ -100,7 +100,7 @@ class Report(Shown):
     runtime: float
 
     def as_row(self) -> dict[str, float]:
-        """The report as a flat mapping of numbers, without the runtime, which no two runs share."""
+        """Return the numbers without the runtime, which no two runs share."""
         return {name: float(v) for name, v in asdict(self).items() if name != "runtime"}
 
 
@@ -117,32 +117,24 @@ class Metrics:
     ) -> Report:
         """Compare payments on an attacked profile with the honest reference.
 
-        ``latent_owners`` is the profile that was paid, with its truth. ``oracle`` are the payments of
-        the latent-oracle mechanism on the same profile, for the L1 distance. The provider is the
-        profile's attacker unless another is named. What is counted in clusters is NaN for a mechanism
-        that has none.
+        ``latent_owners`` is the profile that was paid, with its truth. ``oracle`` are the payments of the latent-oracle
+        mechanism on it, for the L1 distance. The provider is the attacker unless another is named. What is counted in
+        clusters is NaN for a mechanism without any.
         """
-        for name, given in (("payments", payments), ("honest_reference", honest_reference)):
-            require_instance(
-                name,
-                given,
-                PaidTotals,
-                "what a mechanism paid, get_mechanism(...).pay(submission, utility)",
-            )
-        require_instance(
-            "latent_owners",
-            latent_owners,
-            SubmittedProfile,
-            "the profile that was paid, attack.apply(0, market.state)",
-        )
+        what = "what a mechanism paid, get_mechanism(...).pay(submission, utility)"
+        require_instance("payments", payments, PaidTotals, what)
+        require_instance("honest_reference", honest_reference, PaidTotals, what)
+        what = "the profile that was paid, attack.apply(0, market.state)"
+        require_instance("latent_owners", latent_owners, SubmittedProfile, what)
         profile = latent_owners
         provider = provider or profile.attacker or next(iter(provider_totals(payments, profile)))
         before, after = _both(honest_reference, payments, profile, provider)
         harm = harm_of(honest_reference, payments, profile, provider)
         paid, honest = after[provider], before[provider]
-        l1 = np.nan if oracle is None else _l1(after, provider_totals(oracle, profile), payments)
-        names = list(before)
-        grand, n = honest_reference.grand_value, len(after)
+        l1 = np.nan
+        if oracle is not None:
+            ideal = provider_totals(oracle, profile)
+            l1 = of_grand_value(sum(abs(after[n] - ideal[n]) for n in after), payments.grand_value)
         inside = payments if isinstance(payments, Payments) else None
         return Report(
             honest_payment=honest,
@@ -153,32 +145,31 @@ class Metrics:
             victim_loss_sum=harm.victim_loss_sum,
             theft=harm.theft,
             oracle_l1=l1,
-            rank_stability=_tau([before[n] for n in names], [after[n] for n in names]),
+            rank_stability=_tau(list(before.values()), [after[n] for n in before]),
             utility=payments.grand_value,
             mixed_components=mixed_component_fraction(inside.clustering, profile) if inside else np.nan,
             clusters=inside.clustering.n_clusters if inside else np.nan,
             evaluations=payments.evaluations,
-            near_zero=not clearly_paid(honest, grand, n),
+            near_zero=not clearly_paid(honest, honest_reference.grand_value, len(after)),
             runtime=payments.seconds,
         )
 
 
 def provider_totals(payments: PaidTotals, profile: SubmittedProfile) -> dict[str, float]:
     controller = profile.truth.controller
-    known = all(str(name) in controller for name in payments.identities)
-    if not known or not np.isin(profile.submission.identities, payments.identities).all():
+    controlled = all(str(name) in controller for name in payments.identities)
+    if not controlled or not np.isin(profile.submission.identities, payments.identities).all():
         raise DataMarketError(
             "these payments are of other identities than the profile's; pay the profile's own submission"
         )
     controllers = np.array([controller[str(name)] for name in payments.identities])
-    names = list(dict.fromkeys(sorted(controllers.tolist())))
-    return {name: float(payments.totals[controllers == name].sum()) for name in names}
+    return {str(c): float(payments.totals[controllers == c].sum()) for c in np.unique(controllers)}
 
 
 def _both(
     honest: PaidTotals, paid: PaidTotals, profile: SubmittedProfile, provider: str
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """What each provider collects, when all were honest and now; payments of two markets are refused."""
+    """Return what each provider is paid, honest and attacked; payments of two markets are refused."""
     before, after = honest.as_dict(), provider_totals(paid, profile)
     if unknown := next((name for name in (provider, *before) if name not in after), None):
         raise DataMarketError(
@@ -199,12 +190,7 @@ def mixed_component_fraction(clusters: Clusters, profile: SubmittedProfile) -> f
     return float((owners_per_cluster > 1).mean())
 
 
-def _l1(paid: dict[str, float], ideal: dict[str, float], payments: PaidTotals) -> float:
-    distance = sum(abs(paid[name] - ideal[name]) for name in paid)
-    return of_grand_value(distance, payments.grand_value)
-
-
-def _tau(before: Values | list[float], after: Values | list[float]) -> float:
+def _tau(before: list[float], after: list[float]) -> float:
     from scipy.stats import kendalltau
 
     one, other = _levels(before), _levels(after)
@@ -213,11 +199,10 @@ def _tau(before: Values | list[float], after: Values | list[float]) -> float:
     return float(kendalltau(one, other).statistic)
 
 
-def _levels(payments: Values | list[float]) -> Codes:
-    """The place of each payment among the distinct ones; what differs by rounding is one payment."""
-    values = np.asarray(payments, dtype=float)
-    order = np.argsort(values, kind="stable")
-    steps = np.diff(values[order]) > ROUNDING
-    level = np.zeros(len(values), dtype=np.int64)
-    level[order] = np.concatenate([[0], np.cumsum(steps)])
+def _levels(payments: list[float]) -> Codes:
+    """Return the rank of each payment among the distinct ones; those that differ by rounding are one."""
+    order = np.argsort(payments, kind="stable")
+    steps = np.diff(np.asarray(payments)[order]) > ROUNDING
+    level = np.zeros(len(payments), dtype=np.int64)
+    level[order[1:]] = np.cumsum(steps)
     return level

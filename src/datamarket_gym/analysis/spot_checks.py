@@ -35,7 +35,7 @@ _MOST = 10
 
 @dataclass(frozen=True)
 class NamePay:
-    """What one name is paid, the sum of its positive amounts, and of those how much is not genuine."""
+    """Hold what one identity is paid, the sum of its positive amounts, and the false part of these."""
 
     total: float
     positive: float
@@ -49,17 +49,17 @@ class NamePay:
 
     @property
     def own(self) -> float:
-        """What of it is for genuine units: nothing of a name that is paid nothing, and no more than it is paid."""
+        """Return the part due for genuine units: nothing if nothing is due, and at most what is due."""
         return min(max(self.genuine, 0.0), self.due)
 
     @property
     def drawn_false(self) -> float:
-        """The probability that a draw falls on what is not genuine."""
+        """Return the probability that a draw falls on a false unit."""
         return min(self.false / self.positive, 1.0) if self.positive > ROUNDING else 0.0
 
     @property
     def kappa(self) -> float:
-        """P / T; infinite where nothing is paid."""
+        """Return P / T; infinite where nothing is paid."""
         return max(1.0, self.positive / self.total) if self.total > ROUNDING else math.inf
 
     @property
@@ -77,7 +77,7 @@ class _Market:
 
 @dataclass(frozen=True)
 class Reached:
-    """A draft: the names that have failed before, the chance that it comes to it, and who is left and passes."""
+    """Hold a draft: the identities that failed before, its chance, and those left with their chance to pass."""
 
     failed: frozenset[str]
     chance: float
@@ -86,13 +86,13 @@ class Reached:
 
     @property
     def ends(self) -> float:
-        """The chance that it comes to this draft and nobody fails in it, so that it is paid."""
+        """Return the chance that this draft is reached and paid, as no identity fails in it."""
         return self.chance * math.prod(self.passes.values())
 
 
 @dataclass(eq=False)
 class Drafts(Shown):
-    """The drafts of a market in which some names, those of one attacker or of several, may fail."""
+    """Enumerate the drafts of a market in which some identities, of one attacker or several, may fail."""
 
     mechanism: Mechanism
     profile: SubmittedProfile
@@ -110,7 +110,7 @@ class Drafts(Shown):
             self._markets[frozenset()] = self._market(self.profile, paid)
 
     def _reached(self, checks: Checks) -> Iterator[Reached]:
-        """The drafts that are reached, those with fewer failures first; nobody is left in the last."""
+        """Yield the drafts that are reached, those with fewer failures first; the last has no identity left."""
         reached = {frozenset[str](): 1.0}  # by the names that have failed
         while reached:
             failed = min(reached, key=len)  # no more can come to it
@@ -137,7 +137,7 @@ class Drafts(Shown):
                 yield caught, likely
 
     def _after(self, failed: frozenset[str]) -> _Market:
-        """The market once some names have failed: their false units are out, and they are paid nothing."""
+        """Return the market after failures: false units of failed identities are out, and these are paid nothing."""
         if failed not in self._markets:
             submission = self.profile.submission
             left = replace(self.profile, submission=submission.take(self._left(failed)))
@@ -147,7 +147,7 @@ class Drafts(Shown):
         return self._markets[failed]
 
     def _left(self, failed: frozenset[str]) -> NDArray[np.int64]:
-        """The rows that stay once some names have failed: all but the false units of these."""
+        """Return the rows without the false units of failed identities."""
         out = self._false & np.isin(self.profile.submission.identity, sorted(failed))
         return np.flatnonzero(~out)
 
@@ -177,7 +177,7 @@ class Drafts(Shown):
 
 @dataclass(frozen=True)
 class Expected:
-    """A provider's expected payment, its share of a fixed pot, and the terms of the bound that it obeys.
+    """Hold a provider's expected payment, its share of a fixed pot, and the terms of the bound that it obeys.
 
     pay <= honest pay + drafted * gap(kappa) + externality. With w_j(R) the probability of reaching the market R in
     which all names but j pass:
@@ -199,7 +199,7 @@ class Expected:
     largest_unit: float
 
     def deterrence(self, *, gain: float = GAIN) -> Deterrence:
-        """What the checks leave to this attack by the bound, to be filed; all its names are taken for one payee."""
+        """Certify what the checks leave to this attack by the bound; all its identities are taken for one payee."""
         externality = Externality(known="measured", amount=self.externality)
         return certified_checks(
             self.checks,
@@ -214,7 +214,7 @@ class Expected:
 
 @dataclass(eq=False)
 class CheckedAttack(Drafts):
-    """One provider's attack on a market with checks: every outcome is paid once, and priced under any `Checks`."""
+    """Price one provider's attack under any `Checks`; every outcome is paid once."""
 
     provider: str
     honest_pay: float
@@ -225,21 +225,19 @@ class CheckedAttack(Drafts):
 
     def expected(self, checks: Checks) -> Expected:
         first = self._after(frozenset()).names.values()
-        due, own = sum(name.due for name in first), sum(name.own for name in first)
+        due, own = sum(pays.due for pays in first), sum(pays.own for pays in first)
         pay = share = drafted = earned = 0.0
         kappa, largest = 1.0, 0.0
         for draft in self._reached(checks):
             if not draft.left:
                 continue  # nothing is paid to this provider
-            chance, left, passes = draft.chance, draft.left, draft.passes
-            everybody, pot = math.prod(passes.values()), self._after(draft.failed).pot
-            paid = sum(pays.due for pays in left.values())
-            pay += chance * everybody * paid
-            share += chance * everybody * (paid / pot if pot > ROUNDING else 0.0)
-            for name, pays in left.items():
-                others = math.prod(p for other, p in passes.items() if other != name)
-                drafted += chance * others * pays.due
-                earned += chance * others * pays.own
+            paid, pot = sum(pays.due for pays in draft.left.values()), self._after(draft.failed).pot
+            pay += draft.ends * paid
+            share += draft.ends * (paid / pot if pot > ROUNDING else 0.0)
+            for name, pays in draft.left.items():
+                others = math.prod(p for other, p in draft.passes.items() if other != name)
+                drafted += draft.chance * others * pays.due
+                earned += draft.chance * others * pays.own
                 if pays.due > ROUNDING:
                     kappa, largest = max(kappa, pays.kappa), max(largest, pays.largest_unit)
         return Expected(
@@ -258,7 +256,7 @@ class CheckedAttack(Drafts):
         return {name: checks.passes(pays.drawn_false) for name, pays in first.items()}
 
     def _share_where_the_rest_stays(self, checks: Checks) -> float:
-        """The expected share of the pot where false units of failed names stay and go on diluting the others."""
+        """Return the expected share of the pot where false units of failed identities stay and dilute the others."""
         market, passes = self._after(frozenset()), self.passes(checks)
         share = 0.0
         for caught, likely in self._outcomes(passes):
@@ -292,7 +290,7 @@ def require_checkable(mechanism: Mechanism | OwnMechanism, checks: Checks | None
 def requested_checks(
     mechanism: Mechanism | OwnMechanism, per_payee: int | None, power: float
 ) -> Checks | None:
-    """The checks that were asked for, none if that is 0; left open, the usual ones where they can be drawn."""
+    """Return the requested checks, None for 0; if left open, the default ones where units can be drawn."""
     if per_payee is None:
         return Checks(power=power) if isinstance(mechanism, Mechanism) else None
     return Checks(per_payee, power) if per_payee else None

@@ -42,7 +42,7 @@ _named: ContextVar[Path | None] = ContextVar("the data folder that --data names"
 
 
 def cache_folder() -> Path:
-    """The user's cache: ``DATAMARKET_CACHE``, or else the platform's cache folder."""
+    """Return the user's cache: ``DATAMARKET_CACHE``, or else the platform's cache folder."""
     if named := os.environ.get("DATAMARKET_CACHE"):
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -63,32 +63,33 @@ def looking_in(folder: Path | None) -> Iterator[None]:
 
 
 def named_folder() -> Path | None:
-    """The folder to look in first, if one is named; absolute, as others may work elsewhere."""
+    """Return the absolute path of the folder to look in first, if one is named."""
     variable = os.environ.get("DATAMARKET_DATA")
-    found = _named.get() or (Path(variable) if variable else None)
-    return None if found is None else found.absolute()
+    folder = _named.get() or (Path(variable) if variable else None)
+    return None if folder is None else folder.absolute()
 
 
 def folders() -> list[Path]:
-    """Where data is looked for, in order."""
+    """Return the folders in which data are looked for, in order."""
     named = named_folder()
-    if named is not None and not named.is_dir():
+    if named is None:
+        return [cache_folder()]
+    if not named.is_dir():
         raise DataMarketError(
             f"DATAMARKET_DATA (or --data) names {str(named)!r}, which is not a folder; check the path"
         )
-    return [*([named] if named is not None else []), cache_folder()]
+    return [named, cache_folder()]
 
 
 def find(name: str) -> Path | None:
-    """The first folder's file of that name, or None; absolute, so that it can name what was read."""
-    found = next((folder / name for folder in folders() if (folder / name).is_file()), None)
-    return None if found is None else found.resolve()
+    """Return the absolute path of the first folder's file of that name, or None."""
+    return next(((f / name).resolve() for f in folders() if (f / name).is_file()), None)
 
 
 def data_file(name: str) -> Path:
-    """A file, downloaded into the cache if it is in none of the folders."""
-    if (found := find(name)) is not None:
-        return found
+    """Return the path of a file, downloaded into the cache if it is in none of the folders."""
+    if (path := find(name)) is not None:
+        return path
     if name not in SOURCES:
         looked = ", ".join(str(folder) for folder in folders())
         raise DataMarketError(
@@ -101,7 +102,7 @@ SPLITS = ("train", "test")
 
 
 def texts(parts: Sequence[Path], target: Path) -> None:
-    """Parquet files (train, test) with columns text and label, as ``text,label,split``."""
+    """Write Parquet files (train, test) with columns text and label as ``text,label,split``."""
     with gzip.open(target, "wt", encoding="utf-8", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(["text", "label", "split"])
@@ -110,7 +111,7 @@ def texts(parts: Sequence[Path], target: Path) -> None:
 
 
 def images(parts: Sequence[Path], target: Path) -> None:
-    """Parquet files (train, test) with an image column and labels, as a blob with offsets."""
+    """Write Parquet files (train, test) with an image column and labels as a blob with offsets."""
     blobs, labels, splits = [], [], []
     for split, row in _rows(parts, ("label",)):
         image = row.get("img") or row.get("image")
@@ -119,13 +120,6 @@ def images(parts: Sequence[Path], target: Path) -> None:
         blobs.append(image["bytes"])
         labels.append(row["label"])
         splits.append(SPLITS.index(split))
-    write_images(target, blobs, labels, splits)
-
-
-def write_images(
-    target: Path, blobs: Sequence[bytes], labels: Sequence[int], splits: Sequence[int]
-) -> None:
-    """Image files (any format that Pillow opens) as one array of bytes with offsets."""
     offsets = np.cumsum([0, *(len(blob) for blob in blobs)])
     with target.open("wb") as out:
         np.savez(
@@ -138,7 +132,7 @@ def write_images(
 
 
 def weights(parts: Sequence[Path], target: Path) -> None:
-    """A safetensors file as npz, with the same keys."""
+    """Write a safetensors file as npz, with the same keys."""
     require_extra("safetensors", "text")
     from safetensors.numpy import load_file
 
@@ -147,7 +141,6 @@ def weights(parts: Sequence[Path], target: Path) -> None:
 
 
 def as_is(parts: Sequence[Path], target: Path) -> None:
-    """The file itself."""
     shutil.copyfile(parts[0], target)
 
 
@@ -181,41 +174,34 @@ class HubFiles:
     files: tuple[str, ...]
     build: Callable[[Sequence[Path], Path], None]
 
-    def urls(self) -> list[str]:
-        """Where the files are."""
-        hub = os.environ.get("DATAMARKET_HUB", HUB).rstrip("/")
-        return [f"{hub}/{self.repository}/resolve/main/{file}" for file in self.files]
-
 
 def _splits(folder: str) -> tuple[str, str]:
     return f"{folder}/train-00000-of-00001.parquet", f"{folder}/test-00000-of-00001.parquet"
 
 
+_MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SOURCES = {
     "agnews.csv.gz": HubFiles("datasets/fancyzhx/ag_news", _splits("data"), texts),
     "imdb.csv.gz": HubFiles("datasets/stanfordnlp/imdb", _splits("plain_text"), texts),
     "cifar10.npz": HubFiles("datasets/uoft-cs/cifar10", _splits("plain_text"), images),
     "stl10.npz": HubFiles("datasets/tanganke/stl10", _splits("data"), images),
     "resnet18_imagenet.npz": HubFiles("timm/resnet18.tv_in1k", ("model.safetensors",), weights),
-    "minilm/model.safetensors": HubFiles(
-        "sentence-transformers/all-MiniLM-L6-v2", ("model.safetensors",), as_is
-    ),
-    "minilm/tokenizer.json": HubFiles(
-        "sentence-transformers/all-MiniLM-L6-v2", ("tokenizer.json",), as_is
-    ),
+    "minilm/model.safetensors": HubFiles(_MINILM, ("model.safetensors",), as_is),
+    "minilm/tokenizer.json": HubFiles(_MINILM, ("tokenizer.json",), as_is),
 }
 """Each of our files that can be downloaded."""
 
 
 def obtain(name: str, folder: Path) -> Path:
-    """Download and build one of our files into a folder; the path of it."""
+    """Download and build one of the files of `SOURCES` in a folder; return its path."""
     source, target = SOURCES[name], folder / name
+    hub = os.environ.get("DATAMARKET_HUB", HUB).rstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as workshop:
         parts = []
-        for i, url in enumerate(source.urls()):
-            parts.append(Path(workshop) / f"{i}-{Path(url).name}")
-            _fetch(url, parts[-1], name)
+        for i, file in enumerate(source.files):
+            parts.append(Path(workshop) / f"{i}-{Path(file).name}")
+            _fetch(f"{hub}/{source.repository}/resolve/main/{file}", parts[-1], name)
         built = Path(workshop) / f"built-{target.name}"
         source.build(parts, built)
         with replacing(target) as part:
@@ -256,7 +242,6 @@ class Domain(Shown):
 
     @property
     def embeddings_file(self) -> str:
-        """Name of the file of embeddings, in the order of the content file."""
         return f"{self.name}_{self.encoder}.npz"
 
 
@@ -264,8 +249,8 @@ _TEN = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse",
 _STL = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
 
 DOMAINS = {
-    each.name: each
-    for each in (
+    domain.name: domain
+    for domain in (
         Domain("cifar10", "CIFAR-10", "image", "resnet18", "cifar10.npz", _TEN),
         Domain("stl10", "STL-10", "image", "resnet18", "stl10.npz", _STL),
         Domain(
@@ -279,7 +264,7 @@ DOMAINS = {
 
 
 def domain(name: str) -> Domain:
-    """A domain by name."""
+    """Return a domain by name."""
     if name not in DOMAINS:
         raise UnknownNameError("domain", name, DOMAINS)
     return DOMAINS[name]
@@ -299,14 +284,14 @@ class Corpus(Shown):
 
 
 def load_corpus(name: str) -> Corpus:
-    """The raw content of a domain, from the data folders or the hub."""
+    """Load the raw content of a domain, from the data folders or the hub."""
     wanted = domain(name)
     return read_corpus(data_file(wanted.file), wanted.kind)
 
 
 @lru_cache(maxsize=2)
 def read_corpus(path: Path, kind: str) -> Corpus:
-    """A corpus from ``text,label,split`` CSV (gzipped) or from images as a blob with offsets."""
+    """Read a corpus from ``text,label,split`` CSV (gzipped) or from images as a blob with offsets."""
     try:
         return _images(path) if kind == "image" else _texts(path)
     except (OSError, ValueError, KeyError, EOFError) as error:
@@ -326,16 +311,20 @@ def _images(path: Path) -> Corpus:
     with np.load(path, allow_pickle=False) as file:
         blob, offsets = file["blob"].tobytes(), file["offsets"].tolist()
         label, split = file["labels"].astype(np.int64), file["split"] == 0
-    content = np.empty(len(label), dtype=object)
-    content[:] = [blob[a:b] for a, b in pairwise(offsets)]
-    return Corpus("image", content, label, split)
+    return Corpus("image", _objects([blob[a:b] for a, b in pairwise(offsets)]), label, split)
+
+
+def _objects(items: Sequence[bytes]) -> NDArray[Any]:
+    out = np.empty(len(items), dtype=object)  # NumPy's own arrays of bytes drop zeros at the end
+    out[:] = items
+    return out
 
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 def read_source(path: Path) -> Corpus:
-    """Content from a table (columns text and, where there is one, label) or a folder of images."""
+    """Read content from a table (columns text and, where there is one, label) or a folder of images."""
     if path.is_dir():
         return _folder(path)
     table = Table.open(path)
@@ -343,7 +332,7 @@ def read_source(path: Path) -> Corpus:
     columns, _ = table.read([table.require("text", "text")], labelled)
     content = np.array([text or "" for text in columns["text"].optional()], dtype=object)
     named = columns["label"].values().tolist() if labelled else [0] * len(content)
-    label = np.unique([str(each) for each in named], return_inverse=True)[1]
+    label = np.unique([str(name) for name in named], return_inverse=True)[1]
     return Corpus("text", content, label.astype(np.int64), np.ones(len(content), dtype=bool))
 
 
@@ -353,8 +342,7 @@ def _folder(path: Path) -> Corpus:
         raise DataMarketError(
             f"there are no images in {str(path)!r}; known endings: {', '.join(IMAGES)}"
         )
-    content = np.empty(len(files), dtype=object)
-    content[:] = [file.read_bytes() for file in files]
+    content = _objects([file.read_bytes() for file in files])
     label = np.unique([file.parent.name for file in files], return_inverse=True)[1]
     return Corpus("image", content, label.astype(np.int64), np.ones(len(files), dtype=bool))
 
@@ -379,7 +367,7 @@ class Embeddings(Shown):
                 )
 
     def training(self) -> Embeddings:
-        """The training rows alone, where there is a split."""
+        """Return the training rows alone, where there is a split."""
         if self.train is None:
             return self
         rows = self.train
@@ -406,11 +394,10 @@ def load_embeddings(path: Path, columns: Mapping[str, str] | None = None) -> Emb
 
 def _from_table(path: Path, columns: Mapping[str, str]) -> Embeddings:
     table = Table.open(path)
-    role = next((role for role in ("embedding", "features") if role in columns), None)
-    if role is not None:
-        matrix_columns = table.require_matrix(role, columns[role])
-    else:
+    if (role := next((role for role in ("embedding", "features") if role in columns), None)) is None:
         matrix_columns = table.matrix_columns("embedding") or table.matrix_columns("features")
+    else:
+        matrix_columns = table.require_matrix(role, columns[role])
     if not matrix_columns:
         raise SubmissionError(
             f"{table.where} has no column 'embedding' (or 'features'); it has {', '.join(table.names)}"
@@ -438,31 +425,27 @@ def _from_arrays(path: Path, member: str) -> Embeddings:
     return Embeddings(vectors, label, train, rest.get("identity"))
 
 
-def write_embeddings(path: Path, found: Embeddings, keys: NDArray[np.bytes_]) -> None:
-    """Write ``.npz`` or ``.parquet``; half precision, as encoders here give.
-
-    ``keys`` are the content keys of the rows: they let a later run reuse what did not change.
-    """
+def write_embeddings(path: Path, embeddings: Embeddings, keys: NDArray[np.bytes_]) -> None:
+    """Write ``.npz`` or ``.parquet``; ``keys`` let a later run reuse the rows of unchanged content."""
     if path.suffix == ".parquet":
         import pyarrow as pa
 
-        flat = pa.array(found.vectors.astype(np.float32).ravel())
-        columns: dict[str, Any] = {
-            "key": pa.array(keys.astype(np.str_)),
-            "embedding": pa.FixedSizeListArray.from_arrays(flat, found.vectors.shape[1]),
-        }
-        if found.label is not None:
-            columns["label"] = pa.array(found.label)
-        if found.train is not None:
-            columns["split"] = pa.array(np.where(found.train, "train", "test"))
+        vectors = embeddings.vectors.astype(np.float32)
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+        columns = {"key": pa.array(keys.astype(np.str_)), "embedding": flat}
+        if embeddings.label is not None:
+            columns["label"] = pa.array(embeddings.label)
+        if embeddings.train is not None:
+            columns["split"] = pa.array(np.where(embeddings.train, "train", "test"))
         write_table(pa.table(columns), path)
         return
     if path.suffix != ".npz":
         raise DataMarketError(f"cannot write embeddings as {path.suffix!r}; use .npz or .parquet")
-    arrays: dict[str, NDArray[Any]] = {"embeddings": found.vectors.astype(np.float16), "keys": keys}
-    if found.label is not None:
-        arrays["labels"] = found.label
-    if found.train is not None:
-        arrays["split"] = np.where(found.train, 0, 1).astype(np.uint8)
+    # Half precision, as encoders give.
+    arrays = {"embeddings": embeddings.vectors.astype(np.float16), "keys": keys}
+    if embeddings.label is not None:
+        arrays["labels"] = embeddings.label
+    if embeddings.train is not None:
+        arrays["split"] = np.where(embeddings.train, 0, 1).astype(np.uint8)
     with replacing(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ from datamarket_gym.utilities.custom import as_utility, utility_title
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 ACCOUNT = "account"
-"""The metadata column of the payout account that units name: in honest markets everyone's own."""
+"""The metadata column of the payout account that units name: in honest markets the provider's own."""
 
 TIMES = ("given", "equal", "none")
 _LEAK = 0.25  # share of the validation split that a curating attacker has seen
@@ -44,10 +44,10 @@ _LEAK = 0.25  # share of the validation split that a curating attacker has seen
 
 @dataclass(frozen=True, eq=False)
 class MarketState(Shown):
-    """What an attacker can act on: everyone's honest units, a leaked validation sample, a seed.
+    """Hold what an attacker can act on: all honest units, a leaked validation sample, a seed.
 
-    ``encoder`` names what embeds changed content, in markets whose units carry any. Of a ``logged`` market the times
-    are those at which the operator received the units, by its own log, whatever anybody writes.
+    ``encoder`` embeds changed content, in markets whose units carry any. The times of a ``logged`` market are those at
+    which the operator received the units, by its own log.
     """
 
     honest: SubmittedProfile
@@ -57,27 +57,35 @@ class MarketState(Shown):
     encoder: str = ""
     logged: bool = False
 
+    @classmethod
+    def with_leak(
+        cls, honest: SubmittedProfile, features: Features, label: NDArray[Any], seed: int, **rest: Any
+    ) -> MarketState:
+        """Make the state of a market with a random sample of these validation rows leaked."""
+        n = len(label)
+        leaked = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
+        return cls(honest, features[leaked], label[leaked], seed, **rest)
+
     @property
     def providers(self) -> list[str]:
-        """Latent providers in order."""
         return list(dict.fromkeys(self.honest.truth.owner.tolist()))
 
     def provider(self, provider_id: str | int) -> str:
-        """A provider's name from its name or number; an error names those there are."""
-        known = self.providers
+        """Return a provider's name from its name or number; an error names those there are."""
+        names = self.providers
         require_instance("provider", provider_id, (str, int, np.integer), "a provider's name or number")
         if isinstance(provider_id, int | np.integer):
-            if not 0 <= provider_id < len(known):
+            if not 0 <= provider_id < len(names):
                 raise DataMarketError(
-                    f"there is no provider {provider_id}; this market has 0 to {len(known) - 1}"
+                    f"there is no provider {provider_id}; this market has 0 to {len(names) - 1}"
                 )
-            return known[provider_id]
-        if provider_id not in known:
-            raise UnknownNameError("provider", provider_id, known)
+            return names[provider_id]
+        if provider_id not in names:
+            raise UnknownNameError("provider", provider_id, names)
         return provider_id
 
     def rng(self, purpose: str, provider: str) -> np.random.Generator:
-        """A generator of its own for each purpose, so that attacks do not disturb one another."""
+        """Return a generator for one purpose, so that attacks do not disturb one another."""
         return keyed_generator(self.seed, purpose, provider)
 
 
@@ -86,21 +94,14 @@ class ProviderMarket(Shown):
 
     Parameters
     ----------
-    dataset
-        The rows.
-    provider_partition
-        The dataset rows that each provider owns.
-    learner
-        A registered learner.
-    utility
-        What accuracy is counted from, ``none`` or ``chance`` (see `Utility`).
+    dataset, provider_partition, names
+        The rows, those that each provider owns, and the names of the providers.
+    learner, utility
+        A registered learner, and what accuracy is counted from, ``none`` or ``chance`` (see `Utility`).
     seed
         Seed of what is drawn.
     times
-        What the clock knows of honest and attackers' units: who came first (``given``), one time for all (``equal``),
-        or nothing (``none``).
-    names
-        Names of the providers.
+        What the clock tells: which units came first (``given``), one time for all (``equal``), or nothing (``none``).
     own_utility
         A utility that is not registered, in place of the learner.
     """
@@ -124,9 +125,9 @@ class ProviderMarket(Shown):
         for provider, rows in enumerate(provider_partition):
             if not len(rows):
                 raise DataMarketError(f"provider {provider} owns no units; give it at least one row")
-        dealt = np.concatenate(provider_partition)
-        if len(np.unique(dealt)) < len(dealt):
-            row = np.sort(dealt)[:-1][np.diff(np.sort(dealt)) == 0][0]
+        rows, counts = np.unique(np.concatenate(provider_partition), return_counts=True)
+        if (counts > 1).any():
+            row = rows[counts > 1][0]
             raise DataMarketError(f"row {row} of the dataset is dealt twice; deal each row once")
         self.dataset = dataset
         self.provider_partition = list(provider_partition)
@@ -143,7 +144,7 @@ class ProviderMarket(Shown):
         utility: str = "none",
         times: str = "given",
     ) -> ProviderMarket:
-        """The market of one draw of a task: itself, or its written form, such as ``synthetic``."""
+        """Make the market of one draw of a task, or of its written form, such as ``synthetic``."""
         seed = require_whole("seed", seed, at_least=0)
         draw = TASKS.create(task).draw(seed)
         return cls(draw.dataset, draw.provider_partition, learner, utility, seed=seed, times=times)
@@ -217,7 +218,6 @@ class ProviderMarket(Shown):
         )
 
     def screen(self) -> Screen:
-        """Each provider with its units and the number of labels among them, where there are any."""
         parts, data = self.provider_partition, self.dataset
         labelled = is_labelled(data.label)
         labels = counted(len(np.unique(data.label)), "label") if labelled else "no labels"
@@ -236,7 +236,7 @@ class ProviderMarket(Shown):
 
     @cached_property
     def honest(self) -> SubmittedProfile:
-        """Everyone submits what they own, once, under one name."""
+        """Return the profile in which providers submit what they own, once, under one identity."""
         rows = np.concatenate(self.provider_partition)
         names = self.names
         owner = np.repeat(names, [len(part) for part in self.provider_partition])
@@ -262,15 +262,9 @@ class ProviderMarket(Shown):
 
     @cached_property
     def state(self) -> MarketState:
-        """What attackers see."""
-        n = len(self.dataset.validation_label)
-        leak = keyed_generator(self.seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
-        return MarketState(
-            self.honest,
-            self.dataset.validation_features[leak],
-            self.dataset.validation_label[leak],
-            self.seed,
-            self.dataset.encoder,
+        data, rows = self.dataset, self.dataset.validation_features
+        return MarketState.with_leak(
+            self.honest, rows, data.validation_label, self.seed, encoder=data.encoder
         )
 
     def utility_oracle(
@@ -279,7 +273,7 @@ class ProviderMarket(Shown):
         learner: UtilityFunction | None = None,
         cache: str | Path | None = None,
     ) -> UtilityOracle:
-        """A fresh oracle (with a cache of its own) for this market's validation split."""
+        """Make an oracle (with a cache of its own) on this market's validation rows."""
         return UtilityOracle(
             self.dataset.validation_features,
             self.dataset.validation_label,

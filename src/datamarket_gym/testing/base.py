@@ -1,12 +1,9 @@
-"""What all checkers share: the error they raise, the small market they try things on, and its content:
-sentences and tiny pictures that say something about their rows.
+"""What all validators share: the error they raise, the small market they try things on, and its content.
 
-What payments may promise besides: budget balance and individual rationality.
-
-Budget balance: payments sum to the value created, v(all). Shapley keeps it, and any semivalue once it is
-normalised; raw Banzhaf, Beta and leave-one-out do not. Individual rationality: nobody is paid less than by
-staying away, which is nothing. A semivalue breaks it where a unit lowers the value; `floored` repairs it.
-Both can be asked of any payments that have ``totals`` and ``grand_value``.
+Payments may promise budget balance and individual rationality besides. Budget balance: payments sum to the value
+created, v(all). Shapley keeps it, and any semivalue once it is normalised; raw Banzhaf, Beta and leave-one-out do not.
+Individual rationality: no identity is paid less than nothing. A semivalue breaks it where a unit lowers the value;
+`floored` repairs it. Both can be checked of any payments that have ``totals`` and ``grand_value``.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ class ConformanceError(DataMarketError):
     """A component broke a promise of its plug point."""
 
 
-def promise(kept: Any, broken: str) -> None:
-    if not kept:
+def promise(holds: Any, broken: str) -> None:
+    if not holds:
         raise ConformanceError(broken)
 
 
@@ -53,25 +50,20 @@ _COLUMNS = (
 
 
 def changed(one: Submission, other: Submission) -> str:
-    """The first column in which two submissions differ, row by row; nothing where they are the same."""
-    for name in _COLUMNS:
-        if not np.array_equal(getattr(one, name), getattr(other, name)):
-            return name
-    names = [*one.metadata, *(name for name in other.metadata if name not in one.metadata)]
-    both = one.metadata.keys() & other.metadata.keys()
-    return next(
-        (n for n in names if n not in both or not np.array_equal(one.metadata[n], other.metadata[n])), ""
-    )
+    """Return the first column in which two submissions differ, row by row; "" where they are the same."""
+    a, b = ({**{n: getattr(s, n) for n in _COLUMNS}, **s.metadata} for s in (one, other))
+    both = a.keys() & b.keys()
+    return next((n for n in {**a, **b} if n not in both or not np.array_equal(a[n], b[n])), "")
 
 
 @cache
 def small_market(content: str = "", labels: bool = True) -> ProviderMarket:
-    """A `fresh_market` that is made once; not for whoever might write into it."""
+    """Return a `fresh_market` that is made once; not for tests that might write into it."""
     return fresh_market(content, labels)
 
 
 def fresh_market(content: str = "", labels: bool = True) -> ProviderMarket:
-    """Four providers with ten units each; ``content`` ("text" or "image") lets units carry some."""
+    """Make four providers with ten units each; ``content`` ("text" or "image") lets units carry some."""
     task = "synthetic(n_providers=4, per_provider=10, validation=40)"
     draw = TASKS.create(task if labels else {"name": "without_labels", "of": task}).draw(7)
     dataset = with_content(draw.dataset, content) if content else draw.dataset
@@ -92,20 +84,16 @@ def samples(kind: str, features: Features) -> NDArray[Any]:
 
 
 def with_content(dataset: Dataset, kind: str) -> Dataset:
-    encoder = ENCODERS.create(SAMPLE_ENCODERS[kind])
-    content = samples(kind, dataset.features)
+    name = SAMPLE_ENCODERS[kind]
+    content, validation = (samples(kind, x) for x in (dataset.features, dataset.validation_features))
+    features, rows = (ENCODERS.create(name).encode(items.tolist()) for items in (content, validation))
     return replace(
-        dataset,
-        features=encoder.encode(content.tolist()),
-        validation_features=encoder.encode(samples(kind, dataset.validation_features).tolist()),
-        content={kind: content},
-        encoder=SAMPLE_ENCODERS[kind],
+        dataset, features=features, validation_features=rows, content={kind: content}, encoder=name
     )
 
 
 def _text(row: Features) -> str:
-    order = np.argsort(row)
-    words = [_WORDS[i % len(_WORDS)] for i in order]
+    words = [_WORDS[i % len(_WORDS)] for i in np.argsort(row)]
     figures = [f"{words[i]} number {abs(row[i]) * 100:.0f}." for i in range(0, len(row), 3)]
     return " ".join([*words, *figures]).capitalize()
 
@@ -168,7 +156,7 @@ def budget_balanced(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
 
 
 def individually_rational(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
-    """Tell if nobody is paid less than nothing.
+    """Tell if no identity is paid less than nothing.
 
     Parameters
     ----------
@@ -179,8 +167,7 @@ def individually_rational(payments: HasTotals, tolerance: float = TOLERANCE) -> 
     -------
     bool
     """
-    lowest = float(np.min(payments.totals, initial=0.0))
-    return lowest >= -tolerance * max(1.0, abs(payments.grand_value))
+    return bool((payments.totals >= -tolerance * max(1.0, abs(payments.grand_value))).all())
 
 
 def validate_budget_balance(mechanism: Payer, tolerance: float = TOLERANCE) -> None:
@@ -200,7 +187,7 @@ def validate_budget_balance(mechanism: Payer, tolerance: float = TOLERANCE) -> N
 
 
 def validate_individual_rationality(mechanism: Payer, tolerance: float = TOLERANCE) -> None:
-    """Validate that on a small market, honest, copied and poisoned, nobody is paid below zero.
+    """Validate that on a small market, honest, copied and poisoned, no identity is paid below zero.
 
     Parameters
     ----------

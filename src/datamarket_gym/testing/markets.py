@@ -34,14 +34,15 @@ def validate_encoder(encoder: Encoder) -> None:
     check_written("encoder", encoder)
     promise(encoder.kind in KINDS, f"kind {encoder.kind!r} is none of {KINDS}")
     items = samples(encoder.kind, small_market().dataset.features[:6]).tolist()
-    found = encoder.encode(items)
-    promise(found.ndim == 2 and len(found) == len(items), "not one vector per item")
-    promise(np.isfinite(found).all(), "a vector is not finite")
-    promise((np.linalg.norm(found, axis=1) > 0).all(), "a vector has zero norm")
-    promise((encoder.encode(items) == found).all(), "the same items gave two sets of vectors")
+    vectors = encoder.encode(items)
+    promise(vectors.ndim == 2 and len(vectors) == len(items), "not one vector per item")
+    promise(np.isfinite(vectors).all(), "a vector is not finite")
+    length = np.linalg.norm(vectors, axis=1)
+    promise((length > 0).all(), "a vector has zero norm")
+    promise((encoder.encode(items) == vectors).all(), "the same items gave two sets of vectors")
     alone = np.concatenate([encoder.encode([item]) for item in items[::-1]])[::-1]
-    gap = np.linalg.norm(alone - found, axis=1) / np.linalg.norm(found, axis=1)
-    promise((gap < 1e-2).all(), "a vector depends on the other items of its batch")
+    near = np.linalg.norm(alone - vectors, axis=1) < 1e-2 * length
+    promise(near.all(), "a vector depends on the other items of its batch")
     for bad in ("", b"", None):
         try:
             encoder.encode([items[0], bad])
@@ -52,7 +53,7 @@ def validate_encoder(encoder: Encoder) -> None:
 
 
 def validate_attack(attack: Attack) -> None:
-    """Validate that any provider can attack, alike each time, and that others' units stay as they were.
+    """Validate that any provider can attack, in one way each time, and that others' units stay as they were.
 
     So it is in a market without labels, or the attack says why it cannot be played there.
 
@@ -93,33 +94,29 @@ def _same(first: SubmittedProfile, again: SubmittedProfile) -> None:
     column = changed(first.submission, again.submission)
     promise(not column, f"{broken}: {column}; draw random numbers from own.rng")
     one, other = (p.truth.aligned(p.submission) for p in (first, again))
-    promise(
-        (one.owner == other.owner).all()
-        and (one.source == other.source).all()
-        and dict(one.controller) == dict(other.controller),
-        f"{broken}: the truth",
-    )
+    same = (one.owner == other.owner).all() and (one.source == other.source).all()
+    promise(same and dict(one.controller) == dict(other.controller), f"{broken}: the truth")
 
 
 def _others_untouched(attacked: SubmittedProfile, honest: SubmittedProfile) -> None:
     truth = attacked.truth.aligned(attacked.submission)
     controllers = truth.controllers(attacked.submission)[attacked.submission.identity_codes]
-    theirs = np.flatnonzero(controllers != attacked.attacker)
-    before = np.flatnonzero(honest.truth.aligned(honest.submission).owner != attacked.attacker)
-    promise(
-        set(attacked.submission.id[theirs]) == set(honest.submission.id[before]),
-        "other providers' units went missing or were added",
-    )
+    owners = honest.truth.aligned(honest.submission).owner
     now, then = (
-        each.take(rows[np.argsort(each.id[rows])])
-        for each, rows in ((attacked.submission, theirs), (honest.submission, before))
+        units.take(rows[np.argsort(units.id[rows])])
+        for units, rows in (
+            (attacked.submission, np.flatnonzero(controllers != attacked.attacker)),
+            (honest.submission, np.flatnonzero(owners != attacked.attacker)),
+        )
     )
+    same = np.array_equal(now.id, then.id)
+    promise(same, "other providers' units went missing or were added")
     column = changed(now, then)
     promise(not column, f"other providers' units were changed: {column}")
 
 
 def validate_partition(partition: Partition) -> None:
-    """Validate that everyone gets as many rows as asked, and no row is dealt twice.
+    """Validate that each provider gets as many rows as asked, and no row is dealt twice.
 
     Parameters
     ----------

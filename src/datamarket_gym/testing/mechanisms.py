@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.submission import Submission
+from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph, EvidenceLayer
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.market.attacks.content import ImageVariants, TextVariants
@@ -22,7 +22,7 @@ from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 
 def _attacked(content: str = "") -> SubmittedProfile:
-    """A profile with exact copies, near copies and honest units."""
+    """Return a profile with exact copies, near copies and honest units."""
     attack = {"text": TextVariants("typos"), "image": ImageVariants("jpeg")}.get(content)
     return (attack or NearDuplicates(sigma=1e-3)).apply(0, small_market(content).state)
 
@@ -48,15 +48,15 @@ def validate_evidence(layer: EvidenceLayer) -> None:
     profile = _attacked(layer.needs_content)
     truth = profile.truth if layer.needs_oracle else None
     for granularity in GRANULARITIES:
-        found = EvidenceGraph.build(profile.submission, layer, granularity=granularity, truth=truth)
-        edges, n = found.edges, len(profile.submission)
-        promise(((edges.left >= 0) & (edges.left < n)).all(), "an edge leaves the submission")
-        promise(((edges.right >= 0) & (edges.right < n)).all(), "an edge leaves the submission")
+        clusters = EvidenceGraph.build(profile.submission, layer, granularity=granularity, truth=truth)
+        edges, ends = clusters.edges, np.r_[clusters.edges.left, clusters.edges.right]
+        inside = (ends >= 0) & (ends < len(profile.submission))
+        promise(inside.all(), "an edge leaves the submission")
         promise((edges.left != edges.right).all(), "an edge matches a unit with itself")
         promise(np.isfinite(edges.score).all(), "an edge has no finite score")
         promise((np.char.str_len(edges.reason) > 0).all(), "an edge has no reason")
         promise(
-            all((found.label[edges.left] == found.label[edges.right]).tolist()),
+            (clusters.label[edges.left] == clusters.label[edges.right]).all(),
             "two matched units are in different clusters",
         )
     if layer.needs_oracle:
@@ -86,12 +86,12 @@ def validate_representative(representative: Representative) -> None:
     check_written("representative", representative)
     submission = _attacked().submission
     clusters = EvidenceGraph.build(submission, "cosine@0.95")
-    kept = representative.canonical(submission, clusters)
-    promise(set(kept.cluster.tolist()) == set(range(clusters.n_clusters)), "a cluster was left empty")
-    per_row = np.bincount(kept.claim_row, weights=kept.claim_share, minlength=len(kept.label))
+    units = representative.canonical(submission, clusters)
+    promise(set(units.cluster.tolist()) == set(range(clusters.n_clusters)), "a cluster was left empty")
+    per_row = np.bincount(units.claim_row, weights=units.claim_share, minlength=len(units.label))
     promise(np.allclose(per_row, 1.0), "the claims on a canonical unit do not add up to one")
     promise(
-        (clusters.label[kept.claim_unit] == kept.cluster[kept.claim_row]).all(),
+        (clusters.label[units.claim_unit] == units.cluster[units.claim_row]).all(),
         "a unit of another cluster claims a canonical unit",
     )
     shuffled, order = _shuffled(submission)
@@ -99,7 +99,7 @@ def validate_representative(representative: Representative) -> None:
         shuffled, Clusters(clusters.label[order], clusters.edges, clusters.granularity, shuffled)
     )
     promise(
-        sorted(zip(kept.cluster.tolist(), kept.keys.tolist(), strict=True))
+        sorted(zip(units.cluster.tolist(), units.keys.tolist(), strict=True))
         == sorted(zip(again.cluster.tolist(), again.keys.tolist(), strict=True)),
         "the canonical units depend on the order of rows",
     )
@@ -115,25 +115,19 @@ def validate_allocation(allocation: Allocation) -> None:
     """
     check_written("allocation", allocation)
     profile = _attacked()
-    shares = _shares(allocation, profile.submission, profile.truth)
-    renames = {str(name): f"z{i}" for i, name in enumerate(profile.submission.identities[::-1])}
-    names = np.array([renames[str(name)] for name in profile.submission.identity])
-    controller = {renames[k]: v for k, v in profile.truth.controller.items()}
-    truth = GroundTruth(profile.truth.id, profile.truth.owner, profile.truth.source, controller)
-    everything = np.arange(len(names))
-    other = _shares(allocation, profile.submission.take(everything, {"identity": names}), truth)
+    renamed, names = _renamed(profile)
+    shares, other = (_shares(allocation, p) for p in (profile, renamed))
     promise(
-        {(c, renames[i]): s for (c, i), s in shares.items()} == other,
-        "shares depend on what identities are called",
+        {(c, names[i]): s for (c, i), s in shares.items()} == other,
+        "shares depend on what identities or units are called",
     )
 
 
-def _shares(
-    allocation: Allocation, submission: Submission, truth: GroundTruth
-) -> dict[tuple[int, str], float]:
+def _shares(allocation: Allocation, profile: SubmittedProfile) -> dict[tuple[int, str], float]:
+    submission = profile.submission
     clusters = EvidenceGraph.build(submission, "cosine@0.95", granularity="identity")
     canonical = Collapse().canonical(submission, clusters)
-    shown = truth if allocation.needs_oracle else None
+    shown = profile.truth if allocation.needs_oracle else None
     shares = allocation.shares(Provenance(submission, clusters, canonical, shown))
     promise((shares.share > 0).all(), "a share is not positive")
     promise(
@@ -143,10 +137,10 @@ def _shares(
     names = submission.identities[shares.identity].tolist()
     # Clusters are named by their units, which are the same under any names of identities.
     first = [int(clusters.members(c)[0]) for c in shares.cluster.tolist()]
-    found: dict[tuple[int, str], float] = defaultdict(float)
-    for pair, share in zip(zip(first, names, strict=True), shares.share.tolist(), strict=True):
-        found[pair] += share
-    return {pair: round(share, 12) for pair, share in found.items()}
+    sums: dict[tuple[int, str], float] = defaultdict(float)
+    for unit, name, share in zip(first, names, shares.share.tolist(), strict=True):
+        sums[unit, name] += share
+    return {pair: round(share, 12) for pair, share in sums.items()}
 
 
 def validate_mechanism(mechanism: Payer) -> None:
@@ -193,16 +187,16 @@ def _check_own(mechanism: Mechanism | OwnMechanism) -> None:
         "the same submission was paid in two ways; draw random numbers from a seed of its own",
     )
     copies = NearDuplicates(sigma=0.0).apply(0, small_market().state)  # whose order equals decide
-    for each in (profile, copies):
-        one, other = (
-            mechanism.pay(units, oracle, each.truth).as_dict()
-            for units in (each.submission, _shuffled(each.submission)[0])
+    for played in (profile, copies):
+        paid, shuffled = (
+            mechanism.pay(units, oracle, played.truth).as_dict()
+            for units in (played.submission, _shuffled(played.submission)[0])
         )
         promise(
-            np.allclose([other[name] for name in one], list(one.values()), atol=1e-9),
+            np.allclose([shuffled[name] for name in paid], list(paid.values()), atol=1e-9),
             "payments depend on the order of rows",
         )
-        _names_do_not_matter(mechanism, each, oracle, one)
+        _names_do_not_matter(mechanism, played, oracle, paid)
 
 
 def _names_do_not_matter(
@@ -226,19 +220,15 @@ def _renamed(profile: SubmittedProfile) -> tuple[SubmittedProfile, dict[str, str
         {str(old): f"{stem}{len(column) - i:05d}" for i, old in enumerate(column)}
         for stem, column in (("n", submission.identities), ("u", submission.id[by_name]))
     )
-    identity, unit = (
-        np.array([new[str(old)] for old in column])
-        for new, column in ((names, submission.identity), (units, submission.id))
-    )
-    told = {"identity": identity, "id": unit, "batch": identity}
-    source = np.array([units.get(str(old), str(old)) for old in truth.source])
+
+    def rename(column: Text, new: Mapping[str, str]) -> Text:
+        return np.array([new.get(str(old), str(old)) for old in column])
+
+    identity, unit = rename(submission.identity, names), rename(submission.id, units)
+    columns = {"identity": identity, "id": unit, "batch": identity}
     if submission.source is not None:
-        told["source"] = np.array([units.get(str(old), str(old)) for old in submission.source])
+        columns["source"] = rename(submission.source, units)
     controller = {names[name]: truth.controller[name] for name in names}
-    return (
-        SubmittedProfile(
-            submission.take(np.arange(len(submission)), told),
-            GroundTruth(unit, truth.owner, source, controller),
-        ),
-        names,
-    )
+    renamed = GroundTruth(unit, truth.owner, rename(truth.source, units), controller)
+    everything = np.arange(len(submission))
+    return SubmittedProfile(submission.take(everything, columns), renamed), names

@@ -50,7 +50,7 @@ def validate_game(game: Game) -> None:
 
 
 def example_rows(target: Target = "class") -> tuple[TrainingRows, ValidationRows]:
-    """The rows on which learners are checked: six players with four rows each, three classes or three numbers."""
+    """Return the rows on which learners are validated: six players with four rows each, three classes or numbers."""
     rng = np.random.default_rng(0)
     label = np.tile(np.arange(3), 8)
     features = rng.normal(size=(24, 4)) + label[:, None]
@@ -146,37 +146,30 @@ def validate_similarity(similarity: Similarity) -> None:
     """
     check_written("similarity", similarity)
     rng = np.random.default_rng(0)
-    for spread in (np.ones(5), np.array([1.0, 1e3, 1.0, 0.1, 1.0])):  # as of an encoder, as of a table
-        rows, held = (rng.normal(size=(n, 5)) * spread + 0.5 for n in (12, 30))
+    for scale in (np.ones(5), np.array([1.0, 1e3, 1.0, 0.1, 1.0])):  # as of an encoder, as of a table
+        rows, validation = (rng.normal(size=(n, 5)) * scale + 0.5 for n in (12, 30))
         rows[3] = 0.0
-        found, towards = (similarity.directions(x, held) for x in (rows, held))
+        unit, towards = (similarity.directions(x, validation) for x in (rows, validation))
+        one_each = len(unit) == 12 and unit.shape[1:] == towards.shape[1:]
+        promise(one_each, "not one direction for each row")
+        promise(np.isfinite(unit).all(), "a direction is not finite")
+        length = np.linalg.norm(unit, axis=1)
+        normed = (np.minimum(length, abs(length - 1)) < 1e-9).all()
+        promise(normed, "a direction is not of length one or zero")
+        some = rng.permutation(12)[:5]
         promise(
-            len(found) == 12 and found.shape[1:] == towards.shape[1:], "not one direction for each row"
+            np.allclose(similarity.directions(rows[some], validation), unit[some], rtol=0, atol=1e-12),
+            "a direction depends on the other rows; scale on the validation rows alone",
         )
-        promise(np.isfinite(found).all(), "a direction is not finite")
-        length = np.linalg.norm(found, axis=1)
+        mixed = [similarity.directions(x, validation[::-1].copy()) for x in (rows, validation)]
         promise(
-            (np.minimum(length, abs(length - 1)) < 1e-9).all(),
-            "a direction is not of length one or zero",
-        )
-        order = rng.permutation(12)
-        some = similarity.directions(rows[order[:5]], held)
-        promise(
-            np.allclose(some, found[order[:5]], rtol=0, atol=1e-12),
-            "a direction depends on the other rows; scale on the validation rows alone, which nobody submits",
-        )
-        mixed = (
-            similarity.directions(rows, held[::-1].copy()),
-            similarity.directions(held, held[::-1].copy()),
-        )
-        promise(
-            np.allclose(mixed[0] @ mixed[1].T, found @ towards.T, rtol=0, atol=1e-9),
+            np.allclose(mixed[0] @ mixed[1].T, unit @ towards.T, rtol=0, atol=1e-9),
             "similarities depend on the order of the validation rows",
         )
 
 
 def validate_semivalue(semivalue: Semivalue) -> None:
-    """Validate that the weights of coalition sizes are a probability law for any number of players.
+    """Validate that the weights of coalition sizes are a probability distribution for any number of players.
 
     Parameters
     ----------
@@ -185,10 +178,12 @@ def validate_semivalue(semivalue: Semivalue) -> None:
     """
     check_written("semivalue", semivalue)
     for n_players in (1, 2, 3, 10, 400):
-        law = semivalue.size_weights(n_players)
-        promise(law.shape == (n_players,), f"{n_players} players gave a law of shape {law.shape}")
-        promise((law >= 0).all(), "a size has negative probability")
-        promise(abs(law.sum() - 1) < 1e-9, f"the law of {n_players} players sums to {law.sum()}")
+        weights = semivalue.size_weights(n_players)
+        shape = f"{n_players} players gave weights of shape {weights.shape}"
+        promise(weights.shape == (n_players,), shape)
+        promise((weights >= 0).all(), "a size has negative probability")
+        total = weights.sum()
+        promise(abs(total - 1) < 1e-9, f"the weights of {n_players} players sum to {total}")
 
 
 def validate_estimator(estimator: Estimator) -> None:
@@ -205,13 +200,15 @@ def validate_estimator(estimator: Estimator) -> None:
     for semivalue in supported:
         for game in (UnanimityGame(5), AdditiveGame([0.1, 0.2, 0.3, 0.4])):
             budget = 600 * game.n_players
-            found = estimator.estimate(game, semivalue, budget, np.random.default_rng(0))
+            scores = estimator.estimate(game, semivalue, budget, np.random.default_rng(0))
             promise(game.asked <= budget, f"{game.asked} coalitions asked, the budget is {budget}")
-            promise(found.values.shape == (game.n_players,), "one score per player is needed")
-            promise((found.standard_errors >= 0).all(), "a standard error is negative")
-            off = np.abs(found.values - game.exact(semivalue))
+            promise(scores.values.shape == (game.n_players,), "one score per player is needed")
+            promise((scores.standard_errors >= 0).all(), "a standard error is negative")
+            off = np.abs(scores.values - game.exact(semivalue))
             promise(
-                (off <= 5 * found.standard_errors + found.bias + 1e-9).all(),  # both games are monotone
+                (
+                    off <= 5 * scores.standard_errors + scores.bias + 1e-9
+                ).all(),  # both games are monotone
                 f"a score is {off.max():.3g} off, more than its bias and five standard errors",
             )
 

@@ -1,4 +1,4 @@
-"""The attack library with its parameters scaled to a market, also one made of somebody's own submission.
+"""The attack library with its parameters scaled to a market, also to one made of a submission.
 
 A submission is taken as the honest profile: each identity is a provider that owns what it submitted.
 """
@@ -17,11 +17,9 @@ from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.arrays import Features
-from datamarket_gym.market.attacks.base import ATTACKS
+from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.registry import MISSING, components, parameters_of, written
-
-_LEAK = 0.25  # share of the validation rows that a curating attacker has seen
 
 
 def honest_profile(submission: Submission) -> SubmittedProfile:
@@ -47,23 +45,19 @@ def market_state(
         The units, taken as honest: each identity owns what it submitted.
     validation_features, validation_label
         The validation rows.
-    seed
-        Seed of the sample and of the attacks.
-    logged
-        Whether times are those of the operator's intake log.
+    seed, logged
+        Seed of the sample and of the attacks, and whether times are those of the operator's intake log.
 
     Returns
     -------
     MarketState
     """
-    n = len(validation_label)
-    leak = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
     profile = honest_profile(submission.plain())
-    return MarketState(profile, validation_features[leak], validation_label[leak], seed, logged=logged)
+    return MarketState.with_leak(profile, validation_features, validation_label, seed, logged=logged)
 
 
 def feature_scale(state: MarketState) -> float:
-    """The typical spread of a feature over the honest units: the scale of an attacker's noise."""
+    """Return the typical standard deviation of a feature over the honest units: the scale of attackers' noise."""
     return float(np.sqrt(state.honest.submission.features.var(axis=0).mean()))
 
 
@@ -77,10 +71,10 @@ def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> Submitted
         return profile
     row = {str(name): i for i, name in enumerate(honest.id)}
     origin = np.array([row.get(str(s), -1) for s in profile.truth.aligned(submission).source])
-    known = np.flatnonzero(origin >= 0)
+    rows = np.flatnonzero(origin >= 0)
+    rows = rows[(submission.embedding[rows] == honest.embedding[origin[rows]]).all(axis=1)]
     moved = np.zeros(len(submission))
-    known = known[(submission.embedding[known] == honest.embedding[origin[known]]).all(axis=1)]
-    moved[known] = np.linalg.norm(submission.features[known] - honest.features[origin[known]], axis=1)
+    moved[rows] = np.linalg.norm(submission.features[rows] - honest.features[origin[rows]], axis=1)
     noise = keyed_generator(state.seed, "moved embeddings").normal(size=submission.embedding.shape)
     noise /= np.linalg.norm(noise, axis=1, keepdims=True)
     scale = [np.sqrt(columns.var(axis=0).sum()) for columns in (honest.features, honest.embedding)]
@@ -89,8 +83,16 @@ def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> Submitted
     return replace(profile, submission=replace(submission, embedding=shifted))
 
 
+def attacked_profile(
+    attack: str, provider: str, state: MarketState, knowledge: float = 1.0
+) -> SubmittedProfile:
+    """Apply a written attack, and move the embeddings of what it changed."""
+    profile = apply_knowing(attack, provider, state, knowledge)
+    return replace(moved_embeddings(profile, state), attack=attack)
+
+
 NOISE = (0.02, 0.1, 0.25, 0.5, 1.0)
-"""Noise levels that are tried, in spreads of a feature."""
+"""Noise levels that are tried, in standard deviations of a feature."""
 
 
 def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
@@ -109,7 +111,7 @@ def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
         The attacks as they are written.
     """
     scale = feature_scale(state)
-    found: dict[str, None] = {}
+    attacks: dict[str, None] = {}
     for name, component in components("attack").items():
         for parameters in vars(component).get("tried", ("",)):
             if not parameters and any(p.default is MISSING for p in parameters_of(component)):
@@ -118,15 +120,12 @@ def attack_grid(state: MarketState, only: str | None = None) -> list[str]:
                 sizes = {"noise": noise, "little": NOISE[0], "half": 0.5}
                 text = parameters.format(**{k: repr(round(v * scale, 6)) for k, v in sizes.items()})
                 attack = written(ATTACKS.create(f"{name}({text})" if text else name))
-                if only is None or _matches(only, name, attack):
-                    found[attack] = None
-    if not found:
+                patterns = ["*"] if only is None else only.split(",")
+                if any(fnmatch(name, p) or fnmatch(attack, p) for p in patterns):
+                    attacks[attack] = None
+    if not attacks:
         raise ParameterError("attacks", only, "no attack of the library matches; see: list attack")
-    return list(found)
-
-
-def _matches(only: str, name: str, attack: str) -> bool:
-    return any(fnmatch(name, each) or fnmatch(attack, each) for each in only.split(","))
+    return list(attacks)
 
 
 def family(attack: str) -> str:

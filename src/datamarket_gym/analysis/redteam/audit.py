@@ -12,13 +12,13 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from datamarket_gym import __version__
 from datamarket_gym.analysis.metrics import clearly_paid, harm_of
-from datamarket_gym.analysis.redteam.attack_grid import attack_grid, family, moved_embeddings
+from datamarket_gym.analysis.redteam.attack_grid import attack_grid, attacked_profile, family
 from datamarket_gym.analysis.redteam.findings import (
     STOP_AT,
     STOP_LOSS,
@@ -46,7 +46,7 @@ from datamarket_gym.execution.files import write_json, write_text
 from datamarket_gym.execution.parallel import executor_of_steps
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import MANIFEST, Format, Run, Unkept, open_run
-from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
+from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import looking_in, named_folder
 from datamarket_gym.market.market import MarketState, ProviderMarket
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
@@ -58,45 +58,43 @@ _MOST = 3  # in a sentence
 
 
 def chaining_messages(resolved: Mechanism, honest: Paid) -> list[str]:
-    """What few units chain together under likeness; lineage joins no two groups, and other evidence is certain."""
-    layer = resolved.evidence
+    """Describe what few units chain together under similarity; lineage joins no two groups."""
+    layer, submission = resolved.evidence, honest.profile.submission
     if isinstance(layer, Lineage) or not layer.by_similarity:
         return []
-    submission = honest.profile.submission
-    found = find_chains(honest.payments.clustering)
 
     def named(unit: int) -> str:
         return f"{submission.id[unit]} of {submission.identity[unit]}"
 
-    if found and found[0].crossing is None:  # a few hundred near copies of one unit are enough for that
+    chains = find_chains(honest.payments.clustering)
+    if (
+        chains and chains[0].crossing is None
+    ):  # a few hundred near copies of one unit are enough for that
         return [
-            f"{resolved.evidence} matches more than {MOST_PAIRS:,} pairs, so chains through few units were not "
-            f"counted: look at {chain_messages(found[0], named)}. lineage@auto chains nothing"
+            f"{layer} matches more than {MOST_PAIRS:,} pairs, so chains through few units were not counted: look at "
+            f"{chain_messages(chains[0], named)}. lineage@auto chains nothing"
         ]
-    thin = [chain for chain in found if chain.thin]
-    if not thin:
+    if not (thin := [chain for chain in chains if chain.thin]):
         return []
-    words = "; ".join(chain_messages(chain, named) for chain in thin[:_MOST])
-    more = f"; and {len(thin) - _MOST:,} more" if len(thin) > _MOST else ""
-    head = f"{resolved.evidence} chains large parts of clusters through {FEW} units or fewer"
-    return [f"{head}: {words}{more}. lineage@auto matches a unit with one earlier unit alone"]
+    listed = [chain_messages(chain, named) for chain in thin[:_MOST]]
+    listed += [f"and {len(thin) - _MOST:,} more"] if len(thin) > _MOST else []
+    return [
+        f"{layer} chains large parts of clusters through {FEW} units or fewer: {'; '.join(listed)}. lineage@auto "
+        "matches a unit with one earlier unit alone"
+    ]
 
 
 BELIEVED, LOGGED = "believed", "logged"
 
 
 def clocks_of(attack: str, state: MarketState) -> tuple[str, ...]:
-    """The clocks under which an attack is tried; the market's own ("") where it writes no times, or there are none."""
+    """Return the clocks under which an attack is tried; the market's own ("") where it forges no times."""
     forges = ATTACKS.create(attack).forges_times and state.honest.submission.time is not None
     return (BELIEVED, LOGGED) if forges else ("",)
 
 
-def under(clock: str, state: MarketState) -> MarketState:
-    return replace(state, logged=clock != BELIEVED) if clock else state
-
-
 def assumed(attack: str, clock: str, logged: bool) -> str:
-    """What has to hold for an attack under a clock beside what holds in the audited market."""
+    """Return what an attack under a clock assumes beyond what holds in the audited market."""
     if clock in ("", BELIEVED):
         return ATTACKS.create(attack).assumes
     return "" if logged else "that times come from an intake log"
@@ -123,24 +121,25 @@ class Forgery:
 
     def words(self, called: str) -> str:
         believed, logged = self.outcome(BELIEVED), self.outcome(LOGGED)
+        order = "where copies come after what they copy, whatever is written"
         if self.logged:
             return (
-                f"Times are from an intake log, where copies come after what they copy, whatever is written. "
-                f"By {called}: {logged}. Were times a column that attackers can write: {believed}."
+                f"Times are from an intake log, {order}. By {called}: {logged}. Were times a column that attackers "
+                f"can write: {believed}."
             )
         return (
-            f"Times are from a column. By {called}, for whoever can write it: {believed}. With an intake log, "
-            f"where copies come after what they copy, whatever is written: {logged}."
+            f"Times are from a column. By {called}, for whoever can write it: {believed}. With an intake log, {order}: "
+            f"{logged}."
         )
 
 
 def forgeries(report: AuditReport) -> list[Forgery]:
-    found: dict[str, dict[str, list[Trial]]] = {}
+    by_family: dict[str, dict[str, list[Trial]]] = {}
     for trial in report.trials:
         if trial.clock:
-            clocks = found.setdefault(family(trial.attack), {BELIEVED: [], LOGGED: []})
+            clocks = by_family.setdefault(family(trial.attack), {BELIEVED: [], LOGGED: []})
             clocks[trial.clock].append(trial)
-    return [Forgery(name, report.logged, trials) for name, trials in found.items()]
+    return [Forgery(name, report.logged, trials) for name, trials in by_family.items()]
 
 
 REPORT = "audit.json"
@@ -163,11 +162,9 @@ class Context:
     knowledge: float
 
     def attacked(self, provider: str, attack: str, clock: str) -> SubmittedProfile:
-        chosen = ATTACKS.create(attack)
+        state = replace(self.state, logged=clock != BELIEVED) if clock else self.state
         with looking_in(self.data):
-            profile = apply_knowing(chosen, provider, under(clock, self.state), self.knowledge)
-            profile = moved_embeddings(profile, self.state)
-        return replace(profile, attack=attack)
+            return attacked_profile(attack, provider, state, self.knowledge)
 
 
 def audit(
@@ -191,10 +188,8 @@ def audit(
     ----------
     market, mechanism, utility
         The market, the mechanism that is attacked, and what data are worth.
-    providers
-        How many providers attack, drawn at random; all if left out.
-    only
-        Comma-separated patterns of the attacks to try; all if left out.
+    providers, only
+        How many providers attack, drawn at random, and comma-separated patterns of attacks; all if left out.
     stop_at
         The gain up to which an attack counts as stopped.
     out
@@ -203,10 +198,8 @@ def audit(
         Worker processes, and where progress is reported.
     threshold
         Which similarity thresholds the whole market admits, where this one is a sample of it.
-    checks
-        Spot checks of each payee; gains are expected ones then.
-    knowledge
-        The share of the other providers' units that attackers see.
+    checks, knowledge
+        Spot checks of each payee (gains are expected ones then), and the share of others' units that attackers see.
 
     Returns
     -------
@@ -217,11 +210,11 @@ def audit(
     payer = as_mechanism(mechanism)
     require_in("knowledge", knowledge, 0.0, 1.0)
     require_checkable(payer, checks)
-    everyone = state.providers
+    attackers = state.providers
     if providers is not None:
         require_count("providers", providers)
-        chosen = keyed_generator(state.seed, "audited").permutation(len(everyone))[:providers]
-        everyone = [everyone[i] for i in sorted(chosen.tolist())]
+        drawn = keyed_generator(state.seed, "audited").permutation(len(attackers))[:providers]
+        attackers = [attackers[i] for i in sorted(drawn.tolist())]
     honest = paid_by(payer, state.honest, utility)
     resolved, evidence, warnings = _resolved(payer, honest)
     undated = describe_missing_times(state.honest.submission)
@@ -231,7 +224,7 @@ def audit(
         mechanism=payer,
         honest=honest,
         attacks=attack_grid(state, only),
-        providers=everyone,
+        providers=attackers,
         stop_at=stop_at,
         data=named_folder(),
         threshold=threshold or resolved,
@@ -241,14 +234,23 @@ def audit(
         knowledge=knowledge,
     )
     if out is None:
-        return _found(context, Unkept(executor_of_steps(jobs), progress or SILENT))
-    return _audit(context, out, jobs, progress)
+        return _report(context, Unkept(executor_of_steps(jobs), progress or SILENT))
+    path, digest = out / REPORT, _digest(context)
+    with open_run(
+        out, digest, "audit", __version__,
+        outputs=[REPORT], executor=executor_of_steps(jobs), progress=progress,
+    ) as run:  # fmt: skip
+        if not run.finished:
+            write_text(path, _report(context, run).model_dump_json(indent=1) + "\n")
+            manifest = {"kind": "audit", "mechanism": payer.id, "digest": digest}
+            write_json(out / MANIFEST, manifest, indent=2, sort=False)
+        return AuditReport.model_validate_json(path.read_text(encoding="utf-8"))
 
 
 def _resolved(
     mechanism: Mechanism | OwnMechanism, honest: PaidProfile
 ) -> tuple[Threshold | None, str, list[str]]:
-    """The threshold and evidence of the honest market, and warnings; one of somebody's own has none."""
+    """Return the threshold and evidence of the honest market, and warnings; an external mechanism has none."""
     if not (isinstance(mechanism, Mechanism) and isinstance(honest, Paid)):
         return None, "", []
     resolved, threshold = honest.resolved(mechanism), honest.payments.threshold
@@ -259,37 +261,21 @@ def _resolved(
         checked=threshold is not None,
     )
     leaks = honest.payments.leaks
-    aside = [describe_leaks(leaks)] if len(leaks) else []
-    found = [*aside, *([] if collapse is None else [collapse.message])]
-    return threshold, str(resolved.evidence), [*found, *chaining_messages(resolved, honest)]
+    warnings = [describe_leaks(leaks)] if len(leaks) else []
+    warnings += [] if collapse is None else [collapse.message]
+    return threshold, str(resolved.evidence), [*warnings, *chaining_messages(resolved, honest)]
 
 
-def _audit(context: Context, out: Path, jobs: int, progress: Progress | None) -> AuditReport:
-    report, digest = out / REPORT, _digest(context)
-    with open_run(
-        out, digest, "audit", __version__,
-        outputs=[REPORT], executor=executor_of_steps(jobs), progress=progress,
-    ) as run:  # fmt: skip
-        if not run.finished:
-            write_text(report, _found(context, run).model_dump_json(indent=1) + "\n")
-            manifest = {"kind": "audit", "mechanism": context.mechanism.id, "digest": digest}
-            write_json(out / MANIFEST, manifest, indent=2, sort=False)
-        return AuditReport.model_validate_json(report.read_text(encoding="utf-8"))
-
-
-def _found(context: Context, run: Run | Unkept) -> AuditReport:
+def _report(context: Context, run: Run | Unkept) -> AuditReport:
     run.progress.stage("audit", "attacks")
-    played = [
-        (attack, clock) for attack in context.attacks for clock in clocks_of(attack, context.state)
-    ]
-    tries = [(provider, *each) for provider in context.providers for each in played]
-    kinds = {(family(a), assumed(a, c, context.state.logged)) for a, c in played}
-    trials = run.steps(
-        _trial, context, {f"trial-{i:06d}": each for i, each in enumerate(tries)}, _TRIAL,
-        after=len(kinds),
-    )  # fmt: skip
+    state = context.state
+    played = [(attack, clock) for attack in context.attacks for clock in clocks_of(attack, state)]
+    tries = [(provider, *pair) for provider in context.providers for pair in played]
+    kinds = {(family(a), assumed(a, c, state.logged)) for a, c in played}
+    tasks = {f"trial-{i:06d}": trial for i, trial in enumerate(tries)}
+    trials = run.steps(_trial, context, tasks, _format(Trial), after=len(kinds))
     explain = {f"finding-{i:03d}": (group, len(trials)) for i, group in enumerate(worst_first(trials))}
-    findings = run.steps(_explain, context, explain, _FINDING, before=len(tries))
+    findings = run.steps(_explain, context, explain, _format(Finding), before=len(tries))
     resolved = context.honest.payments.threshold if isinstance(context.honest, Paid) else None
     return AuditReport(
         mechanism=m if isinstance(m := context.mechanism, Mechanism) else m.name,
@@ -300,7 +286,7 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
         stop_at=context.stop_at,
         checks=context.checks,
         knowledge=context.knowledge,
-        logged=context.state.logged,
+        logged=state.logged,
         providers=context.providers,
         trials=trials,
         findings=findings,
@@ -309,51 +295,38 @@ def _found(context: Context, run: Run | Unkept) -> AuditReport:
 
 def _trial(context: Context, provider: str, attack: str, clock: str) -> Trial:
     honest = context.honest.total(provider)
+    played: dict[str, Any] = {"provider": provider, "attack": attack, "clock": clock}
     try:
         profile = context.attacked(provider, attack, clock)
         with suppress_market_warnings():
             attacked = paid_by(context.mechanism, profile, context.utility)
             checked = _checked(context, profile, attacked)
-    except DataMarketError as error:  # too few units for so many names, nobody to copy from
-        return Trial(
-            provider=provider, attack=attack, honest_payment=honest, clock=clock, why=str(error)
-        )
+    except DataMarketError as error:  # too few units for so many names, no provider to copy from
+        return Trial(**played, honest_payment=honest, why=str(error))
     before, paid = context.honest.payments, attacked.total(provider)
     due = paid if checked is None else checked.pay
     clear = clearly_paid(honest, before.grand_value, len(context.state.providers))
     harm = harm_of(before, attacked.payments, profile, provider)
     return Trial(
-        provider=provider,
-        attack=attack,
+        **played,
         honest_payment=honest,
         attacked_payment=paid,
         gain=paid / honest if clear else None,
         expected_payment=due,
         expected_gain=due / honest if clear else None,
         victim=harm.victim,
-        victim_loss=_known(harm.victim_loss),
-        theft=_known(harm.theft),
+        victim_loss=None if math.isnan(harm.victim_loss) else harm.victim_loss,
+        theft=None if math.isnan(harm.theft) else harm.theft,
         assumes=assumed(attack, clock, context.state.logged),
-        clock=clock,
     )
 
 
 def _checked(context: Context, profile: SubmittedProfile, attacked: PaidProfile) -> Expected | None:
     if context.checks is None:
         return None
-    found = checked_attack(
-        context.mechanism,
-        profile,
-        attacked.payments,
-        context.state.honest,
-        context.honest.total(str(profile.attacker)),
-        context.utility,
-    )
-    return found.expected(context.checks)
-
-
-def _known(number: float) -> float | None:
-    return None if math.isnan(number) else number
+    pay, honest = context.honest.total(str(profile.attacker)), context.state.honest
+    checked = checked_attack(context.mechanism, profile, attacked.payments, honest, pay, context.utility)
+    return checked.expected(context.checks)
 
 
 def _explain(context: Context, group: Group, all_tried: int) -> Finding:
@@ -394,13 +367,9 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
 
 
 def _without_evidence(context: Context, harmful: Trial) -> float | None:
-    """What the victim of a trial loses where the mechanism matches nothing; None where it loses little."""
-    m = context.mechanism
-    if (
-        not isinstance(m, Mechanism)
-        or harmful.victim is None
-        or (harmful.victim_loss or 0.0) <= STOP_LOSS
-    ):
+    """Return the victim's loss where nothing matches; None where the victim loses little."""
+    m, lost = context.mechanism, harmful.victim_loss or 0.0
+    if not isinstance(m, Mechanism) or harmful.victim is None or lost <= STOP_LOSS:
         return None
     without = m.model_copy(update={"evidence": "none"})
     profile = context.attacked(harmful.provider, harmful.attack, harmful.clock)
@@ -410,7 +379,7 @@ def _without_evidence(context: Context, harmful: Trial) -> float | None:
 
 
 def _spared(context: Context, loss: Loss) -> Loss:
-    """The loss with the evidence under which it is gone, where evidence adds to it and is ours to change."""
+    """Add the evidence under which the loss is gone, where evidence adds to the loss and can be changed."""
     m, trial = context.mechanism, loss.trial
     if not isinstance(m, Mechanism) or trial.victim is None or loss.by_evidence <= STOP_LOSS:
         return loss
@@ -456,14 +425,8 @@ def _digest(context: Context) -> str:
 M = TypeVar("M", bound=BaseModel)
 
 
-def _kept_as(model: type[M]) -> Format[M]:
-    def write(path: Path, found: M) -> None:
-        path.write_text(found.model_dump_json(), encoding="utf-8")
+def _format(model: type[M]) -> Format[M]:
+    def write(path: Path, result: M) -> None:
+        path.write_text(result.model_dump_json(), encoding="utf-8")
 
-    def read(path: Path) -> M:
-        return model.model_validate_json(path.read_text(encoding="utf-8"))
-
-    return Format(".json", write, read)
-
-
-_TRIAL, _FINDING = _kept_as(Trial), _kept_as(Finding)
+    return Format(".json", write, lambda path: model.model_validate_json(path.read_bytes()))

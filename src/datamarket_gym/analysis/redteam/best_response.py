@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from datamarket_gym.analysis.metrics import CLEAR, Harm, clearly_paid, harm_of
-from datamarket_gym.analysis.redteam.attack_grid import feature_scale, moved_embeddings
+from datamarket_gym.analysis.redteam.attack_grid import attacked_profile, feature_scale
 from datamarket_gym.analysis.redteam.multi_attacker import HONEST, StageGame, Strategies
 from datamarket_gym.analysis.spot_checks import CheckedAttack, checked_attack, require_checkable
 from datamarket_gym.analysis.theorems import Certificate
@@ -44,7 +44,7 @@ from datamarket_gym.errors import (
     require_in,
 )
 from datamarket_gym.evidence.graph import suppress_market_warnings
-from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
+from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.external import Payer
 from datamarket_gym.mechanism.pipeline import as_mechanism
@@ -77,7 +77,7 @@ class AttackCosts(Described):
 
 @dataclass(frozen=True)
 class Effort(Described):
-    """How many identities an attack uses, and how far it moves content."""
+    """Hold how many identities an attack uses, and how far it moves content."""
 
     identities: int
     perturbation: float
@@ -91,8 +91,8 @@ class Effort(Described):
         row = {str(name): i for i, name in enumerate(honest.id)}
         sources = profile.truth.aligned(submission).source[mine]
         origin = np.array([row.get(str(source), -1) for source in sources])
-        known = origin >= 0
-        moved = submission.features[mine[known]] - honest.features[origin[known]]
+        derived = origin >= 0
+        moved = submission.features[mine[derived]] - honest.features[origin[derived]]
         total = float(np.linalg.norm(moved, axis=1).sum())
         scale = float(np.sqrt(honest.features.var(axis=0).sum())) or 1.0
         owned = int((state.honest.truth.owner == provider).sum())
@@ -110,7 +110,7 @@ class SearchParameter:
     choices: tuple[str | int | bool, ...] = ()
 
     def value(self, at: float, scale: float) -> Any:
-        """The parameter's value at a number in [0, 1]; shares and noise are rounded to read well."""
+        """Return the value at a number in [0, 1]; shares and noise are rounded to read well."""
         at = min(max(float(at), 0.0), 1.0)
         match self.kind:
             case "count":
@@ -178,7 +178,7 @@ SPACE: Mapping[str, tuple[SearchParameter, ...]] = {
 }
 """Families and their parameters, within bounds that keep identity-level games cheap.
 
-Who forges the clock, or sees units before they come, owns them whatever the rule: such attacks are not searched.
+Attackers who forge the clock, or see units before they come, own them under any rule: such attacks are not searched.
 """
 
 FAMILIES = tuple(SPACE)
@@ -187,31 +187,22 @@ _HALF_A_DEVIATION = 0.69  # a noise parameter of half a standard deviation: esca
 _ONE_DEVIATION = 0.81
 _FIVE_PERCENT = 0.37  # where the parameter of a part stands for that
 
-_THEFT = {
-    "split": 0.0,
-    "keep": 1.0,
-    "copy": 0.0,
-    "copy_sigma": _HALF_A_DEVIATION,
-    "steal": 1.0,
-    "steal_sigma": _HALF_A_DEVIATION,
-    "victims": 1.0,
-    "pick": 0.0,
-    "names": 0.0,
-    "first": 0.0,
-}
+_THEFT = dict.fromkeys(("split", "copy", "pick", "names", "first"), 0.0)
+_THEFT |= {"keep": 1.0, "steal": 1.0, "victims": 1.0}
+_THEFT |= {"copy_sigma": _HALF_A_DEVIATION, "steal_sigma": _HALF_A_DEVIATION}
 _LITTLE = {"steal": _FIVE_PERCENT, "steal_sigma": _ONE_DEVIATION, "pick": 1.0}
 _OWN_COPIES = {"copy": 1.0, "steal": 0.0, "first": 1.0}
 
 
 def starts() -> list[tuple[str, dict[str, float]]]:
-    """Where a search begins: every family at 1, 1/2 and 0, and four composite attacks that are known to be good."""
-    found = [
+    """Return where a search begins: each family at 1, 1/2 and 0, and four good composite attacks."""
+    grid = [
         (family, {d.name: _HALF_A_DEVIATION if d.kind == "noise" else at for d in parameters})
         for at in (1.0, 0.5, 0.0)
         for family, parameters in SPACE.items()
     ]
-    known: tuple[dict[str, float], ...] = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
-    return [*(("composite", _THEFT | change) for change in known), *found]
+    changes: tuple[dict[str, float], ...] = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
+    return [*(("composite", _THEFT | change) for change in changes), *grid]
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +222,7 @@ class Space(Described):
         return cls(feature_scale(state))
 
     def attack(self, family: str, parameters: Mapping[str, float]) -> str:
-        """The written attack at some parameters, each in [0, 1]."""
+        """Return the written attack at some parameters, each in [0, 1]."""
         if family not in SPACE:
             raise UnknownNameError("attack family", family, FAMILIES)
         values = {d.name: d.value(parameters[d.name], self.scale) for d in SPACE[family]}
@@ -239,13 +230,13 @@ class Space(Described):
 
     @staticmethod
     def point(family: str, parameters: Mapping[str, float]) -> list[float]:
-        """The point of [0, 1]^(1 + DIMENSIONS) that `attack_at` reads as this family and parameters."""
+        """Return the point of [0, 1]^(1 + DIMENSIONS) that `attack_at` reads as this family and parameters."""
         values = [parameters[parameter.name] for parameter in SPACE[family]]
         first = (FAMILIES.index(family) + 0.5) / len(FAMILIES)
         return [first, *values, *[0.5] * (DIMENSIONS - len(values))]
 
     def attack_at(self, point: np.ndarray) -> str:
-        """The written attack at a point of [0, 1]^(1 + DIMENSIONS): the family first, then its parameters."""
+        """Return the written attack at a point of [0, 1]^(1 + DIMENSIONS): family first, then parameters."""
         if point.shape != (1 + DIMENSIONS,) or not ((point >= 0.0) & (point <= 1.0)).all():
             raise ParameterError(
                 "action", np.array2string(point, threshold=5), f"give {1 + DIMENSIONS} numbers in [0, 1]"
@@ -257,16 +248,16 @@ class Space(Described):
 
 @dataclass(frozen=True)
 class Reply:
-    """An attack, and what it is worth: its payoff over that of being honest there, both in equal shares of v(all)."""
+    """Hold an attack and its payoff, in equal shares of v(all)."""
 
     attack: str
     payoff: float
-    net_gain: float  # what the search looks for; honesty is at 1
+    net_gain: float  # 1 + payoff less honesty's
 
 
 @dataclass(eq=False)
 class StageParty:
-    """A party of a stage, given what everybody plays; `best_response` searches it as it does a `Target`.
+    """Price attacks of one party of a stage, given all strategies; `best_response` searches it like a `Target`.
 
     Net gains are 1 + the payoff less that of being honest there, as honesty may pay next to nothing. Attacks are free.
     """
@@ -274,7 +265,7 @@ class StageParty:
     stage: StageGame
     strategies: Strategies
     party: int = 0
-    _known: dict[str, Reply] = field(default_factory=dict, init=False)
+    _replies: dict[str, Reply] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._honest = self._payoff(HONEST)
@@ -286,18 +277,18 @@ class StageParty:
     def respond(self, attack: str, costs: AttackCosts) -> Reply | None:
         if costs.of(Effort(2, 1.0)):
             raise ParameterError(
-                "costs", costs, "among several attackers attacks are free; leave costs out"
+                "costs", costs, "in multi-attacker games attacks are free; leave costs out"
             )
-        if attack not in self._known:
+        if attack not in self._replies:
             payoff = self._payoff(attack)
             if payoff is None or self._honest is None:
                 return None
-            self._known[attack] = Reply(attack, payoff, 1.0 + payoff - self._honest)
-        return self._known[attack]
+            self._replies[attack] = Reply(attack, payoff, 1.0 + payoff - self._honest)
+        return self._replies[attack]
 
     @property
     def tried(self) -> list[str]:
-        return list(self._known)
+        return list(self._replies)
 
     @property
     def honesty(self) -> Reply:
@@ -305,18 +296,17 @@ class StageParty:
 
     def _payoff(self, attack: str) -> float | None:
         strategies = (*self.strategies[: self.party], attack, *self.strategies[self.party + 1 :])
-        found = self.stage.payoffs(strategies)
-        return None if found is None else found[self.party]
+        payoffs = self.stage.payoffs(strategies)
+        return None if payoffs is None else payoffs[self.party]
 
 
-_Price = Callable[[str], float]
 IMPOSSIBLE = -1.0
-"""The net gain an optimiser is told where an attack cannot be carried out."""
+"""The net gain for optimisers of an attack that cannot be carried out."""
 
 
 @dataclass(frozen=True)
 class Response(Shown):
-    """An attack: what it gains unchecked, in expectation given checks, and net of costs; what it costs the others."""
+    """Hold what an attack gains unchecked, in expectation given checks, and net of costs; and others' losses."""
 
     attack: str
     gain: float
@@ -332,14 +322,10 @@ class Target(Shown):
 
     Parameters
     ----------
-    state, mechanism, utility
-        The market, the mechanism that is attacked, and what data are worth.
-    provider
-        Who attacks, by name or number.
-    checks
-        The spot checks that the provider expects, if any.
-    knowledge
-        The share of everybody else's units that the provider sees.
+    state, mechanism, utility, provider
+        The market, the mechanism that is attacked, what data are worth, and the attacker, by name or number.
+    checks, knowledge
+        The spot checks that the attacker expects, if any, and the share of others' units that the attacker sees.
     """
 
     state: MarketState
@@ -356,10 +342,13 @@ class Target(Shown):
         require_checkable(self._payer, self.checks)
         self.honest = paid_by(self._payer, self.state.honest, self.utility)
         self.pay = self.honest.total(self.name)
-        # Both are the same under any checks, so `under` shares them.
-        self._known: dict[str, tuple[float, Effort, Harm]] = {}  # gain unchecked
+        # The same under any checks, so `under` shares them; gains are unchecked.
+        self._unchecked: dict[str, tuple[float, Effort, Harm]] = {}
         self._checked: dict[str, CheckedAttack] = {}
         self.impossible: dict[str, str] = {}
+        self._require_clear()
+
+    def _require_clear(self) -> None:
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(
@@ -376,15 +365,13 @@ class Target(Shown):
         return other
 
     def profile(self, attack: str) -> SubmittedProfile:
-        chosen = ATTACKS.create(attack)
-        found = apply_knowing(chosen, self.name, self.state, self.knowledge)
-        return replace(moved_embeddings(found, self.state), attack=attack)
+        return attacked_profile(attack, self.name, self.state, self.knowledge)
 
     def respond(self, attack: str, costs: AttackCosts) -> Response | None:
-        """What an attack gains, gross and net, and what the others lose; None where it cannot be carried out."""
+        """Price an attack: its gross and net gain, and others' losses; None where it cannot be carried out."""
         try:
             self._carry_out(attack)
-            gain, effort, harm = self._known[attack]
+            gain, effort, harm = self._unchecked[attack]
             expected = gain
             if self.checks is not None:
                 expected = self._checked[attack].expected(self.checks).pay / self.pay
@@ -394,14 +381,14 @@ class Target(Shown):
         return Response(attack, gain, expected, expected - costs.of(effort), effort, harm)
 
     def _carry_out(self, attack: str) -> None:
-        if attack in (self._known if self.checks is None else self._checked):
+        if attack in (self._unchecked if self.checks is None else self._checked):
             return
         profile = self.profile(attack)
         with suppress_market_warnings():
             paid = self._payer.pay(profile.submission, self.utility, profile.truth)
         gain = paid.total(profile.identities_of(self.name)) / self.pay
         harm = harm_of(self.honest.payments, paid, profile, self.name)
-        self._known[attack] = gain, Effort.of(profile, self.state), harm
+        self._unchecked[attack] = gain, Effort.of(profile, self.state), harm
         if self.checks is not None:
             self._checked[attack] = checked_attack(
                 self._payer, profile, paid, self.state.honest, self.pay, self.utility
@@ -409,15 +396,13 @@ class Target(Shown):
 
     @property
     def honesty(self) -> Response:
-        honest = self.honest
-        return Response(
-            "honest", 1.0, 1.0, 1.0, Effort(1, 0.0),
-            harm_of(honest.payments, honest.payments, honest.profile, self.name),
-        )  # fmt: skip
+        payments = self.honest.payments
+        harm = harm_of(payments, payments, self.honest.profile, self.name)
+        return Response(HONEST, 1.0, 1.0, 1.0, Effort(1, 0.0), harm)
 
     @property
     def tried(self) -> list[str]:
-        return list(self._known if self.checks is None else self._checked)
+        return list(self._unchecked if self.checks is None else self._checked)
 
     def certificate(self, attack: str) -> Certificate:
         with suppress_market_warnings():
@@ -427,23 +412,15 @@ class Target(Shown):
             self._carry_out(attack)
             left = self._checked[attack].expected(self.checks).deterrence()
         return certified(
-            self.honest, attacked, self._payer, comparisons=max(1, len(self._known)), deterrence=left
+            self.honest, attacked, self._payer, comparisons=max(1, len(self._unchecked)), deterrence=left
         )
 
 
-class _Priced(Protocol):
-    @property
-    def attack(self) -> str: ...
-
-    @property
-    def net_gain(self) -> float: ...
+Priced = TypeVar("Priced", bound=Response | Reply)
+PricedOut = TypeVar("PricedOut", bound=Response | Reply, covariant=True)
 
 
-Found = TypeVar("Found", bound=_Priced)
-FoundOut = TypeVar("FoundOut", bound=_Priced, covariant=True)
-
-
-class _Searchable(Protocol[FoundOut]):
+class _Searchable(Protocol[PricedOut]):
     """A `Target`, or one party among several (`StageParty`)."""
 
     @property
@@ -453,19 +430,19 @@ class _Searchable(Protocol[FoundOut]):
     def tried(self) -> list[str]: ...
 
     @property
-    def honesty(self) -> FoundOut: ...
+    def honesty(self) -> PricedOut: ...
 
-    def respond(self, attack: str, costs: AttackCosts) -> FoundOut | None: ...
+    def respond(self, attack: str, costs: AttackCosts) -> PricedOut | None: ...
 
 
 def best_response(
-    target: _Searchable[Found],
+    target: _Searchable[Priced],
     costs: AttackCosts | None = None,
     *,
     trials: int = 200,
     seed: int = 0,
     optimiser: str = "auto",
-) -> Found:
+) -> Priced:
     """Search for the attack with the largest net gain.
 
     Parameters
@@ -505,7 +482,7 @@ def best_response(
     return max([*possible, target.honesty], key=lambda r: (r.net_gain, r.attack))
 
 
-def _by_optuna(price: _Price, space: Space, trials: int, seed: int) -> None:
+def _by_optuna(price: Callable[[str], float], space: Space, trials: int, seed: int) -> None:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -523,7 +500,7 @@ def _by_optuna(price: _Price, space: Space, trials: int, seed: int) -> None:
     study.optimize(objective, n_trials=trials)
 
 
-def _by_scipy(price: _Price, space: Space, trials: int, seed: int) -> None:
+def _by_scipy(price: Callable[[str], float], space: Space, trials: int, seed: int) -> None:
     from scipy.optimize import differential_evolution
 
     left = iter(range(trials))  # the optimiser counts generations; we count attacks

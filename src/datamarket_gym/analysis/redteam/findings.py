@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 STOP_AT = 1.05
 """A gain up to this counts as stopped."""
 _COLUMNS = (
-    "attack", "provider", "honest_payment", "attacked_payment", "gain", "expected_payment", "expected_gain",
-    "victim", "victim_loss", "assumes",
+    "family", "attack", "provider", "honest_payment", "attacked_payment", "gain", "expected_payment", "expected_gain",
+    "victim", "victim_loss", "assumes", "verdict",
 )  # fmt: skip
 STOP_LOSS = 0.02
 """A victim's loss up to this part of its honest share is not worth a word."""
 
 
 class Trial(Document):
-    """One provider playing one attack; ``why`` says why it was not possible, where it was not."""
+    """Record one attack by one provider; ``why`` says why it was not possible, where it was not."""
 
     provider: str
     attack: str
@@ -44,16 +44,16 @@ class Trial(Document):
     gain: float | None = None  # multiplicative, where the honest payment is clearly positive
     expected_payment: float | None = None  # given the audit's checks; without any the attacked payment
     expected_gain: float | None = None  # the same over the honest payment
-    victim: str | None = None  # who loses most by it, if anybody does
+    victim: str | None = None  # the provider who loses most by it, if any
     victim_loss: float | None = None  # of the victim's honest share of the pot
     theft: float | None = None  # the share of the pot that moved to the provider
     assumes: str = ""  # what must be broken besides the mechanism, such as the clock
-    clock: str = ""  # of an attack that forges times: whether they are believed (`redteam.clock`)
+    clock: str = ""  # of an attack that forges times: whether they are believed (`audit.BELIEVED`)
     why: str | None = None
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The worse, the larger: by the multiplicative gain that is expected, then by the additive one."""
+        """Return the multiplicative, then the additive expected gain."""
         return self._ranked(self.expected_payment, self.expected_gain)
 
     @property
@@ -61,7 +61,6 @@ class Trial(Document):
         return self._ranked(self.attacked_payment, self.gain)
 
     def verdict(self, stop_at: float) -> str:
-        """What `Finding.verdict` would say of this trial alone; "impossible" where it was not possible."""
         return "impossible" if self.why is not None else _verdict(self.expected_gain, self.gain, stop_at)
 
     def _ranked(self, paid: float | None, gain: float | None) -> tuple[float, float]:
@@ -71,7 +70,6 @@ class Trial(Document):
 
     @property
     def harm_rank(self) -> tuple[float, tuple[float, float]]:
-        """The worse for others, the larger: by the victim's loss, then as `rank` has it."""
         return (-1.0 if self.victim_loss is None else self.victim_loss, self.rank)
 
 
@@ -100,7 +98,7 @@ def assuming(trial: Trial) -> str:
 
 
 class Loss(Document):
-    """The trial of one attack by which another provider loses most.
+    """Record the trial of one attack by which another provider loses most.
 
     ``without_evidence`` is that loss where nothing is matched, by competition alone; ``spared_by`` is admissible other
     evidence under which it loses no more. Both are None where they were not computed.
@@ -112,13 +110,12 @@ class Loss(Document):
 
     @property
     def by_evidence(self) -> float:
-        """The part of the loss that evidence adds; all of it where competition is not known."""
+        """Return the part of the loss that evidence adds; all of it where competition was not computed."""
         return (self.trial.victim_loss or 0.0) - (self.without_evidence or 0.0)
 
     @property
     def words(self) -> str:
-        trial = self.trial
-        alone = self.without_evidence
+        trial, alone = self.trial, self.without_evidence
         text = f"{trial.victim} loses {trial.victim_loss:.0%} of its honest share"
         text += "" if alone is None else f"; {alone:.0%} if nothing matched"
         text += f" (by {trial.provider}, {trial.attack}{assuming(trial)})."
@@ -129,7 +126,7 @@ class Loss(Document):
 
 
 class Finding(Document):
-    """The worst trial of one attack, in expectation and unchecked, its remedies, and its worst loss to another."""
+    """Record one attack's worst trial, in expectation and unchecked, its remedies, and its worst loss to another."""
 
     family: str
     worst: Trial
@@ -145,7 +142,7 @@ class Finding(Document):
         return self._gained(stop_at) + loss
 
     def verdict(self, stop_at: float) -> str:
-        """Whether the attack is "stopped", "deterred" by checks alone, or neither: "open"; or "undefined"."""
+        """Return "stopped", "deterred" (by checks alone), "open", or "undefined"."""
         return _verdict(self.worst.expected_gain, self.unchecked.gain, stop_at)
 
     def _gained(self, stop_at: float) -> str:
@@ -168,7 +165,7 @@ class Finding(Document):
 
 
 class Group(NamedTuple):
-    """Of one attack's trials the worst in expectation, unchecked, and for others; and how many there were."""
+    """Hold an attack's worst trials in expectation, unchecked, and for others, and the number of all."""
 
     worst: Trial
     unchecked: Trial
@@ -182,16 +179,16 @@ def worst_first(trials: list[Trial]) -> list[Group]:
     for trial in trials:
         if trial.why is None:
             groups[family(trial.attack), trial.assumes].append(trial)
-    found = [
+    worst = [
         Group(
-            worst=max(group, key=lambda t: t.rank),
-            unchecked=max(group, key=lambda t: t.unchecked_rank),
-            harmful=max(group, key=lambda t: t.harm_rank),
-            tried=len(group),
+            worst=max(trials, key=lambda t: t.rank),
+            unchecked=max(trials, key=lambda t: t.unchecked_rank),
+            harmful=max(trials, key=lambda t: t.harm_rank),
+            tried=len(trials),
         )
-        for group in groups.values()
+        for trials in groups.values()
     ]
-    return sorted(found, key=lambda one: (not one.worst.assumes, one.worst.rank), reverse=True)
+    return sorted(worst, key=lambda group: (not group.worst.assumes, group.worst.rank), reverse=True)
 
 
 class AuditReport(Document, Tabular):
@@ -232,18 +229,12 @@ class AuditReport(Document, Tabular):
         import pyarrow as pa
 
         rows = [
-            {
-                "family": family(trial.attack),
-                **{name: getattr(trial, name) for name in _COLUMNS},
-                "verdict": trial.verdict(self.stop_at),
-            }
-            for trial in self.trials
+            {**vars(t), "family": family(t.attack), "verdict": t.verdict(self.stop_at)}
+            for t in self.trials
         ]
         text = {"family", "attack", "provider", "victim", "assumes", "verdict"}
-        names = ["family", *_COLUMNS, "verdict"]
-        return pa.Table.from_pylist(
-            rows, pa.schema({name: pa.string() if name in text else pa.float64() for name in names})
-        )
+        types = {name: pa.string() if name in text else pa.float64() for name in _COLUMNS}
+        return pa.Table.from_pylist(rows, pa.schema(types))
 
     def screen(self) -> Screen:
         rows = [
@@ -281,40 +272,40 @@ class AuditReport(Document, Tabular):
 
     @property
     def worst(self) -> Finding | None:
-        """The finding with the largest gain, of one that assumes nothing if there is any."""
+        """Return the finding with the largest gain, of one that assumes nothing if there is any."""
         return self.findings[0] if self.findings else None
 
     @property
     def assumed(self) -> str:
-        """What is checked and what attackers see, in a sentence or two; nothing where that is nothing and all."""
-        words = []
+        """Describe the checks and the attackers' knowledge; "" without checks and with all knowledge."""
+        sentences = []
         if self.checks is not None:
-            words.append(
+            sentences.append(
                 f"Each name is checked on {self.checks.per_payee} of its paid units, drawn by amount, and a check "
                 f"finds out what is not genuine with probability {self.checks.power:g}; gains are expected ones."
             )
         if self.knowledge < 1.0:
-            words.append(f"Attackers see {self.knowledge:.0%} of the others' units.")
-        return " ".join(words)
+            sentences.append(f"Attackers see {self.knowledge:.0%} of the others' units.")
+        return " ".join(sentences)
 
     @property
     def unplayed(self) -> dict[str, list[str]]:
-        """Attacks that nobody could carry out, by the reason that was given first."""
+        """Return the attacks that no provider could carry out, by the first reason given."""
         reasons: dict[str, list[str | None]] = defaultdict(list)
         for trial in self.trials:
             reasons[trial.attack].append(trial.why)
-        found: dict[str, list[str]] = defaultdict(list)
+        unplayed: dict[str, list[str]] = defaultdict(list)
         for attack, why in reasons.items():
             if why[0] is not None and None not in why:
-                found[why[0]].append(attack)
-        return dict(found)
+                unplayed[why[0]].append(attack)
+        return dict(unplayed)
 
     def families(self, verdict: str) -> list[str]:
-        """The attacks of a `Finding.verdict`, worst first, with what they assume."""
+        """Return the attacks of a `Finding.verdict`, worst first, with what they assume."""
         return [_family(f.worst) for f in self.findings if f.verdict(self.stop_at) == verdict]
 
     @property
     def harms(self) -> list[Finding]:
-        """Findings in which evidence costs another provider more than `STOP_LOSS`, in the same order by loss."""
-        found = [finding for finding in self.findings if finding.loss.by_evidence > STOP_LOSS]
-        return sorted(found, key=lambda f: (not f.loss.trial.assumes, f.loss.by_evidence), reverse=True)
+        """Return findings in which evidence costs another provider more than `STOP_LOSS`, largest loss first."""
+        harms = [finding for finding in self.findings if finding.loss.by_evidence > STOP_LOSS]
+        return sorted(harms, key=lambda f: (not f.loss.trial.assumes, f.loss.by_evidence), reverse=True)

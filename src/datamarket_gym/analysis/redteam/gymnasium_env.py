@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,7 +49,7 @@ DRAWS = 100
 
 @dataclass(frozen=True)
 class SpaceField(Described):
-    """``size`` consecutive entries of a flat space, their range with both ends, and what they mean."""
+    """Describe ``size`` consecutive entries of a flat space, with their range."""
 
     name: str
     low: float
@@ -90,29 +90,33 @@ def box(fields: Sequence[SpaceField]) -> spaces.Box[np.float32]:
     )
 
 
+@dataclass(eq=False, kw_only=True)
 class MarketSettings(Shown):
-    """What both environments are made of: markets, a mechanism, a utility, costs, checks and knowledge."""
+    """Hold what both environments are made of: markets, a mechanism, a utility, costs, checks and knowledge."""
 
     observation_fields: ClassVar[tuple[SpaceField, ...]] = OBSERVATION_FIELDS
     action_fields: ClassVar[tuple[SpaceField, ...]] = ACTION_FIELDS
     families: ClassVar[tuple[str, ...]] = FAMILIES
 
-    def _set(
-        self,
-        task: str,
-        mechanism_name: str,
-        learner: str,
-        empty: str | None,
-        costs: AttackCosts,
-        checks: int | None,
-        power: float,
-        knowledge: float,
-    ) -> None:
-        self._task = TASKS.create(task)
-        self._mechanism = as_mechanism(MECHANISMS.create(mechanism_name), mechanism_name)
-        self._utility = Utility.paying(learner) if empty is None else Utility(learner, empty)
-        self._checks = requested_checks(self._mechanism, checks, power)
-        self._costs, self._knowledge = costs, knowledge
+    task: str = field(default="synthetic(n_providers=4, per_provider=20, validation=60)", kw_only=False)
+    mechanism_name: str = "recommended"
+    learner: str = RECOMMENDED
+    empty: str | None = None
+    identity_cost: float = 0.0
+    perturbation_cost: float = 0.0
+    checks: int | None = None
+    power: float = 0.8
+    knowledge: float = 1.0
+    render_mode: str | None = None
+
+    def __post_init__(self) -> None:
+        self._task = TASKS.create(self.task)
+        self._mechanism = as_mechanism(MECHANISMS.create(self.mechanism_name), self.mechanism_name)
+        self._utility = Utility.paying(self.learner)
+        if self.empty is not None:
+            self._utility = Utility(self.learner, self.empty)
+        self._checks = requested_checks(self._mechanism, self.checks, self.power)
+        self._costs = AttackCosts(self.identity_cost, self.perturbation_cost)
 
     def _observe(self, state: MarketState, provider: str, pay: float, total_value: float) -> Observation:
         """Return the observation of one attacker, clipped to the ranges of `OBSERVATION_FIELDS`."""
@@ -125,33 +129,28 @@ class MarketSettings(Shown):
             self._costs.identity,
             self._costs.perturbation,
             *checks,
-            self._knowledge,
+            self.knowledge,
         )
         low, high = ([getattr(field, end) for field in OBSERVATION_FIELDS] for end in ("low", "high"))
         return np.clip(values, low, high).astype(np.float32)
 
 
+@dataclass(eq=False, kw_only=True)
 class AttackEnv(gymnasium.Env[Observation, Action], MarketSettings):
     """Let one provider of a market choose an attack (a one-step contextual bandit).
 
     Parameters
     ----------
-    task
-        What markets are drawn from, a name with parameters.
-    mechanism_name
-        The mechanism that is attacked, by name.
-    learner
-        The utility, by name: `coverage`, or a model whose accuracy counts, such as `knn`.
-    empty
-        What accuracy is counted from: `none` (zero) or `chance`, by default `chance`.
-    provider
-        The provider that attacks, by number.
+    task, mechanism_name, provider
+        What markets are drawn from, the mechanism that is attacked, by name, and the provider that attacks, by number.
+    learner, empty
+        The utility, by name: `coverage`, or a model whose accuracy counts, such as `knn`; and what accuracy is counted
+        from: `none` (zero) or `chance` (the default).
     identity_cost, perturbation_cost
         Cost of each further identity, and of one unit of perturbation, in honest payments.
-    checks
-        Spot checks of each identity; 0: none. By default 3, or none if the mechanism does not pay single units.
-    power
-        Probability that a spot check detects a false unit.
+    checks, power
+        Spot checks of each identity (0: none; by default 3, or none if the mechanism does not pay single units), and
+        the probability that one detects a false unit.
     knowledge
         Share of the other providers' units that the attacker sees.
     channels
@@ -169,26 +168,13 @@ class AttackEnv(gymnasium.Env[Observation, Action], MarketSettings):
     True
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own name and type
+    metadata = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(
-        self,
-        task: str = "synthetic(n_providers=4, per_provider=20, validation=60)",
-        mechanism_name: str = "recommended",
-        learner: str = RECOMMENDED,
-        empty: str | None = None,
-        provider: int = 0,
-        identity_cost: float = 0.0,
-        perturbation_cost: float = 0.0,
-        checks: int | None = None,
-        power: float = 0.8,
-        knowledge: float = 1.0,
-        channels: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
-        self.render_mode, self._provider, self._channels = render_mode, provider, channels
-        costs = AttackCosts(identity_cost, perturbation_cost)
-        self._set(task, mechanism_name, learner, empty, costs, checks, power, knowledge)
+    provider: int = 0
+    channels: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.action_space = box(self.action_fields)
         self.observation_space = box(self.observation_fields)
         self._target: Target | None = None
@@ -203,11 +189,11 @@ class AttackEnv(gymnasium.Env[Observation, Action], MarketSettings):
             oracle = market.utility_oracle(self._utility)
             with suppress(UnclearPayError):  # the market is drawn again
                 self._target = Target(
-                    market.state, self._mechanism, oracle, self._provider, self._checks, self._knowledge
+                    market.state, self._mechanism, oracle, self.provider, self._checks, self.knowledge
                 )
                 return self._observation(self._target), {}
         raise DataMarketError(
-            f"{self._mechanism.label} pays provider {self._provider} next to nothing in {DRAWS} markets, "
+            f"{self._mechanism.label} pays provider {self.provider} next to nothing in {DRAWS} markets, "
             "so rewards would mean nothing; choose another mechanism_name, provider or task"
         )
 
@@ -230,7 +216,7 @@ class AttackEnv(gymnasium.Env[Observation, Action], MarketSettings):
                 "net_gain": response.net_gain,
                 **asdict(response.harm),
             }
-            terms = target.certificate(attack).terms if self._channels else None
+            terms = target.certificate(attack).terms if self.channels else None
             if terms is not None:
                 info |= {"A": terms.allocation, "L": terms.escape, "D": terms.drift}
         return self._observation(target), float(reward), True, False, info

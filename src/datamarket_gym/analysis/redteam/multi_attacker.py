@@ -1,15 +1,15 @@
 """Several attackers in one market, and best-response dynamics among them.
 
-With pay_i(p) what party i (a provider, or a coalition together) collects where everybody plays p, and 0 for honesty,
+With pay_i(p) what party i (a provider, or a coalition together) is paid at strategies p, and 0 for honesty,
 
-    gain               = pay_i(p) / pay_i(0)            against a market of honest providers,
+    gain             = pay_i(p) / pay_i(0)            against a market of honest providers,
     gain_from_attack = pay_i(p) / pay_i(0_i, p_-i)    against the same market, in which only i is honest.
 
 ``worth`` is v of the distinct genuine units, each once: what the buyer gets. ``value`` is v(all) as the mechanism
 counts it. Where payees are checked all of it is in expectation over who fails.
 
 In best-response dynamics a player moves only if that pays more than ``epsilon`` more, and then to the best of its menu.
-A path ends in an *equilibrium* (nobody gains more than ``epsilon`` by another item of its menu), in a *cycle* (a
+A path ends in an *equilibrium* (no player gains more than ``epsilon`` by another item of its menu), in a *cycle* (a
 profile has come back), or *unsettled* (after ``rounds`` rounds, or where all moved at once to what cannot be played).
 """
 
@@ -52,7 +52,7 @@ from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 HONEST = "honest"
-"""How those play who do not attack."""
+"""The strategy of parties that do not attack."""
 
 Strategies = tuple[str, ...]
 """What each party or player chooses: an attack as it is written, or `HONEST`."""
@@ -70,7 +70,7 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class Standing:
-    """One party that may attack: what it strategies, what it is paid, and what honesty would have paid it."""
+    """Hold a party's attack, what it is paid, and what honesty would have paid it."""
 
     members: tuple[str, ...]
     attack: str
@@ -83,27 +83,25 @@ class Standing:
 
     @property
     def gain(self) -> float:
-        """Over what it is paid where all are honest."""
         return gain_of(self.pay, self.honest_pay)
 
     @property
     def gain_from_attack(self) -> float:
-        """Over what it would be paid if it alone were honest."""
         return gain_of(self.pay, self.lone_honest_pay)
 
     @property
     def each(self) -> dict[str, float]:
-        """What every member gains, in units of the utility, where a coalition divides what it gains equally."""
+        """Divide the additive gain equally among the members."""
         return {name: (self.pay - self.honest_pay) / len(self.members) for name in self.members}
 
 
 @dataclass(frozen=True)
 class Standings:
-    """How a market is divided between those who may attack and the rest; NaN where a quantity is undefined.
+    """Hold how a market is divided between the attacking parties and the others; NaN where undefined.
 
-    ``pot_taken`` is the share of the pot of those who may attack, ``pot_moved`` what of it honesty would not have given
-    them. ``honest_pay``, ``honest_share``, ``honest_least`` (who lost most), ``worth`` and ``value`` are ratios to the
-    market in which all are honest.
+    ``pot_taken`` is the attackers' share of the pot, ``pot_moved`` the part of it that honesty would not have given
+    them. ``honest_pay``, ``honest_share``, ``honest_least`` (the least), ``worth`` and ``value`` are ratios to the
+    market in which all are honest. Gains are those of all attackers together.
     """
 
     attackers: tuple[Standing, ...]
@@ -117,24 +115,20 @@ class Standings:
 
     @property
     def gain(self) -> float:
-        """What all who may attack are paid together, over what they are paid where all are honest."""
         return gain_of(sum(c.pay for c in self.attackers), sum(c.honest_pay for c in self.attackers))
 
     @property
     def gain_from_attack(self) -> float:
-        """What attackers are paid together, over the sum of what each would be paid if it alone were honest."""
-        return gain_of(
-            sum(c.pay for c in self.attackers), sum(c.lone_honest_pay for c in self.attackers)
-        )
+        alone = sum(c.lone_honest_pay for c in self.attackers)
+        return gain_of(sum(c.pay for c in self.attackers), alone)
 
     @property
     def gain_largest(self) -> float:
-        """The largest gain of one of them, among those whose honest pay is clearly above zero."""
+        """Return the largest gain of one party, among those whose honest pay is clearly above zero."""
         return max((c.gain for c in self.attackers if c.clear), default=math.nan)
 
     @property
     def attack_adds(self) -> float:
-        """What they are paid together less the sum of what each would be paid if it alone were honest."""
         return sum(c.pay - c.lone_honest_pay for c in self.attackers)
 
 
@@ -147,11 +141,9 @@ class StageGame(Shown):
     state, mechanism, utility
         The market, the mechanism that is attacked, and what data are worth.
     parties
-        Who may attack: providers, or coalitions of them, none in two.
-    checks
-        The spot checks of each payee, if any.
-    knowledge
-        The share of everybody else's units that each party sees.
+        The attackers: providers, or coalitions of them, none in two.
+    checks, knowledge
+        The spot checks of each payee, if any, and the share of others' units that each party sees.
     """
 
     state: MarketState
@@ -174,7 +166,7 @@ class StageGame(Shown):
             raise ParameterError("parties", twice[0], "a provider attacks alone or in one coalition")
         _require_names_apart(self.members)
         self._lead = {name: members[0] for members in self.members for name in members}
-        self._known: dict[Strategies, StageOutcome] = {}
+        self._outcomes: dict[Strategies, StageOutcome] = {}
         self._worths: dict[bytes, float] = {}
         self.honest = self.outcome((HONEST,) * len(self.members))
         if not self.honest.value > ROUNDING:
@@ -185,23 +177,21 @@ class StageGame(Shown):
 
     @property
     def scale(self) -> float:
-        """What payoffs are counted in: an equal share of what all honest data are worth."""
+        """Return the unit of payoffs: an equal share of v(all) of the honest market."""
         return self.honest.value / len(self.state.providers)
 
     def payoffs(self, strategies: Strategies) -> tuple[float, ...] | None:
-        """Payment of each party in equal shares of v(all); None where it cannot be played, see ``impossible``."""
+        """Return each party's payment in equal shares of v(all); None where it cannot be played (``impossible``)."""
         if strategies in self.impossible:
             return None
-        if strategies not in self._known:
+        if strategies not in self._outcomes:
             self._require_strategies(strategies)
         try:
-            found = self.outcome(strategies)
-        except (
-            DataMarketError
-        ) as error:  # more names than units, a class that is gone, too many names to check
+            pay = self.outcome(strategies).pay
+        except DataMarketError as error:  # too many names for its units or to check, or a class is gone
             self.impossible[strategies] = str(error)
             return None
-        return tuple(found.pay[members[0]] / self.scale for members in self.members)
+        return tuple(pay[members[0]] / self.scale for members in self.members)
 
     def profile(self, strategies: Strategies) -> SubmittedProfile:
         self._require_strategies(strategies)
@@ -221,23 +211,23 @@ class StageGame(Shown):
             ATTACKS.create(attack)
 
     def outcome(self, strategies: Strategies) -> StageOutcome:
-        if strategies not in self._known:
-            self._known[strategies] = self._outcome_of(strategies)
-        return self._known[strategies]
+        if strategies not in self._outcomes:
+            if self.checks is None:
+                profile, paid = self._paid(strategies)
+                pay = self._by_party(provider_totals(paid, profile))
+                worth = self._worth(profile.submission)
+                outcome = StageOutcome(pay, pot_shares(pay), paid.grand_value, worth)
+            else:
+                profile, drafts = self._drafts(strategies)
+                outcome = self._expected(profile, drafts.endings(self.checks))
+            self._outcomes[strategies] = outcome
+        return self._outcomes[strategies]
 
     def drawn(self, strategies: Strategies, rng: np.random.Generator) -> StageOutcome:
         if self.checks is None:
             return self.outcome(strategies)
         profile, drafts = self._drafts(strategies)
         return self._expected(profile, [drafts.ending(self.checks, rng)])
-
-    def _outcome_of(self, strategies: Strategies) -> StageOutcome:
-        if self.checks is not None:
-            profile, drafts = self._drafts(strategies)
-            return self._expected(profile, drafts.endings(self.checks))
-        profile, paid = self._paid(strategies)
-        pay = self._by_party(provider_totals(paid, profile))
-        return StageOutcome(pay, pot_shares(pay), paid.grand_value, self._worth(profile.submission))
 
     def _paid(self, strategies: Strategies) -> tuple[SubmittedProfile, PaidTotals]:
         profile = self.profile(strategies)
@@ -255,7 +245,7 @@ class StageGame(Shown):
 
     def _expected(self, profile: SubmittedProfile, endings: Sequence[_Ending]) -> StageOutcome:
         pay, share = defaultdict[str, float](float), defaultdict[str, float](float)
-        value = kept = 0.0
+        value = genuine = 0.0
         for end in endings:
             by_party = self._by_party(_totals(end.amounts, profile))
             shares = pot_shares(by_party)
@@ -263,52 +253,48 @@ class StageGame(Shown):
                 pay[name] += end.chance * amount
                 share[name] += end.chance * shares[name]
             value += end.chance * end.value
-            kept += end.chance * self._worth(end.left)
-        return StageOutcome(dict(pay), dict(share), value, kept)
+            genuine += end.chance * self._worth(end.left)
+        return StageOutcome(dict(pay), dict(share), value, genuine)
 
     def _by_party(self, totals: Mapping[str, float]) -> dict[str, float]:
-        found: dict[str, float] = {}
+        by_party = defaultdict[str, float](float)
         for name, amount in totals.items():
-            lead = self._lead.get(name, name)
-            found[lead] = found.get(lead, 0.0) + amount
-        return found
+            by_party[self._lead.get(name, name)] += amount
+        return dict(by_party)
 
     def _worth(self, submission: Submission) -> float:
-        """v of the honest units whose content is there, each once; nothing of none."""
+        """Compute v of the honest units whose content is there, each once."""
         honest = self.state.honest.submission
-        there = np.isin(honest.keys, submission.keys)
-        key = there.tobytes()
+        rows = np.flatnonzero(np.isin(honest.keys, submission.keys))
+        key = rows.tobytes()
         if key not in self._worths:
-            rows = np.flatnonzero(there)
             self._worths[key] = worth(honest.take(rows), self.utility) if len(rows) else 0.0
         return self._worths[key]
 
     def standings(self, strategies: Strategies, attackers: Sequence[int] | None = None) -> Standings:
-        """Compare what parties gain and lose where everybody plays so; ``attackers`` count as such, else all."""
+        """Compare each party's payment with honesty's; ``attackers`` count as such, else all."""
         now, then = self.outcome(strategies), self.honest
         counted = range(len(self.members)) if attackers is None else attackers
-        found = tuple(self._standing(strategies, party) for party in counted)
-        leads = {one.members[0] for one in found}
+        standings = tuple(self._standing(strategies, party) for party in counted)
+        leads = {party.members[0] for party in standings}
         others = [name for name in then.pay if name not in leads]
         n, grand = len(self.state.providers), then.value
-        kept = [
-            now.pay[name] / then.pay[name] for name in others if clearly_paid(then.pay[name], grand, n)
-        ]
-        taken = sum(one.share for one in found)
+        clear = [name for name in others if clearly_paid(then.pay[name], grand, n)]
+        taken = sum(party.share for party in standings)
         return Standings(
-            attackers=found,
+            attackers=standings,
             pot_taken=taken,
-            pot_moved=taken - sum(one.honest_share for one in found),
+            pot_moved=taken - sum(party.honest_share for party in standings),
             honest_pay=_over(now.pay, then.pay, others),
             honest_share=_over(now.share, then.share, others),
-            honest_least=min(kept, default=math.nan),
+            honest_least=min((now.pay[name] / then.pay[name] for name in clear), default=math.nan),
             worth=gain_of(now.worth, then.worth),
             value=gain_of(now.value, then.value),
         )
 
     def _standing(self, strategies: Strategies, party: int) -> Standing:
         lead = self.members[party][0]
-        alone = self.outcome((*strategies[:party], HONEST, *strategies[party + 1 :]))
+        alone = self.outcome(_with(strategies, party, HONEST))
         now, then = self.outcome(strategies), self.honest
         return Standing(
             self.members[party], strategies[party], now.pay[lead], then.pay[lead], alone.pay[lead],
@@ -339,7 +325,7 @@ class _Checked(Drafts):
         return [self._ending(d.failed, d.ends) for d in self._reached(checks) if d.ends]
 
     def ending(self, checks: Checks, rng: np.random.Generator) -> _Ending:
-        """One of them, drawn: names fail, draft by draft, until none does."""
+        """Draw one ending: identities fail, draft by draft, until none does."""
         failed = frozenset[str]()
         while True:
             names = self._after(failed).names
@@ -357,24 +343,20 @@ class _Checked(Drafts):
 
 
 def _require_names_apart(parties: Sequence[Sequence[str]]) -> None:
-    """Refuse parties whose pseudonyms would be the same: no way to play both could be paid."""
-    known: dict[str, str] = {}
+    """Refuse parties whose pseudonyms would be the same: playing both could not be paid."""
+    stems: dict[str, str] = {}
     for name in [members[0] for members in parties]:
-        other = known.setdefault(name.rstrip("~"), name)
-        if other != name:
-            raise ParameterError(
-                "parties",
-                name,
-                f"{other!r} has the same pseudonyms; rename one, not by a tilde at the end",
-            )
+        if (other := stems.setdefault(name.rstrip("~"), name)) != name:
+            why = f"{other!r} has the same pseudonyms; rename one, not by a tilde at the end"
+            raise ParameterError("parties", name, why)
 
 
 def _totals(amounts: Mapping[str, float], profile: SubmittedProfile) -> dict[str, float]:
-    """Amounts of names as those of who controls them; who has none left is paid nothing."""
-    found = dict.fromkeys(sorted(set(profile.truth.controller.values())), 0.0)
+    """Sum amounts of identities by controller; 0 for a provider without any."""
+    totals = dict.fromkeys(sorted(set(profile.truth.controller.values())), 0.0)
     for name, amount in amounts.items():
-        found[profile.truth.controller[name]] += amount
-    return found
+        totals[profile.truth.controller[name]] += amount
+    return totals
 
 
 def _over(now: Mapping[str, float], then: Mapping[str, float], names: Sequence[str]) -> float:
@@ -421,22 +403,17 @@ def best_response_dynamics(
     order: str = "round_robin",
     start: Strategies | None = None,
 ) -> Path:
-    """Let players move to their best responses until nobody gains.
+    """Let players move to their best responses until no player gains.
 
     Parameters
     ----------
-    payoffs
-        What each player gets at a profile; None where it cannot be played.
-    menus
-        What each player may play.
-    epsilon
-        A player moves only for more than this.
-    rounds
-        How many rounds are played at the most.
-    order
-        ``round_robin`` (one after another) or ``simultaneous`` (all at once in each round).
-    start
-        The first profile; the first item of each menu if left out.
+    payoffs, menus
+        What each player gets at a profile (None where it cannot be played), and what each player may play.
+    epsilon, rounds
+        A player moves only for more than this; how many rounds are played at the most.
+    order, start
+        ``round_robin`` (one after another) or ``simultaneous`` (all at once in each round); and the first profile, by
+        default the first item of each menu.
 
     Returns
     -------
@@ -450,69 +427,55 @@ def best_response_dynamics(
     profile = tuple(menu[0] for menu in menus) if start is None else tuple(start)
     if len(profile) != len(menus) or any(p not in m for p, m in zip(profile, menus, strict=False)):
         raise ParameterError("start", start, "give every player an item of its menu")
-    game = _Game(payoffs, menus, epsilon)
     if payoffs(profile) is None:
         raise DataMarketError(f"the first profile, {profile}, cannot be played; start elsewhere")
-    seen, gone = {profile: 0}, [profile]
+
+    def best(player: int) -> tuple[str, float]:
+        """Return the player's best item given the others', and how much more it pays than the current one."""
+        now = payoffs(profile)
+        assert now is not None
+        chosen, most = profile[player], now[player]
+        for item in menus[player]:
+            pay = payoffs(_with(profile, player, item))
+            if pay is not None and pay[player] > most + ROUNDING:
+                chosen, most = item, pay[player]
+        return chosen, most - now[player]
+
+    def move(player: int) -> str:
+        item, more = best(player)
+        return item if more > epsilon else profile[player]
+
+    players = range(len(menus))
+    seen, path = {profile: 0}, [profile]
+    ended, why, cycle = UNSETTLED, f"{rounds} rounds were played", tuple[Strategies, ...]()
     for number in range(1, rounds + 1):
         before = profile
         if order == "round_robin":
-            for player in range(len(menus)):
-                moved = game.moved(profile, player)
-                if moved != profile:
-                    gone.append(moved)
-                profile = moved
+            for player in players:
+                profile = _with(profile, player, move(player))
+                if profile != path[-1]:
+                    path.append(profile)
         else:
-            profile = tuple(game.moved(before, p)[p] for p in range(len(menus)))
+            profile = tuple(move(player) for player in players)
             if profile != before:
-                gone.append(profile)
+                path.append(profile)
             if payoffs(profile) is None:
                 why = "all moved at once to what cannot be played together"
                 regrets = (float("nan"),) * len(menus)
-                return Path(tuple(gone), UNSETTLED, regrets, epsilon, number, why=why)
+                return Path(tuple(path), UNSETTLED, regrets, epsilon, number, why=why)
         if profile == before:
-            return game.ended(gone, EQUILIBRIUM, number)
+            ended, why = EQUILIBRIUM, ""
+            break
         if profile in seen:
-            return game.ended(gone, CYCLE, number, tuple(gone[seen[profile] : -1]))
-        seen[profile] = len(gone) - 1
-    return game.ended(gone, UNSETTLED, rounds, why=f"{rounds} rounds were played")
+            ended, why, cycle = CYCLE, "", tuple(path[seen[profile] : -1])
+            break
+        seen[profile] = len(path) - 1
+    regrets = tuple(best(player)[1] for player in players)
+    untried = tuple(
+        tuple(item for item in menus[p] if payoffs(_with(profile, p, item)) is None) for p in players
+    )
+    return Path(tuple(path), ended, regrets, epsilon, number, cycle, why, untried)
 
 
-@dataclass(frozen=True)
-class _Game:
-    payoffs: Payoffs
-    menus: Sequence[Sequence[str]]
-    epsilon: float
-
-    def best(self, profile: Strategies, player: int) -> tuple[str, float]:
-        """The player's best item given the others', and how much more it pays than what it strategies."""
-        now = self.payoffs(profile)
-        assert now is not None
-        chosen, most = profile[player], now[player]
-        for item in self.menus[player]:
-            found = self.payoffs((*profile[:player], item, *profile[player + 1 :]))
-            if found is not None and found[player] > most + ROUNDING:
-                chosen, most = item, found[player]
-        return chosen, most - now[player]
-
-    def moved(self, profile: Strategies, player: int) -> Strategies:
-        item, more = self.best(profile, player)
-        if more <= self.epsilon:
-            return profile
-        return (*profile[:player], item, *profile[player + 1 :])
-
-    def ended(
-        self,
-        gone: list[Strategies],
-        how: str,
-        rounds: int,
-        cycle: tuple[Strategies, ...] = (),
-        why: str = "",
-    ) -> Path:
-        last, players = gone[-1], range(len(self.menus))
-        regrets = tuple(self.best(last, player)[1] for player in players)
-        untried = tuple(
-            tuple(i for i in self.menus[p] if self.payoffs((*last[:p], i, *last[p + 1 :])) is None)
-            for p in players
-        )
-        return Path(tuple(gone), how, regrets, self.epsilon, rounds, cycle, why, untried)
+def _with(strategies: Strategies, player: int, item: str) -> Strategies:
+    return (*strategies[:player], item, *strategies[player + 1 :])

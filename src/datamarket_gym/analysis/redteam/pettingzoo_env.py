@@ -1,7 +1,7 @@
 """All providers as attackers in a PettingZoo parallel environment: one step, an attack by each, all in one market.
 
-Each agent plays the one-step contextual bandit of `gym_env`, in a market that the others attack at the same time. Its
-observation describes its place in the honest market; its action is a point of the same action space.
+Each agent plays the one-step contextual bandit of `gymnasium_env`, in a market that the others attack at the same time.
+Its observation describes its place in the honest market; its action is a point of the same action space.
 
 Needs the extra ``gym``. Importing `datamarket_gym.envs` registers the environment.
 """
@@ -9,13 +9,14 @@ Needs the extra ``gym``. Importing `datamarket_gym.envs` registers the environme
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium import error, spaces
 
 from datamarket_gym.analysis.metrics import clearly_paid, gain_of
-from datamarket_gym.analysis.redteam.best_response import IMPOSSIBLE, AttackCosts, Effort, Space
+from datamarket_gym.analysis.redteam.best_response import IMPOSSIBLE, Effort, Space
 from datamarket_gym.analysis.redteam.gymnasium_env import (
     DRAWS,
     Action,
@@ -26,7 +27,6 @@ from datamarket_gym.analysis.redteam.gymnasium_env import (
 from datamarket_gym.analysis.redteam.multi_attacker import HONEST, StageGame
 from datamarket_gym.errors import DataMarketError, UnclearPayError, UnknownNameError
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.utilities.oracle import RECOMMENDED
 
 try:
     from pettingzoo import ParallelEnv, register
@@ -37,6 +37,13 @@ except ImportError as missing:
     ) from missing
 
 
+Step = tuple[
+    dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
+]
+"""Observations, rewards, terminations, truncations and infos."""
+
+
+@dataclass(eq=False, kw_only=True)
 class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings):  # type: ignore[misc]
     """Let every provider of a market choose an attack at the same time (the multi-attacker game).
 
@@ -55,24 +62,10 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings): 
     ['provider_0', 'provider_1', 'provider_2']
     """
 
-    metadata: dict[str, Any] = {"name": "datamarket_multi_attacker_v0", "render_modes": []}  # noqa: RUF012
+    metadata = {"name": "datamarket_multi_attacker_v0", "render_modes": []}  # noqa: RUF012
 
-    def __init__(
-        self,
-        task: str = "synthetic(n_providers=4, per_provider=20, validation=60)",
-        mechanism_name: str = "recommended",
-        learner: str = RECOMMENDED,
-        empty: str | None = None,
-        identity_cost: float = 0.0,
-        perturbation_cost: float = 0.0,
-        checks: int | None = None,
-        power: float = 0.8,
-        knowledge: float = 1.0,
-        render_mode: str | None = None,
-    ) -> None:
-        self.render_mode = render_mode
-        costs = AttackCosts(identity_cost, perturbation_cost)
-        self._set(task, mechanism_name, learner, empty, costs, checks, power, knowledge)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.possible_agents: list[str] = ProviderMarket.from_task(self._task).state.providers
         self.agents: list[str] = []
         self.observation_spaces = {name: box(self.observation_fields) for name in self.possible_agents}
@@ -93,7 +86,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings): 
             self._rng = np.random.default_rng(seed)
         for _ in range(DRAWS):
             market = ProviderMarket.from_task(self._task, int(self._rng.integers(2**31)))
-            stage = self._staged(market)
+            stage = self._prepare(market)
             if stage is not None:
                 self._stage, self.agents = stage, list(self.possible_agents)
                 return self._observations(stage), {name: {} for name in self.agents}
@@ -102,15 +95,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings): 
             "nothing; choose another mechanism_name or task"
         )
 
-    def step(
-        self, actions: Mapping[str, Action]
-    ) -> tuple[
-        dict[str, Observation],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Action]) -> Step:
         """Carry out the attacks of all agents in one market and end the episode.
 
         An agent without an action is honest; one whose attack cannot be carried out is, too, and its reward is -1.
@@ -149,7 +134,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings): 
     ) -> dict[str, float]:
         try:
             now = stage.drawn(strategies, self._rng)
-        except DataMarketError as why:  # such as a class of which nobody is left
+        except DataMarketError as why:  # such as a class without units
             for name, attack in zip(self.agents, strategies, strict=True):
                 if attack != HONEST:
                     infos[name] |= {"possible": False, "why": str(why)}
@@ -162,14 +147,12 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings): 
             rewards[name] = gain - cost - 1.0 if infos[name]["possible"] else IMPOSSIBLE
         return rewards
 
-    def _staged(self, market: ProviderMarket) -> StageGame | None:
+    def _prepare(self, market: ProviderMarket) -> StageGame | None:
         """Prepare a market, or None where some honest payment is not clearly above zero."""
         names = market.state.providers
         oracle = market.utility_oracle(self._utility)
         try:
-            stage = StageGame(
-                market.state, self._mechanism, oracle, names, self._checks, self._knowledge
-            )
+            stage = StageGame(market.state, self._mechanism, oracle, names, self._checks, self.knowledge)
         except UnclearPayError:  # worth nothing: the caller draws another
             return None
         honest = stage.honest
@@ -181,9 +164,7 @@ class ParallelMarketEnv(ParallelEnv[str, Observation, Action], MarketSettings): 
         return {n: self._observe(stage.state, n, pay[n], total) for n in self.possible_agents}
 
 
-def parallel_env(**arguments: Any) -> ParallelMarketEnv:
-    """Make the parallel environment, as the modules of PettingZoo's own environments do."""
-    return ParallelMarketEnv(**arguments)
-
+parallel_env = ParallelMarketEnv
+"""The name under which modules of PettingZoo's own environments make theirs."""
 
 register("parallel", "DataMarket/MultiAttacker-v0", entry_point=f"{__name__}:parallel_env")

@@ -36,12 +36,11 @@ class Remedy(Document):
 
     @property
     def advised(self) -> bool:
-        """Whether to take it: it stops the attack, and takes no honest units for copies."""
         return self.stops and self.admissible
 
 
 def alternatives(mechanism: Mechanism, measured: Threshold) -> list[tuple[str, Mechanism]]:
-    """A settled mechanism with other evidence, from what an operator has to what only an oracle knows."""
+    """Return a resolved mechanism with other evidence, from what an operator has to what an oracle knows."""
     changes: list[tuple[str, dict[str, str]]] = [
         ("exact copies", {"evidence": "exact_hash"}),
         *((_similarity(t), {"evidence": f"lineage@{t}"}) for t in _thetas(measured)),
@@ -104,7 +103,7 @@ def spared_by(
     allowed: float,
     threshold: Threshold | None = None,
 ) -> list[str]:
-    """The alternatives that may be used under which the victim loses at most ``allowed`` of its honest share."""
+    """Return the admissible alternatives under which the victim loses at most ``allowed`` of its honest share."""
     spared = []
     for tried in _tried(mechanism, honest, attacked, utility, threshold):
         if tried.admissible:
@@ -120,7 +119,7 @@ def share_lost(
     attacked: SubmittedProfile,
     after: PaidTotals,
 ) -> float | None:
-    """The part of its honest share of the pot that a provider loses; None where it has none."""
+    """Compute the part of its honest share of the pot that a provider loses; None where it has none."""
     was, now = (
         pot_shares(provider_totals(paid, profile))[victim]
         for paid, profile in ((before, honest), (after, attacked))
@@ -170,7 +169,7 @@ def _similarity(theta: float) -> str:
 
 
 def _moved(before: Payments, after: Payments) -> float:
-    """Half the L1 distance between the shares of the pot."""
+    """Compute half the L1 distance between the shares of the pot."""
     shares = []
     for payments in (before, after):
         total = float(payments.totals.sum())

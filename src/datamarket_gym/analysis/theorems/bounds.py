@@ -27,15 +27,11 @@ from datamarket_gym.games.semivalues import Estimate
 
 @dataclass(frozen=True)
 class Eta(Shown):
-    """A bound of the error of every score, how it was found, and what kind of statement it makes."""
+    """Hold a bound of the error of every score, and the method by which it was computed."""
 
     value: float
     method: str  # "exact", "hoeffding", "bernstein", "mean_absolute"; "none" (an infinite value)
     delta: float = 0.0  # probability with which it may fail; 0 for "exact"
-
-    @property
-    def in_expectation(self) -> bool:
-        return self.method == "mean_absolute"
 
 
 def hoeffding(width: float, samples: int, comparisons: int, delta: float) -> float:
@@ -123,7 +119,7 @@ def eta_of(
     value_range: float = 1.0,
     monotone: bool = False,
 ) -> Eta:
-    """The error bar of two sets of scores together; ``auto`` takes Hoeffding's where it holds.
+    """Compute the error bar of two sets of scores together; ``auto`` takes Hoeffding's where it holds.
 
     ``value_range`` is V. Truncated scores of a game that is not monotone have no error bar: the method "none".
     """
@@ -209,7 +205,7 @@ def normalized_bound(
     totals: tuple[float, float],
     grand_values: tuple[float, float],
 ) -> float:
-    """The lemma for payments rescaled to the grand value, with raw sums T and grand values V (honest, attacked).
+    """Compute the lemma's bound of rescaled payments, with raw sums T and grand values V (honest, attacked).
 
     With T_min the smaller sum: V_a B / T_min + |x| |V_a - V_0| / T_min + |V_0| |x| |T_a - T_0| / T_min^2.
     """

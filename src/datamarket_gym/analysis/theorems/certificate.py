@@ -6,6 +6,7 @@ follows from its terms. It says nothing of manipulations that were not tried.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -56,7 +57,7 @@ class Terms(Document):
 
     @property
     def raw_bound(self) -> float:
-        """B = A + L + D + 2 K' eta, with A, L and D at the largest their errors allow."""
+        """Compute B = A + L + D + 2 K' eta, with A, L and D at the largest their errors allow."""
         leak = self.allocation + self.escape + self.drift + self.error_of_terms
         return leak + 2 * self.n_clusters * self.eta
 
@@ -70,29 +71,19 @@ class Certificate(Document):
 
     Parameters
     ----------
-    provider, attack, identities
-        Who attacked, the attack as it is written, and the names under which the provider submitted.
-    mechanism
-        The mechanism, or the name of one that is not made of evidence and a semivalue.
-    honest_payment, attacked_payment
-        What the provider is paid when honest and when attacking, over all its names.
-    grand_value
-        The value of all honest data.
+    provider, attack, identities, mechanism
+        The attacker, the written attack, the names under which the attacker submitted, and the mechanism or its name.
+    honest_payment, attacked_payment, grand_value
+        What the provider is paid when honest and when attacking, over all its names, and the value of all honest data.
     claim
         ``exact`` (Theorem 2: no gain), ``certain`` (Theorem 3, exact scores), ``probable`` (with probability 1 -
         delta), ``expected`` (of the expected gain), or ``none``.
-    terms
-        The terms of Theorem 3; None where it does not apply.
-    eta_method, delta
-        How the error bars were computed, and the probability with which they may fail.
-    rounding
-        How far amounts may be off through the grid on which money is divided.
-    conditions
-        The conditions of the theorems, and whether they hold.
-    evidence
-        What open evidence was resolved to, honest and manipulated.
-    deterrence
-        What spot checks leave to this manipulation, where payees are checked.
+    terms, conditions
+        The terms of Theorem 3, None where it does not apply, and the conditions of the theorems.
+    eta_method, delta, rounding
+        How the error bars were computed, the probability with which they may fail, and the rounding error of amounts.
+    evidence, deterrence
+        What open evidence was resolved to, honest and manipulated, and what spot checks leave to the manipulation.
     """
 
     provider: str
@@ -117,19 +108,19 @@ class Certificate(Document):
 
     @property
     def multiplier(self) -> float | None:
-        """The measured multiplicative gain; None where the honest payment is not positive."""
+        """Return the measured multiplicative gain; None where the honest payment is not positive."""
         return self.attacked_payment / self.honest_payment if self.honest_payment > 0 else None
 
     @property
     def bound(self) -> float | None:
-        """What the theorem bounds the gain by; None where it does not apply."""
+        """Return the theorem's bound of the gain; None where it does not apply."""
         if self.claim == "none":
             return None
         return 0.0 if self.claim == "exact" else self.terms.bound if self.terms else None
 
     @property
     def obeys(self) -> bool | None:
-        """Whether the measured gain is within the bound; None where there is none."""
+        """Return True if the measured gain is within the bound; None where there is none."""
         return None if self.bound is None else abs(self.gain) <= self.bound + self.rounding
 
     @property
@@ -161,8 +152,7 @@ class Certificate(Document):
                 raise ValueError("claims Theorem 3 without an admissible matching")
             if self.eta_method == "none":
                 raise ValueError("claims Theorem 3 for scores whose error nothing bounds")
-            wanted = {"exact": "certain", "mean_absolute": "expected"}.get(self.eta_method, "probable")
-            if self.claim != wanted:
+            if self.claim != (wanted := _CLAIM_BY_ETA.get(self.eta_method, "probable")):
                 raise ValueError(f"error bars by {self.eta_method!r} support {wanted!r}, no more")
         if self.terms is not None:
             _check_matching(self.terms)
@@ -231,18 +221,16 @@ def _channels(terms: Terms) -> str:
 
 
 def _limits(c: Certificate) -> str:
+    caveat = {
+        "expected": " The error bars are themselves estimates.",
+        "probable": " The probability is that of the sampling of coalitions, for a manipulation fixed before.",
+    }
     text = "This speaks of this manipulation on this market, not of others that were not tried."
-    if c.claim == "expected":
-        text += " The error bars are themselves estimates."
-    if c.claim == "probable":
-        text += (
-            " The probability is that of the sampling of coalitions, for a manipulation fixed before."
-        )
-    return text
+    return text + caveat.get(c.claim, "")
 
 
 def neutral(sides: Comparison, stability: Stability, leakage: Leakage | None) -> Condition:
-    """Whether the provider's share of every cluster is preserved, of matched clusters where unstable."""
+    """Check that the provider's share of every cluster is preserved, of matched clusters where unstable."""
     if stability.pairing is not None:
         which, gap = "all", sides.share - sides.honest_share[stability.pairing]
     elif leakage is not None:
@@ -256,41 +244,37 @@ def neutral(sides: Comparison, stability: Stability, leakage: Leakage | None) ->
 
 
 def bounded_marginals(bars: Eta, value_range: float, monotone: bool) -> Condition:
-    """What the error bars take for granted about marginal contributions."""
+    """State what the error bars assume about marginal contributions."""
     why = f"values lie within a range of {value_range:g}"
     why += ", and no unit can lower them (assumed, not checked)" if monotone else ""
     needless = {"exact": "exact scores need no range", "mean_absolute": "not needed in expectation"}
-    why = needless.get(bars.method, why)
-    return Condition(name="bounded_marginals", holds=True, why=why)
+    return Condition(name="bounded_marginals", holds=True, why=needless.get(bars.method, why))
 
 
 def bounded_errors(bars: Eta, bias: float) -> Condition:
-    """Whether the error of the scores is bounded at all: truncated ones are biased."""
-    holds = bars.method != "none"
+    """Check that the error of the scores is bounded at all: truncated ones are biased."""
     why = "no order was cut short"
     if bias:
+        why = f"truncation biases a score by at most {bias:g}, as no unit can lower the value (assumed, not checked)"
+    if bars.method == "none":
         why = (
-            f"truncation biases a score by at most {bias:g}, as no unit can lower the value (assumed, not "
-            "checked)"
-            if holds
-            else "the scores are truncated, and where a unit can lower the value nothing bounds what was "
+            "the scores are truncated, and where a unit can lower the value nothing bounds what was "
             "cut off; score without truncation, or say monotone=True if no unit can"
         )
-    return Condition(name="bounded_errors", holds=holds, why=why)
+    return Condition(name="bounded_errors", holds=bars.method != "none", why=why)
 
 
 def claim_of(conditions: list[Condition], terms: Terms | None, bars: Eta) -> Claim:
-    """The most that may be claimed under these conditions."""
+    """Return the strongest claim that these conditions allow."""
     holds = {condition.name for condition in conditions if condition.holds}
     if {"quotient_stable", "neutral", "exact_scores"} <= holds:
         return "exact"
     if terms is None:
         return "none"
-    if bars.method == "exact":
-        return "certain"
-    return "expected" if bars.in_expectation else "probable"
+    return _CLAIM_BY_ETA.get(bars.method, "probable")
 
 
+_CLAIM_BY_ETA: Mapping[str, Claim] = {"exact": "certain", "mean_absolute": "expected"}
 _GRID = 2.0**-47  # of the sum of scores: the rounding of one amount, with room (see exact_amounts)
 
 
@@ -391,7 +375,7 @@ def certified(
     comparisons: int = 1,
     deterrence: Deterrence | None = None,
 ) -> Certificate:
-    """`certify`, or for a mechanism that is not of our pipeline a certificate that claims nothing."""
+    """Certify by `certify`; for a mechanism that is not of our pipeline the certificate claims nothing."""
     if isinstance(mechanism, Mechanism) and isinstance(honest, Paid) and isinstance(attacked, Paid):
         return certify(honest, attacked, mechanism, comparisons=comparisons, deterrence=deterrence)
     provider = str(attacked.profile.attacker)

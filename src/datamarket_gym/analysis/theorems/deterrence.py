@@ -55,7 +55,7 @@ class Checks(Described):
         require_in("power", self.power, 0.0, 1.0, open_low=True)
 
     def passes(self, false_share: float) -> float:
-        """The probability that a payee passes of whom this share of the positive amounts is not genuine."""
+        """Return the probability that a payee passes with this share of its positive amounts for false units."""
         return float((1.0 - self.power * false_share) ** self.per_payee)
 
 
@@ -85,21 +85,18 @@ def deterrence_gap(checks: Checks, kappa: float = 1.0, *, largest_unit: float = 
 
 
 def _gap(m: float, q: float, kappa: float, w: float) -> float:
-    """The gap after m looks, or after any number of them (infinity)."""
+    """Compute the gap after m checks, or after any number of them (infinity)."""
     if w == 0.0:
         return float((1.0 - q / kappa) ** m)
     from scipy.special import gammaln, xlog1py, xlogy
 
-    w, mass = (
-        max(w, _LEAST),
-        1.0 / kappa,
-    )  # smaller units are taken for larger ones, which bounds the gap from above
+    w, mass = max(w, _LEAST), 1.0 / kappa  # larger units for smaller ones bound the gap from above
     n = math.floor(mass / w * (1.0 + _ROUNDING))
     rest = max(0.0, mass - n * w)
-    found = np.arange(n + 1)
-    ways = gammaln(n + 1) - gammaln(found + 1) - gammaln(n - found + 1)
-    likely = np.exp(ways + xlogy(found, q) + xlog1py(n - found, -q))
-    left = np.clip(1.0 - found * w, 0.0, 1.0)
+    detected = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(detected + 1) - gammaln(n - detected + 1)
+    likely = np.exp(ways + xlogy(detected, q) + xlog1py(n - detected, -q))
+    left = np.clip(1.0 - detected * w, 0.0, 1.0)
     whole = float(likely @ left**m)
     with_rest = float(likely @ np.clip(left - rest, 0.0, 1.0) ** m)
     return max(0.0, whole - kappa * rest, q * with_rest + (1.0 - q) * whole)
@@ -182,11 +179,11 @@ UTILITY = "units of the utility"
 """What amounts are counted in where no money was named."""
 
 Examined = Literal["anew", "once"]
-"""How a unit that is drawn twice is examined: again, by somebody who does not know of the first time, or once."""
+"""How a unit that is drawn twice is examined: again, without knowledge of the first time, or once."""
 
 
 class Deterrence(Document):
-    """What spot checks leave to be gained, in expected money, whatever the payees of a run did.
+    """State what spot checks leave to be gained, in expected money, whatever the payees of a run did.
 
     ``claim`` is "deterred" where no payee can gain more than ``gain`` of the largest payment. Gains add up over names.
     """
@@ -212,16 +209,16 @@ class Deterrence(Document):
 
     @property
     def residual(self) -> float | None:
-        """T gap + s: what a payee can gain at most, in expectation; None where nothing bounds the externality."""
-        return (
-            None
-            if self.externality.amount is None
-            else self.payment * self.gap + self.externality.amount
-        )
+        """Return T gap + s, the most a payee can gain in expectation; None where the externality is unknown."""
+        amount = self.externality.amount
+        return None if amount is None else self.payment * self.gap + amount
 
     @property
     def words(self) -> str:
-        return paragraph(self)
+        power = (
+            f"That a check of a false unit finds it out with probability {self.power:.3g} is assumed."
+        )
+        return " ".join((_what(self), power, _left(self), _LIMITS))
 
     @model_validator(mode="after")
     def _claims_no_more_than_it_may(self) -> Deterrence:
@@ -244,32 +241,31 @@ class Deterrence(Document):
 
 @dataclass(frozen=True, eq=False)
 class Earned(Shown):
-    """What units earn: ``amount[i]`` goes to the payee ``payee[i]``; a payee is paid the sum, if that is above zero."""
+    """Hold what units earn: ``amount[i]`` goes to ``payee[i]``; a payee is paid the sum, if that is above zero."""
 
     payee: NDArray[Any]
     amount: Values
 
     @classmethod
     def of(cls, payments: Payments, payees: Mapping[str, str] | None = None) -> Earned:
-        """The units of a payment; identities that ``payees`` does not name are payees of their own."""
-        found = unit_amounts(payments)
-        names = [str(name) for name in payments.identities]
-        whose = np.array([(payees or {}).get(name, name) for name in names])
-        return cls(whose[found.identity], found.amount)
+        """Return the units of a payment; identities that ``payees`` does not name are payees of their own."""
+        units, names = unit_amounts(payments), [str(name) for name in payments.identities]
+        payee = np.array([(payees or {}).get(name, name) for name in names])
+        return cls(payee[units.identity], units.amount)
 
     def sums(self) -> PayeeSums:
         names, payee = np.unique(self.payee, return_inverse=True)
-        gains, n = np.maximum(self.amount, 0.0), len(names)
-        largest = np.zeros(n)
+        gains = np.maximum(self.amount, 0.0)
+        total, positive, largest = np.zeros((3, len(names)))
+        np.add.at(total, payee, self.amount)
+        np.add.at(positive, payee, gains)
         np.maximum.at(largest, payee, gains)
-        total: Values = np.bincount(payee, weights=self.amount, minlength=n).astype(np.float64)
-        positive: Values = np.bincount(payee, weights=gains, minlength=n).astype(np.float64)
         return PayeeSums(total, positive, largest)
 
 
 @dataclass(frozen=True, eq=False)
 class PayeeSums:
-    """Payee by payee: T, what its units earn; P, what those above zero earn; and what the largest earns."""
+    """Hold each payee's T, what its units earn; P, what those above zero earn; and what the largest earns."""
 
     total: Values
     positive: Values
@@ -277,11 +273,11 @@ class PayeeSums:
 
     @property
     def owed(self) -> NDArray[np.bool_]:
-        """Who is to be paid: what is smaller than this is rounding, and paid to nobody."""
+        """Select who is to be paid: smaller amounts are rounding."""
         return np.asarray(self.total > _ROUNDING * self.positive)
 
     def kappas(self, whose: NDArray[np.bool_]) -> Values:
-        """kappa = P / T of some who are owed, at least 1."""
+        """Compute kappa = P / T, at least 1, of some who are owed."""
         return np.maximum(self.positive[whose] / self.total[whose], 1.0)
 
 
@@ -324,14 +320,14 @@ def deterrence(
     require_in("least", least, 0.0, math.inf)
     require_in("scale", scale, 0.0, math.inf, open_low=True)
     earned = Earned.of(payments, payees) if isinstance(payments, Payments) else payments
-    found = Earned(earned.payee, np.asarray(earned.amount, dtype=np.float64) * scale).sums()
-    paid = found.owed & (found.total >= least)
+    sums = Earned(earned.payee, np.asarray(earned.amount, dtype=np.float64) * scale).sums()
+    paid = sums.owed & (sums.total >= least)
     return certified_checks(
         checks,
-        payments=found.total[paid].tolist(),
-        kappa=float(found.kappas(paid).max(initial=1.0)),
-        largest_unit=min(float((found.largest[paid] / found.positive[paid]).max(initial=0.0)), 1.0),
-        carried_forward=int((found.owed & ~paid).sum()),
+        payments=sums.total[paid].tolist(),
+        kappa=float(sums.kappas(paid).max(initial=1.0)),
+        largest_unit=min(float((sums.largest[paid] / sums.positive[paid]).max(initial=0.0)), 1.0),
+        carried_forward=int((sums.owed & ~paid).sum()),
         externality=externality or Externality(),
         examined=examined,
         money=money,
@@ -379,35 +375,22 @@ def _gap_deterred(checks: Checks, kappa: float, largest_unit: float, examined: E
 def _claim(
     payment: float, gap: float, externality: Externality, gain: float
 ) -> Literal["deterred", "none"]:
-    if externality.amount is None:
-        return "none"
-    return (
-        "deterred"
-        if payment * gap + externality.amount <= payment * gain * (1.0 + _ROUNDING)
-        else "none"
-    )
-
-
-def paragraph(found: Deterrence) -> str:
-    power = f"That a check of a false unit finds it out with probability {found.power:.3g} is assumed."
-    return " ".join((_what(found), power, _left(found), _limits(found)))
+    residual = math.inf if externality.amount is None else payment * gap + externality.amount
+    return "deterred" if residual <= payment * gain * (1.0 + _ROUNDING) else "none"
 
 
 def _what(d: Deterrence) -> str:
-    if d.payees == 1:
-        whose = f"Of the one payee, who is paid {d.payment:.4g} {d.money},"
-    else:
+    whose = f"Of the one payee, who is paid {d.payment:.4g} {d.money},"
+    if d.payees != 1:
         most = f"{d.paid:.4g} {d.money} together and {d.payment:.4g} at the most"
         whose = f"Of each of {d.payees} payees, who are paid {most},"
-    carried_forward = (
-        f" Carried forward, not paid this time: {counted(d.carried_forward, 'payee')} with too little."
-        if d.carried_forward
-        else ""
-    )
-    return (
+    text = (
         f"{whose} {counted(d.per_payee, 'unit')} are drawn in proportion to what they earn, and checked; a unit that "
-        f"is drawn twice is examined {d.examined}. Who fails forfeits the payment.{carried_forward}"
+        f"is drawn twice is examined {d.examined}. Who fails forfeits the payment."
     )
+    if d.carried_forward:
+        text += f" Carried forward, not paid this time: {counted(d.carried_forward, 'payee')} with too little."
+    return text
 
 
 def _left(d: Deterrence) -> str:
@@ -428,10 +411,9 @@ def _left(d: Deterrence) -> str:
     return f"The claim is none: {most}, which is over {d.gain:.2%} of the largest payment; {terms}, and {externality}."
 
 
-def _limits(d: Deterrence) -> str:
-    return (
-        "This speaks of expected money, not of any single outcome; it holds payee by payee and adds up over names, so "
-        "that all names of a person gain no more than the gap times what they are paid together, and the externality. "
-        "It needs checks that find any false unit with that probability, however it was made, draws that nobody could "
-        "foresee, and a new draw wherever others failed and the rest is paid again."
-    )
+_LIMITS = (
+    "This speaks of expected money, not of any single outcome; it holds payee by payee and adds up over names, so "
+    "that all names of a person gain no more than the gap times what they are paid together, and the externality. "
+    "It needs checks that find any false unit with that probability, however it was made, draws that nobody could "
+    "foresee, and a new draw wherever others failed and the rest is paid again."
+)

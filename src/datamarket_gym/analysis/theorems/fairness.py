@@ -26,21 +26,21 @@ from datamarket_gym.mechanism.representatives import represent_clusters
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 EXACT_PLAYERS = 14
-"""Up to this many clusters all coalitions are asked: 16,384 fits on each side."""
+"""Up to this many clusters all coalitions are evaluated: 16,384 fits on each side."""
 
 
 @dataclass(frozen=True)
 class Fairness(Shown):
-    """Delta, or a lower bound of it, and the score differences where they were enumerated."""
+    """Hold Delta, or a lower bound of it, and the score differences where they were enumerated."""
 
-    distance: float  # Delta, or the largest distance among the coalitions asked
+    distance: float  # Delta, or the largest distance among the coalitions evaluated
     exact: bool
-    coalitions: int  # asked
+    coalitions: int  # evaluated
     loss: float | None = None  # max over clusters of the score difference, where enumerated
 
     @property
     def bound(self) -> float | None:
-        """2 Delta, the theorem's bound of the cluster-level loss; None where Delta is not known."""
+        """Return 2 Delta, the theorem's bound of the cluster-level loss; None where Delta is not known."""
         return 2 * self.distance if self.exact else None
 
     @property
@@ -94,7 +94,7 @@ def game_distance(
     exact_players: int = EXACT_PLAYERS,
     samples: int = 1024,
 ) -> Fairness:
-    """Delta between two games on the same players, and the loss of the mechanism's semivalue."""
+    """Compute Delta between two games on the same players, and the loss of the mechanism's semivalue."""
     require_count("samples", samples)
     n = merged.n_players
     if n <= exact_players:
@@ -102,13 +102,13 @@ def game_distance(
         distance = float(np.abs(tables[0] - tables[1]).max())
         scores = [semivalues_from_table(table, [mechanism.semivalue])[0] for table in tables]
         return Fairness(distance, True, 1 << n, float(np.abs(scores[0] - scores[1]).max()))
-    asked = _sample(n, samples, mechanism.seed, quotient)
-    apart: Values = np.abs(merged.values(asked) - quotient.values(asked))
-    return Fairness(float(apart.max()), False, len(asked))
+    sample = _sample(n, samples, mechanism.seed, quotient)
+    apart: Values = np.abs(merged.values(sample) - quotient.values(sample))
+    return Fairness(float(apart.max()), False, len(sample))
 
 
 def _sample(n: int, samples: int, seed: int, game: Game) -> CoalitionMatrix:
-    """All players, and coalitions of uniform size; keyed by content, like everything drawn."""
+    """Draw all players, and coalitions of uniform size; keyed by content, like everything drawn."""
     key = b"" if game.keys is None else combined_key(game.keys.tolist())
     rng = keyed_generator(seed, "fairness", key)
     sizes = rng.integers(1, n + 1, size=samples)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from datamarket_gym.analysis.theorems.paid_profile import Paid
+from datamarket_gym.analysis.theorems.paid_profile import Paid, common_units
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.arrays import Codes, Values
@@ -69,7 +69,7 @@ class Comparison(Shown):
 
     @property
     def candidates(self) -> Codes:
-        """Manipulated clusters that may be matched: the attacker has a unit or a share in them."""
+        """Return manipulated clusters that may be matched: the attacker has a unit or a share in them."""
         return np.flatnonzero(self.containing | (self.share > 0))
 
 
@@ -90,12 +90,12 @@ class Leakage(Shown):
         return self.allocation + self.escape + self.drift
 
     def error_of_terms(self, eta: float) -> float:
-        """How far A + L + D of scores that are off by up to eta can be below that of the true ones."""
+        """Bound how far A + L + D of scores that are off by up to eta can be below that of the true ones."""
         return (self.share_gap + len(self.escaped) + 2 * len(self.matched)) * eta
 
 
 def best_matching(sides: Comparison) -> tuple[Codes, Codes]:
-    """The admissible matching with the smallest A + L + D, or NoMatchingError."""
+    """Find the admissible matching with the smallest A + L + D, or raise NoMatchingError."""
     from scipy.optimize import linear_sum_assignment
 
     paying, candidates = sides.paying, sides.candidates
@@ -131,9 +131,7 @@ def decompose(sides: Comparison, matching: tuple[Codes, Codes] | None = None) ->
         The three terms.
     """
     matched, partner = best_matching(sides) if matching is None else _checked(sides, matching)
-    rest = np.ones(len(sides.scores), dtype=bool)
-    rest[matched] = False
-    escaped = np.flatnonzero(rest & (sides.share > 0))
+    escaped = np.setdiff1d(np.flatnonzero(sides.share > 0), matched)
     new, old = sides.scores[matched], sides.honest_scores[partner]
     gap = np.abs(sides.share[matched] - sides.honest_share[partner])
     return Leakage(
@@ -161,18 +159,14 @@ def _checked(sides: Comparison, matching: tuple[Codes, Codes]) -> tuple[Codes, C
 
 
 def merged_clusters(honest: Paid, attacked: Paid, paying: Codes) -> Codes:
-    before, after = honest.profile, attacked.profile
-    label, now = honest.payments.clustering.label, attacked.payments.clustering.label
-    _, rows, again = np.intersect1d(before.submission.id, after.submission.id, return_indices=True)
-    left, right = label[rows], now[again]
+    left, right = common_units(honest, attacked)
     lost = np.setdiff1d(paying, left)
     if len(lost):
         left, right = _add_descendants(honest, attacked, lost, left, right)
     of_provider = np.isin(left, paying)
     pairs = np.unique(np.stack([right[of_provider], left[of_provider]]), axis=1)
     clusters, counts = np.unique(pairs[0], return_counts=True)
-    merged: Codes = clusters[counts > 1]
-    return merged
+    return clusters[counts > 1]
 
 
 def _add_descendants(
@@ -208,10 +202,9 @@ class Externality(Document):
 
     @classmethod
     def by(cls, mechanism: Mechanism, utility: Utility) -> Externality:
-        """What the theorems say: 0 where units play for Shapley values of coverage and the first owns, else unknown."""
-        learner = LEARNERS.create(utility.learner)
+        """State what the theorems prove: 0 where units play for Shapley values of coverage and the first owns."""
+        learner, m = LEARNERS.create(utility.learner), mechanism
         covered = isinstance(learner, Coverage) and not isinstance(learner, CoverageTruncated)
-        m = mechanism
         exact = str(m.estimator) in ("auto", "exact")  # auto: coverage has a closed form
         plays = (m.granularity, str(m.representative), str(m.semivalue), str(m.allocation))
         if covered and exact and plays == ("unit", "capped", "shapley", "count_canonical"):
@@ -222,7 +215,7 @@ class Externality(Document):
     def _is_what_it_says(self) -> Externality:
         if (self.amount is None) != (self.known == "unknown"):
             raise ValueError("an externality has an amount where it is known, and none where it is not")
-        if self.amount is not None and not (math.isfinite(self.amount) and self.amount >= 0.0):
+        if self.amount is not None and not 0.0 <= self.amount < math.inf:
             raise ValueError(f"an externality of {self.amount:g}: it is an amount of at least 0")
         if self.known == "proved" and self.amount != 0.0:
             raise ValueError(

@@ -26,7 +26,7 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 
 @dataclass(frozen=True, eq=False)
 class PaidProfile(Shown):
-    """A submitted profile with its ground truth, and what a mechanism, whichever, paid on it."""
+    """Hold a submitted profile with its ground truth, and what a mechanism, whichever, paid on it."""
 
     profile: SubmittedProfile
     payments: PaidTotals
@@ -61,7 +61,7 @@ class PaidProfile(Shown):
 def paid_by(
     mechanism: Mechanism | OwnMechanism, profile: SubmittedProfile, utility: UtilityOracle
 ) -> PaidProfile:
-    """Pay a profile by any mechanism: `Paid`, which guarantees can look into, where it is of our pipeline."""
+    """Pay a profile by any mechanism; one of our pipeline gives a `Paid`, which guarantees can look into."""
     if isinstance(mechanism, Mechanism):
         return Paid.by(mechanism, profile, utility)
     return PaidProfile(profile, mechanism.pay(profile.submission, utility, profile.truth))
@@ -69,7 +69,7 @@ def paid_by(
 
 @dataclass(frozen=True, eq=False)
 class Paid(PaidProfile):
-    """A submitted profile with its ground truth, and its payments.
+    """Hold a submitted profile with its ground truth, and its payments.
 
     Parameters
     ----------
@@ -100,11 +100,11 @@ class Paid(PaidProfile):
 
     @property
     def seen(self) -> Submission:
-        """The units that evidence saw: those that play, and those that were acquired before."""
+        """Return the units that evidence saw: those that play, and those that were acquired before."""
         return self.profile.submission if self.whole is None else self.whole
 
     def resolved(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism with the threshold that its policy gives on this profile."""
+        """Return the mechanism with the threshold that its policy gives on this profile."""
         if self.utility is None:
             if is_open(mechanism.evidence):
                 raise DataMarketError(
@@ -119,19 +119,25 @@ class Paid(PaidProfile):
         return self.payments.clustering.n_clusters
 
     def shares_of(self, provider: str) -> Values:
-        """Share of each cluster that the provider's identities hold together, in [0, 1]."""
+        """Return the share of each cluster that the provider's identities have together, in [0, 1]."""
         shares = self.payments.shares
         mine = np.isin(self.payments.identities, self.profile.identities_of(provider))[shares.identity]
-        held = np.bincount(shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters)
-        return np.minimum(held, 1.0)
+        sums = np.bincount(shares.cluster[mine], weights=shares.share[mine], minlength=self.n_clusters)
+        return np.minimum(sums, 1.0)
 
     def containing(self, provider: str) -> NDArray[np.bool_]:
-        found = np.zeros(self.n_clusters, dtype=bool)
-        found[self.payments.clustering.label[self.submitted_by(provider)]] = True
-        return found
+        label = self.payments.clustering.label[self.submitted_by(provider)]
+        return np.isin(np.arange(self.n_clusters), label)
 
     def submitted_by(self, provider: str) -> NDArray[np.bool_]:
         return np.isin(self.profile.submission.identity, self.profile.identities_of(provider))
+
+
+def common_units(honest: Paid, attacked: Paid) -> tuple[Codes, Codes]:
+    """Return the honest and the manipulated clusters of the units that are in both profiles."""
+    before, after = honest.profile.submission.id, attacked.profile.submission.id
+    _, then, now = np.intersect1d(before, after, return_indices=True)
+    return honest.payments.clustering.label[then], attacked.payments.clustering.label[now]
 
 
 def require_same_market(honest: Paid, attacked: Paid, provider: str) -> None:
@@ -174,27 +180,30 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
         matching = Pipeline(unchecked, paid.utility, truth).match(paid.seen)
         clusters, mechanism = matching.clusters, matching.mechanism
         if not np.array_equal(matching.playing.id, submission.id):
-            raise DataMarketError(
-                f"the units that play are not those that {str(mechanism.evidence)!r} leaves of this submission, given "
-                "previously acquired data; a mechanism that reads more than both, or another mechanism, cannot be "
-                "certified"
+            raise _uncertifiable(
+                f"the units that play are not those that {str(mechanism.evidence)!r} leaves of this submission and "
+                "previously acquired data"
             )
     if not _same_partition(clusters.label, payments.clustering.label):
-        raise DataMarketError(
-            f"the clusters are not those that {str(mechanism.evidence)!r} finds in this submission; a "
-            "mechanism that reads more than the submission, or another mechanism, cannot be certified"
+        raise _uncertifiable(
+            f"the clusters are not those that {str(mechanism.evidence)!r} finds in this submission"
         )
     divided = replace(payments.clustering, submission=submission)
-    found = allocate(divided, payments.canonical, payments.scores, mechanism.allocation, truth)
+    ours = allocate(divided, payments.canonical, payments.scores, mechanism.allocation, truth)
     place = np.searchsorted(payments.identities, submission.identities)
-    found = replace(found, identity=place[found.identity])
-    (theirs, paid_out), (ours, due) = (_by_pair(shares, paid) for shares in (payments.shares, found))
-    if not np.array_equal(theirs, ours) or (np.abs(paid_out - due) > 1e-12).any():
-        raise DataMarketError(
-            f"the shares are not those of the rule {str(mechanism.allocation)!r} on this submission; a "
-            "mechanism that reads more than the submission, or another mechanism, cannot be certified"
+    ours = replace(ours, identity=place[ours.identity])
+    (theirs, paid_out), (own, due) = (_by_pair(shares, paid) for shares in (payments.shares, ours))
+    if not np.array_equal(theirs, own) or (np.abs(paid_out - due) > 1e-12).any():
+        raise _uncertifiable(
+            f"the shares are not those of the rule {str(mechanism.allocation)!r} on this submission"
         )
     return mechanism
+
+
+def _uncertifiable(why: str) -> DataMarketError:
+    return DataMarketError(
+        f"{why}; a mechanism that reads more than the submission, or another mechanism, cannot be certified"
+    )
 
 
 def _same_partition(a: Codes, b: Codes) -> bool:

@@ -1,6 +1,6 @@
 """Split gain of a semivalue on unanimity games (Proposition 1 and its n-player extension).
 
-One of n unanimity players splits into k pseudonyms, all of whom are needed. With size law q (see
+One of n unanimity players splits into k pseudonyms, all of whom are needed. With size weights q (see
 `datamarket_gym.games.semivalues`) a player of an N-player unanimity game scores omega_{N,N-1} = q_{N-1}:
 
     additive        Gamma = k omega_{n+k-1, n+k-2} - omega_{n, n-1}
@@ -26,14 +26,13 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import ParameterError, require_count, require_in
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.games.semivalues import Semivalue
-from datamarket_gym.registry import written
 
-_SUM = 1e-9  # a law of K sizes in floating point sums to one within this
+_SUM = 1e-9  # the weights of K sizes in floating point sum to one within this
 
 
 @dataclass(frozen=True)
 class SplitGain(Shown):
-    """What a player of the n-player unanimity game gets honestly, and split into k pseudonyms."""
+    """Hold what a player of the n-player unanimity game gets honestly, and split into k pseudonyms."""
 
     n: int
     k: int
@@ -42,12 +41,12 @@ class SplitGain(Shown):
 
     @property
     def additive(self) -> float:
-        """Gamma: positive where splitting pays."""
+        """Return Gamma: positive where splitting pays."""
         return self.split - self.honest
 
     @property
     def multiplicative(self) -> float:
-        """G, or NaN where the honest player gets nothing."""
+        """Return G, or NaN where the honest player gets nothing."""
         return self.split / self.honest if self.honest else float("nan")
 
 
@@ -106,30 +105,20 @@ def profitable_splits(
     """
     require_count("k_max", k_max, at_least=2)
     gains = np.array([split_gain(semivalue, k, n).additive for k in range(2, k_max + 1)])
-    found: Codes = 2 + np.flatnonzero(gains > identity_cost * np.arange(1, k_max))
-    return found
+    return 2 + np.flatnonzero(gains > identity_cost * np.arange(1, k_max))
 
 
 def size_weights(semivalue: Semivalue, n_players: int) -> Values:
-    """The semivalue's law of sizes; refuses weights that are negative or do not sum to one."""
-    law = np.asarray(semivalue.size_weights(n_players), dtype=np.float64)
-    if law.shape != (n_players,) or not (law >= 0).all() or abs(law.sum() - 1.0) > _SUM:
+    """Return the semivalue weights by size; refuse weights that are negative or do not sum to one."""
+    weights = np.asarray(semivalue.size_weights(n_players), dtype=np.float64)
+    if weights.shape != (n_players,) or not (weights >= 0).all() or abs(weights.sum() - 1.0) > _SUM:
         raise ParameterError(
             "semivalue",
-            _name(semivalue),
+            type(semivalue).__name__,
             f"its weights for {n_players} players are not a semivalue's: sum_s C(K-1, s) omega_s is "
-            f"{law.sum():.6g} and the least is {law.min():.3g}; normalise them to sum to one",
+            f"{weights.sum():.6g} and the least is {weights.min():.3g}; normalise them to sum to one",
         )
-    return law
-
-
-def _name(semivalue: Semivalue) -> str:
-    from datamarket_gym.errors import DataMarketError as DataMarketError
-
-    try:
-        return written(semivalue)
-    except DataMarketError:  # not registered
-        return type(semivalue).__name__
+    return weights
 
 
 def marginal_benefit(n: int, k: int) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datamarket_gym.analysis.theorems.paid_profile import Paid
+from datamarket_gym.analysis.theorems.paid_profile import Paid, common_units
 from datamarket_gym.display import Shown
 from datamarket_gym.execution.arrays import Codes, Keys
 from datamarket_gym.mechanism.quotient_game import cluster_keys
@@ -36,7 +36,7 @@ class Stability(Shown):
 
 
 def quotient_stability(honest: Paid, attacked: Paid) -> Stability:
-    """Whether the manipulation leaves clusters and representatives unchanged, and if not, why not."""
+    """Check that the manipulation leaves clusters and representatives unchanged, and if not, say why not."""
     before = cluster_keys(honest.payments.canonical)
     after = cluster_keys(attacked.payments.canonical)
     gone = Counter(before.tolist()) - Counter(after.tolist())
@@ -47,7 +47,7 @@ def quotient_stability(honest: Paid, attacked: Paid) -> Stability:
             f"{new.total()} of {attacked.n_clusters} manipulated clusters have a representative that no honest "
             f"cluster has, and {gone.total()} of {honest.n_clusters} honest representatives are gone",
         )
-    then, now = _common_units(honest, attacked)
+    then, now = common_units(honest, attacked)
     pairing = _pair_by_content(before, after, then, now)
     if moved := int((pairing[now] != then).sum()):
         why = f"{moved} units that are in both profiles lie in clusters that do not correspond"
@@ -55,15 +55,8 @@ def quotient_stability(honest: Paid, attacked: Paid) -> Stability:
     return Stability(pairing)
 
 
-def _common_units(honest: Paid, attacked: Paid) -> tuple[Codes, Codes]:
-    _, then, now = np.intersect1d(
-        honest.profile.submission.id, attacked.profile.submission.id, return_indices=True
-    )
-    return honest.payments.clustering.label[then], attacked.payments.clustering.label[now]
-
-
 def _pair_by_content(before: Keys, after: Keys, then: Codes, now: Codes) -> Codes:
-    """Manipulated to honest clusters of equal content; among equals, those that share most units."""
+    """Pair manipulated and honest clusters of equal content; among equals, those that share most units."""
     from scipy.optimize import linear_sum_assignment
 
     old, new = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")

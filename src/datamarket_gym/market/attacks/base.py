@@ -48,28 +48,18 @@ class Block(Shown):
 
     Parameters
     ----------
-    pseudonym
-        The number of the name; 0: its own.
-    rows
-        Honest units, any provider's, from which the block derives, one per unit.
-    features, label, content
+    pseudonym, rows
+        The number of the name (0: the attacker's own), and the honest units, of any provider, from which units derive.
+    features, label, content, embedding
         What replaces the originals'; new features without content have a blank one.
     copy
         Whether the units are copies, which come after their originals.
-    owner
-        Who owns generated content; None: the owner of the original.
-    derived
-        False where content has no source unit but itself.
-    embedding
-        What replaces the originals' in markets that hold embeddings apart from features.
-    time
-        When the units came, where a copy does not simply come last.
-    forged
-        The times that the attacker writes, which a market believes unless it logs what it receives.
-    claims_origin
-        Whether each unit names itself as its source.
-    account
-        The payout account that they name; None: the name's own.
+    owner, derived
+        The owner of generated content (None: of the original), and False where content has no source unit but itself.
+    time, forged
+        When the units came, if not last, and the times that the attacker writes, which only a log refutes.
+    claims_origin, account
+        Whether each unit names itself as its source, and the payout account that units name (None: the name's own).
     """
 
     pseudonym: int
@@ -78,7 +68,7 @@ class Block(Shown):
     label: NDArray[Any] | None = None
     content: Mapping[str, NDArray[Any]] | None = None
     copy: bool = False
-    owner: str | None = None  # who owns generated content; None: the owner of the original
+    owner: str | None = None
     derived: bool = True
     embedding: Features | None = None
     time: Values | None = None
@@ -93,16 +83,10 @@ class Own(Shown):
 
     Parameters
     ----------
-    name
-        The attacker.
-    honest
-        The honest submission.
-    owner
-        The owner of each unit.
-    rows
-        The attacker's own.
-    state
-        The market.
+    name, state
+        The attacker and the market.
+    honest, owner, rows
+        The honest submission, the owner of each unit, and the attacker's own units.
     """
 
     name: str
@@ -112,7 +96,6 @@ class Own(Shown):
     state: MarketState
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """A generator for one purpose of this attacker."""
         return self.state.rng(purpose, self.name)
 
     def victims(self, victim: int | str) -> list[str]:
@@ -132,12 +115,12 @@ class Own(Shown):
         return [providers[(me + int(victim)) % len(providers)]]
 
     def rows_of(self, victim: int | str) -> NDArray[np.int64]:
-        """The honest units of a victim, or of all others."""
+        """Return the honest units of a victim, or of all others."""
         return np.flatnonzero(np.isin(self.owner, self.victims(victim)))
 
     @property
     def labels_count(self) -> bool:
-        """Whether a unit's label can be right for a leaked row, or wrong: both have labels."""
+        """Return True if a unit's label can be right or wrong for a leaked row: both have labels."""
         return is_labelled(self.honest.label) and is_labelled(self.state.leaked_label)
 
     @property
@@ -154,33 +137,42 @@ class Own(Shown):
 
     @property
     def clocked(self) -> bool:
-        """Whether the market's times say who came first: there are some, and they differ."""
         return is_clocked(self.honest)
 
     def earliest(self, count: int) -> Values:
-        """Times before everybody's, in order, as of somebody who came first; equal where no clock tells."""
+        """Return increasing times before all units'; equal times where the market has no clock."""
         if not self.clocked:
             return np.full(count, self.honest.times[0])
         return self.honest.times.min() - 1.0 - np.arange(count, 0, -1) / count
 
     def at_once(self, rows: NDArray[np.int64]) -> Values:
-        """The first moments after some units came: nobody can hand in a copy of what is not there yet."""
+        """Return the first moments after some units: the earliest at which a copy of each can be submitted."""
         return np.nextafter(self.honest.times[rows], np.inf)
 
 
 def nearest(features: Features, rows: NDArray[np.int64], points: Features) -> NDArray[np.int64]:
-    """Of some units, the one nearest to each point."""
+    """Return the one of some units that is nearest to each point."""
     return rows[squares(points, features[rows]).argmin(axis=1)]
 
 
 def squares(a: Features, b: Features) -> Features:
-    """Squared distances of all pairs."""
+    """Compute the squared distances of all pairs."""
     found: Features = (a**2).sum(axis=1)[:, None] - 2 * a @ b.T + (b**2).sum(axis=1)
     return np.maximum(found, 0.0)
 
 
+def choose_share(rows: Codes, share: float, rng: np.random.Generator) -> Codes:
+    """Draw a share of some rows, at least one, in order."""
+    return np.sort(rng.permutation(rows)[: max(1, round(share * len(rows)))])
+
+
+def add_noise(features: Features, sigma: float, rng: np.random.Generator) -> Features:
+    """Add Gaussian noise to features; nothing is drawn at sigma 0."""
+    return features + rng.normal(scale=sigma, size=features.shape) if sigma else features
+
+
 def is_clocked(submission: Submission) -> bool:
-    """Whether a submission's times say who came first: there are some, and they differ."""
+    """Return True if times say which unit came first: there are some, and they differ."""
     return submission.time is not None and bool((submission.time != submission.time[0]).any())
 
 
@@ -198,16 +190,16 @@ class Attack(Component, ABC):
 
     @property
     def label(self) -> str:
-        """The name that tables print."""
+        """Return the name that tables print."""
         return display_name(self)
 
     @property
     def assumes(self) -> str:
-        """What has to be broken besides for it to work, such as the clock; most attacks need nothing."""
+        """Return what must be broken besides the mechanism, such as the clock; most attacks need nothing."""
         return ""
 
     def beyond(self, label: NDArray[Any]) -> str:
-        """Why it cannot be played on units with such labels; nothing where it can."""
+        """Return why the attack cannot be played on units with such labels; "" where it can."""
         if not self.needs_labels or is_labelled(label):
             return ""
         return f"{name_of(self)} changes labels, and this market has none"
@@ -226,10 +218,8 @@ class Attack(Component, ABC):
         if why := self.beyond(honest.label):
             raise DataMarketError(f"{why}; leave it out")
         own = Own(name, honest, truth.owner, np.flatnonzero(truth.owner == name), market_state)
-        others = np.flatnonzero(truth.owner != name)
-        submissions = [honest.take(others)] if len(others) else []
-        owners, sources = [truth.owner[others]], [truth.source[others]]
         controller = {k: v for k, v in truth.controller.items() if v != name}
+        parts = take_rows(honest, replace(truth, controller=controller), truth.owner != name)
         stem = _stem(name, controller)
         blocks = self.blocks(own)
         if not (isinstance(blocks, Sequence) and blocks and all(isinstance(b, Block) for b in blocks)):
@@ -237,7 +227,7 @@ class Attack(Component, ABC):
                 f"{self.label}: blocks() returned {describe(blocks)}; "
                 "return a list of at least one Block(pseudonym, rows)"
             )
-        for block in blocks:
+        for number, block in enumerate(blocks, start=len(parts)):
             rows = np.asarray(block.rows)
             if len(rows) and (
                 rows.dtype.kind not in "iub" or not -1 < rows.min() <= rows.max() < len(honest)
@@ -245,30 +235,25 @@ class Attack(Component, ABC):
                 raise DataMarketError(
                     f"{self.label}: a block's rows must be row numbers of the honest market, 0 to {len(honest) - 1}"
                 )
-            if not len(block.rows):
+            if not len(rows):
                 raise DataMarketError(
                     f"{self.label}: pseudonym {block.pseudonym} of {name} would submit no units; "
                     f"{name} has {len(own.rows)}, so use fewer identities or a larger fraction"
                 )
             identity = name if block.pseudonym == 0 else f"{stem}{block.pseudonym}"
-            controller[identity] = name
-            submissions.append(_submit(market_state, block, identity, len(submissions)))
-            owners.append(
-                truth.owner[block.rows] if block.owner is None else np.full(len(block.rows), block.owner)
-            )
-            sources.append(truth.source[block.rows] if block.derived else submissions[-1].id)
-        submission = Submission.concat(submissions)
-        attacked = GroundTruth(
-            submission.id, np.concatenate(owners), np.concatenate(sources), controller
-        )
-        return SubmittedProfile(submission, attacked, name, self.label)
+            submission = _submit(market_state, block, identity, number)
+            owner = truth.owner[rows] if block.owner is None else np.full(len(rows), block.owner)
+            source = truth.source[rows] if block.derived else submission.id
+            made = GroundTruth(submission.id, owner, source, {identity: name})
+            parts.append(SubmittedProfile(submission, made))
+        return replace(join_profiles(parts), attacker=name, attack=self.label)
 
 
 ATTACKS: Kind[Attack] = Kind("attack", Attack)
 
 
 def _stem(name: str, others: Mapping[str, str]) -> str:
-    """What a provider's pseudonyms begin with: its name and a tilde, more of them where others are called so."""
+    """Return the start of a provider's pseudonyms: its name and a tilde, more of them to differ from all others."""
     stem = f"{name}~"
     while any(other.startswith(stem) for other in others):
         stem += "~"
@@ -300,7 +285,7 @@ def _submit(state: MarketState, block: Block, identity: str, number: int) -> Sub
 
 
 def _account(honest: Submission, block: Block, identity: str) -> Mapping[str, NDArray[Any]]:
-    """Each name has an account of its own, whatever it copies, unless it claims another's."""
+    """Return the account column: each identity has an account of its own, unless it claims another's."""
     if ACCOUNT not in honest.metadata:
         return {}
     account = block.account
@@ -325,11 +310,11 @@ def _content(honest: Submission, block: Block) -> Mapping[str, NDArray[Any]]:
 
 
 def apply_knowing(
-    attack: Attack, provider: str | int, state: MarketState, knowledge: float = 1.0
+    attack: Attack | str, provider: str | int, state: MarketState, knowledge: float = 1.0
 ) -> SubmittedProfile:
     """Apply the attack of a provider who sees its own units and this share of each other provider's."""
     require_in("knowledge", knowledge, 0.0, 1.0)
-    name = state.provider(provider)
+    attack, name = ATTACKS.create(attack), state.provider(provider)
     if knowledge == 1.0:
         return attack.apply(name, state)
     honest, truth = state.honest.submission, state.honest.truth.aligned(state.honest.submission)
@@ -339,24 +324,27 @@ def apply_knowing(
         if other != name:
             shuffled = state.rng("known units", other).permutation(theirs)
             seen[shuffled[: round(knowledge * len(theirs))]] = True
-    visible = SubmittedProfile(honest.take(np.flatnonzero(seen)), _of(truth, seen))
+    (visible,) = take_rows(honest, truth, seen)
     profile = attack.apply(name, replace(state, honest=visible))
-    hidden = honest.take(np.flatnonzero(~seen))
-    if not len(hidden):
-        return profile
-    submission = Submission.concat([hidden, profile.submission])
-    after, unseen = profile.truth.aligned(profile.submission), _of(truth, ~seen)
-    joined = GroundTruth(
-        submission.id,
-        np.concatenate([unseen.owner, after.owner]),
-        np.concatenate([unseen.source, after.source]),
-        {**truth.controller, **after.controller},
-    )
-    return replace(profile, submission=submission, truth=joined)
+    joined = join_profiles([*take_rows(honest, truth, ~seen), profile])
+    return replace(profile, submission=joined.submission, truth=joined.truth)
 
 
-def _of(truth: GroundTruth, rows: np.ndarray) -> GroundTruth:
-    return GroundTruth(truth.id[rows], truth.owner[rows], truth.source[rows], truth.controller)
+def take_rows(
+    submission: Submission, truth: GroundTruth, rows: NDArray[np.bool_]
+) -> list[SubmittedProfile]:
+    """Return the profile of some rows of a submission, none if there are none; its truth is aligned with it."""
+    part = GroundTruth(truth.id[rows], truth.owner[rows], truth.source[rows], truth.controller)
+    return [SubmittedProfile(submission.take(np.flatnonzero(rows)), part)] if rows.any() else []
+
+
+def join_profiles(parts: Sequence[SubmittedProfile]) -> SubmittedProfile:
+    """Concatenate profiles with their truth."""
+    submission = Submission.concat([p.submission for p in parts])
+    truths = [p.truth.aligned(p.submission) for p in parts]
+    owner, source = (np.concatenate([getattr(t, c) for t in truths]) for c in ("owner", "source"))
+    controller = {identity: name for p in parts for identity, name in p.truth.controller.items()}
+    return SubmittedProfile(submission, GroundTruth(submission.id, owner, source, controller))
 
 
 _PARTS = 4

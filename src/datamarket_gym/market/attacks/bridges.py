@@ -49,7 +49,6 @@ class Bridge(Attack):
     first: Annotated[bool, "from a unit of its own before everybody's"] = False
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the bridges; each derives from the end that it is nearer to."""
         unit = directions(own.honest.vectors)
         step = _WITHIN * float(np.arccos(min(self.theta, 1.0)))
         starts: list[int] = []
@@ -77,7 +76,7 @@ class Bridge(Attack):
 
 
 def own_block(own: Own, first: bool) -> Block:
-    """The attacker's own units; with ``first`` the earliest of them came before everybody's."""
+    """Return the attacker's own units; with ``first`` the earliest of them comes before all others."""
     if not (first and own.clocked):
         return Block(0, own.rows)
     time = own.honest.times[own.rows].copy()
@@ -104,7 +103,7 @@ def links(own: Own, victim: int | str, first: bool) -> Iterator[Link]:
 
 
 def arcs(a: Features, b: Features, share: Values) -> NDArray[np.float64]:
-    """The points at a share of the way from a to b along the arc between them, lengths in proportion."""
+    """Return the points at a share of the way from a to b along the arc between them, lengths in proportion."""
     lengths = np.linalg.norm(a, axis=1) * (1 - share) + np.linalg.norm(b, axis=1) * share
     one, other = directions(a), directions(b)
     angle = np.arccos(np.clip(np.einsum("ij,ij->i", one, other), -1.0, 1.0))
@@ -136,7 +135,6 @@ class TextBridge(Attack):
     needs_content: ClassVar[str] = "text"
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the blends; each derives from the text of which it has more."""
         texts = content_of(own, "text", np.arange(len(own.honest)))
         chains: list[_Chain] = []
         for link in links(own, self.victim, self.first):
@@ -145,9 +143,9 @@ class TextBridge(Attack):
             chains.append(_Chain(link, str(texts[link[0]]), str(texts[link[1]]), own))
         while short := [chain for chain in chains if chain.gaps(self.theta)]:
             new = [(chain, share) for chain in short for share in chain.gaps(self.theta)]
-            found = stored(own.state.encoder).encode([chain.blend(share) for chain, share in new])
-            for (chain, share), vector in zip(new, found, strict=True):
-                chain.add(share, vector)
+            embedded = stored(own.state.encoder).encode([chain.blend(share) for chain, share in new])
+            for (chain, share), vector in zip(new, embedded, strict=True):
+                chain.vector[share] = vector
         rows: list[int] = []
         blends: list[str] = []
         vectors: list[Features] = []
@@ -178,18 +176,17 @@ class _Chain:
 
     @property
     def inside(self) -> list[float]:
-        """The shares of the blends, without the two ends."""
         return sorted(self.vector)[1:-1]
 
     def blend(self, share: float) -> str:
-        """The text with this share of the places, in their random order, from the second."""
+        """Return the text with this share of the places, in their random order, from the second."""
         first, second = self.words
         chosen = self.rank < share * self.places
         taken = ((second if chosen[i] else first)[i : i + 1] for i in range(self.places))
         return " ".join(word for place in taken for word in place)
 
     def gaps(self, theta: float) -> list[float]:
-        """Half-way shares where two neighbours are less alike than theta, and can come closer."""
+        """Return half-way shares where neighbours are less similar than theta, and can come closer."""
         shares = np.array(sorted(self.vector))
         unit = directions(np.array([self.vector[at] for at in shares.tolist()]))
         width = np.diff(shares)
@@ -197,7 +194,3 @@ class _Chain:
         wide = width * min(self.places, 2**_HALVINGS) > 1
         middle: list[float] = (shares[:-1] + width / 2)[apart & wide].tolist()
         return middle
-
-    def add(self, share: float, vector: Features) -> None:
-        """A blend's embedding."""
-        self.vector[share] = vector

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.market.attacks.base import CONTENT, Attack, Block, Identities, Own, Share, groups
+from datamarket_gym.market.attacks.base import (
+    CONTENT,
+    Attack,
+    Block,
+    Identities,
+    Own,
+    Share,
+    choose_share,
+    groups,
+)
 from datamarket_gym.market.encoders.base import open_image, stored, to_bytes
 from datamarket_gym.registry import OneOf, Range, register
 
@@ -114,7 +123,7 @@ def reorder(text: str, others: Sequence[str], strength: int, rng: np.random.Gene
 
 
 def casing(text: str, others: Sequence[str], strength: int, rng: np.random.Generator) -> str:
-    """Lower case, every word capitalised, or upper case."""
+    """Change the text to lower case, capitalised words, or upper case."""
     return (text.lower(), text.title(), text.upper())[strength - 1]
 
 
@@ -149,7 +158,7 @@ def concat(text: str, others: Sequence[str], strength: int, rng: np.random.Gener
 
 
 def mix_text_rules(text: str, others: Sequence[str], strength: int, rng: np.random.Generator) -> str:
-    """Synonyms, numbers, order, typos and truncation at once, each at this strength."""
+    """Apply synonyms, numbers, order, typos and truncation, each at this strength."""
     for rule in (synonyms, numbers, reorder, typos, truncate):
         text = rule(text, others, strength, rng)
     return text
@@ -204,14 +213,14 @@ def jpeg(image: Any, strength: int, rng: np.random.Generator) -> Any:
 
 
 def blur(image: Any, strength: int, rng: np.random.Generator) -> Any:
-    """Gaussian blur of radius 2, 4 or 8 percent of the width."""
+    """Apply a Gaussian blur of radius 2, 4 or 8 percent of the width."""
     from PIL import ImageFilter
 
     return image.filter(ImageFilter.GaussianBlur((0.02, 0.04, 0.08)[strength - 1] * image.width))
 
 
 def noise(image: Any, strength: int, rng: np.random.Generator) -> Any:
-    """Gaussian noise of 5, 15 or 40 grey levels on every pixel."""
+    """Add Gaussian noise of 5, 15 or 40 grey levels to every pixel."""
     from PIL import Image
 
     pixels = np.asarray(image, dtype=np.float64)
@@ -234,7 +243,7 @@ def rotate(image: Any, strength: int, rng: np.random.Generator) -> Any:
 
 
 def mix_image_rules(image: Any, strength: int, rng: np.random.Generator) -> Any:
-    """Crop, colour, rotation, noise and JPEG at once, each at this strength."""
+    """Apply crop, colour, rotation, noise and JPEG, each at this strength."""
     for rule in (crop, colour, rotate, noise, jpeg):
         image = rule(image, strength, rng)
     return image
@@ -251,36 +260,9 @@ IMAGE_RULES: dict[str, ImageRule] = {
 }
 """All rules by name."""
 
-Strength = Annotated[int, Range(1, 3), "strength; 1 is hardly noticed, 3 is plain to see"]
-
-Change = Callable[[Any, Sequence[Any], np.random.Generator], Any]
-"""A unit's content, the attacker's other content of the same label and a generator; the new content."""
-
-
-def changed_copies(
-    own: Own, kind: str, fraction: float, sybils: int, change: Change, purpose: str
-) -> list[Block]:
-    """Own units, and changed copies of a share of them under each of ``sybils`` further names."""
-    content = content_of(own, kind, own.rows)
-    count, code = max(1, round(fraction * len(own.rows))), groups(own.honest.label)
-    copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
-    rng = own.rng(purpose)
-    blocks = [Block(0, own.rows)]
-    for pseudonym in range(1, sybils + 1):
-        new = np.empty(count, dtype=object)
-        for i, row in enumerate(copied):
-            alike = own.rows[(code[own.rows] == code[row]) & (own.rows != row)]
-            new[i] = change(content[row], content[alike], rng)
-        features = own.honest.features[copied].copy()
-        differs = np.array([a != b for a, b in zip(new, content[copied], strict=True)])
-        if differs.any():  # what came out unchanged is an exact copy, embedding included
-            features[differs] = stored(own.state.encoder).encode(new[differs].tolist())
-        blocks.append(Block(pseudonym, copied, features=features, content={kind: new}, copy=True))
-    return blocks
-
 
 def content_of(own: Own, kind: str, rows: NDArray[np.int64]) -> Any:
-    """The market's column of raw content; an error where these units, or the market, cannot be changed."""
+    """Return the market's column of raw content; raise where the content of these units cannot be changed."""
     if kind not in own.honest.metadata:
         raise DataMarketError(
             f"this market's units carry no {kind}, so there is nothing to change; use a task with "
@@ -299,29 +281,40 @@ def content_of(own: Own, kind: str, rows: NDArray[np.int64]) -> Any:
     return column
 
 
+@dataclass(frozen=True)
 class _ContentVariants(Attack):
-    """Copies of texts or images, changed by a rule."""
+    """Submit own texts or images again, changed by a rule."""
 
-    how: str
-    strength: int
-    fraction: float
-    sybils: int
-    needs_content: ClassVar[str]
+    how: str = ""
+    strength: Annotated[int, Range(1, 3), "strength; 1 is hardly noticed, 3 is plain to see"] = 1
+    fraction: Share = 0.5
+    sybils: Identities = 2
 
     @property
     def label(self) -> str:
-        """The kind of content, the rule and its strength, for example image_crop_2."""
         return f"{self.needs_content}_{self.how}_{self.strength}"
 
     @abstractmethod
     def changed(self, content: Any, others: Sequence[Any], rng: np.random.Generator) -> Any:
-        """One unit's content, changed by the rule."""
+        """Return the changed content of one unit, given the attacker's other content of its label."""
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and changed copies."""
-        return changed_copies(
-            own, self.needs_content, self.fraction, self.sybils, self.changed, self.label
-        )
+        kind, code = self.needs_content, groups(own.honest.label)
+        content = content_of(own, kind, own.rows)
+        copied = choose_share(own.rows, self.fraction, own.rng("copied units"))
+        rng = own.rng(self.label)
+        blocks = [Block(0, own.rows)]
+        for pseudonym in range(1, self.sybils + 1):
+            new = np.empty(len(copied), dtype=object)
+            for i, row in enumerate(copied):
+                others = own.rows[(code[own.rows] == code[row]) & (own.rows != row)]
+                new[i] = self.changed(content[row], content[others], rng)
+            features = own.honest.features[copied].copy()
+            differs = np.array([a != b for a, b in zip(new, content[copied], strict=True)])
+            if differs.any():  # what came out unchanged is an exact copy, embedding included
+                features[differs] = stored(own.state.encoder).encode(new[differs].tolist())
+            blocks.append(Block(pseudonym, copied, features=features, content={kind: new}, copy=True))
+        return blocks
 
 
 @register("attack", "image_variants")
@@ -332,13 +325,9 @@ class ImageVariants(_ContentVariants):
     title = "altered images under new identities"
 
     how: Annotated[str, OneOf(*IMAGE_RULES), "rule"] = "jpeg"
-    strength: Strength = 1
-    fraction: Share = 0.5
-    sybils: Identities = 2
     needs_content: ClassVar[str] = "image"
 
     def changed(self, content: Any, others: Sequence[Any], rng: np.random.Generator) -> Any:
-        """The image, augmented."""
         return augmented(content, self.how, self.strength, rng)
 
 
@@ -350,11 +339,7 @@ class TextVariants(_ContentVariants):
     title = "paraphrased texts under new identities"
 
     how: Annotated[str, OneOf(*TEXT_RULES), "rule"] = "synonyms"
-    strength: Strength = 1
-    fraction: Share = 0.5
-    sybils: Identities = 2
     needs_content: ClassVar[str] = "text"
 
     def changed(self, content: Any, others: Sequence[Any], rng: np.random.Generator) -> Any:
-        """The text, paraphrased."""
         return TEXT_RULES[self.how](content, others, self.strength, rng)

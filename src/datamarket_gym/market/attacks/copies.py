@@ -19,8 +19,9 @@ from datamarket_gym.market.attacks.base import (
     Own,
     Share,
     Victim,
+    add_noise,
+    choose_share,
 )
-from datamarket_gym.market.attacks.provenance_fraud import stolen
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.registry import OneOf, Range, register
 
@@ -34,7 +35,6 @@ class Honest(Attack):
     tried = ()
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units under one's own name."""
         return [Block(0, own.rows)]
 
 
@@ -54,7 +54,6 @@ class ExactDuplicates(Attack):
     sybils: Identities = 2
 
     def blocks(self, own: Own) -> list[Block]:
-        """The same copied units go into every pseudonym."""
         return _copies(own, self.fraction, self.sybils, sigma=0.0)
 
 
@@ -71,7 +70,6 @@ class NearDuplicates(Attack):
     sybils: Identities = 2
 
     def blocks(self, own: Own) -> list[Block]:
-        """Noisy copies; with sigma = 0 they are exact."""
         return _copies(own, self.fraction, self.sybils, self.sigma)
 
 
@@ -88,11 +86,9 @@ class SybilSplit(Attack):
 
     @property
     def label(self) -> str:
-        """The paper's name with its k, for example sybil_split_3."""
         return f"sybil_split_{self.k}"
 
     def blocks(self, own: Own) -> list[Block]:
-        """k disjoint parts that together are the honest units."""
         if self.how == "round_robin":
             parts = [own.rows[j :: self.k] for j in range(self.k)]
         else:
@@ -112,7 +108,6 @@ class LabelNoise(Attack):
     p: Annotated[float, Range(0, 1), "share of the labels that are wrong"] = 0.3
 
     def blocks(self, own: Own) -> list[Block]:
-        """The same units with some labels wrong."""
         rng = own.rng("label noise")
         label = own.honest.label[own.rows].copy()
         classes = np.unique(own.honest.label)
@@ -137,16 +132,12 @@ class ProviderZeroAttack(Attack):
         ATTACKS.create(self.attack)
 
     def beyond(self, label: NDArray[Any]) -> str:
-        """As the named attack."""
         return ATTACKS.create(self.attack).beyond(label)
 
     def blocks(self, own: Own) -> list[Block]:
-        """The blocks of the named attack."""
-        inner = ATTACKS.create(self.attack)
-        return inner.blocks(own)
+        return ATTACKS.create(self.attack).blocks(own)
 
     def apply(self, provider_id: str | int, market_state: MarketState) -> SubmittedProfile:
-        """Provider 0 attacks."""
         return super().apply(0, market_state)
 
 
@@ -167,8 +158,7 @@ class Turn(Attack):
     fraction: Share = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the rotated copies."""
-        rows = stolen(own, self.victim, self.fraction, "turn")
+        rows = choose_share(own.rows_of(self.victim), self.fraction, own.rng("turn"))
         vectors = own.honest.features[rows]
         aside = own.rng("turning").normal(size=vectors.shape)
         made = rotated(vectors, aside, self.cosine)
@@ -176,7 +166,7 @@ class Turn(Attack):
 
 
 def rotated(vectors: Features, aside: Features, cosine: float) -> Features:
-    """The vectors, as long as they are, turned to a cosine with themselves, towards ``aside``."""
+    """Rotate vectors towards ``aside``, to a cosine with themselves and without a change of length."""
     least = np.finfo(float).tiny
     squared = np.maximum((vectors**2).sum(axis=1, keepdims=True), least)
     aside = aside - vectors * ((aside * vectors).sum(axis=1, keepdims=True) / squared)
@@ -188,13 +178,10 @@ def rotated(vectors: Features, aside: Features, cosine: float) -> Features:
 def _copies(own: Own, fraction: float, sybils: int, sigma: float) -> list[Block]:
     if not fraction:
         return [Block(0, own.rows)]
-    count = max(1, round(fraction * len(own.rows)))
-    copied = np.sort(own.rng("copied units").permutation(own.rows)[:count])
+    copied = choose_share(own.rows, fraction, own.rng("copied units"))
     noise = own.rng("copy noise")
     blocks = [Block(0, own.rows)]
     for pseudonym in range(1, sybils + 1):
-        features = own.honest.features[copied]
-        if sigma > 0:
-            features = features + noise.normal(scale=sigma, size=features.shape)
+        features = add_noise(own.honest.features[copied], sigma, noise)
         blocks.append(Block(pseudonym, copied, features=features, copy=True))
     return blocks

@@ -18,6 +18,8 @@ from datamarket_gym.market.attacks.base import (
     Noise,
     Own,
     Share,
+    add_noise,
+    choose_share,
     groups,
     wrong,
 )
@@ -50,7 +52,6 @@ class SyntheticLaundering(Attack):
     first: First = False
 
     def blocks(self, own: Own) -> list[Block]:
-        """Honest units, and generated ones in the same label proportions."""
         rng = own.rng("laundering")
         count = max(1, round(self.ratio * len(own.rows)))
         parents = rng.choice(own.rows, size=count)
@@ -60,22 +61,21 @@ class SyntheticLaundering(Attack):
             columns = np.column_stack([columns, own.honest.label])
         code = np.full(len(own.honest), -1)
         code[own.rows] = groups(own.honest.label[own.rows])
-        found = np.empty((count, columns.shape[1]))
+        made = np.empty((count, columns.shape[1]))
         for c in np.unique(code[parents]):
             of_class = np.flatnonzero(code == c)
             mine, where = columns[of_class], np.flatnonzero(code[parents] == c)
             if self.how == "gaussian":
                 deviation = mine.std(axis=0)
-                found[where] = rng.normal(mine.mean(axis=0), deviation, (len(where), len(deviation)))
+                made[where] = rng.normal(mine.mean(axis=0), deviation, (len(where), len(deviation)))
             else:
                 partner = columns[rng.choice(of_class, size=len(where))]
                 share = rng.uniform(size=(len(where), 1))
-                found[where] = share * columns[parents[where]] + (1 - share) * partner
-        made = Block(
-            1, parents, features=found[:, :-1] if numbers else found, label=found[:, -1] if numbers else None,
-            copy=True, owner=own.name, time=own.earliest(count) if self.first else None,
-        )  # fmt: skip
-        return [Block(0, own.rows), made]
+                made[where] = share * columns[parents[where]] + (1 - share) * partner
+        features, label = (made[:, :-1], made[:, -1]) if numbers else (made, None)
+        time = own.earliest(count) if self.first else None
+        added = Block(1, parents, features, label, copy=True, owner=own.name, time=time)
+        return [Block(0, own.rows), added]
 
 
 @register("attack", "strategic_curation")
@@ -96,7 +96,6 @@ class StrategicCuration(Attack):
     rest: Annotated[float, Range(0, 1), "share of the others that are submitted as well"] = 0.0
 
     def blocks(self, own: Own) -> list[Block]:
-        """A selection of the honest units."""
         order = np.argsort(-leaked_rewards(own, own.rows), kind="stable")
         best = max(1, round(self.keep * len(own.rows)))
         others = order[best:][: round(self.rest * (len(own.rows) - best))]
@@ -119,7 +118,6 @@ class Copycat(Attack):
     ] = -1
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and later copies of the victim's."""
         if self.victim == -1:
             (victim,) = own.victims(1)
         else:
@@ -127,12 +125,8 @@ class Copycat(Attack):
         if victim == own.name:
             raise DataMarketError(f"copycat: {own.name} cannot copy itself; name another victim")
         rng = own.rng("copycat")
-        theirs = np.flatnonzero(own.owner == victim)
-        count = max(1, round(self.fraction * len(theirs)))
-        copied = np.sort(rng.permutation(theirs)[:count])
-        features = own.honest.features[copied]
-        if self.sigma > 0:
-            features = features + rng.normal(scale=self.sigma, size=features.shape)
+        copied = choose_share(np.flatnonzero(own.owner == victim), self.fraction, rng)
+        features = add_noise(own.honest.features[copied], self.sigma, rng)
         return [Block(0, own.rows), Block(0, copied, features=features, copy=True)]
 
 
@@ -149,7 +143,6 @@ class JunkPadding(Attack):
     first: First = False
 
     def blocks(self, own: Own) -> list[Block]:
-        """Noise with the overall mean and standard deviation of the attacker's own units, random labels."""
         rng = own.rng("junk")
         mine = own.honest.features[own.rows]
         classes = np.unique(own.honest.label)
@@ -197,7 +190,6 @@ class LabelPoisoning(Attack):
     p: Annotated[float, Range(0, 1), "share of the labels that are wrong"] = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
-        """The same units, the chosen ones with the next class's label."""
         label = own.honest.label[own.rows].copy()
         chosen = own.rng("poisoned units").permutation(len(label))[: round(self.p * len(label))]
         label[chosen] = wrong(label[chosen], own.honest.label)
@@ -238,10 +230,9 @@ class Composite(Attack):
     first: Annotated[bool, "copies of its own units before everybody's units"] = False
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units over ``split`` names, then the copies."""
-        kept = _best(own, own.rows, self.keep)
-        blocks = [Block(j, kept[j :: self.split]) for j in range(self.split) if j < len(kept)]
-        copied = _some(own, kept, self.copy, "copy")
+        best = _best(own, own.rows, self.keep)
+        blocks = [Block(j, best[j :: self.split]) for j in range(self.split) if j < len(best)]
+        copied = _some(own, best, self.copy, "copy")
         stolen = self._stolen(own)
         for rows, sigma, purpose, time in (
             (copied, self.copy_sigma, "copy noise", own.earliest(len(copied)) if self.first else None),

@@ -46,7 +46,6 @@ class Shadow(Attack):
     besides: Annotated[bool, "as copies, besides its own units"] = False
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, moved; they stay the attacker's."""
         proxy = _Proxy.train(own)
         mine, label = own.honest.features[own.rows], own.honest.label[own.rows]
         radius = reach(own, self.budget)
@@ -84,15 +83,15 @@ class Outlier(Attack):
     )
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and those that reach out."""
         covering = np.flatnonzero(own.owner != own.name) if self.knows == "units" else own.rows
         goals, label = own.state.leaked_features, own.leaked_label
         lonely = squares(goals, own.honest.features[covering]).min(axis=1, initial=np.inf)
         order = np.argsort(-lonely, kind="stable")
         chosen = order[: max(1, round(self.ratio * len(own.rows)))]
-        from_mine = _distances(goals[chosen], label[chosen], own, own.rows)
-        unlike = ~np.isfinite(from_mine).any(axis=1)  # a label that it does not have: any unit will do
-        from_mine[unlike] = squares(goals[chosen][unlike], own.honest.features[own.rows])
+        apart = squares(goals[chosen], own.honest.features[own.rows])
+        same_label = label[chosen][:, None] == own.honest.label[own.rows]
+        same_label[~same_label.any(axis=1)] = True  # a label that it does not have: any unit will do
+        from_mine = np.where(same_label, apart, np.inf)
         rows = own.rows[from_mine.argmin(axis=1)]
         start = own.honest.features[rows]
         features = start + shortened(goals[chosen] - start, reach(own, self.budget))
@@ -101,22 +100,14 @@ class Outlier(Attack):
 
 
 def reach(own: Own, budget: float) -> float:
-    """How far a unit may go in each feature: ``budget`` times the typical standard deviation over its own units."""
+    """Return the largest move of a unit: ``budget`` times the typical standard deviation over own units."""
     return budget * float(np.sqrt(own.honest.features[own.rows].var(axis=0).sum()))
 
 
 def shortened(moves: Features, most: float) -> Features:
-    """Moves, none longer than ``most``."""
+    """Shorten moves to at most ``most``."""
     length = np.linalg.norm(moves, axis=1, keepdims=True)
     return moves * np.minimum(1.0, most / np.where(length > 0, length, 1.0))
-
-
-def _distances(
-    goals: Features, label: NDArray[np.generic], own: Own, rows: NDArray[np.int64]
-) -> Features:
-    """Squared distances from goals to units of their label; infinite to those of another."""
-    apart = squares(goals, own.honest.features[rows])
-    return np.where(label[:, None] == own.honest.label[rows], apart, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +122,7 @@ class _Proxy:
 
     @classmethod
     def train(cls, own: Own) -> _Proxy:
-        """On own units and the leaked rows, each of which is judged without itself."""
+        """Fit on own units and the leaked rows, each of which is scored without itself."""
         rows, label = own.state.leaked_features, own.state.leaked_label
         known = np.concatenate([own.honest.features[own.rows], rows])
         apart = squares(rows, known)
@@ -148,7 +139,7 @@ class _Proxy:
         return cls(rows, label, width, right, mass)
 
     def score(self, x: Features, y: NDArray[np.generic]) -> tuple[Values, Features]:
-        """The score of units, and its gradient by their features."""
+        """Compute the score of units, and its gradient by their features."""
         kernel = np.exp(-squares(x, self.rows) / self.width)
         agrees = 1.0 if self.label is None else y[:, None] == self.label
         pull = kernel * (agrees - self.right) / self.mass

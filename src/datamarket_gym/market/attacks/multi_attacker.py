@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.data.submission import Text
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, ParameterError, require_in
-from datamarket_gym.market.attacks.base import ATTACKS, Attack, apply_knowing
+from datamarket_gym.market.attacks.base import Attack, apply_knowing, join_profiles, take_rows
 from datamarket_gym.market.market import MarketState
 
 
@@ -44,10 +44,6 @@ class MultiAttackerGame(Shown):
 
     def __post_init__(self) -> None:
         require_in("knowledge", self.knowledge, 0.0, 1.0)
-
-    def members(self, state: MarketState) -> tuple[str, ...]:
-        """Return the names of the attacker's members in the market's order; the first is the one it goes by."""
-        return members_of(self.providers, state)
 
 
 def members_of(providers: Sequence[str | int] | str | int, state: MarketState) -> tuple[str, ...]:
@@ -86,7 +82,7 @@ def attacked_by(attackers: Sequence[MultiAttackerGame], state: MarketState) -> S
         The profile; its ``attacker`` is named where there is one alone.
     """
     listed = sorted(
-        ((attacker.members(state), attacker) for attacker in attackers),
+        ((members_of(attacker.providers, state), attacker) for attacker in attackers),
         key=lambda one: state.providers.index(one[0][0]),
     )
     attacking = [name for members, _ in listed for name in members]
@@ -96,7 +92,6 @@ def attacked_by(attackers: Sequence[MultiAttackerGame], state: MarketState) -> S
         )
     honest = state.honest.submission
     truth = state.honest.truth.aligned(honest)
-    others = np.flatnonzero(~np.isin(truth.owner, attacking))
     parts = _renamed([_alone(attacker, members, state) for members, attacker in listed], honest.id)
     names = {k: v for k, v in truth.controller.items() if v not in attacking}
     for part in parts:
@@ -106,29 +101,22 @@ def attacked_by(attackers: Sequence[MultiAttackerGame], state: MarketState) -> S
                 "another's with a tilde after it"
             )
         names |= part.truth.controller
-    submissions = [honest.take(others)] if len(others) else []
-    submission = Submission.concat([*submissions, *(part.submission for part in parts)])
-    joined = GroundTruth(
-        submission.id,
-        np.concatenate([truth.owner[others], *(part.truth.owner for part in parts)]),
-        np.concatenate([truth.source[others], *(part.truth.source for part in parts)]),
-        names,
-    )
+    others = replace(truth, controller=names)
+    joined = join_profiles([*take_rows(honest, others, ~np.isin(truth.owner, attacking)), *parts])
     if len(parts) == 1:
-        return replace(parts[0], submission=submission, truth=joined)
+        return replace(joined, attacker=parts[0].attacker, attack=parts[0].attack)
     attacks = (
         f"{'+'.join(members)}: {part.attack}" for part, (members, _) in zip(parts, listed, strict=True)
     )
-    return SubmittedProfile(submission, joined, None, "; ".join(attacks) or "honest")
+    return replace(joined, attack="; ".join(attacks) or "honest")
 
 
 def _alone(
     attacker: MultiAttackerGame, members: tuple[str, ...], state: MarketState
 ) -> SubmittedProfile:
-    """What an attacker submits in the market in which nobody else attacks."""
+    """Return what an attacker submits in the market in which all others are honest."""
     union = replace(state, honest=as_owners(state.honest, [members]))
-    attack = ATTACKS.create(attacker.attack)
-    profile = apply_knowing(attack, members[0], union, attacker.knowledge)
+    profile = apply_knowing(attacker.attack, members[0], union, attacker.knowledge)
     submission = profile.submission
     mine = np.isin(submission.identity, profile.identities_of(members[0]))
     truth = profile.truth.aligned(submission)
@@ -145,8 +133,8 @@ def _alone(
 def _renamed(parts: list[SubmittedProfile], honest: Text) -> list[SubmittedProfile]:
     """Add its attacker's name to the id of a made unit that two attackers use."""
     ids = [part.submission.id for part in parts]
-    found, counts = np.unique(np.concatenate([*ids, honest[:0]]), return_counts=True)
-    shared = np.setdiff1d(found[counts > 1], honest)
+    distinct, counts = np.unique(np.concatenate([*ids, honest[:0]]), return_counts=True)
+    shared = np.setdiff1d(distinct[counts > 1], honest)
     return [_with_ids(part, shared) for part in parts] if len(shared) else parts
 
 

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.execution.arrays import Features, directions
-from datamarket_gym.market.attacks.base import Attack, Block, Noise, Own, Victim, groups, nearest
+from datamarket_gym.market.attacks.base import (
+    Attack,
+    Block,
+    Noise,
+    Own,
+    Victim,
+    choose_share,
+    groups,
+    nearest,
+)
 from datamarket_gym.registry import OneOf, Range, register
 
 _ROUNDS = 10  # of k-means
@@ -32,11 +41,9 @@ class LeakStuffing(Attack):
     instead: Annotated[bool, "instead of its own units"] = False
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and leaked rows, which are nobody's copies in this market."""
         leaked, label = own.state.leaked_features, own.leaked_label
         rng = own.rng("leak stuffing")
-        count = max(1, round(self.share * len(leaked)))
-        chosen = np.sort(rng.permutation(len(leaked))[:count])
+        chosen = choose_share(np.arange(len(leaked)), self.share, rng)
         features = leaked[chosen] + self.sigma * rng.normal(size=leaked[chosen].shape)
         stuffed = Block(
             0, nearest(own.honest.features, own.rows, features), features=features, label=label[chosen],
@@ -83,18 +90,15 @@ class Squat(Attack):
 
     @property
     def assumes(self) -> str:
-        """Foresight, or nothing."""
         return "that it saw the others' units before they came" if self.knows == "units" else ""
 
     def beyond(self, label: NDArray[Any]) -> str:
-        """Worthless ones need classes."""
         if not self.worthless or (is_labelled(label) and not are_numbers(label)):
             return ""
         have = "labels are numbers" if is_labelled(label) else "units have no labels"
         return f"worthless squatters have a class that nobody asks for, and this market's {have}"
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the squatters, which derive from the nearest of the units they were made of."""
         rows, features, label = self._pool(own)
         rng, code = own.rng("squat"), groups(label)
         parts: list[Features] = []
@@ -131,13 +135,13 @@ class Squat(Attack):
 
 
 def _unasked(label: NDArray[Any], count: int) -> NDArray[Any]:
-    """A label after all that there are."""
+    """Return a label after all that there are."""
     last = max(label.tolist())  # numpy has no maximum of texts
     return np.full(count, f"{last}~" if label.dtype.kind == "U" else last + 1)
 
 
 def mean_directions(units: Features, centres: Features) -> Features:
-    """Spherical k-means from given centres: mean directions of groups of similar units, at the units' mean length."""
+    """Compute spherical k-means from given centres: mean directions of similar units, at the mean length."""
     unit, centre = directions(units), directions(centres)
     for _ in range(_ROUNDS):
         group = (unit @ centre.T).argmax(axis=1)

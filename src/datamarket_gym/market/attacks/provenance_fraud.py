@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.execution.arrays import Features, Keys
+from datamarket_gym.execution.arrays import Keys
 from datamarket_gym.market.attacks.base import (
     AddedUnits,
     Attack,
@@ -20,6 +19,8 @@ from datamarket_gym.market.attacks.base import (
     Own,
     Share,
     Victim,
+    add_noise,
+    choose_share,
     wrong,
 )
 from datamarket_gym.market.market import ACCOUNT
@@ -46,22 +47,18 @@ class Backdate(Attack):
 
     @property
     def assumes(self) -> str:
-        """A forged clock."""
         return "that submitters can forge their times"
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the copies, which keep the order of their originals."""
         if own.honest.time is None:
             raise DataMarketError("this market's units have no times, so there is no clock to forge")
-        rows = stolen(own, self.victim, self.fraction, "backdate")
-        features = noisy(own, rows, self.sigma, "backdate noise")
+        rows = choose_share(own.rows_of(self.victim), self.fraction, own.rng("backdate"))
+        features = add_noise(own.honest.features[rows], self.sigma, own.rng("backdate noise"))
         times = own.honest.times
         forged = times[rows] - (times.max() - times.min()) - 1.0
-        came = own.at_once(rows)
-        return [
-            Block(0, own.rows),
-            Block(0, rows, features=features, time=came, forged=forged, copy=True),
-        ]
+        time = own.at_once(rows)
+        copies = Block(0, rows, features=features, time=time, forged=forged, copy=True)
+        return [Block(0, own.rows), copies]
 
 
 @register("attack", "grind_ties")
@@ -90,12 +87,10 @@ class GrindTies(Attack):
 
     @property
     def assumes(self) -> str:
-        """A clock that does not tell."""
         return "that copies have the times of their originals"
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and of each stolen one the luckiest copy, at the original's time."""
-        rows = stolen(own, self.victim, self.fraction, "grinding")
+        rows = choose_share(own.rows_of(self.victim), self.fraction, own.rng("grinding"))
         label, rng = own.honest.label[rows], own.rng("grinding noise")
         original = own.honest.features[rows]
         best, features = None, original
@@ -105,15 +100,9 @@ class GrindTies(Attack):
             better = np.ones(len(rows), dtype=bool) if best is None else keys < best
             features = np.where(better[:, None], copies, features)
             best = keys if best is None else np.where(better, keys, best)
-        ground = Block(
-            0,
-            rows,
-            features=features,
-            time=own.at_once(rows),
-            forged=own.honest.times[rows],
-            copy=True,
-        )
-        return [Block(0, own.rows), ground]
+        time, forged = own.at_once(rows), own.honest.times[rows]
+        luckiest = Block(0, rows, features=features, time=time, forged=forged, copy=True)
+        return [Block(0, own.rows), luckiest]
 
     def _order(self, keys: Keys) -> Keys:
         if not self.guess:
@@ -139,11 +128,10 @@ class OwnSource(Attack):
     fraction: Share = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the copies that claim to be originals."""
         if own.honest.source is None:
             raise DataMarketError("this market's units have no column 'source', so none can be claimed")
-        rows = stolen(own, self.victim, self.fraction, "own source")
-        features = noisy(own, rows, self.sigma, "own source noise")
+        rows = choose_share(own.rows_of(self.victim), self.fraction, own.rng("own source"))
+        features = add_noise(own.honest.features[rows], self.sigma, own.rng("own source noise"))
         copies = Block(0, rows, features=features, claims_origin=True, copy=True)
         return [Block(0, own.rows), copies]
 
@@ -165,7 +153,6 @@ class LinkClaim(Attack):
     ratio: AddedUnits = 1.0
 
     def blocks(self, own: Own) -> list[Block]:
-        """Own units, and the junk in the victims' names."""
         if ACCOUNT not in own.honest.metadata:
             raise DataMarketError(
                 f"this market's units have no column {ACCOUNT!r}, so no account can be claimed"
@@ -178,15 +165,3 @@ class LinkClaim(Attack):
             label = wrong(own.honest.label[rows], own.honest.label)
             blocks.append(Block(pseudonym, rows, label=label, copy=True, account=account))
         return blocks
-
-
-def stolen(own: Own, victim: int | str, fraction: float, purpose: str) -> NDArray[np.int64]:
-    """A random share of the victim's units, at least one."""
-    theirs = own.rows_of(victim)
-    return np.sort(own.rng(purpose).permutation(theirs)[: max(1, round(fraction * len(theirs)))])
-
-
-def noisy(own: Own, rows: NDArray[np.int64], sigma: float, purpose: str) -> Features:
-    """Features of some units under Gaussian noise; at sigma 0 as they are."""
-    features = own.honest.features[rows]
-    return features + own.rng(purpose).normal(scale=sigma, size=features.shape) if sigma else features

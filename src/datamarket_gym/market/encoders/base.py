@@ -61,7 +61,7 @@ class Encoder(Component, ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Names the function computed, weights included: embeddings are stored under it."""
+        """Return a name of the function computed, weights included: embeddings are stored under it."""
 
     @abstractmethod
     def prepare(self, item: Any, row: int) -> Any:
@@ -69,10 +69,10 @@ class Encoder(Component, ABC):
 
     @abstractmethod
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.floating[Any]]:
-        """Vectors of one batch of prepared items."""
+        """Return the vectors of one batch of prepared items."""
 
     def encode(self, items: Sequence[Any], progress: Progress | None = None) -> Features:
-        """Vectors of all items, batch by batch; a bad item is named before any batch of it runs."""
+        """Embed all items, batch by batch; a bad item is named before its batch runs."""
         parts = []
         for at in range(0, len(items), self.batch):
             some = items[at : at + self.batch]
@@ -106,7 +106,6 @@ def idle_threads() -> Iterator[None]:
 
 
 def require_text(item: Any, row: int) -> str:
-    """A text with something in it."""
     if not isinstance(item, str):
         raise ContentError(row, f"{type(item).__name__} is no text; give str")
     if not item.strip():
@@ -128,7 +127,7 @@ class Backend:
 
 
 def backend(device: str) -> Backend:
-    """The backend of a device: ``auto`` takes a GPU if there is one, and NumPy without torch."""
+    """Return the backend of a device: ``auto`` takes a GPU if there is one, and NumPy without torch."""
     require_choice("device", device, DEVICES)
     if device == "numpy" or (device == "auto" and find_spec("torch") is None):
         from scipy.special import erf
@@ -147,7 +146,7 @@ def backend(device: str) -> Backend:
 
 
 def torch_device(device: str) -> str:
-    """``cpu`` or ``cuda``; an error where a GPU was asked for and there is none."""
+    """Return ``cpu`` or ``cuda``; raise where a GPU was asked for and there is none."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
@@ -157,7 +156,7 @@ def torch_device(device: str) -> str:
 
 @cache
 def file_digest(path: Path) -> str:
-    """Sha256 of a weights file, shortened: part of an encoder's identity."""
+    """Return the shortened sha256 of a weights file: part of an encoder's identity."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
@@ -166,7 +165,7 @@ LARGEST = 64_000_000  # pixels; a small file may claim to unfold into gigabytes
 
 
 def open_image(item: Any, row: int = 0) -> Any:
-    """An RGB image from the bytes of an image file."""
+    """Decode the bytes of an image file as an RGB image."""
     require_extra("PIL", "images")
     from PIL import Image, UnidentifiedImageError
 
@@ -189,7 +188,7 @@ def open_image(item: Any, row: int = 0) -> Any:
 
 
 def resized(item: Any, row: int, size: int) -> NDArray[np.float32]:
-    """Pixels in [0, 1], shape (3, size, size), resized by Pillow's bilinear filter."""
+    """Return pixels in [0, 1], shape (3, size, size), resized by Pillow's bilinear filter."""
     image = open_image(item, row)
     from PIL import Image
 
@@ -198,7 +197,7 @@ def resized(item: Any, row: int, size: int) -> NDArray[np.float32]:
 
 
 def to_bytes(image: Any) -> bytes:
-    """An image as a PNG file."""
+    """Encode an image as a PNG file."""
     out = io.BytesIO()
     image.save(out, format="PNG")
     return out.getvalue()
@@ -217,15 +216,12 @@ class Ngrams(Encoder):
 
     @property
     def identity(self) -> str:
-        """The parameters are all there is."""
         return f"ngrams-{self.n}-{self.dimensions}"
 
     def prepare(self, item: Any, row: int) -> str:
-        """A text, in lower case and with single spaces."""
         return " ".join(require_text(item, row).lower().split())
 
     def forward(self, prepared: Sequence[str]) -> NDArray[np.float64]:
-        """Square roots of hashed counts, scaled to unit norm."""
         out = np.zeros((len(prepared), self.dimensions))
         for vector, text in zip(out, prepared, strict=True):
             padded = f" {text} ".encode()
@@ -247,15 +243,12 @@ class Thumbnail(Encoder):
 
     @property
     def identity(self) -> str:
-        """The parameters are all there is."""
         return f"thumbnail-{self.size}"
 
     def prepare(self, item: Any, row: int) -> NDArray[np.float32]:
-        """The thumbnail's pixels; never all zero, so that a black image has a direction."""
         return resized(item, row, self.size) + np.float32(0.01)
 
     def forward(self, prepared: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Pixels in a row."""
         return np.stack(prepared).reshape(len(prepared), -1)
 
 
@@ -263,7 +256,7 @@ _PER_PART = 512
 
 
 def content_keys(identity: str, items: Sequence[Any]) -> Keys:
-    """The key of each item under an encoder."""
+    """Return the key of each item under an encoder."""
     start = hashlib.sha256(identity.encode() + b"|")
     keys = []
     for item in items:
@@ -296,11 +289,10 @@ class EmbeddingStore(Shown):
         return len(self._known)
 
     def vectors(self, keys: Keys) -> Features:
-        """The vectors of keys that are all in the store."""
         return np.stack([self._known[key] for key in keys.tolist()])
 
     def add(self, keys: Keys, vectors: Features, *, keep: bool = True) -> None:
-        """Take vectors in, and write them as one part unless they are only to be remembered."""
+        """Add vectors, and write them as one part unless they are only to be remembered."""
         if self._width not in (None, vectors.shape[1]):
             raise DataMarketError(
                 f"the store holds vectors of {self._width} numbers, the new ones have "
@@ -323,11 +315,10 @@ class StoredEncoder(Shown):
         self.kind = encoder.kind
 
     def keys(self, items: Sequence[Any]) -> Keys:
-        """Content keys of the items under this encoder."""
         return content_keys(self.encoder.identity, items)
 
     def encode(self, items: Sequence[Any], progress: Progress | None = None) -> Features:
-        """Vectors of all items; those not in the store are computed once each."""
+        """Return the vectors of all items; those not in the store are computed once each."""
         keys = self.keys(items)
         first = {key: row for row, key in reversed(list(enumerate(keys.tolist())))}
         todo = sorted(row for key, row in first.items() if key not in self.store)
@@ -351,7 +342,7 @@ def _report(progress: Progress, before: int, total: int, more: int, _: int) -> N
 
 @cache
 def stored(written: str) -> StoredEncoder:
-    """A registered encoder with a store in the user's cache, shared by all markets of a process."""
+    """Return a registered encoder with a store in the user's cache, shared by all markets of a process."""
     encoder = ENCODERS.create(written)
     folder = cache_folder() / "embeddings" / encoder.identity if encoder.costly else None
     return StoredEncoder(encoder, EmbeddingStore(folder))

@@ -35,7 +35,7 @@ _HIDDEN = np.float32(-1e9)  # added to the attention scores of padding
 
 
 def sentence_vectors(weights: Weights, ids: Sequence[Sequence[int]], on: Backend) -> NDArray[np.float32]:
-    """Unit vectors of token sequences, padded to the longest of them."""
+    """Compute unit vectors of token sequences, padded to the longest of them."""
     longest = max(len(tokens) for tokens in ids)
     padded = np.zeros((len(ids), longest), dtype=np.int64)
     mask = np.zeros((len(ids), longest), dtype=np.float32)
@@ -115,15 +115,12 @@ class MiniLm(Encoder):
 
     @property
     def identity(self) -> str:
-        """The weights' hash and the token limit."""
         return f"minilm-{file_digest(_files()[0])}-{self.tokens}"
 
     def prepare(self, item: Any, row: int) -> str:
-        """A text with something in it; of a very long one, the part that can matter."""
         return require_text(item, row)[:_LONGEST]
 
     def forward(self, prepared: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of one batch, in groups of similar length to save padding."""
         model = _model(*_files(), self.device, self.tokens)
         ids = [encoding.ids for encoding in model.tokenizer.encode_batch(list(prepared))]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))

@@ -44,15 +44,12 @@ class ResNet18(Encoder):
 
     @property
     def identity(self) -> str:
-        """The weights' hash."""
         return f"resnet18-{file_digest(data_file(FILE))}"
 
     def prepare(self, item: Any, row: int) -> NDArray[np.float32]:
-        """The image at 224 x 224, standardised."""
         return (resized(item, row, SIZE) - _MEAN) / _DEVIATION
 
     def forward(self, prepared: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Pooled features of one batch."""
         require_extra("torch", "torch")
         import torch
 
@@ -85,7 +82,7 @@ def _network(path: Path, where: str) -> dict[str, Convolution]:
 def folded_convolutions(
     arrays: Mapping[str, NDArray[Any]],
 ) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Weight and bias of every convolution with its batch norm folded in, by torchvision's name."""
+    """Return weight and bias of every convolution with its batch norm folded in, by torchvision's name."""
     out = {}
     for conv, norm in _convolutions():
         scale = arrays[f"{norm}.weight"] / np.sqrt(arrays[f"{norm}.running_var"] + _EPSILON)

@@ -25,10 +25,8 @@ class TaskDraw(Shown):
 
     Parameters
     ----------
-    dataset
-        The data.
-    provider_partition
-        The row numbers that each provider owns.
+    dataset, provider_partition
+        The data, and the row numbers that each provider owns.
     """
 
     dataset: Dataset
@@ -56,23 +54,16 @@ class Dataset(Shown):
     """Rows (features and labels) and the validation rows on which every coalition is scored.
 
     Labels are classes (the training rows have two at least, and every one of the validation rows), numbers in floating
-    point, or None for data without any.
-
-    ``content`` holds the raw content behind the features, where it is known: columns named after
-    its kind ("text" or "image"), embedded by ``encoder``.
+    point, or None for data without any. Columns of ``content`` are named after their kind ("text" or "image").
 
     Parameters
     ----------
-    name
-        What the dataset is called.
-    features, label
-        The training rows.
+    name, features, label
+        The name and the training rows.
     validation_features, validation_label
         The validation rows.
-    content
-        The raw content behind the features by kind, where it is known.
-    encoder
-        What embedded it.
+    content, encoder
+        The raw content behind the features by kind, where it is known, and what embedded it.
     """
 
     name: str
@@ -91,19 +82,15 @@ class Dataset(Shown):
                 f"features have {self.features.shape[1]} columns but validation_features "
                 f"{self.validation_features.shape[1]}; both must come from the same encoder"
             )
-        for column in ("label", "validation_label"):
-            rows = self.features if column == "label" else self.validation_features
-            object.__setattr__(self, column, label_column(getattr(self, column), len(rows)))
-            if len(getattr(self, column)) != len(rows):
+        n, validation = len(self.features), len(self.validation_features)
+        for name, rows in (("label", n), ("validation_label", validation)):
+            object.__setattr__(self, name, label_column(getattr(self, name), rows))
+        columns = [("label", self.label, n), ("validation_label", self.validation_label, validation)]
+        columns += [(f"content {kind!r}", items, n) for kind, items in self.content.items()]
+        for name, column, rows in columns:
+            if len(column) != rows:
                 raise SubmissionError(
-                    f"{column} has {len(getattr(self, column))} entries for {len(rows)} rows; "
-                    "give one label per row"
-                )
-        for kind, items in self.content.items():
-            if len(items) != len(self.features):
-                raise SubmissionError(
-                    f"content {kind!r} has {len(items)} entries for {len(self.features)} rows; "
-                    "give one per row"
+                    f"{name} has {len(column)} entries for {rows} rows; give one per row"
                 )
         labelled = is_labelled(self.label) and is_labelled(self.validation_label)
         if not labelled or self.label.dtype.kind == "f":
@@ -143,7 +130,6 @@ class TableTask(Task):
         """Return the name, and the features and labels of all rows, or of ``rows`` that are drawn."""
 
     def draw(self, seed: int) -> TaskDraw:
-        """Draw the pool, the validation rows and the partition for one seed."""
         rng = np.random.default_rng(np.random.SeedSequence([seed, self.stream]))
         needed = self.n_providers * self.per_provider + self.validation
         name, features, label = self.table(needed, rng)

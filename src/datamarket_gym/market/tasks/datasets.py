@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -52,11 +51,10 @@ class Digits(TableTask):
     stream: ClassVar[int] = 20261119
 
     def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
-        """All images, grey levels from 0 to 1."""
         from sklearn.datasets import load_digits
 
-        found = load_digits()
-        return "digits", found.data / 16.0, found.target.astype(np.int64)
+        digits = load_digits()
+        return "digits", digits.data / 16.0, digits.target.astype(np.int64)
 
 
 @register("task", "breast_cancer")
@@ -73,12 +71,11 @@ class BreastCancer(TableTask):
     stream: ClassVar[int] = 20261119
 
     def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
-        """All tumours."""
         from sklearn.datasets import load_breast_cancer
 
-        found = load_breast_cancer()
-        centred = found.data - found.data.mean(axis=0)
-        return "breast_cancer", centred / found.data.std(axis=0), found.target.astype(np.int64)
+        tumours = load_breast_cancer()
+        standardised = (tumours.data - tumours.data.mean(axis=0)) / tumours.data.std(axis=0)
+        return "breast_cancer", standardised, tumours.target.astype(np.int64)
 
 
 @register("task", "diabetes")
@@ -94,11 +91,11 @@ class Diabetes(NumberTask):
     validation: ValidationCount = 140
 
     def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
-        """All patients."""
         from sklearn.datasets import load_diabetes
 
-        found = load_diabetes(scaled=True)
-        return "diabetes", found.data * np.sqrt(len(found.target)), found.target.astype(np.float64)
+        patients = load_diabetes(scaled=True)
+        standardised = patients.data * np.sqrt(len(patients.target))
+        return "diabetes", standardised, patients.target.astype(np.float64)
 
 
 _STREAM = 20260730  # keeps these draws apart from other users of the same seeds
@@ -121,28 +118,25 @@ class DomainTask(Task):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """The public data set."""
+        """Return the public data set."""
 
     @property
     def dealt_by(self) -> str:
-        """The partition, written: the domain's own where none is named."""
-        own = "class_stratified" if self.domain.kind == "image" else "iid"
-        return self.partition or own
+        """Return the written partition: the domain's own where none is named."""
+        return self.partition or ("class_stratified" if self.domain.kind == "image" else "iid")
 
     def pool(self) -> Embeddings:
-        """Embeddings and labels of the training split, from which providers are dealt."""
+        """Return the training rows, from which providers are dealt."""
         return _embeddings(embeddings_path(self.domain)).training()
 
     def draw(self, seed: int) -> TaskDraw:
-        """Classes, providers' rows and validation rows for one seed."""
         everything = _embeddings(embeddings_path(self.domain))
         assert everything.label is not None
         assert everything.train is not None
         rng = np.random.default_rng(np.random.SeedSequence([seed, _STREAM]))
         code = self._classes(everything.label, rng)
-        dealt, held_out = self._rows(code, everything.train, rng)
+        dealt, validation = self._rows(code, everything.train, rng)
         rows = np.concatenate(dealt)
-        ends = np.cumsum([0, *(len(part) for part in dealt)])
         content = {}
         if self.content:
             corpus = load_corpus(self.domain.name)
@@ -151,16 +145,16 @@ class DomainTask(Task):
             self.domain.name,
             everything.vectors[rows],
             everything.label[rows],
-            everything.vectors[held_out],
-            everything.label[held_out],
+            everything.vectors[validation],
+            everything.label[validation],
             content,
             self.domain.encoder,
         )
-        parts = [np.arange(a, b) for a, b in pairwise(ends)]
-        return TaskDraw(dataset, parts)
+        ends = np.cumsum([len(part) for part in dealt])
+        return TaskDraw(dataset, np.split(np.arange(len(rows)), ends[:-1]))
 
     def _classes(self, label: Codes, rng: np.random.Generator) -> Codes:
-        """Position of each row's class among those drawn, -1 for classes left out."""
+        """Return the position of each row's class among those drawn, -1 for classes left out."""
         classes = len(self.domain.classes)
         drawn = rng.permutation(classes)
         if self.domain.kind == "image":
@@ -224,21 +218,21 @@ class Imdb(DomainTask):
 
 
 def embeddings_path(which: Domain) -> Path:
-    """The file of a domain's embeddings; an error that says how to make it."""
-    found = find(which.embeddings_file)
-    if found is None:
+    """Return the file of a domain's embeddings; an error says how to make it."""
+    path = find(which.embeddings_file)
+    if path is None:
         raise DataMarketError(
             f"there are no embeddings {which.embeddings_file!r} in the data folders; make them by "
             f"`datamarket embed {which.name}`, or name the folder that holds them by --data"
         )
-    return found
+    return path
 
 
 @lru_cache(maxsize=4)
 def _embeddings(path: Path) -> Embeddings:
-    found = load_embeddings(path)
-    if found.label is None or found.train is None:
+    embeddings = load_embeddings(path)
+    if embeddings.label is None or embeddings.train is None:
         raise DataMarketError(
             f"{path.name} has no labels or no split; make it again by `datamarket embed`"
         )
-    return found
+    return embeddings

@@ -24,7 +24,7 @@ class Partition(Component, ABC):
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
-        """Row numbers for each provider; ``label`` holds class codes 0..C-1."""
+        """Return the row numbers of each provider; ``label`` holds class codes 0..C-1."""
 
 
 PARTITIONS: Kind[Partition] = Kind("partition", Partition)
@@ -40,10 +40,9 @@ class Iid(Partition):
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
-        """A random subset of the pool, cut into equal parts."""
-        _require_rows(len(label), n_providers * per_provider)
-        order = rng.permutation(len(label))[: n_providers * per_provider]
-        return list(order.reshape(n_providers, per_provider))
+        return list(
+            _draw_rows(label, n_providers * per_provider, rng).reshape(n_providers, per_provider)
+        )
 
 
 @register("partition", "sequential")
@@ -56,10 +55,8 @@ class Sequential(Partition):
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
-        """Permute the pool, keep what is needed, and cut it in sequence."""
-        _require_rows(len(label), n_providers * per_provider)
-        chosen = np.sort(rng.permutation(len(label))[: n_providers * per_provider])
-        return list(chosen.reshape(n_providers, per_provider))
+        rows = np.sort(_draw_rows(label, n_providers * per_provider, rng))
+        return list(rows.reshape(n_providers, per_provider))
 
 
 @register("partition", "dominant_class")
@@ -74,7 +71,6 @@ class DominantClass(Partition):
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
-        """Multinomial class counts, rows shuffled within each provider."""
         classes = int(label.max()) + 1
         if classes < 2:
             raise ParameterError("partition", "dominant_class", "needs at least two classes")
@@ -97,7 +93,6 @@ class Dirichlet(Partition):
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
-        """Draw a mixture per provider, then multinomial class counts."""
         classes = int(label.max()) + 1
         mixtures = rng.dirichlet(np.full(classes, self.alpha), size=n_providers)
         return _by_mixture(label, mixtures, per_provider, rng)
@@ -113,7 +108,6 @@ class ClassStratified(Partition):
     def deal(
         self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
     ) -> list[NDArray[np.int64]]:
-        """One class per provider."""
         classes = int(label.max()) + 1
         mixtures = np.eye(classes)[np.arange(n_providers) % classes]
         return _by_mixture(label, mixtures, per_provider, rng)
@@ -139,8 +133,9 @@ def _by_mixture(
     return dealt
 
 
-def _require_rows(have: int, need: int) -> None:
-    if have < need:
+def _draw_rows(label: Codes, count: int, rng: np.random.Generator) -> Codes:
+    if len(label) < count:
         raise DataMarketError(
-            f"the pool has {have} rows but the providers need {need}; use a larger pool or fewer units"
+            f"the pool has {len(label)} rows but the providers need {count}; use a larger pool or fewer units"
         )
+    return rng.permutation(len(label))[:count]

@@ -38,24 +38,12 @@ class Synthetic(Task):
 
     Parameters
     ----------
-    n_providers
-        Providers.
-    per_provider
-        Units of each.
-    classes
-        Classes.
-    features
-        Features of a unit.
-    informative
-        Features that depend on the class.
-    class_sep
-        How far classes are apart.
-    flip_y
-        Share of labels that are random.
-    validation
-        Validation rows.
-    partition
-        How units are divided among providers.
+    n_providers, per_provider
+        The number of providers, and of units of each.
+    classes, features
+        The number of classes, and of features of a unit.
+    informative, class_sep, flip_y, validation, partition
+        As their annotations say.
     """
 
     title = "synthetic market"
@@ -76,15 +64,10 @@ class Synthetic(Task):
         super().__post_init__()
         require_in("informative", self.informative, 1, self.features)
         if self.classes > 2**self.informative:  # a class is a corner of the cube of informative features
-            least = (self.classes - 1).bit_length()
-            raise ParameterError(
-                "informative",
-                self.informative,
-                f"{self.classes} classes need at least {least} informative features",
-            )
+            need = f"{self.classes} classes need at least {(self.classes - 1).bit_length()} informative features"
+            raise ParameterError("informative", self.informative, need)
 
     def draw(self, seed: int) -> TaskDraw:
-        """The pool, the validation rows and the partition for one seed."""
         from sklearn.datasets import make_classification
 
         rng = np.random.default_rng(np.random.SeedSequence([seed, 20260729]))
@@ -121,7 +104,6 @@ class SyntheticRegression(NumberTask):
     noise: Annotated[float, Range(0), "noise; the standard deviation of the noise on the numbers"] = 1.0
 
     def table(self, rows: int, rng: np.random.Generator) -> tuple[str, Features, NDArray[Any]]:
-        """Rows drawn for the seed."""
         from scipy.special import ndtr
 
         x = rng.normal(size=(rows, self.features))
@@ -143,7 +125,6 @@ class WithoutLabels(Task):
         TASKS.create(self.of)
 
     def draw(self, seed: int) -> TaskDraw:
-        """The named task's draw, less its labels."""
         draw = TASKS.create(self.of).draw(seed)
         bare = draw.dataset.without_labels()
         return TaskDraw(replace(bare, name=f"{bare.name} without labels"), draw.provider_partition)
