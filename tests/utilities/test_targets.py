@@ -89,7 +89,7 @@ def test_learners_say_what_they_need():
 
 def test_numbers_are_coded_in_their_own_order_whatever_is_written():
     label, held = np.array(["10", "9.5", "-3"]), np.array([9.5, 2.0])
-    coding = Coding.of(_Numbers(), [held, label])
+    coding = Coding.from_labels(_Numbers(), [held, label])
     assert coding.classes.tolist() == [-3.0, 2.0, 9.5, 10.0]
     rows = TrainingRows(np.eye(3), coding.codes(label), np.arange(3), 3, 4, classes=coding.classes)
     assert rows.target.tolist() == [10.0, 9.5, -3.0]

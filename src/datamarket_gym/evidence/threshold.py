@@ -170,7 +170,7 @@ class _Accuracy:
         near = self._near[inside].reshape(len(inside), -1)
         agrees = self._agrees[inside].reshape(near.shape)
         n = near.shape[1]
-        game = NearestNeighbourGame.of(np.full(n, 1.0 / n), NEIGHBOURS)
+        game = NearestNeighbourGame.from_weights(np.full(n, 1.0 / n), NEIGHBOURS)
         return near, game.values(agrees, self._chance)
 
 

@@ -476,7 +476,7 @@ class UtilityOracle(Described):
 
     def _coding(self, label: NDArray[Any]) -> Coding:
         always = [] if self.prior is None else [self.prior.label]
-        return Coding.of(self.learner, [self.classes, label, *always])
+        return Coding.from_labels(self.learner, [self.classes, label, *always])
 
     def _validation(self, coding: Coding) -> ValidationRows:
         return ValidationRows(self.features, coding.codes(self.label), coding.classes)
