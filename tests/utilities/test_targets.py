@@ -53,7 +53,7 @@ def test_labels_on_one_side_alone_do_not_count():
 def test_labels_of_prior_art_alone_do_not_count():
     oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility("coverage"))
     with_labels = acquired_from(get_mechanism("recommended").pay(_units(np.arange(12) % 2), oracle))
-    told = {oracle.held_digest: oracle.highest(with_labels.features, with_labels.label)}
+    told = {oracle.validation_digest: oracle.highest(with_labels.features, with_labels.label)}
     with_labels = AcquiredData(with_labels.units, with_labels.canonical, told)
     given, new = oracle.given(with_labels), RNG.normal(size=(3, 6))
     bare = given.scorer(new, unlabelled(3), None, np.arange(3), 3).utility(np.ones((1, 3), bool))

@@ -560,7 +560,7 @@ def highest_for_later(
     highest = {}
     rows = in_order(units.features, canonical)
     if len(canonical) and (values := utility.highest(rows, units.label[canonical])) is not None:
-        highest[utility.held_digest] = values
+        highest[utility.validation_digest] = values
     sample = _density_sample_of(units, utility)
     if sample is not None:
         clean = _rows_not_leaked(units, canonical, utility, cleared)
@@ -577,5 +577,5 @@ def highest_for_later(
 
 def density_key(sample: Features, utility: UtilityOracle) -> str:
     """Digest the sampled directions of honest units, and how units are compared with them."""
-    text = f"crowd|{utility.held_digest}|{sample.shape}|"
+    text = f"crowd|{utility.validation_digest}|{sample.shape}|"
     return hashlib.sha256(text.encode() + np.ascontiguousarray(sample).tobytes()).hexdigest()

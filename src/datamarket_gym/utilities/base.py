@@ -132,7 +132,13 @@ class ValidationRows(CodedLabels):
 
 
 class Scorer(Shown, ABC):
-    """Answer coalitions of the rows of all players, after they have been prepared once."""
+    """Answer coalitions of the rows of all players, after they have been prepared once.
+
+    Parameters
+    ----------
+    rows, validation
+        The rows of all players, and the validation rows; both are validated.
+    """
 
     def __init__(self, rows: TrainingRows, validation: ValidationRows) -> None:
         require_valid(rows, validation)

@@ -46,6 +46,7 @@ from datamarket_gym.execution.arrays import (
     CoalitionMatrix,
     Codes,
     Features,
+    Mapped,
     Rows,
     Values,
     highest_cosines,
@@ -188,37 +189,24 @@ class CoverageTruncated(Coverage):
     within: Within = 0.001
 
 
-class UnitDirections:
-    """Compute directions of some rows of a matrix, in the order of ``rows``, by blocks; hold them where they fit."""
+def unit_directions(
+    features: Rows, rows: Codes, by: Callable[[Features], Features], hold: bool
+) -> Features | Mapped:
+    """Return the directions of some rows of a matrix, held, or computed where they are read."""
+    directions = Mapped(in_order(features, rows), lambda part: by(part + 0.0))  # -0.0 and 0.0 are equal
+    if not hold:
+        return directions
+    whole = np.empty(directions.shape)
+    for at, block in computed_blocks(directions):
+        whole[at : at + len(block)] = block
+    return whole
 
-    def __init__(
-        self, features: Rows, rows: Codes, by: Callable[[Features], Features], keep: bool
-    ) -> None:
-        self._features, self._rows, self._by = features, rows, by
-        self._whole: Features | None = None
-        if keep and len(rows):
-            whole = np.empty((len(rows), by(features[:1]).shape[1]))
-            for at, block in self.compute_all():
-                whole[at : at + len(block)] = block
-            self._whole = whole
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def blocks(self) -> Iterator[tuple[int, Features]]:
-        for at in range(0, len(self._rows), _UNITS):
-            yield at, self._block(at)
-
-    def compute_all(self) -> Iterator[tuple[int, Features]]:
-        """Yield all blocks once, computed on all cores."""
-        starts = range(0, len(self._rows), _UNITS)
-        return zip(starts, over_blocks(self._block, starts, 8 * len(self)), strict=True)
-
-    def _block(self, at: int) -> Features:
-        if self._whole is not None:
-            return self._whole[at : at + _UNITS]
-        rows = self._features[self._rows[at : at + _UNITS]] + 0.0  # -0.0 and 0.0 are the same
-        return np.ascontiguousarray(self._by(rows), dtype=np.float64)
+def computed_blocks(directions: Features | Mapped) -> Iterator[tuple[int, Features]]:
+    """Yield all directions by blocks, computed on all cores."""
+    starts = range(0, len(directions), _UNITS)
+    blocks = over_blocks(lambda at: directions[at : at + _UNITS], starts, 8 * len(directions))
+    return zip(starts, blocks, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +219,7 @@ class LabelGroup:
 
     row: Codes  # places of the validation rows
     towards: Features  # their directions
-    columns: UnitDirections  # of the different units
+    columns: Features | Mapped  # directions of the different units
     player: Codes  # the players that have units here, by their first column
     column: Codes | None
     starts: Codes | None
@@ -241,7 +229,7 @@ class LabelGroup:
         cls,
         row: Codes,
         towards: Features,
-        columns: Callable[[Codes], UnitDirections],
+        columns: Callable[[Codes], Features | Mapped],
         place: Codes,
         player: Codes,
     ) -> LabelGroup:
@@ -276,7 +264,8 @@ class LabelGroup:
         for first in range(start, stop, size):
             rows = slice(first, min(first + size, stop))
             similar: Features = np.empty((rows.stop - first, len(self.columns)))
-            for at, units in self.columns.blocks():
+            for at in range(0, len(self.columns), _UNITS):
+                units = self.columns[at : at + _UNITS]
                 np.matmul(self.towards[rows], units.T, out=similar[:, at : at + len(units)])
             yield rows, self._by_player(similar, HostArrays())
 
@@ -288,7 +277,7 @@ class LabelGroup:
     def tiles_on_device(self, arrays: HostArrays) -> Iterator[tuple[slice, Array]]:
         """Yield tiles of all validation rows from a device, which holds all units."""
         units = arrays.empty(len(self.columns), self.towards.shape[1])
-        for at, block in self.columns.compute_all():
+        for at, block in computed_blocks(self.columns):
             units[at : at + len(block)] = arrays.put(block)
         size = max(1, _DEVICE_CELLS // max(len(self.columns), len(self.player)))
         for at in range(0, len(self.row), size):
@@ -405,10 +394,10 @@ class CoverageScorer(Scorer):
             counted = ~acquired_already(rows, background, utility.labels)
         by = SIMILARITIES.create(utility.similarity).towards(validation.features)
         towards = by(validation.features)
-        keep = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
+        hold = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
 
-        def columns(distinct: Codes) -> UnitDirections:
-            return UnitDirections(rows.features, first[distinct], by, keep)
+        def columns(distinct: Codes) -> Features | Mapped:
+            return unit_directions(rows.features, first[distinct], by, hold)
 
         order = np.argsort(place, kind="stable")
         order = order[counted[order]]

@@ -97,11 +97,7 @@ class ScoreTable(Described):
     """
 
     def __init__(
-        self,
-        features: ArrayLike,
-        label: ArrayLike | None,
-        scores: Any,
-        validation_features: ArrayLike,
+        self, features: ArrayLike, label: ArrayLike | None, scores: Any, validation_features: ArrayLike
     ) -> None:
         units = np.asarray(as_matrix("features of the scored units", features))
         rows = np.asarray(as_matrix("features of the validation rows", validation_features))

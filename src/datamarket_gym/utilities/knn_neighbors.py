@@ -36,14 +36,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.execution.arrays import (
-    CoalitionMatrix,
-    Codes,
-    Features,
-    Rows,
-    Values,
-    in_blocks,
-)
+from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Rows, Values, in_blocks
 from datamarket_gym.execution.arrays import in_order as rows_in_order
 from datamarket_gym.execution.parallel import available_cores, compute, over_blocks
 from datamarket_gym.utilities.accelerators import Array, arrays_of

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.inputs import are_numbers, as_numbers, first_text, is_labelled, unlabelled
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.execution.arrays import Codes, Features, Values
 from datamarket_gym.registry import components, display_name
-from datamarket_gym.utilities.base import UtilityFunction, ValidationRows
+from datamarket_gym.utilities.base import TrainingRows, UtilityFunction, ValidationRows
 from datamarket_gym.utilities.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -53,6 +53,22 @@ class Coding:
         if not self.counted:
             return np.zeros(len(label), dtype=np.int64)
         return np.searchsorted(self.classes, _read(label, self.numbers))
+
+    def training_rows(
+        self,
+        features: Features,
+        label: NDArray[Any],
+        player: Codes,
+        n: int,
+        weight: Values | None = None,
+    ) -> TrainingRows:
+        classes = self.classes
+        return TrainingRows(
+            features, self.codes(label), player, n, len(classes), weight, classes=classes
+        )
+
+    def one_player(self, features: Features, label: NDArray[Any]) -> TrainingRows:
+        return self.training_rows(features, label, np.zeros(len(label), np.int64), 1)
 
 
 def _read(label: NDArray[Any], numbers: bool) -> NDArray[Any]:

@@ -30,13 +30,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.registry import Range, register
-from datamarket_gym.utilities.base import (
-    Scorer,
-    Target,
-    TrainingRows,
-    UtilityFunction,
-    ValidationRows,
-)
+from datamarket_gym.utilities.base import Scorer, Target, TrainingRows, UtilityFunction, ValidationRows
 from datamarket_gym.utilities.labels import Explained, gain
 from datamarket_gym.utilities.similarity import ComparedAsTables
 
@@ -142,10 +136,7 @@ class Models:
 
 
 def from_sums(
-    sums: PlayerSums,
-    coalitions: CoalitionMatrix,
-    alpha: float,
-    workspace: NDArray[np.float64],
+    sums: PlayerSums, coalitions: CoalitionMatrix, alpha: float, workspace: NDArray[np.float64]
 ) -> tuple[Models, NDArray[np.bool_]]:
     """Compute the models of a batch, and a mask of those whose variances drowned: solve these from rows.
 

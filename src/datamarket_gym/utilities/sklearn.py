@@ -33,13 +33,7 @@ from datamarket_gym.errors import (
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
 from datamarket_gym.execution.parallel import available_cores, executor, in_order
 from datamarket_gym.registry import Range, register
-from datamarket_gym.utilities.base import (
-    Scorer,
-    Target,
-    TrainingRows,
-    UtilityFunction,
-    ValidationRows,
-)
+from datamarket_gym.utilities.base import Scorer, Target, TrainingRows, UtilityFunction, ValidationRows
 
 _MODEL = ("fit", "predict", "get_params")
 _CHUNK = 16  # coalitions fitted between two reports
