@@ -420,7 +420,7 @@ def with_compared_vectors(
         return submission, utility
     few = submission.features.size <= WHOLE
     vectors = vectors[:] if few else LowPrecisionRows([vectors], finite=True)
-    return submission.compared_by(vectors), utility.judging
+    return submission.compared_by(vectors), utility.embedded
 
 
 def compared_vectors(units: Submission, utility: UtilityOracle) -> Rows:
@@ -520,8 +520,8 @@ def _rows_not_leaked(
     others = np.setdiff1d(np.arange(cleared, len(units)), canonical)
     if not len(others):
         return None
-    compared, judging = with_compared_vectors(units.take(others), utility)
-    leaks = find_leaks(compared, ValidationContent(judging.features, judging.embedding))
+    compared, embedded = with_compared_vectors(units.take(others), utility)
+    leaks = find_leaks(compared, ValidationContent(embedded.features, embedded.embedding))
     return np.delete(np.arange(len(units)), others[leaks.unit]) if len(leaks) else None
 
 

@@ -136,23 +136,18 @@ def compile_cached(*sources: str, **options: Any) -> Callable[[Callable[..., Any
     import numba
     from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+    digests = (hashlib.sha256(Path(source).read_bytes()).digest() for source in sources)
+    stamp = hashlib.sha256(b"".join(digests)).hexdigest()
+
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
         cache = FunctionCache(function)
         name = cache._impl.filename_base
-        cache._cache_file = IndexDataCacheFile(cache.cache_path, name, hash_of_files(*sources))
+        cache._cache_file = IndexDataCacheFile(cache.cache_path, name, stamp)
         dispatcher._cache = cache
         return dispatcher
 
     return compiled
-
-
-def hash_of_files(*sources: str) -> str:
-    """Hash the bytes of files, in the order given."""
-    whole = hashlib.sha256()
-    for source in sources:
-        whole.update(hashlib.sha256(Path(source).read_bytes()).digest())
-    return whole.hexdigest()
 
 
 def is_compiled(dispatcher: Any) -> bool:

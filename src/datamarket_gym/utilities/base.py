@@ -288,7 +288,7 @@ def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRow
     )
 
 
-MAX_PLAYERS_ANY_LAW = 200_000  # thinning is quadratic, 3 s at 50,000; Shapley needs none
+MAX_PLAYERS_ANY_WEIGHTS = 200_000  # `thinned` is quadratic, 3 s at 50,000; Shapley needs none
 
 
 def is_uniform(size_weights: Values) -> bool:

@@ -57,7 +57,7 @@ from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Withi
 from datamarket_gym.registry import Range, register
 from datamarket_gym.utilities.accelerators import Array, HostArrays, arrays_of
 from datamarket_gym.utilities.base import (
-    MAX_PLAYERS_ANY_LAW,
+    MAX_PLAYERS_ANY_WEIGHTS,
     Scorer,
     Target,
     TrainingRows,
@@ -456,7 +456,7 @@ class CoverageScorer(Scorer):
         """
         n = self.n_players
         weights = semivalue.size_weights(n)
-        if n > MAX_PLAYERS_ANY_LAW and not is_uniform(weights):
+        if n > MAX_PLAYERS_ANY_WEIGHTS and not is_uniform(weights):
             return None
         by_group, covered = np.zeros((int(group.max()) + 1, n)), np.zeros_like(self.baseline)
         for part, rows, sums in self._group_sums(decisive_probabilities(weights), group):
@@ -606,7 +606,7 @@ class CoveredRows:
 def covered_rows(
     scorer: CoverageScorer, semivalue: Semivalue, most: int, player: Codes, group: Codes, n_groups: int
 ) -> CoveredRows:
-    """Report the parts of all players, of which ``most`` each are kept; ``player[i]`` is of ``group[i]``."""
+    """Report the parts of all players, at most ``most`` for each; ``player[i]`` is of ``group[i]``."""
     n, baseline = scorer.n_players, scorer.baseline
     values = scorer.row_values(decisive_probabilities(semivalue.size_weights(n)))
 

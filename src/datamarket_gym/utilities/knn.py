@@ -87,7 +87,7 @@ from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Withi
 from datamarket_gym.registry import OneOf, Range, register
 from datamarket_gym.utilities.accelerators import Array, HostArrays
 from datamarket_gym.utilities.base import (
-    MAX_PLAYERS_ANY_LAW,
+    MAX_PLAYERS_ANY_WEIGHTS,
     AlwaysThere,
     Scorer,
     Target,
@@ -174,7 +174,7 @@ class NeighbourScorer(Scorer):
         if not self.has_formula(self.rows_of):
             return None
         size_weights = semivalue.size_weights(self.n_players)
-        if self.n_players > MAX_PLAYERS_ANY_LAW and not is_uniform(size_weights):
+        if self.n_players > MAX_PLAYERS_ANY_WEIGHTS and not is_uniform(size_weights):
             return None
         total = self.sums_by_group(size_weights, empty_value, group)
         if self.near.single:

@@ -41,7 +41,7 @@ from datamarket_gym.execution.arrays import in_order as rows_in_order
 from datamarket_gym.execution.parallel import available_cores, compute, over_blocks
 from datamarket_gym.utilities.accelerators import Array, arrays_of
 from datamarket_gym.utilities.base import (
-    MAX_PLAYERS_ANY_LAW,
+    MAX_PLAYERS_ANY_WEIGHTS,
     TrainingRows,
     ValidationRows,
     distinct_rows,
@@ -303,7 +303,7 @@ class KthNearest:
     def is_costly(size_weights: Values, k: int) -> bool:
         """Return whether the table of f would take too long, or too much memory."""
         n = len(size_weights)
-        large = n > MAX_PLAYERS_ANY_LAW or n * min(k + 1, n) > _MAX_COUNTS
+        large = n > MAX_PLAYERS_ANY_WEIGHTS or n * min(k + 1, n) > _MAX_COUNTS
         return large and not is_uniform(size_weights)
 
     def kth(self, is_player: NDArray[np.bool_]) -> Values:

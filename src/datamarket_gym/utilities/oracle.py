@@ -397,7 +397,7 @@ class UtilityOracle(Described):
         return self.learner.comparing(self.features)
 
     @cached_property
-    def judging(self) -> UtilityOracle:
+    def embedded(self) -> UtilityOracle:
         """This oracle and its cache, with `compared` of the validation and reference rows as their embeddings."""
         other, reference = copy(self), self.reference
         other.embedding = self.compared(self.features)
@@ -407,7 +407,7 @@ class UtilityOracle(Described):
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("compared", "judging")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("compared", "embedded")}
 
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int

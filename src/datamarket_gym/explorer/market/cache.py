@@ -150,7 +150,7 @@ def _oracle(draw: DrawnMarket, learner: str) -> CountedOracle:
     utility = Utility(learner, LEARNERS.create(learner).paid_from)
     oracle = CountedOracle(data.validation_features, data.validation_label, utility)
     # Made once, for all that share its cache.
-    _ = oracle.secret, oracle.validation_digest, oracle.compared, oracle.judging
+    _ = oracle.secret, oracle.validation_digest, oracle.compared, oracle.embedded
     return oracle
 
 
