@@ -170,7 +170,7 @@ class _Accuracy:
         near = self._near[inside].reshape(len(inside), -1)
         agrees = self._agrees[inside].reshape(near.shape)
         n = near.shape[1]
-        game = NearestNeighbourGame.of(np.full(n, 1.0 / n), NEIGHBOURS)
+        game = NearestNeighbourGame.from_weights(np.full(n, 1.0 / n), NEIGHBOURS)
         return near, game.values(agrees, self._chance)
 
 
@@ -420,7 +420,7 @@ def with_compared_vectors(
         return submission, utility
     few = submission.features.size <= WHOLE
     vectors = vectors[:] if few else LowPrecisionRows([vectors], finite=True)
-    return submission.compared_by(vectors), utility.judging
+    return submission.compared_by(vectors), utility.embedded
 
 
 def compared_vectors(units: Submission, utility: UtilityOracle) -> Rows:
@@ -520,8 +520,8 @@ def _rows_not_leaked(
     others = np.setdiff1d(np.arange(cleared, len(units)), canonical)
     if not len(others):
         return None
-    compared, judging = with_compared_vectors(units.take(others), utility)
-    leaks = find_leaks(compared, ValidationContent(judging.features, judging.embedding))
+    compared, embedded = with_compared_vectors(units.take(others), utility)
+    leaks = find_leaks(compared, ValidationContent(embedded.features, embedded.embedding))
     return np.delete(np.arange(len(units)), others[leaks.unit]) if len(leaks) else None
 
 
@@ -560,7 +560,7 @@ def highest_for_later(
     highest = {}
     rows = in_order(units.features, canonical)
     if len(canonical) and (values := utility.highest(rows, units.label[canonical])) is not None:
-        highest[utility.held_digest] = values
+        highest[utility.validation_digest] = values
     sample = _density_sample_of(units, utility)
     if sample is not None:
         clean = _rows_not_leaked(units, canonical, utility, cleared)
@@ -577,5 +577,5 @@ def highest_for_later(
 
 def density_key(sample: Features, utility: UtilityOracle) -> str:
     """Digest the sampled directions of honest units, and how units are compared with them."""
-    text = f"crowd|{utility.held_digest}|{sample.shape}|"
+    text = f"crowd|{utility.validation_digest}|{sample.shape}|"
     return hashlib.sha256(text.encode() + np.ascontiguousarray(sample).tobytes()).hexdigest()

@@ -407,9 +407,9 @@ def find_leaked_units(
     """
     if leak_check == "off":
         return Leaks.none()
-    compared, judging = with_compared_vectors(submission, utility)
-    rows = validation or ValidationContent(judging.features, judging.embedding)
-    if validation is not None and judging is not utility:
+    compared, embedded = with_compared_vectors(submission, utility)
+    rows = validation or ValidationContent(embedded.features, embedded.embedding)
+    if validation is not None and embedded is not utility:
         rows = replace(validation, embedding=utility.compared(validation.features))
     leaks = find_leaks(compared, rows)
     return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks

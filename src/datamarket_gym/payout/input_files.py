@@ -380,7 +380,7 @@ def read_scored(
             names[row] = "" if unit in here else unit
             here.add(unit)
         units = names.tolist()
-    found = read_scores(file, units, _held_names(validation, spec, len(held.features))).of(kept)
+    found = read_scores(file, units, _held_names(validation, spec, len(held.features))).take(kept)
     label = rows.label if is_labelled(rows.label) else None
     unscored = found.unscored(rows.features, label)
     return Scored(

@@ -579,5 +579,5 @@ def resolve_coverage(learner: str, validation: Features) -> ResolvedCoverage | N
     utility = LEARNERS.create(learner)
     if not isinstance(utility, Coverage):
         return None
-    resolved = SIMILARITIES.create(utility.similarity).settled(validation)
+    resolved = SIMILARITIES.create(utility.similarity).resolved(validation)
     return ResolvedCoverage(written(resolved), utility.baseline_similarity(validation))

@@ -557,7 +557,7 @@ def uneven_scores(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "uneven_scores",
             f"{counted(scored.table.uneven, 'group')} of units of equal content have different scores (by up to "
-            f"{scored.table.spread:.3g} on a validation row)",
+            f"{scored.table.largest_difference:.3g} on a validation row)",
             "Equal units are worth the same, so each counts with the mean of its group. If the difference is not small "
             "beside the scores themselves, have the tool average over more models.",
             count=scored.table.uneven,

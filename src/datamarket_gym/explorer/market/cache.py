@@ -77,13 +77,13 @@ class CountedOracle(UtilityOracle):
     def reporting(self, progress: Progress, mechanism: Mechanism | None = None) -> CountedOracle:
         """Return this utility, with the cache that it has, as a mechanism asks for it."""
         if len(self.cache) > _CACHED // 2:
-            self._remember()  # a cache that is full keeps nothing that comes later
+            self._open_cache()  # a cache that is full keeps nothing that comes later
         other = copy(self)
         other.progress, other.mechanism = progress, mechanism
         return other
 
-    def _remember(self) -> None:
-        super()._remember()
+    def _open_cache(self) -> None:
+        super()._open_cache()
         self.cache = CoalitionCache(_CACHED)
 
     def scorer(
@@ -150,7 +150,7 @@ def _oracle(draw: DrawnMarket, learner: str) -> CountedOracle:
     utility = Utility(learner, LEARNERS.create(learner).paid_from)
     oracle = CountedOracle(data.validation_features, data.validation_label, utility)
     # Made once, for all that share its cache.
-    _ = oracle.secret, oracle.held_digest, oracle.compared, oracle.judging
+    _ = oracle.secret, oracle.validation_digest, oracle.compared, oracle.embedded
     return oracle
 
 
