@@ -6,9 +6,9 @@ Two hooks let them take part: `Pipeline.override_acquired` and `Pipeline.overrid
 and `Pipeline.run_stage` keeps the record of a stage or reads it again.
 
 Units that are validation rows, or nearly (`evidence.leakage`), and units that were acquired before are excluded first:
-everybody else is paid as if they had not been submitted, and whoever submitted them gets 0 for them. A unit that
-evidence matches with an acquired one, by itself and not through other new units, belongs to the acquired one's owner.
-The others play given the acquired data P, v(S) = U(P + S) - U(P), with the matches among themselves.
+all others are paid as if they had not been submitted, and they earn 0. A unit that evidence matches with an acquired
+one, by itself and not through other new units, belongs to the acquired one's owner. The others play given the acquired
+data P, v(S) = U(P + S) - U(P), with the matches among themselves.
 
 Theorem (acquired units have no say). Given the evidence, submitting units that were acquired before changes neither
 what plays nor its matches and scores: whether u was acquired depends on u and on old units alone, and such units are
@@ -54,7 +54,7 @@ from datamarket_gym.evidence.graph import (
     find_collapse,
 )
 from datamarket_gym.evidence.leakage import Leaks, ValidationContent, find_leaks
-from datamarket_gym.evidence.lineage import AUTO, Lineage
+from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.evidence.threshold import (
     Threshold,
@@ -92,8 +92,8 @@ R = TypeVar("R")
 LeakCheck = Literal["off", "drop", "error"]
 
 REMEDY = (
-    "Validation rows decide what data are worth, so somebody may know them: take new ones if they leaked, or remove "
-    "those that others come by honestly, such as boilerplate that many units repeat"
+    "Validation rows decide what data are worth: take new ones if they leaked, or remove those that others come by "
+    "honestly, such as boilerplate that many units repeat"
 )
 
 VERSION = 1
@@ -152,9 +152,8 @@ class Mechanism(Described, BaseModel):
 
     @field_validator(*_COMPONENTS, mode="before")
     @classmethod
-    def _parsed(cls, value: Any, info: Any) -> Component:
-        component: Component = create(info.field_name, value)
-        return component
+    def _parsed(cls, value: Any, info: Any) -> Any:
+        return create(info.field_name, value)
 
     @field_serializer(*_COMPONENTS)
     def _written(self, value: Component) -> str:
@@ -167,15 +166,12 @@ class Mechanism(Described, BaseModel):
 
     @property
     def label(self) -> str:
-        """What tables call it, for example ``quotient_shapley/cosine@0.99/v1``; it does not identify."""
+        """Name for tables, for example ``quotient_shapley/cosine@0.99/v1``; two specs may share one."""
         return f"{self.name}/v{VERSION}"
 
     @property
     def id(self) -> str:
-        """The label of the mechanism registered under its name; of any other spec a digest is added.
-
-        Two specs have one id only if they agree in every field.
-        """
+        """Label of the mechanism registered under the name; any other spec adds a digest of all its fields."""
         if self == _registered(self.name):
             return self.label
         return f"{self.label}+{hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]}"
@@ -251,21 +247,16 @@ class Mechanism(Described, BaseModel):
         return replace(paid, seconds=time.perf_counter() - started)
 
     def _warn(self, matching: Matching, utility: UtilityOracle) -> None:
-        """Warn of what should be examined before anybody is paid."""
+        """Warn of what should be examined before money goes out."""
+        playing, evidence = matching.playing, matching.mechanism.evidence
         if len(matching.leaks):
             warn_user(LeakedRowsWarning(self.name, describe_leaks(matching.leaks)))
         if message := describe_acquired_rows(self.leak_check, utility):
             warn_user(LeakedRowsWarning(self.name, message))
-        collapse = find_collapse(
-            matching.mechanism.evidence,
-            matching.playing,
-            matching.clusters,
-            checked=matching.threshold is not None,
-        )
-        if collapse is not None:
+        checked = matching.threshold is not None
+        if collapse := find_collapse(evidence, playing, matching.clusters, checked=checked):
             warn_user(CollapsedMarketWarning(self.name, collapse.message))
-        undated = describe_missing_times(matching.playing) if self.pays_earliest else None
-        if undated is not None:
+        if self.pays_earliest and (undated := describe_missing_times(playing)):
             warn_user(UndatedMarketWarning(self.name, undated))
 
 
@@ -292,7 +283,7 @@ class Matching(Shown):
         return self.clusters.submission
 
     def complete(self, payments: Payments) -> Payments:
-        """Add to the payments of the clusters everybody who submitted, and what was excluded."""
+        """Add to the payments of the clusters all who submitted, and what was excluded."""
         return replace(
             payments.extended_to(self.submitted.identities),
             threshold=self.threshold,
@@ -324,11 +315,11 @@ class Pipeline:
         )
         acquired = AcquiredMatches.none()
         if self.utility.prior is not None:
-            acquired = self.run_stage(
-                "acquired",
-                AcquiredMatches,
-                lambda: find_acquired_units(mechanism, playing, self.utility),
-            )
+
+            def find_acquired() -> AcquiredMatches:
+                return find_acquired_units(mechanism, playing, self.utility)
+
+            acquired = self.run_stage("acquired", AcquiredMatches, find_acquired)
             acquired = self.override_acquired(acquired, rows)
         if len(acquired):
             new = acquired.others(len(rows))
@@ -403,7 +394,7 @@ def find_leaked_units(
 ) -> Leaks:
     """Find the units that are validation rows, or nearly.
 
-    ``validation`` are the validation rows where they have texts, or another order than the utility's.
+    ``validation`` are these rows where they have texts, or another order than the utility's.
     """
     if leak_check == "off":
         return Leaks.none()
@@ -430,15 +421,15 @@ def require_playable(
         )
 
 
-def describe_leaks(leaks: Leaks, shown: Callable[[str], str] = str) -> str:
+def describe_leaks(leaks: Leaks) -> str:
     """Say which units were excluded as leaked, and what to do about it."""
-    return f"{leaks.message(shown)}; they are excluded and earn nothing. {REMEDY}"
+    return f"{leaks.message()}; they are excluded and earn nothing. {REMEDY}"
 
 
 def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str:
     """Say which validation rows were acquired before, number for number; blank where none was.
 
-    They are covered for good: nobody is paid for them, and who covers the other rows takes all.
+    They are covered for good: no payment is due for them, and what covers the other rows takes all.
     """
     if leak_check == "off" or utility.prior is None:
         return ""
@@ -447,7 +438,7 @@ def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str
         return ""
     message = (
         f"{len(rows):,} of the {counted(len(utility.label), 'validation row')} were acquired in an earlier period, the "
-        f"first being row {rows[0]}, so nobody is paid for what is like them; take rows that nobody has sold"
+        f"first being row {rows[0]}, so units like them are paid nothing; take rows that were never sold"
     )
     if leak_check == "error":
         raise LeakError(message)
@@ -471,12 +462,10 @@ def resolve_threshold(
     ----------
     mechanism
         The mechanism.
-    submission
-        The units.
-    utility
-        What they are worth.
+    submission, utility
+        The units, and what they are worth.
     measure
-        What measures the threshold.
+        Measures the threshold.
 
     Returns
     -------
@@ -489,8 +478,8 @@ def resolve_threshold(
     if not (isinstance(layer, Lineage) and is_open(layer)):
         return mechanism, None
     threshold = measure(submission, utility)
-    resolved = replace(layer, theta=threshold.layer_theta)
-    return mechanism.model_copy(update={"evidence": resolved}), threshold
+    theta = NONE if threshold.theta is None else threshold.theta
+    return mechanism.model_copy(update={"evidence": replace(layer, theta=theta)}), threshold
 
 
 def match_units(
@@ -502,21 +491,17 @@ def match_units(
 ) -> Clusters:
     """Match the units of a submission by a mechanism's evidence.
 
-    With the utility that is paid for, evidence compares units as it does (`with_compared_vectors`); without one,
-    their embeddings or features. ``nearest`` is a result of `nearest_units`; it saves work and changes nothing.
-
     Parameters
     ----------
-    mechanism
-        Whose evidence is used.
-    submission
-        The units.
+    mechanism, submission
+        Whose evidence is used, and the units.
     truth
         The ground truth, for evidence that needs it.
     utility
-        What units are worth: evidence compares them as it does.
+        What units are paid for: evidence compares them as it does (`with_compared_vectors`), without one by their
+        embeddings or features.
     nearest
-        A result of `nearest_units`, which saves work.
+        A result of `nearest_units`, which saves work and changes nothing.
 
     Returns
     -------
@@ -549,9 +534,7 @@ def nearest_units(
     if not isinstance(mechanism.evidence, Lineage):
         return NearestRows.none()
     compared = with_compared_vectors(submission, utility)[0]
-    view = View(
-        compared, "unit", np.arange(len(compared)), mechanism.seed, tie_breaker=mechanism.tie_breaker
-    )
+    view = View(compared, "unit", np.arange(len(compared)), tie_breaker=mechanism.tie_breaker)
     return mechanism.evidence.nearest(view, known)
 
 
@@ -591,13 +574,13 @@ def find_acquired_units(
 def acquired_from(payments: Payments) -> AcquiredData:
     """Return what a paid submission is to later periods: its units under their clusters' owners.
 
-    Units that were acquired before are no part of it. Units that were excluded as validation rows are, under whoever
-    submitted them, so that changed copies of them are recognised.
+    Units that were acquired before are no part of it. Units that were excluded as validation rows are, under the
+    identities that submitted them, so that changed copies of them are recognised.
 
     Parameters
     ----------
     payments : Payments
-        What `Mechanism.pay` returned.
+        The result of `Mechanism.pay`.
 
     Returns
     -------
@@ -614,14 +597,14 @@ def acquired_from(payments: Payments) -> AcquiredData:
         raise SubmissionError("these payments do not say which submission they divide")
     if (canonical.unit < 0).any() or canonical.weight is not None:
         raise SubmissionError(
-            "rows that were made (centroids) are no units that somebody can submit again; pay by another representative"
+            "rows that were made (centroids) are no units that can be submitted again; pay by another representative"
         )
-    # Of each cluster the first row that was trained on, and the first who has a claim on it.
+    # Of each cluster the first row that was trained on, and the first claim on it.
     first = np.unique(canonical.cluster, return_index=True)[1]
     claim = np.unique(canonical.claim_row, return_index=True)[1]
-    owner = submission.identity[canonical.claim_unit[claim[first]]][payments.clustering.label]
-    owner = owner.astype(object)
-    owner[canonical.unit] = submission.identity[canonical.claim_unit[claim]]
+    claimant = submission.identity[canonical.claim_unit[claim]].astype(object)
+    owner = claimant[first][payments.clustering.label]
+    owner[canonical.unit] = claimant
     units = submission.take(np.arange(len(submission)), {"identity": owner.astype(np.str_)})
     leaked = payments.leaks.units
     return AcquiredData(units if leaked is None else Submission.concat([units, leaked]), canonical.unit)
@@ -668,7 +651,7 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
 
 
 def _preset_of(stem: str) -> dict[str, Any]:
-    """The fields that a registered function gives a mechanism of our pipeline."""
+    """Return the fields that a registered function gives a mechanism of our pipeline."""
     registered = lookup("mechanism", stem)
     if isinstance(registered, type | Payer):
         raise ParameterError(
@@ -688,21 +671,18 @@ def as_mechanism(payer: Payer, name: str = "") -> Mechanism | OwnMechanism:
 
     Parameters
     ----------
-    payer
-        A mechanism, or an object with ``pay``.
-    name
-        What it is called.
+    payer, name
+        A mechanism, or an object with ``pay``, and its name.
 
     Returns
     -------
     Mechanism | OwnMechanism
-        The mechanism.
     """
     return payer if isinstance(payer, Mechanism | OwnMechanism) else OwnMechanism.of(payer, name)
 
 
 def _registered(name: str) -> Mechanism | None:
-    """The mechanism that a name says in full; None where it is a user's own name."""
+    """Return the mechanism that a name says in full; None where it is a user's own name."""
     try:
         return get_mechanism(name)
     except DataMarketError:
@@ -729,7 +709,7 @@ def _built(text: str, parameters: dict[str, Any]) -> Payer:
 
 
 def _written(spec: Payer) -> str:
-    """The name alone where it says everything, else all fields as JSON."""
+    """Return the name alone where it says everything, else all fields as JSON."""
     if not isinstance(spec, Mechanism):
         return written_fields(spec)
     return spec.name if spec == _registered(spec.name) else spec.model_dump_json()
