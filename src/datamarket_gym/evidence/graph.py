@@ -132,6 +132,14 @@ class Edges(Shown):
         """Select edges (a mask or places), in that order."""
         return Edges(self.left[chosen], self.right[chosen], self.score[chosen], self.reason[chosen])
 
+    def at(self, rows: Codes) -> Edges:
+        """Return the edges between units of a submission of which these rows were matched."""
+        return Edges(rows[self.left], rows[self.right], self.score, self.reason)
+
+    def apart(self, node: Codes) -> Edges:
+        """Select the edges between different nodes."""
+        return self.where(node[self.left] != node[self.right])
+
     def once(self) -> Edges:
         """Keep each pair once per reason with its best score, the smaller row first, in order of rows.
 

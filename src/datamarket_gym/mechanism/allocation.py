@@ -77,8 +77,7 @@ def exact_amounts(scores: Values, group: Codes, share: Values) -> Values:
     """
     grid = grid_of(scores)
     whole = np.round(scores / grid).astype(np.int64)
-    amounts: Values = apportion(whole, group, share).astype(np.float64) * grid
-    return amounts
+    return apportion(whole, group, share).astype(np.float64) * grid
 
 
 def grid_of(scores: Values) -> float:
@@ -196,7 +195,6 @@ class EqualSubmitted(Allocation):
     title = "equal shares"
 
     def shares(self, provenance: Provenance) -> Shares:
-        """Return one part per (cluster, identity) pair that occurs."""
         n = len(provenance.submission.identities)
         pairs = np.unique(provenance.clusters.label * n + provenance.submission.identity_codes)
         return _normalised(pairs // n, pairs % n, np.ones(len(pairs)))
@@ -210,7 +208,6 @@ class CountRaw(Allocation):
     title = "by units submitted"
 
     def shares(self, provenance: Provenance) -> Shares:
-        """Return one part per submitted unit."""
         cluster, order = provenance.clusters.label, _units_by_content(provenance)
         identity = provenance.submission.identity_codes[order]
         return _normalised(cluster[order], identity, np.ones(len(order)))
@@ -224,7 +221,6 @@ class CountCanonical(Allocation):
     title = "by canonical units owned"
 
     def shares(self, provenance: Provenance) -> Shares:
-        """Return one part per claim on a canonical unit."""
         canonical, order = provenance.canonical, _claims_by_content(provenance)
         return _normalised(
             canonical.cluster[canonical.claim_row[order]],
@@ -302,24 +298,23 @@ class Pot:
     cents: int
 
     @classmethod
-    def of(cls, amount: Any) -> Pot:
+    def from_amount(cls, amount: Any) -> Pot:
         """Read an amount, or raise an error that says what is wrong with it."""
         number = int | float | Decimal | np.integer | np.floating
         if isinstance(amount, bool) or not isinstance(amount, number):
             raise InputTypeError("amount", amount, "a number above zero, the money to divide")
-        exact = Decimal(str(amount))
-        if not exact.is_finite() or not 0 < exact < _MOST // CENTS:
+        cents = Decimal(str(amount)) * CENTS
+        if not cents.is_finite() or not 0 < cents < _MOST:
             raise ParameterError(
                 "amount", amount, f"choose a number above zero, below {_MOST // CENTS:,}"
             )
-        cents = exact * CENTS
         if cents != cents.to_integral_value():
             raise ParameterError("amount", amount, "give at most two decimals")
         return cls(int(cents))
 
     @property
     def shown(self) -> str:
-        """The amount with two decimals."""
+        """Amount with two decimals."""
         return f"{self.cents / CENTS:,.2f}"
 
 
@@ -363,16 +358,19 @@ class PaidTotals(Shown, Tabular):
         columns = {"identity": self.identities, "amount": self.totals, "share": share}
         return ResultTable(self.title, columns)
 
+    def _amounts(self) -> ResultTable:
+        table = self.by_identity()
+        columns = {name: table[name] for name in table if name not in ("units", "value")}
+        return ResultTable(table.title, columns, money=table.money)
+
     def to_arrow(self) -> pa.Table:
-        """Return the table of identities as an Arrow table."""
-        return self.by_identity().to_arrow()
+        """Return one row per identity: its name, its amount and its share of all that was paid."""
+        return self._amounts().to_arrow()
 
     def screen(self) -> Screen:
         """Show the identities that were paid most."""
-        table = self.by_identity()
-        table = table.take(np.argsort(-table["amount"], kind="stable"))
-        columns = {name: table[name] for name in table if name not in ("units", "value")}
-        return ResultTable(table.title, columns, money=table.money).screen()
+        table = self._amounts()
+        return table.take(np.argsort(-table["amount"], kind="stable")).screen()
 
     @property
     def title(self) -> str:

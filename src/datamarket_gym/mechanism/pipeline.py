@@ -105,29 +105,21 @@ class Mechanism(Described, BaseModel):
 
     Parameters
     ----------
-    name
-        What the mechanism is called.
-    evidence
-        Which units match. Components are objects, or text (``cosine@0.99``) that is parsed once.
-    granularity
-        Whose matches join: those of units, batches or identities.
-    representative
-        Which rows stand for a cluster.
-    semivalue
-        How coalitions of clusters are weighted.
-    estimator
-        How the semivalue is computed.
-    samples
-        Permutations; the budget is samples x players evaluations.
-    allocation
-        How a cluster's score is divided.
+    name, seed
+        What the mechanism is called, and the seed of what is drawn.
+    evidence, granularity
+        Which units match, and whether matches join units, batches or identities. Components are objects, or text
+        (``cosine@0.99``) that is parsed once.
+    representative, allocation
+        Which rows stand for a cluster, and how its score is divided.
+    semivalue, estimator, samples
+        How coalitions of clusters are weighted, how that is computed, and the permutations: the budget is samples x
+        players evaluations.
     normalize
         Whether raw scores are rescaled to the grand-coalition value, a separate step with guarantees of its own.
     leak_check
         What becomes of units that are validation rows, or nearly: excluded (``drop``), refused (``error``) or paid
         (``off``, as in the paper).
-    seed
-        Seed of what is drawn.
     beacon
         A text known only after submissions close, under which units of equal time are ordered; if blank, the
         validation rows are.
@@ -178,7 +170,7 @@ class Mechanism(Described, BaseModel):
 
     @property
     def key(self) -> str:
-        """All that decides payments."""
+        """Text of all that decides payments."""
         return self.model_dump_json()
 
     def called(self, name: str) -> Mechanism:
@@ -191,7 +183,7 @@ class Mechanism(Described, BaseModel):
 
     @property
     def tie_breaker(self) -> str:
-        """The text under which random tie-breaking orders units of equal time."""
+        """Text under which random tie-breaking orders units of equal time."""
         return f"{self.seed}|{self.beacon}"
 
     @property
@@ -201,7 +193,7 @@ class Mechanism(Described, BaseModel):
 
     @property
     def pays_earliest(self) -> bool:
-        """Whether of matched units the earliest stands for the others: who was first then decides who is paid."""
+        """Whether of matched units the earliest stands for the others, so that seniority decides payments."""
         return self.matches and self.representative.by_seniority
 
     def pay(
@@ -212,7 +204,7 @@ class Mechanism(Described, BaseModel):
         Evidence that leaves its threshold open (``lineage@auto``) is resolved first; the payments say how. Warns
         (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one unit, (`LeakedRowsWarning`)
         where units were excluded because they are validation rows, or such rows were acquired, and
-        (`UndatedMarketWarning`) where it pays the earliest and no times say who that is.
+        (`UndatedMarketWarning`) where it pays the earliest and no times say which that is.
 
         Parameters
         ----------
@@ -221,7 +213,7 @@ class Mechanism(Described, BaseModel):
         utility : UtilityOracle
             What units are paid for. Where it is given previously acquired data, units that match it earn nothing.
         oracle : GroundTruth, optional
-            The truth, for evidence and allocations that declare that they ask it; no other is shown it.
+            The truth, shown only to evidence and allocations that declare that they ask it.
 
         Returns
         -------
@@ -278,7 +270,7 @@ class Matching(Shown):
 
     @property
     def playing(self) -> Submission:
-        """The units that play."""
+        """Units that play."""
         assert self.clusters.submission is not None
         return self.clusters.submission
 
@@ -438,7 +430,7 @@ def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str
         return ""
     message = (
         f"{len(rows):,} of the {counted(len(utility.label), 'validation row')} were acquired in an earlier period, the "
-        f"first being row {rows[0]}, so units like them are paid nothing; take rows that were never sold"
+        f"first being row {rows[0]}, so nobody is paid for units like them; take rows that nobody has sold"
     )
     if leak_check == "error":
         raise LeakError(message)

@@ -188,7 +188,6 @@ class IdentityRepresentative(Representative):
     by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """Return all units, each its own claim."""
         rows = np.arange(len(submission))
         return CanonicalUnits(
             *_payload(submission, rows), weight=None, cluster=clusters.label, unit=rows,
@@ -204,7 +203,6 @@ class Collapse(Representative):
     title = "identical units once"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """Return the most senior unit of each group of identical payloads."""
         key = np.unique(submission.keys, return_inverse=True)[1]
         group = _pairs(clusters.label, key)
         order, rank = seniority(submission, clusters, group)
@@ -226,7 +224,6 @@ class Capped(Representative):
     pick: Annotated[str, OneOf("first", "medoid", "centroid"), "which units"] = "first"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """Return the chosen units, or the rows made from them."""
         if self.pick == "centroid":
             return self._centroids(submission, clusters)
         order, rank = seniority(submission, clusters, clusters.label)
@@ -261,7 +258,6 @@ class WeightNormalized(Representative):
     by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """Return all units with weight budget / cluster size."""
         units = IdentityRepresentative().canonical(submission, clusters)
         return replace(units, weight=self.budget / np.bincount(clusters.label)[clusters.label])
 
@@ -274,7 +270,6 @@ class SourceUnit(Representative):
     title = "the source unit"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """Return one unit per (cluster, source)."""
         declared = submission.id if submission.source is None else submission.source
         group = _pairs(clusters.label, np.unique(declared, return_inverse=True)[1])
         order, rank = seniority(submission, clusters, group)

@@ -91,7 +91,6 @@ class RobustVolume(Allocation):
     omega: Annotated[float, Range(0, open_low=True), "width of the cubes"] = 0.1
 
     def shares(self, provenance: Provenance) -> Shares:
-        """One part per identity with a unit in the cluster."""
         submission, label = provenance.submission, provenance.clusters.label
         parts = []
         for cluster in range(provenance.clusters.n_clusters):
