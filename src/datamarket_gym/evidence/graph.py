@@ -305,6 +305,15 @@ class Clusters(Shown):
     submission: Submission | None = field(default=None, repr=False, metadata={"recorded": False})
     tie_breaker: str = field(default="", repr=False, metadata={"recorded": False})
 
+    @property
+    def units(self) -> Submission:
+        """Submission that is divided; an error where the clusters do not say which."""
+        if self.submission is None:
+            raise SubmissionError(
+                "these clusters do not say which submission they divide; make them by EvidenceGraph.build"
+            )
+        return self.submission
+
     @cached_property
     def n_clusters(self) -> int:
         """K, the number of players of the quotient game."""

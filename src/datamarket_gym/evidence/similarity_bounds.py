@@ -16,15 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datamarket_gym.data.content_keys import DistinctRows
-from datamarket_gym.execution.arrays import (
-    Codes,
-    Features,
-    Rows,
-    Short,
-    Values,
-    directions,
-    slack_of,
-)
+from datamarket_gym.execution.arrays import Codes, Features, Rows, Short, Values, directions, slack_of
 
 
 def sample_places(places: Codes, most: int, seed: int | None) -> Codes:

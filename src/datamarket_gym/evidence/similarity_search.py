@@ -27,12 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DistinctRows
-from datamarket_gym.evidence.similarity_bounds import (
-    Partitions,
-    Plan,
-    evenly,
-    shares_left,
-)
+from datamarket_gym.evidence.similarity_bounds import Partitions, Plan, evenly, shares_left
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,

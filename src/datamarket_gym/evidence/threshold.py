@@ -48,12 +48,7 @@ from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, counted
 from datamarket_gym.errors import DataMarketError, SubmissionError
-from datamarket_gym.evidence.leakage import (
-    LabelledVectors,
-    ValidationContent,
-    copy_level,
-    find_leaks,
-)
+from datamarket_gym.evidence.leakage import LabelledVectors, ValidationContent, copy_level, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import nearest_earlier
 from datamarket_gym.execution.arrays import (

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from datamarket_gym.data.ground_truth import GroundTruth
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Described, Screen, Shown, counted
-from datamarket_gym.errors import InputTypeError, OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.errors import InputTypeError, OracleRequiredError, ParameterError
 from datamarket_gym.evidence.graph import AcquiredMatches, Clusters
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.threshold import Threshold
@@ -166,21 +166,14 @@ def allocate(
     Amounts
         The amount of each identity in each cluster.
     """
-    submission = clusters.submission
-    if submission is None:
-        raise SubmissionError(
-            "these clusters do not say which submission they divide, so no identity can be paid; "
-            "make them by EvidenceGraph.build or clusters_by"
-        )
     rule = ALLOCATIONS.create(allocation)
     if rule.needs_oracle and truth is None:
         raise OracleRequiredError(
             f"allocation {str(rule)!r} asks an oracle, but there is no ground truth here; "
             "use count_canonical, or pass oracle=profile.truth"
         )
-    shares = rule.shares(
-        Provenance(submission, clusters, canonical, truth if rule.needs_oracle else None)
-    )
+    shown = truth if rule.needs_oracle else None
+    shares = rule.shares(Provenance(clusters.units, clusters, canonical, shown))
     amount = exact_amounts(scores.values, shares.cluster, shares.share)
     # In order of content: sums of floats then have the same bits in whatever order rows came.
     order = np.argsort(scores.number[shares.cluster], kind="stable")
@@ -417,14 +410,6 @@ class Payments(PaidTotals):
     submitted: Submission | None = None
     pot: Pot | None = None
 
-    @classmethod
-    def of(
-        cls, clusters: Clusters, canonical: CanonicalUnits, scores: Scores, amounts: Amounts
-    ) -> Payments:
-        """Gather the records of the stages; every identity with a unit in the clusters is paid."""
-        assert clusters.submission is not None  # else nothing is allocated
-        return cls(clusters.submission.identities, clusters, canonical, scores, amounts)
-
     def extended_to(self, identities: Text) -> Payments:
         """Return the payments among more identities (sorted), who get nothing."""
         if len(identities) == len(self.identities):
@@ -486,11 +471,8 @@ class Payments(PaidTotals):
     def by_identity(self) -> ResultTable:
         """Return what each identity is paid.
 
-        Returns
-        -------
-        ResultTable
-            Columns ``identity``, ``units``, ``amount``, ``share``; ``value`` where money is divided, and
-            ``standard_error`` where values were sampled.
+        Columns ``identity``, ``units``, ``amount``, ``share``; ``value`` where money is divided, and ``standard_error``
+        where values were sampled.
         """
         from datamarket_gym.mechanism.payment_tables import identity_table
 
@@ -499,11 +481,8 @@ class Payments(PaidTotals):
     def by_unit(self) -> ResultTable:
         """Return what each submitted unit is paid; the units of an identity sum to its amount.
 
-        Returns
-        -------
-        ResultTable
-            Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was excluded), ``amount``, and ``reason``
-            where it is paid nothing: what it matches, for example.
+        Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was excluded), ``amount``, and ``reason``
+        where it is paid nothing: what it matches, for example.
         """
         from datamarket_gym.mechanism.payment_tables import unit_table
 
@@ -512,11 +491,8 @@ class Payments(PaidTotals):
     def clusters(self) -> ResultTable:
         """Return the clusters: those of several matched units first, then those worth most.
 
-        Returns
-        -------
-        ResultTable
-            Columns ``cluster``, ``units``, ``identities``, ``representative`` (the id of a unit that stands for it),
-            ``owner``, ``value``, ``standard_error`` and ``matched_by``.
+        Columns ``cluster``, ``units``, ``identities``, ``representative`` (the id of a unit that stands for it),
+        ``owner``, ``value``, ``standard_error`` and ``matched_by``.
         """
         from datamarket_gym.mechanism.payment_tables import cluster_table
 
@@ -525,20 +501,7 @@ class Payments(PaidTotals):
     def explain(self, identity: str) -> ResultTable:
         """Return the units of one identity, best paid first, under a sentence that sums them up.
 
-        Parameters
-        ----------
-        identity : str
-            The name under which the units were submitted.
-
-        Returns
-        -------
-        ResultTable
-            Columns ``unit``, ``amount``, ``cluster`` and ``reason``.
-
-        Raises
-        ------
-        UnknownNameError
-            If no identity of that name submitted anything.
+        Columns ``unit``, ``amount``, ``cluster`` and ``reason``; an `UnknownNameError` for an unknown identity.
         """
         from datamarket_gym.mechanism.payment_tables import explanation
 
@@ -583,11 +546,9 @@ class Allocator(Described):
         self, cluster_values: ClusterValues, provenance_policy: str | Allocation = "equal_submitted"
     ) -> Payments:
         """Divide each cluster's score among the identities in it, by an allocation rule."""
-        values = cluster_values
-        amounts = allocate(
-            values.clusters, values.canonical, values.scores, provenance_policy, self.oracle
-        )
-        return Payments.of(values.clusters, values.canonical, values.scores, amounts)
+        stages = cluster_values.clusters, cluster_values.canonical, cluster_values.scores
+        amounts = allocate(*stages, provenance_policy, self.oracle)
+        return Payments(cluster_values.clusters.units.identities, *stages, amounts)
 
 
 def floored(payments: Payments, *, rescale: bool = False) -> Payments:

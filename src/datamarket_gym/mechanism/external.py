@@ -95,13 +95,10 @@ class OwnMechanism(Described):
 
     @property
     def label(self) -> str:
-        """Name for tables."""
+        """Name for tables, and its id, as it has no spec."""
         return self.name
 
-    @property
-    def id(self) -> str:
-        """Name alone, as it has no spec."""
-        return self.name
+    id = label
 
     @property
     def key(self) -> str:

@@ -88,7 +88,7 @@ def unit_amounts(payments: Payments) -> UnitAmounts:
     What an identity gets of a cluster goes to its units that stand for the cluster, by their claims; where none of its
     units does, to all of its units in the cluster alike.
     """
-    submission = _playing(payments)
+    submission = payments.clustering.units
     n = len(payments.identities)
     identity = np.searchsorted(payments.identities, submission.identities)[submission.identity_codes]
     pair = payments.clustering.label * n + identity
@@ -151,7 +151,7 @@ def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values
 def cluster_table(payments: Payments) -> ResultTable:
     """Return one row per cluster: those of several units first, then those worth most."""
     clusters, scores = payments.clustering, payments.scores
-    submission = _playing(payments)
+    submission = payments.clustering.units
     label, count = clusters.label, clusters.n_clusters
     pairs = np.unique(label * len(submission.identities) + submission.identity_codes)
     edges, reasons = clusters.edges, np.full(count, "", dtype=object)
@@ -203,14 +203,7 @@ def _money(payments: Payments) -> tuple[str, ...]:
 
 
 def _submitted(payments: Payments) -> Submission:
-    return payments.submitted or _playing(payments)
-
-
-def _playing(payments: Payments) -> Submission:
-    submission = payments.clustering.submission
-    if submission is None:
-        raise DataMarketError("these payments do not say which submission they are of; pay it again")
-    return submission
+    return payments.submitted or payments.clustering.units
 
 
 def _representatives(payments: Payments) -> Codes:

@@ -23,6 +23,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -67,11 +68,7 @@ from datamarket_gym.games.semivalues import Estimator, Semivalue
 from datamarket_gym.mechanism.allocation import Allocation, Amounts, Payments, allocate
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
 from datamarket_gym.mechanism.quotient_game import Scores, score_clusters
-from datamarket_gym.mechanism.representatives import (
-    CanonicalUnits,
-    Representative,
-    represent_clusters,
-)
+from datamarket_gym.mechanism.representatives import CanonicalUnits, Representative, represent_clusters
 from datamarket_gym.registry import (
     Component,
     Kind,
@@ -240,7 +237,7 @@ class Mechanism(Described, BaseModel):
 
     def _warn(self, matching: Matching, utility: UtilityOracle) -> None:
         """Warn of what should be examined before money goes out."""
-        playing, evidence = matching.playing, matching.mechanism.evidence
+        playing, evidence = matching.clusters.units, matching.mechanism.evidence
         if len(matching.leaks):
             warn_user(LeakedRowsWarning(self.name, describe_leaks(matching.leaks)))
         if message := describe_acquired_rows(self.leak_check, utility):
@@ -267,12 +264,6 @@ class Matching(Shown):
     threshold: Threshold | None
     leaks: Leaks
     acquired: AcquiredMatches
-
-    @property
-    def playing(self) -> Submission:
-        """Units that play."""
-        assert self.clusters.submission is not None
-        return self.clusters.submission
 
     def complete(self, payments: Payments) -> Payments:
         """Add to the payments of the clusters all who submitted, and what was excluded."""
@@ -307,12 +298,8 @@ class Pipeline:
         )
         acquired = AcquiredMatches.none()
         if self.utility.prior is not None:
-
-            def find_acquired() -> AcquiredMatches:
-                return find_acquired_units(mechanism, playing, self.utility)
-
-            acquired = self.run_stage("acquired", AcquiredMatches, find_acquired)
-            acquired = self.override_acquired(acquired, rows)
+            find = partial(find_acquired_units, mechanism, playing, self.utility)
+            acquired = self.override_acquired(self.run_stage("acquired", AcquiredMatches, find), rows)
         if len(acquired):
             new = acquired.others(len(rows))
             acquired, rows = replace(acquired, unit=rows[acquired.unit]), rows[new]
@@ -331,20 +318,14 @@ class Pipeline:
         """
         mechanism = self.mechanism
         canonical = self.represent(clusters, prefix)
-        scores = self.run_stage(
-            f"{prefix}scores",
-            Scores,
-            lambda: score_clusters(
-                canonical, self.utility, mechanism.semivalue, mechanism.estimator, samples=mechanism.samples,
-                seed=mechanism.seed, normalize=mechanism.normalize, groups=groups,
-            ),
+        score = partial(
+            score_clusters, canonical, self.utility, mechanism.semivalue, mechanism.estimator,
+            samples=mechanism.samples, seed=mechanism.seed, normalize=mechanism.normalize, groups=groups,
         )  # fmt: skip
-        amounts = self.run_stage(
-            f"{prefix}amounts",
-            Amounts,
-            lambda: allocate(clusters, canonical, scores, mechanism.allocation, self.truth),
-        )
-        return Payments.of(clusters, canonical, scores, amounts)
+        scores = self.run_stage(f"{prefix}scores", Scores, score)
+        divide = partial(allocate, clusters, canonical, scores, mechanism.allocation, self.truth)
+        amounts = self.run_stage(f"{prefix}amounts", Amounts, divide)
+        return Payments(clusters.units.identities, clusters, canonical, scores, amounts)
 
     def run_stage(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
         """Compute the record of a stage; a subclass may keep it, or read it where it was kept."""
@@ -584,9 +565,7 @@ def acquired_from(payments: Payments) -> AcquiredData:
     SubmissionError
         If the payments do not say which submission they divide, or rows were made (centroids).
     """
-    submission, canonical = payments.clustering.submission, payments.canonical
-    if submission is None:
-        raise SubmissionError("these payments do not say which submission they divide")
+    submission, canonical = payments.clustering.units, payments.canonical
     if (canonical.unit < 0).any() or canonical.weight is not None:
         raise SubmissionError(
             "rows that were made (centroids) are no units that can be submitted again; pay by another representative"
@@ -631,7 +610,17 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
     require_instance("name", name, str, "the name of a mechanism, such as 'recommended'")
     require_known("field of a mechanism", changes, Mechanism.model_fields)
     stem, slash, evidence = name.partition("/")
-    preset = _preset_of(stem)
+    registered = lookup("mechanism", stem)
+    if isinstance(registered, type | Payer):
+        remedy = f"make it with create('mechanism', {stem!r}): it has a pay() of its own"
+        raise ParameterError("mechanism", stem, remedy)
+    preset = registered()
+    if not isinstance(preset, Mapping):
+        raise ParameterError(
+            f"mechanism {stem}", type(preset).__name__,
+            "register a class with pay(submission, utility), or a function that returns a mapping of fields",
+        )  # fmt: skip
+    preset = dict(preset)
     if slash:
         preset["evidence"] = evidence
     elif preset.get("evidence") == "":
@@ -640,22 +629,6 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
         return Mechanism(**{"name": name, **preset, **changes})
     except ValidationError as error:
         raise fault(error) from error
-
-
-def _preset_of(stem: str) -> dict[str, Any]:
-    """Return the fields that a registered function gives a mechanism of our pipeline."""
-    registered = lookup("mechanism", stem)
-    if isinstance(registered, type | Payer):
-        raise ParameterError(
-            "mechanism", stem, f"make it with create('mechanism', {stem!r}): it has a pay() of its own"
-        )
-    preset = registered()
-    if not isinstance(preset, Mapping):
-        raise ParameterError(
-            f"mechanism {stem}", type(preset).__name__,
-            "register a class with pay(submission, utility), or a function that returns a mapping of fields",
-        )  # fmt: skip
-    return dict(preset)
 
 
 def as_mechanism(payer: Payer, name: str = "") -> Mechanism | OwnMechanism:
@@ -731,6 +704,11 @@ _preset(
 _preset(
     "per_example", "by number of units", "Submitted identities share the value of all data by their numbers of units.",
     evidence="pool", allocation="count_raw",
+)  # fmt: skip
+_preset(
+    "robust_volume", "robust volume",
+    "Submitted identities share the value of all data by the Shapley value of robust volume; labels are ignored.",
+    evidence="pool", allocation="robust_volume",
 )  # fmt: skip
 _preset("quotient_shapley", "quotient Shapley", _CLUSTERS, evidence="")
 _preset("quotient_banzhaf", "quotient Banzhaf", _CLUSTERS, evidence="", semivalue="banzhaf")

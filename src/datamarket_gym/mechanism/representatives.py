@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
-from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence.graph import Clusters, seniority_ranks
 from datamarket_gym.execution.arrays import Codes, Features, Keys, Values, in_order
 from datamarket_gym.registry import Component, Kind, OneOf, Range, register
@@ -95,12 +94,7 @@ def represent_clusters(
     CanonicalUnits
         The rows to train on.
     """
-    if clusters.submission is None:
-        raise SubmissionError(
-            "these clusters do not say which submission they divide, so there are no rows to train "
-            "on; make them by EvidenceGraph.build or clusters_by"
-        )
-    return REPRESENTATIVES.create(representative).canonical(clusters.submission, clusters)
+    return REPRESENTATIVES.create(representative).canonical(clusters.units, clusters)
 
 
 def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:
