@@ -348,7 +348,7 @@ def compute_results(job: PayoutJob, run: Run | FinishedRun, reuse: NearestRows |
     groups = validation_groups(utility.features, utility.label, mechanism.seed)
     paid = pipeline.value(clusters, groups=groups).extended_to(inputs.everyone)
     progress.stage("scoring once more without evidence")
-    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.tie_breaker)
+    apart = clusters_by(clusters.units, Edges.none(), clusters.granularity, clusters.tie_breaker)
     plain = pipeline.value(apart, "without_evidence_").extended_to(inputs.everyone)
     cents, without = (
         in_cents(each, playing, spec, owners.group, job.taken.opening, job.unpaid)
