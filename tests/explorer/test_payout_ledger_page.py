@@ -130,7 +130,7 @@ def test_money_moves_by_the_token_alone(ledger, client):
         "once": "form once",
         "by": "Ann",
         "token": "",
-        "decision": decision,
+        **decision,
     }
     assert asked.post(f"{API}/dispute/resolve", json=body).status_code == 403
     assert ledger.path.read_bytes() == before
@@ -150,8 +150,8 @@ def test_a_dispute_from_its_opening_to_its_end(tmp_path, client):
     shown = told(asked, asked.get(f"{API}/overview", params={"ledger": where}))
     assert shown["disputes"][0]["open"]
     assert shown["holds"][0]["payee"] == payee
-    decision = {"number": 1, "outcome": "upheld", "why": "it is", "separate_units": ["u2"]}
-    body = {"ledger": where, "once": "decided once", "by": "Ann", "token": token, "decision": decision}
+    decision = {"number": 1, "outcome": "upheld", "why": "it is", "effects": {"separate_units": ["u2"]}}
+    body = {"ledger": where, "once": "decided once", "by": "Ann", "token": token, **decision}
     words = told(asked, asked.post(f"{API}/dispute/resolve", json=body))["words"]
     assert words == ["dispute 1 is upheld", "split units u2, in every run to come"]
     body = {

@@ -7,15 +7,15 @@ a mean that the tables do not have.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
+from pydantic import Json
 
 from datamarket_gym.analysis.metrics import CLEAR
 from datamarket_gym.errors import DataMarketError, UnknownNameError
@@ -61,7 +61,7 @@ from datamarket_gym.experiments.tables import (
     variant,
     words,
 )
-from datamarket_gym.explorer.jobs import Client, Site
+from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.registry import Document
 
 DOWN, ACROSS = "*down", "*across"
@@ -81,6 +81,9 @@ _TITLES = {
     "difference": "difference", "tolerance": "tolerance", "within": "within the tolerance",
     "left_out": "seeds left out", "best_attack": "best attack",
 }  # fmt: skip
+
+
+NOTHING: dict[str, str] = {}
 
 
 class WantedResults(Document):
@@ -121,6 +124,13 @@ def wanted(folder: Path, name: str) -> WantedResults:
     stats = [p.stat() for p in _files(_holding(folder, name)) if p.is_file() and p.name != TIMINGS]
     written = " ".join(f"{stat.st_mtime_ns}:{stat.st_size}" for stat in stats)
     return WantedResults(folder=folder, name=name, written=written)
+
+
+ResultsOf = Annotated[
+    WantedResults,
+    Find(lambda site, r: wanted(site.places.result(r.result), r.name), {"result": str, "name": str}),
+]
+"""The results of an experiment in a folder on show."""
 
 
 def list_experiments(folder: Path) -> list[dict[str, Any]]:
@@ -242,17 +252,17 @@ def _dots(panel: DotPanel) -> dict[str, Any]:
     }
 
 
-def figure(results: WantedResults, name: str, progress: Progress) -> dict[str, Any]:
+def figure(results: ResultsOf, picture: str, *, progress: Progress) -> dict[str, Any]:
     """Return a figure by name."""
     progress.stage("reading the results")
     figures = results.figures()
-    if name not in figures:
-        raise UnknownNameError("figure of this experiment", name, figures)
-    one = figures[name]
+    if picture not in figures:
+        raise UnknownNameError("figure of this experiment", picture, figures)
+    one = figures[picture]
     rows = [row for row in results.read().rows if row.get("value") is not None]
     panels, notes = one.contents(rows, results.beside(one.beside) if one.beside else [])
     return {
-        "name": name,
+        "name": picture,
         "title": one.title,
         "notes": [*notes, describe_rows(rows)],
         "groups": list(dict.fromkeys(panel.group for panel in panels if panel.group)),
@@ -261,13 +271,9 @@ def figure(results: WantedResults, name: str, progress: Progress) -> dict[str, A
 
 
 def heat_map(
-    results: WantedResults,
-    metric: str,
-    down: str,
-    across: str,
-    picked: Mapping[str, str],
+    results: ResultsOf, metric: str, down: str = "", across: str = "", picked: Json[dict[str, str]] = NOTHING, *,
     progress: Progress,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return one metric as a table, with the labels that can be placed and where they are."""
     progress.stage("reading the results")
     rows = results.rows_of(metric)
@@ -453,7 +459,7 @@ def cell(row: Row, ratios: Ratios) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def experiment(results: WantedResults, progress: Progress) -> dict[str, Any]:
+def experiment(results: ResultsOf, *, progress: Progress) -> dict[str, Any]:
     """Describe an experiment: what it asks, its metrics and figures, and how near it is to the paper."""
     progress.stage("reading the results")
     compact = results.read()
@@ -494,7 +500,7 @@ def _made(timings: dict[str, Any], versions: dict[str, str]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def all_rows(results: WantedResults, metric: str, progress: Progress) -> dict[str, Any]:
+def all_rows(results: ResultsOf, metric: str = "", *, progress: Progress) -> dict[str, Any]:
     """Return the rows of a metric (of all, with none named) as a table: columns, and the values line by line."""
     progress.stage("reading the results")
     everything = results.read().rows
@@ -529,43 +535,14 @@ def all_rows(results: WantedResults, metric: str, progress: Progress) -> dict[st
 
 def router(site: Site) -> APIRouter:
     """Build the routes under ``/api/benchmark``."""
-    routes, queue = APIRouter(prefix="/api/benchmark"), site.queue
-
-    def results(result: str, name: str) -> WantedResults:
-        return wanted(site.places.result(result), name)
+    routes = Routes("/api/benchmark", site)
 
     @routes.get("/experiments")
     def get_experiments(result: str) -> dict[str, Any]:
         return {"experiments": list_experiments(site.places.result(result))}
 
-    @routes.get("/experiment")
-    async def get_experiment(result: str, name: str, client: Client) -> Response:
-        return await queue.ask(experiment, results(result, name), client=client)
-
-    @routes.get("/heat")
-    async def get_heat(
-        result: str, name: str, metric: str, client: Client, down: str = "", across: str = "", picked: str = ""
-    ) -> Response:  # fmt: skip
-        question = (results(result, name), metric, down, across, _picked(picked))
-        return await queue.ask(heat_map, *question, client=client)
-
-    @routes.get("/chart")
-    async def get_figure(result: str, name: str, picture: str, client: Client) -> Response:
-        return await queue.ask(figure, results(result, name), picture, client=client)
-
-    @routes.get("/rows")
-    async def get_rows(result: str, name: str, client: Client, metric: str = "") -> Response:
-        return await queue.ask(all_rows, results(result, name), metric, client=client)
-
+    routes.answer("GET", "/experiment", experiment, cache=True)
+    routes.answer("GET", "/heat", heat_map, cache=True)
+    routes.answer("GET", "/chart", figure, cache=True)
+    routes.answer("GET", "/rows", all_rows, cache=True)
     return routes
-
-
-def _picked(text: str) -> dict[str, str]:
-    """The values of labels that the page chose: a JSON object of texts."""
-    try:
-        picked = json.loads(text or "{}")
-    except ValueError:
-        picked = None
-    if not isinstance(picked, dict) or not all(isinstance(value, str) for value in picked.values()):
-        raise DataMarketError(f"picked = {text!r}: a JSON object of labels and their values is needed")
-    return picked

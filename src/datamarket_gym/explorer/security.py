@@ -13,6 +13,8 @@ import hmac
 import ipaddress
 import json
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +27,7 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is easily taken for an
 _GROUPS, _GROUP = 3, 4
 _WAIT = 1.0
 _WAITING = 5  # guesses; more are not looked at
+_FORMS = 4096  # that are remembered
 
 
 class WrongToken(DataMarketError):
@@ -67,6 +70,27 @@ class Token:
 
 def _plain(text: str) -> bytes:
     return "".join(text.lower().replace("-", "").split())[:64].encode("utf-8", "backslashreplace")
+
+
+class SentForms:
+    """Remember forms that were sent, by a number that each page draws anew for every one."""
+
+    def __init__(self) -> None:
+        self._numbers: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def require_new(self, form: str) -> None:
+        """Refuse a form that was sent before."""
+        if not 8 <= len(form) <= 64:
+            raise DataMarketError("the form has no number of its own; reload the page")
+        with self._lock:
+            if form in self._numbers:
+                raise DataMarketError(
+                    "this was sent before, and is entered once; reload the page to see it"
+                )
+            self._numbers[form] = None
+            while len(self._numbers) > _FORMS:
+                self._numbers.popitem(last=False)
 
 
 Message = MutableMapping[str, Any]

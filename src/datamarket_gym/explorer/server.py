@@ -36,11 +36,12 @@ from datamarket_gym.explorer.files import (
     TooLarge,
     Uploads,
 )
-from datamarket_gym.explorer.jobs import Busy, JobQueue, NoSuchJob, Site, Superseded
+from datamarket_gym.explorer.jobs import Busy, JobQueue, NoSuchJob, Superseded
 from datamarket_gym.explorer.market import answer as market
 from datamarket_gym.explorer.market.choices import choices
 from datamarket_gym.explorer.market.request import MarketRequest
 from datamarket_gym.explorer.payout import checks, ledger, new_run, payees, runs
+from datamarket_gym.explorer.routes import Site
 from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token, WrongToken
 from datamarket_gym.explorer.workers import DISK_FULL, Setup
 from datamarket_gym.registry import Document
@@ -117,9 +118,7 @@ def _shared(site: Site, rules: AccessRules) -> APIRouter:
 
     @routes.get("/api/jobs/{name}")
     async def get_job(name: str) -> Response:
-        job = site.queue.job(name)
-        await job.soon()
-        return job.response()
+        return await site.queue.job(name).response()
 
     @routes.delete("/api/jobs/{name}")
     def cancel_job(name: str) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -41,8 +40,8 @@ from datamarket_gym.evidence.threshold import (
 from datamarket_gym.execution.arrays import Codes, Values, directions, in_order
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
-from datamarket_gym.explorer.jobs import Client, Site
-from datamarket_gym.explorer.payout.runs import openable_inputs
+from datamarket_gym.explorer.payout.runs import OpenableRuns, openable_inputs
+from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks.synthetic import Synthetic
 from datamarket_gym.payout.checks.review_page import UnitContent, render_content, unit_images
@@ -479,6 +478,10 @@ def _classes(pool: RowPool, places: Codes) -> tuple[list[int] | None, Sequence[s
     return (code.tolist(), names.tolist()) if len(names) > 1 else (None, [])
 
 
+UploadNames = Annotated[
+    tuple[tuple[str, str], ...],
+    Find(lambda site, _: tuple((upload.id, upload.name) for upload in site.places.uploads.all()), {}),
+]
 _WITH_VALUES = {"dominant_class": "dominant_class@0.75", "dirichlet": "dirichlet@0.5"}
 _VARIANTS = (
     "near_duplicate_2x_sybils@0.02", "near_duplicate_2x_sybils@0.05", "exact_dup_2x_sybils", "synthetic_laundering",
@@ -487,9 +490,7 @@ _VARIANTS = (
 """Those that make copies of one's own units; others can be typed."""
 
 
-def choices(
-    runs: tuple[tuple[str, Path], ...], uploads: tuple[tuple[str, str], ...], progress: Progress
-) -> dict[str, Any]:
+def choices(runs: OpenableRuns, uploads: UploadNames, *, progress: Progress) -> dict[str, Any]:
     """List the rows that can be looked at, and the options of the check; runs and uploads by their ids."""
     there = {name: _is_there(domain.embeddings_file) for name, domain in DOMAINS.items()}
     tasks = {SYNTHETIC: "the synthetic market"} | {
@@ -536,31 +537,18 @@ def _is_there(name: str) -> bool:
 
 def router(site: Site) -> APIRouter:
     """Build the routes below ``/api/threshold``."""
-    routes, queue = APIRouter(prefix="/api/threshold"), site.queue
+    routes = Routes("/api/threshold", site)
 
-    async def origin(request: RowsRequest) -> Origin:
-        return await run_in_threadpool(origin_of, request, site.places)
+    def origin(request: RowsRequest) -> Origin:
+        return origin_of(request, site.places)
 
-    @routes.get("/choices")
-    async def all_choices() -> Response:
-        runs = await run_in_threadpool(site.places.openable)
-        uploads = tuple((each.id, each.name) for each in site.places.uploads.all())
-        return await queue.ask(choices, runs, uploads, cache=False)
-
-    @routes.post("/rows")
-    async def post_rows(request: ShownRequest, client: Client) -> Response:
-        return await queue.ask(rows_shown, await origin(request), request.market, client=client)
-
-    @routes.post("/check")
-    async def post_check(request: CheckRequest, client: Client) -> Response:
-        return await queue.ask(check_theta, await origin(request), request.check, client=client)
-
-    @routes.post("/policy")
-    async def post_policy(request: RowsRequest, client: Client) -> Response:
-        return await queue.ask(policy, await origin(request), client=client)
-
-    @routes.post("/contents")
-    async def post_contents(request: ContentsRequest, client: Client) -> Response:
-        return await queue.ask(contents, await origin(request), request.rows, client=client)
-
+    routes.answer("GET", "/choices", choices)
+    routes.answer("POST", "/rows", rows_shown, ShownRequest, lambda r: (origin(r), r.market), cache=True)
+    routes.answer(
+        "POST", "/check", check_theta, CheckRequest, lambda r: (origin(r), r.check), cache=True
+    )
+    routes.answer("POST", "/policy", policy, RowsRequest, lambda r: (origin(r),), cache=True)
+    routes.answer(
+        "POST", "/contents", contents, ContentsRequest, lambda r: (origin(r), r.rows), cache=True
+    )
     return routes

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from datamarket_gym.analysis.metrics import CLEAR, Metrics, harm_of, pot_shares, provider_totals
 from datamarket_gym.analysis.theorems.certificate import Certificate, Terms
@@ -21,7 +21,6 @@ from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.spanning_forest import spanning
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.execution.progress import SILENT, Progress
-from datamarket_gym.explorer.jobs import Client, Site
 from datamarket_gym.explorer.market.cache import (
     PaidMarket,
     attacked_by,
@@ -34,6 +33,7 @@ from datamarket_gym.explorer.market.cache import (
 from datamarket_gym.explorer.market.choices import choices
 from datamarket_gym.explorer.market.code import BASELINE, code_of
 from datamarket_gym.explorer.market.request import AttackChoice, MarketRequest, PricedMarket
+from datamarket_gym.explorer.routes import Routes, Site
 from datamarket_gym.explorer.workers import StoppedWork
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.mechanism.allocation import Payments
@@ -397,18 +397,8 @@ def _graph(priced: PricedMarket, attack: AttackChoice, chosen: Mechanism) -> dic
 
 def router(site: Site) -> APIRouter:
     """Build the routes of the page."""
-    routes, queue = APIRouter(prefix="/api/market"), site.queue
-
-    @routes.get("/choices")
-    async def get_choices() -> Response:
-        return await queue.ask(choices)
-
-    @routes.post("/answer")
-    async def post_answer(request: MarketRequest, client: Client) -> Response:
-        return await queue.ask(answer, request, client=client)
-
-    @routes.post("/code")
-    async def post_code(request: MarketRequest) -> Response:
-        return await queue.ask(code_of, request)
-
+    routes = Routes("/api/market", site)
+    routes.answer("GET", "/choices", choices, cache=True)
+    routes.answer("POST", "/answer", answer, MarketRequest, cache=True)
+    routes.answer("POST", "/code", code_of, MarketRequest, cache=True)
     return routes

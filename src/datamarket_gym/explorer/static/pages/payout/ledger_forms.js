@@ -155,7 +155,7 @@ const decide = (page, dispute) => {
       const typed = token.taken();
       const upheld = outcome.value === "upheld";
       const more = upheld ? { correction: correction.value.trim(), taken_from: from.value, ...Object.fromEntries(Object.entries(names).map(([key, [, box]]) => [key, listed(box.value)])) } : {};
-      return entered(page, await page.post("dispute/resolve", { ledger: page.ledger, once: fresh(), token: typed, by: page.who.name, decision: { number: n, outcome: outcome.value, why: why.value.trim(), ...more } }, { progress: under }));
+      return entered(page, await page.post("dispute/resolve", { ledger: page.ledger, once: fresh(), token: typed, by: page.who.name, number: n, outcome: outcome.value, why: why.value.trim(), effects: more }, { progress: under }));
     },
   });
   for (const input of [why, token.input]) input.addEventListener("input", () => act.check());
