@@ -22,7 +22,7 @@ from fastapi import Depends, Header, Response
 from pydantic import BaseModel
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.explorer.workers import Function, Setup, Worker, report_fault, run_question
+from datamarket_gym.explorer.workers import Function, Setup, Worker, explain_error, run_question
 
 SOON = 0.4
 """Seconds within which an answer is waited for before a job is named instead."""
@@ -208,7 +208,7 @@ class JobQueue:
                 raise Busy("too much work waits already; cancel some of it, or wait")
             job = self._new(function, arguments, None)
             self._long_threads.submit(self._run_long, job)
-        return await job.response()
+        return _json(json.dumps(job.status()).encode(), 202)
 
     def job(self, name: str) -> Job:
         """Return a job by its id."""
@@ -295,8 +295,8 @@ class JobQueue:
         compute = run_question if worker is None else worker.compute
         try:
             state, outcome = compute(job.function, job.arguments, job)
-        except Exception as error:  # the page is to be told of it
-            state, outcome = "fault", report_fault(error)
+        except Exception as error:  # such as arguments that a process cannot be sent
+            state, outcome = explain_error(error)
         with self._lock:
             self._forget(job)
             if job.key is not None and isinstance(outcome, bytes) and len(outcome) <= _CACHED // 8:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
 import secrets
 import threading
 from collections import OrderedDict
@@ -19,7 +18,9 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
 
 from datamarket_gym.errors import DataMarketError
 
@@ -204,12 +205,12 @@ class Guard:
         except Refusal as refusal:
             if begun:
                 raise
-            await _refuse(refusal, scope, guarded)
+            await _response(refusal)(scope, receive, guarded)
 
     def _admitted(self, scope: MutableMapping[str, Any]) -> int:
         """Refuse what may not ask; of the others, how large a body may be."""
-        sent = _headers(scope)
-        hosts = sent.get("host", [])
+        sent = Headers(scope=scope)
+        hosts = sent.getlist("host")
         own = self._rules.origin(hosts[0]) if len(hosts) == 1 else None
         if own is None:
             raise Refusal(
@@ -219,44 +220,37 @@ class Guard:
         if method not in ("GET", "HEAD", "POST", "DELETE"):
             raise Refusal(405, "the explorer has no answer to such requests")
         self._require_own_page(sent, method, path, own)
-        if self._rules.closed and path not in _OPEN and not self._rules.entered(sent.get("cookie", [])):
+        if self._rules.closed and path not in _OPEN and not self._rules.entered(sent.getlist("cookie")):
             if method in ("GET", "HEAD") and not path.startswith(("/api/", "/static/")):
                 raise Refusal(303, "/enter")
             raise Refusal(401, "type the token first: open the explorer's own page")
         return self._bound(sent, method, path)
 
-    def _require_own_page(self, sent: dict[str, list[str]], method: str, path: str, own: str) -> None:
-        site = sent.get("sec-fetch-site", ["none"])
-        visiting = sent.get("sec-fetch-mode") == ["navigate"] and not path.startswith("/api/")
-        if any(each not in ("same-origin", "none") for each in site) and not (
-            visiting and method == "GET"
-        ):
+    def _require_own_page(self, sent: Headers, method: str, path: str, own: str) -> None:
+        is_foreign = not {"same-origin", "none"}.issuperset(sent.getlist("sec-fetch-site"))
+        modes = sent.getlist("sec-fetch-mode")
+        visiting = modes == ["navigate"] and method == "GET" and not path.startswith("/api/")
+        if is_foreign and not visiting:
             raise Refusal(403, "another page asked for this; only the explorer's own pages may")
         if method in ("POST", "DELETE"):
-            origin = [each.lower() for each in sent.get("origin", [])]
-            if origin != [own] or MARK not in sent:
+            origins = [origin.lower() for origin in sent.getlist("origin")]
+            if origins != [own] or MARK not in sent:
                 raise Refusal(403, "only the explorer's own pages may change anything")
 
-    def _bound(self, sent: dict[str, list[str]], method: str, path: str) -> int:
+    def _bound(self, sent: Headers, method: str, path: str) -> int:
+        """Return how many bytes a body may have."""
         if method != "POST":
             return 0
         uploading = path == UPLOADS
-        kind = sent.get("content-type", [""])[0].partition(";")[0].strip().lower()
+        kind = sent.get("content-type", "").partition(";")[0].strip().lower()
         wanted = "application/octet-stream" if uploading else "application/json"
         if kind != wanted:
             raise Refusal(415, f"the body must be {wanted}")
         most = self._upload_bytes if uploading else _JSON_BYTES
-        said = sent.get("content-length", ["0"])[0]
-        if not said.isascii() or not said.isdigit() or int(said) > most:
+        length = sent.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > most:
             raise Refusal(413, f"the body may have {most:,} bytes; for files: --upload-limit")
         return most
-
-
-def _headers(scope: MutableMapping[str, Any]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
 
 
 @dataclass
@@ -287,24 +281,18 @@ class Body:
 
 
 def _put_headers(message: Message, path: str, *, last: bool) -> None:
-    """The policy; ``last``: the connection is closed, or the rest of a body would be read for as long as it comes."""
-    kept = [(name, value) for name, value in message.get("headers", []) if name.lower() != b"server"]
-    there = {name.decode("latin-1").lower() for name, _ in kept}
-    wanted = {**_HEADERS, "content-security-policy": POLICY}
-    wanted["cache-control"] = "no-cache" if path.startswith("/static/") else "no-store"
+    """Set the policy; ``last`` closes the connection, or the rest of a body would be read for as long as it comes."""
+    headers = MutableHeaders(scope=message)
+    del headers["server"]
+    cache = "no-cache" if path.startswith("/static/") else "no-store"
+    for name, value in {**_HEADERS, "content-security-policy": POLICY, "cache-control": cache}.items():
+        headers.setdefault(name, value)
     if last:
-        wanted["connection"] = "close"
-    for name, value in wanted.items():
-        if name not in there:
-            kept.append((name.encode(), value.encode()))
-    message["headers"] = kept
+        headers.setdefault("connection", "close")
 
 
-async def _refuse(refusal: Refusal, scope: MutableMapping[str, Any], send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    body = json.dumps({"error": refusal.detail}).encode()
+def _response(refusal: Refusal) -> Response:
+    headers = {"connection": "close"}
     if refusal.status_code == 303:
-        headers, body = [(b"location", refusal.detail.encode())], b""
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": refusal.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        return Response(status_code=303, headers=headers | {"location": refusal.detail})
+    return JSONResponse({"error": refusal.detail}, refusal.status_code, headers)

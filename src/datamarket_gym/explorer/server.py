@@ -8,7 +8,6 @@ import json
 import socket
 import tempfile
 import threading
-import traceback
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +24,6 @@ from starlette.staticfiles import StaticFiles
 
 from datamarket_gym import __version__
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.execution.files import FULL
 from datamarket_gym.execution.parallel import one_thread
 from datamarket_gym.explorer import benchmark, threshold
 from datamarket_gym.explorer.files import (
@@ -43,7 +41,7 @@ from datamarket_gym.explorer.market.request import MarketRequest
 from datamarket_gym.explorer.payout import checks, ledger, new_run, payees, runs
 from datamarket_gym.explorer.routes import Site
 from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token, WrongToken
-from datamarket_gym.explorer.workers import DISK_FULL, Setup
+from datamarket_gym.explorer.workers import DISK_FULL, Setup, explain_error
 from datamarket_gym.registry import Document
 
 if TYPE_CHECKING:
@@ -79,14 +77,8 @@ def make_app(site: Site, rules: AccessRules) -> Guard:
             site.queue.end()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    for error, handler in (
-        (DataMarketError, _refused),
-        (RequestValidationError, _invalid),
-        (OSError, _of_file),
-        (HTTPException, _no_page),
-        (Exception, _fault),
-    ):
-        app.add_exception_handler(error, handler)
+    for kind in (DataMarketError, RequestValidationError, OSError, HTTPException, Exception):
+        app.add_exception_handler(kind, _refuse)
     app.include_router(_shared(site, rules))
     for module in ROUTERS:
         app.include_router(module.router(site))
@@ -166,45 +158,25 @@ def _pages() -> APIRouter:
     return routes
 
 
-def _error(message: str, status: int) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
     """Say why there is no answer; names in it may hold what UTF-8 has no bytes for."""
+    if isinstance(error, RequestValidationError):
+        faults = (
+            f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'the body'}: {fault['msg']}"
+            for fault in error.errors()[:5]
+        )
+        status, message = 422, "; ".join(faults)
+    elif isinstance(error, HTTPException):
+        missing = "there is no such page; go to / and choose one"
+        status = error.status_code
+        message = missing if status == 404 else error.detail
+    else:
+        kind, message = explain_error(error)
+        usual = 500 if kind == "fault" else 507 if message == DISK_FULL else 422
+        status = next(
+            (code for error_type, code in _STATUS.items() if isinstance(error, error_type)), usual
+        )
     return Response(json.dumps({"error": message}), status, media_type="application/json")
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 422)
-    return _error(str(error), status)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    faults = (
-        f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}"
-        for each in error.errors()[:5]
-    )
-    return _error("; ".join(faults), 422)
-
-
-async def _no_page(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    missing = "there is no such page; go to / and choose one"
-    return _error(missing if error.status_code == 404 else error.detail, error.status_code)
-
-
-async def _of_file(request: Request, error: Exception) -> Response:
-    assert isinstance(error, OSError)
-    if error.errno in FULL:
-        return _error(DISK_FULL, 507)
-    if error.filename is None:
-        traceback.print_exception(error)
-        return await _fault(request, error)
-    name = Path(str(error.filename)).name
-    return _error(f"{name!r}: {error.strerror or type(error).__name__}", 422)
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    name = type(error).__name__
-    return _error(f"this is a fault of the explorer ({name}); the terminal it runs in says more", 500)
 
 
 @dataclass(frozen=True)

@@ -386,7 +386,6 @@ def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[
         "label": label,
         "labels": classes,
         "kind": pool.kind,
-        "own_partition": pool.own,
         "identities": pool.rows.identity is not None,
         "evidence": pool.evidence,
         "nearest": histogram(nearest),

@@ -82,24 +82,26 @@ def run_question(function: Function, arguments: tuple[Any, ...], progress: Progr
     try:
         answer = function(*arguments, progress=progress)
         return "done", json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
-    except StoppedWork as stopped:
-        return "cancelled", str(stopped)
-    except DataMarketError as error:
-        return "failed", str(error)
-    except MemoryError:
-        return "failed", TOO_MUCH
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in FULL:
+        return explain_error(error)
+
+
+def explain_error(error: Exception) -> tuple[str, str]:
+    """Return ``failed``, ``cancelled`` or ``fault``, and what a page says of it; a fault is printed."""
+    match error:
+        case StoppedWork():
+            return "cancelled", str(error)
+        case DataMarketError():
+            return "failed", str(error)
+        case MemoryError():
+            return "failed", TOO_MUCH
+        case OSError(errno=errno) if errno in FULL:
             return "failed", DISK_FULL
-        if isinstance(error, OSError) and error.filename is not None:
-            return "failed", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
-        return "fault", report_fault(error)
-
-
-def report_fault(error: Exception) -> str:
-    """Print a fault, and return what a page says of it."""
+        case OSError(filename=str() | bytes() as name):
+            return "failed", f"{os.path.basename(os.fsdecode(name))!r}: {error.strerror or error}"
     traceback.print_exception(error)
-    return f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more"
+    name = type(error).__name__
+    return "fault", f"this is a fault of the explorer ({name}); the terminal it runs in says more"
 
 
 def _work(questions: Connection, setup: Setup) -> None:
