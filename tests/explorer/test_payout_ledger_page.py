@@ -33,8 +33,8 @@ def test_what_is_owed_is_shown_and_names_are_text(ledger, served, page):
         row = page.locator("tr", has_text=shown)
         assert Currency("EUR").shown(amount) in row.inner_text()
     assert page.query_selector("td b") is None
-    page.fill("[name=find-payees]", "bob")
-    page.wait_for_selector("text=1 payee")
+    page.fill("[name=search-payees]", "bob")
+    page.wait_for_selector(f"text=1 of {len(PAY)} payees")
     assert "find=bob" in page.url
     page.click("text=bob >> nth=-1")
     page.wait_for_selector("text=Account of bob")
@@ -43,7 +43,7 @@ def test_what_is_owed_is_shown_and_names_are_text(ledger, served, page):
     assert Currency("EUR").shown(account.closing.payable) == "40.00"
     page.wait_for_selector("dt:text-is('owed') + dd:text-is('40.00')")
     page.go_back()
-    page.wait_for_selector("[name=find-payees]")
+    page.wait_for_selector("[name=search-payees]")
 
 
 def test_holds_corrections_and_rules_by_the_page(ledger, explorers, page):
@@ -88,7 +88,7 @@ def test_entries_and_batches(ledger, explorers, page):
     open_at(page, found.url.rstrip("/"), "&tab=entries")
     page.wait_for_selector(f"text={ledger.accounts().number} entries")
     page.select_option("[name=kind]", "payment")
-    page.wait_for_selector("text=3 entries")
+    page.wait_for_selector(f"text=3 of {ledger.accounts().number} entries")
     page.click("[name=ledger-batches]")
     page.select_option("[name=export-form]", "csv")
     page.fill("[name=export-token]", found.site.token.text)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger.runs import default_ledger
 from datamarket_gym.payout.ledger.store import NAME as LEDGER
@@ -110,10 +111,6 @@ class Uploads:
                 "that upload is gone since the explorer was started again; upload it again"
             )
         return self._known[key]
-
-    def path(self, key: str) -> Path:
-        """Return where an upload is."""
-        return self.get(key).path
 
     def all(self) -> list[Upload]:
         """List all of them, in the order in which they came."""
@@ -262,7 +259,7 @@ class NamedPlaces:
             root = self._roots[market]
         else:
             raise NotThere(
-                f"there is no folder {market!r} to pay in; there are: {_listed(self.markets())}"
+                f"there is no folder {market!r} to pay in; there are: {listed(self.markets(), 10) or 'none'}"
             )
         return self.inside(root / name)
 
@@ -358,11 +355,9 @@ def _by_id(what: str, name: str, places: Sequence[Place]) -> Place:
     for place in places:
         if place.id == name:
             return place
-    raise NotThere(f"there is no {what} {name!r}; there are: {_listed([place.id for place in places])}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "") if names else "none"
+    raise NotThere(
+        f"there is no {what} {name!r}; there are: {listed([place.id for place in places], 10) or 'none'}"
+    )
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -37,11 +37,11 @@ class Site:
 class Find:
     """Mark a parameter that the server finds by ``find(site, request)``.
 
-    ``fields`` are the names and types of what the request holds for it; None: a text under the parameter's name.
+    ``fields`` is what the request holds for it: names and types, or a model; None: a text under the parameter's name.
     """
 
     find: Callable[[Site, Any], Any]
-    fields: Mapping[str, Any] | None = None
+    fields: Mapping[str, Any] | type[BaseModel] | None = None
 
 
 def _require_named(by: str) -> str:
@@ -114,10 +114,12 @@ def _model_of(
         if name != "progress":
             default = ... if parameter.default is Parameter.empty else parameter.default
             marks = [m for m in getattr(hints[name], "__metadata__", ()) if isinstance(m, Find)]
-            held = {name: str} if marks else {name: hints[name]}
-            if marks and marks[0].fields is not None:
-                held = dict(marks[0].fields)
-            fields |= {field: (kind, default) for field, kind in held.items()}
+            held = marks[0].fields if marks else {name: hints[name]}
+            if isinstance(held, type):
+                fields |= {key: (each.annotation, each) for key, each in held.model_fields.items()}
+            else:
+                kinds = {name: str} if held is None else held
+                fields |= {key: (kind, default) for key, kind in kinds.items()}
             finds[name] = marks[0].find if marks else None
     base = Parameters if method == "GET" else Document
     model = create_model(function.__name__, __base__=base, **fields)

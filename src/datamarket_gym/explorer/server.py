@@ -9,7 +9,7 @@ import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -240,7 +240,7 @@ def explore(options: ServerOptions, browser: bool, echo: Callable[[str], None]) 
 
 
 def _announce(explorer: Explorer, browser: bool, echo: Callable[[str], None]) -> None:
-    """Say where it is, once the first page would be answered at once; should that take long, all the same."""
+    """Say where it is, once the first page would be answered at once, or after a minute."""
     explorer.site.queue.ready.wait(_PATIENCE)
     echo(f"The explorer is at {explorer.url}")
     closed = explorer.site.closed
@@ -279,23 +279,18 @@ def is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
-    ports: Sequence[int] = range(PORT, PORT + _TRIED) if port is None else (port,)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for each in ports:
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    both = host == "::" and socket.has_dualstack_ipv6()
+    number = PORT if port is None else port
+    while True:
         try:
-            listening.bind((host, each))
+            return socket.create_server((host, number), family=family, backlog=512, dualstack_ipv6=both)
         except OSError as error:
-            listening.close()
-            if each == ports[-1]:
+            if port is not None or number == PORT + _TRIED:
                 raise DataMarketError(
-                    f"--host {host} --port {each}: {error.strerror or error}; choose another, or --port 0 for any"
+                    f"--host {host} --port {number}: {error.strerror or error}; choose another, or --port 0 for any"
                 ) from error
-            continue
-        listening.listen(512)
-        return listening
-    raise AssertionError("the last port was tried")
+        number += 1
 
 
 def warm_up() -> None:

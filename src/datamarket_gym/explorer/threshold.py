@@ -103,24 +103,6 @@ class ThetaOptions(SimulatedMarket):
     cutoff: float = Field(default=DEFAULT.cutoff, gt=0, lt=1)
 
 
-class ShownRequest(RowsRequest):
-    """Ask for rows and what merges among them."""
-
-    market: ShownMarket = ShownMarket()
-
-
-class CheckRequest(RowsRequest):
-    """Ask for the check of a threshold for components."""
-
-    check: ThetaOptions = ThetaOptions()
-
-
-class ContentsRequest(RowsRequest):
-    """Ask what some rows hold."""
-
-    rows: Annotated[tuple[int, ...], Field(max_length=_CONTENTS)]
-
-
 class Origin(Document):
     """Say what a worker reads rows from."""
 
@@ -143,7 +125,7 @@ def origin_of(request: RowsRequest, places: NamedPlaces) -> Origin:
     kind, _, rest = source.partition(":")
     if kind == "upload":
         columns = Columns(**request.columns)
-        path = places.uploads.path(rest)
+        path = places.uploads.get(rest).path
         return Origin(kind="table", path=path, columns=columns, content=request.content)
     if kind == "run":
         name, _, wanted = rest.rpartition(":")
@@ -158,6 +140,9 @@ def origin_of(request: RowsRequest, places: NamedPlaces) -> Origin:
     raise ParameterError("source", source, remedy)
 
 
+Rows = Annotated[Origin, Find(lambda site, request: origin_of(request, site.places), RowsRequest)]
+WantedRows = Annotated[tuple[int, ...], Field(max_length=_CONTENTS)]
+MARKET, OPTIONS = ShownMarket(), ThetaOptions()
 Contents = Callable[[Codes], Sequence[Any]]
 """The raw content of some rows."""
 
@@ -364,7 +349,7 @@ def _content(texts: NDArray[Any] | None, images: Contents | None) -> tuple[str, 
     return ("numbers", None) if images is None else ("image", images)
 
 
-def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[str, Any]:
+def rows_shown(origin: Rows, market: ShownMarket = MARKET, *, progress: Progress) -> dict[str, Any]:
     """Describe some rows, whose they are, and the forest of their similarities: what merges at every theta."""
     pool = _read(origin, progress)
     everything = pool.rows.vectors
@@ -392,19 +377,18 @@ def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[
     }
 
 
-def check_theta(origin: Origin, options: ThetaOptions, progress: Progress) -> dict[str, Any]:
+def check_theta(origin: Rows, check: ThetaOptions = OPTIONS, *, progress: Progress) -> dict[str, Any]:
     """Run the check for components, with the similarities that it looked at."""
     pool = _read(origin, progress)
-    check = pool.check(options, progress)
-    label = pool.rows.label
-    return check.as_dict() | {
-        "alike": histogram(check.alike),
-        "copies": histogram(check.copies),
+    admissible, label = pool.check(check, progress), pool.rows.label
+    return admissible.as_dict() | {
+        "alike": histogram(admissible.alike),
+        "copies": histogram(admissible.copies),
         "classes": label is not None and not are_numbers(label) and len(np.unique(label)) > 1,
     }
 
 
-def policy(origin: Origin, progress: Progress) -> dict[str, Any]:
+def policy(origin: Rows, *, progress: Progress) -> dict[str, Any]:
     """Resolve the threshold of `recommended`: its value, why, and the false-match cost by theta."""
     pool = _read(origin, progress)
     progress.stage("measuring the false-match cost")
@@ -415,7 +399,7 @@ def policy(origin: Origin, progress: Progress) -> dict[str, Any]:
     return threshold.model_dump(mode="json") | {"words": words, "limit": LIMIT}
 
 
-def contents(origin: Origin, rows: tuple[int, ...], progress: Progress) -> dict[str, Any]:
+def contents(origin: Rows, rows: WantedRows, *, progress: Progress) -> dict[str, Any]:
     """Show what some rows hold: a text, a picture, or numbers."""
     pool = _read(origin, progress)
     return {
@@ -537,17 +521,9 @@ def _is_there(name: str) -> bool:
 def router(site: Site) -> APIRouter:
     """Build the routes below ``/api/threshold``."""
     routes = Routes("/api/threshold", site)
-
-    def origin(request: RowsRequest) -> Origin:
-        return origin_of(request, site.places)
-
     routes.answer("GET", "/choices", choices)
-    routes.answer("POST", "/rows", rows_shown, ShownRequest, lambda r: (origin(r), r.market), cache=True)
-    routes.answer(
-        "POST", "/check", check_theta, CheckRequest, lambda r: (origin(r), r.check), cache=True
-    )
-    routes.answer("POST", "/policy", policy, RowsRequest, lambda r: (origin(r),), cache=True)
-    routes.answer(
-        "POST", "/contents", contents, ContentsRequest, lambda r: (origin(r), r.rows), cache=True
-    )
+    routes.answer("POST", "/rows", rows_shown, cache=True)
+    routes.answer("POST", "/check", check_theta, cache=True)
+    routes.answer("POST", "/policy", policy, cache=True)
+    routes.answer("POST", "/contents", contents, cache=True)
     return routes

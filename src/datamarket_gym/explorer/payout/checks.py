@@ -282,7 +282,7 @@ def _approval(run: Path, accounts: Accounts, record: RunRecord) -> dict[str, Any
         "needed": accounts.rules.approvals,
         "valid": valid_approvals(accounts, record.run),
         "approvals": [{"by": by, "at": at[:19].replace("T", " ")} for by, at in record.approvals],
-        "warnings": [{**asdict(w), "more": w.more} for w in current_warnings(accounts, record)],
+        "warnings": [asdict(w) for w in current_warnings(accounts, record)],
     }
 
 

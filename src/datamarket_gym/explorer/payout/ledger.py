@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 
@@ -21,13 +21,14 @@ from datamarket_gym.explorer.payout.payees import attached
 from datamarket_gym.explorer.payout.runs import (
     Run,
     RunIds,
+    TableQuery,
     entry_row,
     require_openable_log,
     run_id_at,
     run_ids,
     verdict,
 )
-from datamarket_gym.explorer.routes import Find, Parameters, Routes, Site
+from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.disputes import (
@@ -65,7 +66,6 @@ ACTIONS = (
 )  # fmt: skip
 _PAYEES = 2000  # that are suggested
 NO_EFFECTS = Effects()
-T = TypeVar("T")
 
 
 class Action(Document):
@@ -95,18 +95,11 @@ class NewDispute(Document):
     hold_against: bool = False
 
 
-class LedgerTable(Parameters):
+class LedgerTable(TableQuery):
     """Say which payees or entries of a ledger a page shows."""
 
     ledger: str
     kind: str = ""
-    find: str = ""
-    page: int = 0
-
-    def cut(self, rows: Sequence[T]) -> tuple[Sequence[T], dict[str, int]]:
-        """Return the rows of the page, and where they stand among all."""
-        page = max(0, self.page)
-        return rows[page * ROWS :][:ROWS], {"total": len(rows), "page": page, "each": ROWS}
 
 
 def _dispute_place(site: Site, request: Any) -> str:
@@ -133,6 +126,7 @@ def overview(ledger: LedgerAddress, runs: RunIds, *, progress: Progress) -> dict
         "rules": rule_messages(accounts.rules),
         "approvals": accounts.rules.approvals,
         "currencies": accounts.currencies,
+        "places": balances_by_payee(accounts)[0],
         "kinds": sorted({entry.kind for entry in accounts.entries}),
         "payees": sorted({line.identity for r in accounts.runs.values() for line in r.lines})[:_PAYEES],
         "runs": _runs(accounts, runs),
@@ -144,7 +138,6 @@ def overview(ledger: LedgerAddress, runs: RunIds, *, progress: Progress) -> dict
         ],
         "holds": [{"payee": payee, "why": why} for payee, why in accounts.holds.items()],
         "disputes": _disputes(accounts),
-        "arrived": len(accounts.received),
     }  # fmt: skip
 
 
@@ -152,31 +145,33 @@ def payees_page(where: str, query: LedgerTable, progress: Progress) -> dict[str,
     """List where the money of each payee is, some payees at a time."""
     progress.stage("reading the ledger")
     accounts = ledger_at(where).accounts()
-    places, balances = balances_by_payee(accounts)
-    chosen, about = query.cut([key for key in balances if query.find.casefold() in key[0].casefold()])
+    balances = balances_by_payee(accounts)[1]
+    chosen = [key for key in balances if query.search.casefold() in key[0].casefold()]
+    page, about = query.cut(chosen, len(balances), ROWS)
     rows = [
         {"payee": payee, "currency": code, "held": accounts.holds.get(payee, ""),
          "amounts": [Currency(code).shown(amount) for amount in balances[payee, code]]}
-        for payee, code in chosen
+        for payee, code in page
     ]  # fmt: skip
-    return about | {"places": places, "rows": rows}
+    return about | {"rows": rows}
 
 
 def entries_page(where: str, query: LedgerTable, progress: Progress) -> dict[str, Any]:
     """List entries, the newest first, some at a time."""
     progress.stage("reading the ledger")
-    wanted = query.find.casefold()
+    wanted = query.search.casefold()
 
     def is_wanted(entry: LedgerEntry) -> bool:
         text = f"{entry.kind} {entry.by} {entry.payee} {entry.run} {describe_entry(entry)}"
         return query.kind in ("", entry.kind) and (not wanted or wanted in text.casefold())
 
-    chosen, about = query.cut([*filter(is_wanted, reversed(ledger_at(where).accounts().entries))])
+    entries = ledger_at(where).accounts().entries
+    page, about = query.cut([*filter(is_wanted, reversed(entries))], len(entries), ROWS)
     rows = [
         entry_row(entry)
         | {"payee": entry.payee, "run": entry.run[:16]}
         | {"amount": _amount(entry.currency, entry.amount) if entry.currency else ""}
-        for entry in chosen
+        for entry in page
     ]
     return about | {"rows": rows}
 

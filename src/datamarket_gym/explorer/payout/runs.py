@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -302,6 +302,9 @@ _READ = (
 )  # fmt: skip
 
 
+T = TypeVar("T", Sequence[Any], pa.Table, Codes)
+
+
 class TableQuery(Parameters):
     """Say what part of a table of a run a page shows."""
 
@@ -311,10 +314,12 @@ class TableQuery(Parameters):
     down: bool = False
     page: int = Field(default=0, ge=0, le=10_000_000)
 
-    def about(self, found: int, in_all: int, rows: int) -> dict[str, int]:
-        """Return how many rows and pages there are, and which page is shown."""
-        pages = max(1, math.ceil(found / rows))
-        return {"found": found, "in_all": in_all, "page": min(self.page, pages - 1), "pages": pages}
+    def cut(self, rows: T, in_all: int, each: int) -> tuple[T, dict[str, int]]:
+        """Return the rows of the page that is shown, and where they stand among all."""
+        pages = max(1, math.ceil(len(rows) / each))
+        page = min(self.page, pages - 1)
+        about = {"found": len(rows), "in_all": in_all, "page": page, "pages": pages}
+        return rows[page * each : (page + 1) * each], about
 
 
 Stamp = tuple[tuple[int, int], ...]
@@ -349,8 +354,8 @@ def payments_page(folder: Path, query: TableQuery, progress: Progress) -> dict[s
         way: Literal["descending", "ascending"] = "descending" if query.down else "ascending"
         keys = pa.table({"key": numbers, "name": chosen["identity"]})
         chosen = chosen.take(pc.sort_indices(keys, [("key", way), ("name", "ascending")]))
-    about = query.about(chosen.num_rows, table.num_rows, ROWS)
-    rows = chosen.slice(about["page"] * ROWS, ROWS).to_pylist()
+    page, about = query.cut(chosen, len(table), ROWS)
+    rows = page.to_pylist()
     return about | {"rows": [{key: _cell(key, value) for key, value in row.items()} for row in rows]}
 
 
@@ -374,8 +379,7 @@ def clusters_page(folder: Path, query: TableQuery, progress: Progress) -> dict[s
     tables = tables_of(folder)
     several = _several(tables)
     starts = _with_name(tables, several, wanted) if (wanted := query.search.strip()) else several
-    about = query.about(len(starts), len(several), _CLUSTERS)
-    chosen = starts[about["page"] * _CLUSTERS :][:_CLUSTERS]
+    chosen, about = query.cut(starts, len(several), _CLUSTERS)
     matches, units = tables.matches, tables.units
     start = units.start[matches.mine]
     at = np.flatnonzero(np.isin(start, chosen) & (matches.mine < matches.other))
@@ -484,7 +488,7 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
         "next": next_step(record, len(warnings)),
         "later": run_id_at("" if record.superseded is None else record.superseded[1], runs) or None,
         "ledger": None if receipt is None else ledgers.get(ledger_address(receipt.ledger)),
-        "warnings": [{**asdict(each), "more": each.more} for each in warnings],
+        "warnings": [asdict(each) for each in warnings],
         "facts": _facts(manifest, record, spec),
         "divided": f"Divided among {manifest['identities']:,} identities by {divided}. The payments add up to the "
         "amount exactly.",
