@@ -171,7 +171,7 @@ def _holding(folder: Path, name: str) -> Holding:
 
 
 def _holdings(folder: Path) -> list[Holding]:
-    """What a folder holds itself: links that lead out of it are not followed."""
+    """List what a folder holds itself; links that lead out of it are not followed."""
     here = folder.resolve()
     return [one for one in held(folder) if all(p.resolve().is_relative_to(here) for p in _files(one))]
 
@@ -344,7 +344,7 @@ def _owner(row: Row) -> Owner:
 def _chosen(
     rows: list[Row], rest: Sequence[str], across: str, picked: Mapping[str, str]
 ) -> tuple[list[Row], dict[str, str], list[dict[str, Any]]]:
-    """The rows of the chosen values, where each label is, and what else could be chosen."""
+    """Return the rows of the chosen values, the place of each label, and its control."""
     owners = {key: {_owner(row) for row in rows if row.get(key) is not None} for key in rest}
     places: dict[str, str] = {}
     controls = []
@@ -369,7 +369,7 @@ def _chosen(
 
 
 def _values(rows: Sequence[Row], key: str, owners: set[Owner]) -> dict[str, str]:
-    """The values of a label with their words; "" stands for rows over all of them, beside rows of each."""
+    """Return the values of a label with their words; "" stands for rows over all of them, beside rows of each."""
     values = {}
     for row in rows:
         value = row.get(key)
@@ -385,7 +385,7 @@ def _values(rows: Sequence[Row], key: str, owners: set[Owner]) -> dict[str, str]
 def _default(
     rows: Sequence[Row], key: str, across: str, values: Mapping[str, str], owners: set[Owner]
 ) -> str:
-    """Beside one another where there is room, else the value that most rows have."""
+    """Choose all values beside one another where there is room, else the value that most rows have."""
     if key in _BESIDE:
         columns = {(text_of(row.get(across)), text_of(row.get(key))) for row in rows}
         if len(columns) <= _WIDE:
@@ -429,7 +429,7 @@ def _place(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
 
 
 def _beside_paper(row: Row, ratios: Ratios) -> dict[str, float | None]:
-    """The value of a row, its ratio of means, the paper's value and the difference."""
+    """Return the value of a row, its ratio of means, the paper's value and the difference."""
     value, paper = number(row["value"]), number(row.get("paper"))
     difference = None if value is None or paper is None else value - paper
     ratio = number(ratio_beside(row, ratios))

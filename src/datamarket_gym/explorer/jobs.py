@@ -37,13 +37,19 @@ _STATUS = {"done": 200, "cancelled": 409, "failed": 422, "fault": 500}
 class NoSuchJob(DataMarketError):
     """A job is not known, or not any more."""
 
+    status = 404
+
 
 class Superseded(DataMarketError):
     """A question arrived after a newer one of its page: its answer is not needed."""
 
+    status = 409
+
 
 class Busy(DataMarketError):
     """More questions wait than will be answered soon."""
+
+    status = 503
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Parameters(BaseModel):
 
 
 class Routes(APIRouter):
-    """The routes of a page whose answers workers compute."""
+    """Hold the routes of a page whose answers workers compute."""
 
     def __init__(self, prefix: str, site: Site) -> None:
         super().__init__(prefix=prefix)

@@ -32,7 +32,9 @@ _FORMS = 4096  # that are remembered
 
 
 class WrongToken(DataMarketError):
-    """The token that was typed is not the one that the terminal shows."""
+    """A token that was typed is not the one that the terminal shows."""
+
+    status = 403
 
 
 def _drawn() -> str:
@@ -42,7 +44,7 @@ def _drawn() -> str:
 
 @dataclass(frozen=True)
 class Token:
-    """Drawn anew each time the explorer starts: 59 bits, and one guess a second, however many guess at once."""
+    """Hold the token, drawn at each start: 59 bits, and one guess a second, however many arrive at once."""
 
     text: str = field(default_factory=_drawn, repr=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
@@ -51,11 +53,11 @@ class Token:
     )
 
     def fits(self, typed: str) -> bool:
-        """Whether this is the token; case, spaces and dashes are no difference."""
+        """Return whether this is the token; case, spaces and dashes are no difference."""
         return hmac.compare_digest(_plain(typed), _plain(self.text))
 
     async def require(self, typed: str) -> None:
-        """Refuse another; whoever guesses waits, one guess after another."""
+        """Refuse another; guesses wait, one after another."""
         if self._queue.locked():
             raise WrongToken(
                 "too many tokens are typed at once; wait a few seconds, then type yours again"
@@ -123,12 +125,12 @@ _HEADERS = {
 
 
 class Refusal(HTTPException):
-    """A request that is not answered: its status, and why."""
+    """Refuse a request: its status, and why."""
 
 
 @dataclass(frozen=True)
 class AccessRules:
-    """The names under which the explorer may be asked, its port, and whether the token is needed for every page.
+    """Hold the names under which the explorer may be asked, its port, and whether every page needs the token.
 
     Where it listens to all of the machine's addresses, any address in numbers is one of its own: names are what can
     be pointed elsewhere. ``proxied`` are the origins of proxies before it, such as https://market.example.
@@ -143,11 +145,11 @@ class AccessRules:
 
     @property
     def cookie(self) -> str:
-        """What the browser keeps after the token was typed; other ports of the machine share its cookies."""
+        """Return the name of the cookie after the token was typed; other ports of the machine share cookies."""
         return f"datamarket-{self.port}"
 
     def origin(self, host: str) -> str | None:
-        """The origin of pages under this Host, if it is one of this explorer's."""
+        """Return the origin of pages under this Host, if it is one of this explorer's."""
         for origin in self.proxied:
             if origin.partition("://")[2] == host.lower():
                 return origin
@@ -161,7 +163,7 @@ class AccessRules:
         return name in self.names or (self.any_address and _is_address(name))
 
     def entered(self, cookies: Iterable[str]) -> bool:
-        """Whether the token was typed in this browser."""
+        """Return whether the token was typed in this browser."""
         for each in ";".join(cookies).split(";"):  # whatever form others on this machine have set
             name, _, value = each.strip().partition("=")
             if name == self.cookie and hmac.compare_digest(value.encode(), self.secret.encode()):
@@ -178,7 +180,7 @@ def _is_address(name: str) -> bool:
 
 
 class Guard:
-    """The middleware: refuses before anything is read, bounds bodies, and puts the policy on every answer."""
+    """Refuse requests before anything is read, bound bodies, and put the policy on every answer."""
 
     def __init__(self, app: App, rules: AccessRules, upload_bytes: int) -> None:
         self._app, self._rules, self._upload_bytes = app, rules, upload_bytes
@@ -255,7 +257,7 @@ class Guard:
 
 @dataclass
 class Body:
-    """Reads a body of at most ``most`` bytes, from somebody who goes on sending."""
+    """Read a body of at most ``most`` bytes, from a client that goes on sending."""
 
     wire: Receive
     most: int = 0
@@ -264,7 +266,7 @@ class Body:
     _taken: int = 0
 
     async def receive(self) -> Message:
-        """The next part of it."""
+        """Return the next part of it."""
         self.begun = True
         if self.whole:  # what is waited for now is that the browser goes away
             return await self.wire()

@@ -26,21 +26,14 @@ from datamarket_gym import __version__
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.parallel import one_thread
 from datamarket_gym.explorer import benchmark, threshold
-from datamarket_gym.explorer.files import (
-    MIB,
-    NamedPlaces,
-    NotThere,
-    OutsideFolders,
-    TooLarge,
-    Uploads,
-)
-from datamarket_gym.explorer.jobs import Busy, JobQueue, NoSuchJob, Superseded
+from datamarket_gym.explorer.files import MIB, NamedPlaces, Uploads
+from datamarket_gym.explorer.jobs import JobQueue
 from datamarket_gym.explorer.market import answer as market
 from datamarket_gym.explorer.market.choices import choices
 from datamarket_gym.explorer.market.request import MarketRequest
 from datamarket_gym.explorer.payout import checks, ledger, new_run, payees, runs
 from datamarket_gym.explorer.routes import Site
-from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token, WrongToken
+from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token
 from datamarket_gym.explorer.workers import DISK_FULL, Setup, explain_error
 from datamarket_gym.registry import Document
 
@@ -54,10 +47,7 @@ ROUTERS = (market, threshold, benchmark, runs, payees, checks, ledger, new_run)
 """The modules that answer pages, each with a function ``router(site)``."""
 PORT = 8765
 _PATIENCE = 60.0  # seconds
-_TRIED = 20  # ports after the first, where nobody named one
-_STATUS: dict[type[DataMarketError], int] = {
-    NotThere: 404, NoSuchJob: 404, OutsideFolders: 403, WrongToken: 403, TooLarge: 413, Busy: 503, Superseded: 409,
-}  # fmt: skip
+_TRIED = 20  # ports after the first, where none was named
 
 
 def static_folder() -> Path:
@@ -94,7 +84,7 @@ class Entry(Document):
 
 
 def _shared(site: Site, rules: AccessRules) -> APIRouter:
-    """What all pages ask: what is there, jobs, uploads, the token."""
+    """Build the routes of all pages: what is there, jobs, uploads, the token."""
     routes, places = APIRouter(), site.places
 
     @routes.get("/api/site")
@@ -135,7 +125,7 @@ def _shared(site: Site, rules: AccessRules) -> APIRouter:
 
 
 def _pages() -> APIRouter:
-    """Every page is one document; its script looks at the address."""
+    """Build the routes of pages: one document, whose script looks at the address."""
     routes, static = APIRouter(), static_folder()
     html = "text/html; charset=utf-8"
 
@@ -173,9 +163,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
     else:
         kind, message = explain_error(error)
         usual = 500 if kind == "fault" else 507 if message == DISK_FULL else 422
-        status = next(
-            (code for error_type, code in _STATUS.items() if isinstance(error, error_type)), usual
-        )
+        status = getattr(error, "status", usual)
     return Response(json.dumps({"error": message}), status, media_type="application/json")
 
 

@@ -149,7 +149,7 @@ Contents = Callable[[Codes], Sequence[Any]]
 
 @dataclass(frozen=True, eq=False)
 class RowPool:
-    """Rows that are measured and shown: vectors, classes and owners, and what each row holds.
+    """Hold rows that are measured and shown: vectors, classes and owners, and what each row holds.
 
     ``own`` is how honest providers come by them, ``kind`` what a row is to look at: text, image or numbers.
     """
@@ -432,7 +432,7 @@ def _read(origin: Origin, progress: Progress) -> RowPool:
 
 
 def _chosen(pool: RowPool, market: ShownMarket) -> tuple[Codes, list[int] | None, list[str]]:
-    """The places of the rows that are shown, the number of each one's owner, and the owners' names."""
+    """Return the places of the rows that are shown, the number of each row's owner, and the owners' names."""
     rows, partition = pool.rows, market.partition or pool.own
     if market.shown == "market" and partition != IDENTITIES:
         if market.providers * market.per_provider > SHOWN:
@@ -453,7 +453,7 @@ def _chosen(pool: RowPool, market: ShownMarket) -> tuple[Codes, list[int] | None
 
 
 def _classes(pool: RowPool, places: Codes) -> tuple[list[int] | None, Sequence[str]]:
-    """The number of each row's class, and their names; numbers are no classes."""
+    """Return the number of each row's class, and their names; numbers are no classes."""
     labels = pool.labels()
     if labels is None or pool.rows.label is None or are_numbers(pool.rows.label):
         return None, []
@@ -514,7 +514,7 @@ def _parts(folder: Path) -> list[Part]:
 def _is_there(name: str) -> bool:
     try:
         return find(name) is not None
-    except DataMarketError:  # the folder that was named is not there; whoever asks for a domain hears it
+    except DataMarketError:  # the folder that was named is not there: reading a domain says so
         return False
 
 

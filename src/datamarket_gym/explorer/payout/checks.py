@@ -135,7 +135,7 @@ class SeenAnswer(Document):
 
 
 class TypedAnswer(Document):
-    """Hold one answer, and what was there before it as far as whoever typed it saw."""
+    """Hold one answer, and the earlier answer that its author saw."""
 
     number: int
     outcome: str
@@ -185,7 +185,7 @@ def unit_page(run: RunWithInputs, number: int, *, progress: Progress) -> dict[st
 
 @lru_cache(maxsize=2)
 def _compared(run: Path, manifest: str, checks: str) -> tuple[UnitComparison, DrawnChecks]:
-    """All drawn units of a run beside their neighbours; the hashes say of which draw."""
+    """Compare all drawn units of a run with their neighbours; the hashes say of which draw."""
     places, drawn = places_of(run), read_checks(run)
     _, results = finished_results(run, places)
     return UnitComparison(results, places, drawn.draws, _SIDE), drawn
@@ -257,7 +257,7 @@ def _plan(run: Path, record: RunRecord, money: Currency) -> dict[str, Any] | Non
 
 
 def _checks(drawn: DrawnChecks, money: Currency) -> list[dict[str, Any]]:
-    """The checks to make; ``nth`` of ``times`` where a unit was drawn several times."""
+    """List the checks to make; ``nth`` of ``times`` where a unit was drawn several times."""
     numbers = drawn.looks
     return [
         {
@@ -287,7 +287,7 @@ def _approval(run: Path, accounts: Accounts, record: RunRecord) -> dict[str, Any
 
 
 def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str, Any]:
-    """What could be sent now, what is ordered, and under which reference it was paid."""
+    """Describe what could be sent now, what is ordered, and the reference of the payment."""
     payment: dict[str, Any] = {"reference": record.reference or "", "batch": None, "now": None}
     batch = batch_of(accounts, record.run) if record.state in APPROVED else None
     if batch is not None:
@@ -415,7 +415,7 @@ def record_table(
 
 
 def patiently(work: Callable[[], Result]) -> Result:
-    """Do it once nobody else is at work in the run's folder."""
+    """Do it once no other process is at work in the run's folder."""
     until = time.monotonic() + _WAIT
     while True:
         try:

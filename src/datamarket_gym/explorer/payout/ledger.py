@@ -213,7 +213,7 @@ def _day(name: str, text: str) -> datetime.date | None:
 
 
 def _runs(accounts: Accounts, ids: Mapping[str, str], payee: str | None = None) -> list[dict[str, Any]]:
-    """The runs of a ledger, or those that know a payee."""
+    """List the runs of a ledger, or those of a payee."""
     return [
         {
             "run": record.run, "id": run_id_at(folder, ids), "period": record.period, "state": record.state,

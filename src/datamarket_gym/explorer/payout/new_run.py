@@ -125,7 +125,7 @@ def require_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings:
         if name.startswith("files.") or name == "linkage.edges":
             raise ParameterError(name, settings[name], "choose a file for it, instead of naming one")
-        if name not in _offered():  # a link could hold what nobody sees on the page
+        if name not in _offered():  # a link could hold what the page does not show
             remedy = "it is no setting of this page; use the command line"
             raise ParameterError(name, settings[name], remedy)
     learner = str(settings.get("learner", ""))
@@ -265,7 +265,7 @@ def dry_run(
 def real_run(
     order: Order, out: Path, ledger: str | None, place: str, progress: Progress
 ) -> dict[str, Any]:
-    """Make the payout run: a draft in the market's ledger, until somebody approves it."""
+    """Make the payout run: a draft in the market's ledger, until it is approved."""
     order = with_copies(order, out)
     return {"place": place, "dry": False, **_pay(order, pay_request(order, out, ledger), progress)}
 

@@ -125,26 +125,22 @@ SANDBOX = (
 )
 """A report has scripts of its own: they run without an origin, and fetch nothing."""
 _STATEMENT = re.compile(r"statements/[a-z0-9-]+-[0-9a-f]{16}\.html")
-_MEDIA = {
-    ".csv": "text/csv; charset=utf-8",
-    ".json": "application/json",
-    ".html": "text/html; charset=utf-8",
-}
 
 
 def run_file(folder: Path, name: str) -> Response:
     """Respond with one file of a run: pages are shown, everything else is saved."""
     path = _confined(folder, name)
-    kind = _MEDIA.get(path.suffix, "application/octet-stream")
     if path.suffix == ".html":
-        return Response(path.read_bytes(), media_type=kind, headers={"content-security-policy": SANDBOX})
+        headers = {"content-security-policy": SANDBOX}
+        return Response(path.read_bytes(), media_type="text/html", headers=headers)
+    kind = {".csv": "text/csv", ".json": "application/json"}.get(path.suffix, "application/octet-stream")
     saved = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', folder.name)}-{path.name}"
     headers = {"content-security-policy": "sandbox"}
     return FileResponse(path, media_type=kind, filename=saved, headers=headers)
 
 
 def _confined(folder: Path, name: str) -> Path:
-    """The path of a file that may be asked for: one that runs write, as the run left it."""
+    """Return the path of a file that may be read: one that runs write, as the run left it."""
     manifest = read_manifest(folder)
     outputs = manifest["outputs"]
     is_output = name in outputs_of(manifest.get("prior", ())) or name == MANIFEST
@@ -275,7 +271,7 @@ _NEXT = {
 
 
 def next_step(record: RunRecord, warnings: int) -> dict[str, str]:
-    """Say what somebody who runs the market does next with a run, and on which page."""
+    """Say what the operator does next with a run, and on which page."""
     state = record.state
     if state == "draft" and record.draw is not None:
         state = "drawn"
@@ -326,7 +322,7 @@ Stamp = tuple[tuple[int, int], ...]
 
 
 def _stamp(folder: Path) -> Stamp:
-    """What changes as soon as a file of a run is written anew; what is cached of a run is cached by it."""
+    """Return the cache key of a run: it changes as soon as one of its files is written anew."""
     stats = [path.stat() if (path := folder / name).is_file() else None for name in _READ]
     return tuple((0, -1) if stat is None else (stat.st_mtime_ns, stat.st_size) for stat in stats)
 
@@ -388,7 +384,7 @@ def clusters_page(folder: Path, query: TableQuery, progress: Progress) -> dict[s
 
 
 def _several(tables: RunTables) -> Codes:
-    """Where clusters of several units begin, those that matter most first."""
+    """Return the first rows of clusters of several units, those that matter most first."""
     units = tables.units
     starts, sizes = np.unique(units.start, return_counts=True)
     place = np.searchsorted(starts, units.start)
@@ -399,7 +395,7 @@ def _several(tables: RunTables) -> Codes:
 
 
 def _with_name(tables: RunTables, starts: Codes, wanted: str) -> Codes:
-    """Those in which a unit or the name of its owner has these letters."""
+    """Return the clusters in which a unit or the name of its owner has these letters."""
     units = tables.units
     named = pc.match_substring(units.unit, wanted, ignore_case=True).to_numpy()
     owners = [i for i, name in enumerate(tables.names) if wanted.casefold() in name.casefold()]
@@ -407,7 +403,7 @@ def _with_name(tables: RunTables, starts: Codes, wanted: str) -> Codes:
 
 
 def _cluster(tables: RunTables, start: int, at: Codes) -> dict[str, Any]:
-    """One cluster, by the row of its first unit, with the places of its matches, the strongest first."""
+    """Describe a cluster by the row of its first unit and the places of its matches, the strongest first."""
     units, matches = tables.units, tables.matches
     rows = range(start, int(units.end[start]))
     owner = {row: tables.names[units.owner[row]] for row in rows}
@@ -466,7 +462,7 @@ DOWNLOADS = (
     "payments.csv", "payments.parquet", "evidence.parquet", "clusters.parquet", "canonical.parquet", "leaks.parquet",
     "quarantine.csv", "warnings.json", "threshold.json", "audit.json", MANIFEST,
 )  # fmt: skip
-"""Files of a run that somebody may want, in the order in which they are offered."""
+"""Files of a run that can be saved, in the order in which they are offered."""
 _PER_PAYEE = ("payment", "carried_forward", "accepted")  # entries of which a run has many
 
 
@@ -548,7 +544,7 @@ def _chart(folder: Path, money: Currency) -> dict[str, Any]:
 
 
 def _inputs(manifest: dict[str, Any], record: RunRecord) -> list[dict[str, Any]]:
-    """Every input: its name and hash, and whether it still lies where it was."""
+    """List every input: its name and hash, and whether it still lies where it was."""
 
     def is_gone(where: str) -> bool:
         return bool(where) and not (is_query(where) or "://" in where or os.path.exists(where))

@@ -1,5 +1,5 @@
 // The tables of a payout run: files, the roles of their columns, and what was found in them.
-import { problem, upload, ask } from "../../../lib/ask.js";
+import { ask, attempt, problem, upload } from "../../../lib/ask.js";
 import { button, select, textbox } from "../../../lib/controls.js";
 import { el, facts, name, fill, shown } from "../../../lib/dom.js";
 import { table } from "../../../lib/table.js";
@@ -183,17 +183,14 @@ const card = (page, role, known) => {
     const line = el("span", {}, `Sending ${file.name}`);
     const bar = el("progress", { max: 1, value: 0, "aria-label": `Sending ${file.name}` });
     fill(said, el("div", { class: "progress", role: "status" }, line, bar));
-    try {
-      const kept = await upload(file, (sent, total) => {
-        line.textContent = `Sending ${file.name}: ${bytes(sent)} of ${bytes(total)}`;
-        bar.value = total ? sent / total : 1;
-      });
-      fill(said);
-      known.set(`upload:${kept.id}`, kept);
-      put(`upload:${kept.id}`);
-    } catch (error) {
-      fill(said, problem(error));
-    }
+    const kept = await attempt(said, () => upload(file, (sent, total) => {
+      line.textContent = `Sending ${file.name}: ${bytes(sent)} of ${bytes(total)}`;
+      bar.value = total ? sent / total : 1;
+    }));
+    if (!kept) return;
+    fill(said);
+    known.set(`upload:${kept.id}`, kept);
+    put(`upload:${kept.id}`);
   };
   const input = el("input", {
     type: "file", name: `file-${role}`, accept: endings.join(","), class: "pick", "aria-label": `${title}: choose a file`,
