@@ -41,7 +41,7 @@ def test_a_run_is_paid_by_the_batch_that_holds_its_money(clerk):
     assert clerk.paid("june", "transfer 1")
     assert clerk.ledger.accounts().batches[batch.id].state == "sent"
     assert sent(clerk) == {"ann": 600, "ed": 400}
-    with pytest.raises(LedgerError, match="nobody is owed"):
+    with pytest.raises(LedgerError, match="no payee is owed"):
         clerk.order("EUR")
 
 

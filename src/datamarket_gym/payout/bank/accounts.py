@@ -125,7 +125,7 @@ def _unknown(c: str) -> bool:
 
 LONGEST_NAME = 140
 LONGEST_SEPA_NAME = 70
-_LONGEST_TOWN = 35
+LONGEST_TOWN = 35
 _NUMBER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 .-]{0,32}[A-Za-z0-9])?")
 _CLEARING = re.compile(r"[A-Z]{5} [A-Za-z0-9-]{1,28}")
 _COUNTRY = re.compile(r"[A-Z]{2}")
@@ -154,9 +154,6 @@ class BankAccount:
 
     def spelled(self, most: int) -> str:
         return cut(latin(self.name)[0], most)
-
-    def spelled_town(self) -> str:
-        return cut(latin(self.town)[0], _LONGEST_TOWN)
 
     def faults(self, letters: bool = True) -> Iterator[str]:
         """What a bank would refuse, and what to do about it; without ``letters``, texts may hold any."""
@@ -193,7 +190,7 @@ def _faults_of_text(role: str, text: str) -> Iterator[str]:
             f"{role} {visible(text)!r} holds letters that not every bank takes ({visible(unknown)}); write it in Latin "
             "letters, as the bank knows it"
         )
-    elif not any(c.isalnum() for c in cut(spelled, _LONGEST_TOWN)):
+    elif not any(c.isalnum() for c in cut(spelled, LONGEST_TOWN)):
         yield f"{role} {visible(text)!r} holds no letter or digit; write it as the bank knows it"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,8 +22,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.sax.saxutils import XMLGenerator
-from xml.sax.xmlreader import AttributesImpl
 
 from datamarket_gym.errors import DataMarketError, ParameterError, require_choice, require_extra
 from datamarket_gym.execution.files import replacing
@@ -31,6 +29,7 @@ from datamarket_gym.payout.bank.accounts import (
     LENGTHS,
     LONGEST_NAME,
     LONGEST_SEPA_NAME,
+    LONGEST_TOWN,
     BankAccount,
     account_warnings,
     cut,
@@ -40,13 +39,7 @@ from datamarket_gym.payout.bank.accounts import (
     require_payable,
 )
 from datamarket_gym.payout.ledger.balances import Accounts, Batch
-from datamarket_gym.payout.ledger.entries import (
-    APPROVED,
-    LedgerEntry,
-    LedgerError,
-    RunRecord,
-    describe_state,
-)
+from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder, write_receipt
 from datamarket_gym.payout.ledger.store import Ledger, is_address
 from datamarket_gym.payout.ledger.transactions import only_currency, order_on
@@ -63,8 +56,6 @@ LONGEST_TEXT = 140
 _MOST_SEPA = 99_999_999_999  # cents in one transfer
 _ID = 32  # characters; a message takes 35
 _SHORT = 8  # characters of a run's id, enough to find it again
-Node = tuple[str, "str | Iterable[Node]"] | tuple[str, str, dict[str, str]]
-"""An element: its name, its text or its children, and attributes."""
 
 
 @dataclass(frozen=True)
@@ -151,15 +142,24 @@ def write_plain(order: PaymentOrder, path: Path) -> None:
 
 def write_message(order: PaymentOrder, path: Path) -> None:
     """Write the message; see `require_valid`. Its texts went through `latin`, or are ids, numbers and codes."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        out = XMLGenerator(file, "UTF-8")
-        out.startDocument()
-        out.startElement("Document", AttributesImpl({"xmlns": NAMESPACE}))
-        _write(out, ("CstmrCdtTrfInitn", _initiation(order)), 1)
-        out.characters("\n")
-        out.endElement("Document")
-        out.characters("\n")
-        out.endDocument()
+    from lxml import etree
+    from lxml.builder import ElementMaker
+
+    e = ElementMaker(namespace=NAMESPACE, nsmap={None: NAMESPACE})
+    created = datetime.fromisoformat(order.at).astimezone(UTC)
+    header = e.GrpHdr(
+        e.MsgId(order.id),
+        e.CreDtTm(created.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        *_totals(e, order.currency, order.transfers),
+        e.InitgPty(e.Nm(order.debtor.spelled(LONGEST_SEPA_NAME))),
+    )
+    blocks = [(sepa, some) for sepa, some in ((True, order.sepa), (False, order.others)) if some]
+    payments = [
+        _block(e, order, f"{order.id}-{number}", sepa, transfers)
+        for number, (sepa, transfers) in enumerate(blocks, 1)
+    ]
+    tree = etree.ElementTree(e.Document(e.CstmrCdtTrfInitn(header, *payments)))
+    tree.write(path, encoding="UTF-8", xml_declaration=True, pretty_print=True)
 
 
 @cache
@@ -185,88 +185,58 @@ def require_valid(path: Path, order: PaymentOrder) -> None:
         raise DataMarketError(f"the message orders {sum(amounts)} where {due} is due")
 
 
-def _initiation(order: PaymentOrder) -> Iterator[Node]:
-    transfers = order.transfers
-    yield (
-        "GrpHdr",
-        [
-            ("MsgId", order.id),
-            ("CreDtTm", datetime.fromisoformat(order.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
-            *_totals(order, transfers),
-            ("InitgPty", [("Nm", order.debtor.spelled(LONGEST_SEPA_NAME))]),
-        ],
+def _block(e: Any, order: PaymentOrder, name: str, sepa: bool, transfers: list[BankTransfer]) -> Any:
+    debtor = order.debtor
+    return e.PmtInf(
+        e.PmtInfId(name),
+        e.PmtMtd("TRF"),
+        e.BtchBookg("true"),
+        *_totals(e, order.currency, transfers),
+        *([e.PmtTpInf(e.SvcLvl(e.Cd("SEPA")))] if sepa else []),
+        e.ReqdExctnDt(e.Dt(order.on.isoformat())),
+        e.Dbtr(*_party(e, debtor, debtor.spelled(LONGEST_SEPA_NAME))),
+        e.DbtrAcct(_account(e, debtor)),
+        e.DbtrAgt(_bank(e, debtor)),
+        *([e.ChrgBr("SLEV")] if sepa else []),
+        *(_transfer(e, order.currency, transfer) for transfer in transfers),
     )
-    blocks = [(sepa, some) for sepa, some in ((True, order.sepa), (False, order.others)) if some]
-    for number, (sepa, some) in enumerate(blocks, 1):
-        yield "PmtInf", _block(order, f"{order.id}-{number}", sepa, some)
 
 
-def _block(order: PaymentOrder, name: str, sepa: bool, transfers: list[BankTransfer]) -> Iterator[Node]:
-    yield "PmtInfId", name
-    yield "PmtMtd", "TRF"
-    yield "BtchBookg", "true"
-    yield from _totals(order, transfers)
-    if sepa:
-        yield "PmtTpInf", [("SvcLvl", [("Cd", "SEPA")])]
-    yield "ReqdExctnDt", [("Dt", order.on.isoformat())]
-    yield "Dbtr", _party(order.debtor, order.debtor.spelled(LONGEST_SEPA_NAME))
-    yield "DbtrAcct", [_account(order.debtor)]
-    yield "DbtrAgt", [_bank(order.debtor)]
-    if sepa:
-        yield "ChrgBr", "SLEV"
-    for transfer in transfers:
-        yield "CdtTrfTxInf", _transfer(order, transfer)
+def _transfer(e: Any, currency: Currency, transfer: BankTransfer) -> Any:
+    to = transfer.to
+    return e.CdtTrfTxInf(
+        e.PmtId(e.EndToEndId(transfer.reference)),
+        e.Amt(e.InstdAmt(currency.text(transfer.amount), Ccy=currency.code)),
+        *([e.CdtrAgt(_bank(e, to))] if to.bic or to.clearing else []),
+        e.Cdtr(*_party(e, to, transfer.name)),
+        e.CdtrAcct(_account(e, to)),
+        e.RmtInf(e.Ustrd(transfer.text)),
+    )
 
 
-def _transfer(order: PaymentOrder, transfer: BankTransfer) -> Iterator[Node]:
-    yield "PmtId", [("EndToEndId", transfer.reference)]
-    yield "Amt", [("InstdAmt", order.currency.text(transfer.amount), {"Ccy": order.currency.code})]
-    if transfer.to.bic or transfer.to.clearing:
-        yield "CdtrAgt", [_bank(transfer.to)]
-    yield "Cdtr", _party(transfer.to, transfer.name)
-    yield "CdtrAcct", [_account(transfer.to)]
-    yield "RmtInf", [("Ustrd", transfer.text)]
-
-
-def _totals(order: PaymentOrder, transfers: list[BankTransfer]) -> list[Node]:
+def _totals(e: Any, currency: Currency, transfers: list[BankTransfer]) -> list[Any]:
     total = sum(transfer.amount for transfer in transfers)
-    return [("NbOfTxs", str(len(transfers))), ("CtrlSum", order.currency.text(total))]
+    return [e.NbOfTxs(str(len(transfers))), e.CtrlSum(currency.text(total))]
 
 
-def _party(account: BankAccount, name: str) -> Iterator[Node]:
-    yield "Nm", name
-    if account.country:
-        yield "PstlAdr", [("TwnNm", account.spelled_town()), ("Ctry", account.country)]
+def _party(e: Any, account: BankAccount, name: str) -> list[Any]:
+    if not account.country:
+        return [e.Nm(name)]
+    town = cut(latin(account.town)[0], LONGEST_TOWN)
+    return [e.Nm(name), e.PstlAdr(e.TwnNm(town), e.Ctry(account.country))]
 
 
-def _account(account: BankAccount) -> Node:
-    number: Node = ("IBAN", account.iban) if account.iban else ("Othr", [("Id", account.account)])
-    return "Id", [number]
+def _account(e: Any, account: BankAccount) -> Any:
+    return e.Id(e.IBAN(account.iban) if account.iban else e.Othr(e.Id(account.account)))
 
 
-def _bank(account: BankAccount) -> Node:
-    bank: list[Node] = []
-    if account.bic:
-        bank.append(("BICFI", account.bic))
+def _bank(e: Any, account: BankAccount) -> Any:
+    bank = [e.BICFI(account.bic)] if account.bic else []
     if account.clearing:
         system, _, number = account.clearing.partition(" ")
-        kind: Node = ("ClrSysId", [("Cd", system)])
-        bank.append(("ClrSysMmbId", [kind, ("MmbId", number)]))
+        bank.append(e.ClrSysMmbId(e.ClrSysId(e.Cd(system)), e.MmbId(number)))
     # As SEPA has it where the IBAN suffices.
-    return "FinInstnId", bank or [("Othr", [("Id", "NOTPROVIDED")])]
-
-
-def _write(out: XMLGenerator, node: Node, depth: int) -> None:
-    name, content = node[0], node[1]
-    out.characters("\n" + " " * depth)
-    out.startElement(name, AttributesImpl(node[2] if len(node) == 3 else {}))
-    if isinstance(content, str):
-        out.characters(content)
-    else:
-        for child in content:
-            _write(out, child, depth + 1)
-        out.characters("\n" + " " * depth)
-    out.endElement(name)
+    return e.FinInstnId(*(bank or [e.Othr(e.Id("NOTPROVIDED"))]))
 
 
 def remittance_texts(
@@ -359,8 +329,6 @@ def export_payments(
     with replacing(out) as part, ledger.transaction() as transaction:
         code = _currency(transaction.accounts, currency, run)
         batch = order_on(transaction, run=run, currency=code, by=by)
-        if batch is None:
-            raise _nothing_to_send(transaction.accounts, code, run, ledger.where)
         again = not transaction.new
         _require_not_held(batch, transaction.accounts, ledger.where)
         if accounts is None:
@@ -392,18 +360,6 @@ def _require_writable(out: Path) -> None:
         raise ParameterError("out", str(out), f"choose another place: {error}") from error
     if not os.access(out.parent, os.W_OK):
         raise ParameterError("out", str(out), "choose a folder that you may write to")
-
-
-def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: str) -> LedgerError:
-    if run is not None and accounts.required(run).state not in APPROVED:
-        return LedgerError(
-            f"the run is {describe_state(accounts.required(run).state)}; approve it before it is paid"
-        )
-    hint = f". What several runs pay adds up in an export of the whole ledger: {where}" if run else ""
-    return LedgerError(
-        f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
-        f"held or below the least amount; see: datamarket ledger show {where}{hint}"
-    )
 
 
 def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:

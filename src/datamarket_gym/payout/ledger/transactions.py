@@ -23,21 +23,15 @@ def order(
     """Order what is payable now, to a run's payees or to all; the open batch, where there is one."""
     with ledger.transaction() as transaction:
         code = currency or only_currency(transaction.accounts, run)
-        batch = order_on(transaction, run=run, currency=code, by=by)
-        if batch is None:
-            raise LedgerError(
-                "nobody is owed anything that can be sent now: runs are not approved, were paid, or payees are held or "
-                "below the least amount; see: datamarket ledger show"
-            )
-    return batch
+        return order_on(transaction, run=run, currency=code, by=by)
 
 
-def order_on(
-    transaction: Transaction, *, run: str | None, currency: str, by: str | None
-) -> Batch | None:
+def order_on(transaction: Transaction, *, run: str | None, currency: str, by: str | None) -> Batch:
+    """Order in a transaction what is payable in a currency; the open batch, where there is one."""
     accounts = transaction.accounts
     if run is None:
-        batch = _open_batch(accounts, currency)
+        batches = (b for b in accounts.batches.values() if b.state == "ordered" and not b.run)
+        batch = next((b for b in batches if b.currency == currency), None)
     else:
         record = accounts.required(run)
         if record.state not in APPROVED:
@@ -51,7 +45,11 @@ def order_on(
         return batch
     lines = to_send(accounts, currency, run)
     if not lines:
-        return None
+        hint = ". What several runs pay adds up in an export of the whole ledger" if run else ""
+        raise LedgerError(
+            f"no payee is owed anything in {currency} that can be sent now: runs are not approved, were paid, or "
+            f"payees are held or below the least amount; see: datamarket ledger show{hint}"
+        )
     name = hashlib.sha256(f"{accounts.id} {accounts.number} {accounts.tip}".encode()).hexdigest()[:16]
     runs = [run] if run else [record.run for record in accounts.waiting(currency)]
     content: dict[str, Any] = {"batch": name, "runs": runs}
@@ -83,11 +81,6 @@ def to_send(accounts: Accounts, currency: str, run: str | None = None) -> dict[s
 def batch_of(accounts: Accounts, run: str) -> Batch | None:
     batches = accounts.batches.values()
     return next((b for b in batches if b.state == "ordered" and run in b.runs), None)
-
-
-def _open_batch(accounts: Accounts, currency: str) -> Batch | None:
-    batches = (b for b in accounts.batches.values() if b.state == "ordered" and not b.run)
-    return next((b for b in batches if b.currency == currency), None)
 
 
 def only_currency(accounts: Accounts, run: str | None = None) -> str:
