@@ -264,7 +264,7 @@ def test_old_balances_are_shown_and_settled_under_coverage_too(tmp_path):
     assert abs(cents(second, "entitled")["seller 2"] - cents(plain, "entitled")["seller 2"] - debt) <= 1
     page = words((second / "report.html").read_text(encoding="utf-8"))
     assert "What a payee is owed or owes beyond this payment goes to the next run" in page
-    assert ">carried</th>" in page
+    assert ">carried forward</th>" in page
     (warning,) = [each for each in read_warnings(second) if each.name == "large_balances"]
     assert warning.words.startswith("No score of this run is below zero")
 

@@ -25,7 +25,7 @@ def linked(monkeypatch):
         return true_link(previous, body)
 
     true_link = entry.hash_entry
-    monkeypatch.setattr(entry, "link", link)
+    monkeypatch.setattr(entry, "hash_entry", link)
     return counted
 
 

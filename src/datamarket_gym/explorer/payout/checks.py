@@ -72,7 +72,7 @@ from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     RunRecord,
     is_same_person,
-    require_somebody,
+    require_name,
 )
 from datamarket_gym.payout.ledger.runs import (
     current_warnings,
@@ -575,11 +575,11 @@ def router(site: Site) -> APIRouter:
     async def money_of(request: MoneyRequest) -> Path:
         """The folder of a run whose money may be moved: the token was typed, by somebody."""
         await site.token.require(request.token)
-        require_somebody(request.by)
+        require_name(request.by)
         return places.run(request.run)
 
     def typed_by(request: RunBy) -> Path:
-        require_somebody(request.by)
+        require_name(request.by)
         return places.run(request.run)
 
     @routes.get("/state")
@@ -602,7 +602,7 @@ def router(site: Site) -> APIRouter:
 
     @routes.post("/draw")
     async def post_draw(request: DrawRequest) -> Response:
-        require_somebody(request.by)
+        require_name(request.by)
         folder = await with_inputs(request.run)
         return await ask(draw, folder, request.beacon, request.by, cache=False)
 
@@ -624,7 +624,7 @@ def router(site: Site) -> APIRouter:
 
     @routes.post("/settle")
     async def post_settle(request: SettleRequest) -> Response:
-        require_somebody(request.by)
+        require_name(request.by)
         folder = await with_inputs(request.run)
         if request.name:
             places.inside(folder.parent / request.name)

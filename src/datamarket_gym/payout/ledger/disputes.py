@@ -134,7 +134,7 @@ def revoke_dispute(ledger: Ledger, number: int, why: str, *, by: str | None = No
     content = {"number": number, "why": _one_line("why", why)}
     with ledger.transaction() as transaction:
         disputes = transaction.accounts.disputes
-        dispute = disputes.standing(number)
+        dispute = disputes.revocable(number)
         transaction.add("revoked", run=dispute.run, payee=dispute.payee, content=content, by=by)
         return disputes.numbered(number)
 

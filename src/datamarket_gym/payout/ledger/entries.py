@@ -276,7 +276,7 @@ def is_same_person(one: str, other: str) -> bool:
     return one == other or bool(find_look_alikes([one, other]))
 
 
-def require_somebody(by: str) -> None:
+def require_name(by: str) -> None:
     """Refuse a name that nobody can see, or that no file can hold."""
     if not any(not c.isspace() and not cannot_be_seen(c) for c in by) or unwritable(by):
         raise LedgerError("nobody is named; say who does it with --by, in letters that can be seen")

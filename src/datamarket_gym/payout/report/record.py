@@ -91,7 +91,12 @@ def report_record(
     results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
 ) -> Row:
     """Collect everything that the report shows."""
-    spec, inputs, paid, edges = results.spec, results.inputs, results.division.paid, results.payees.edges
+    spec, inputs, paid = results.spec, results.inputs, results.division.paid
+    clustering, scores, edges = (
+        results.payments.clustering,
+        results.payments.scores,
+        results.payees.edges,
+    )
     audit, why_no_audit = read_red_team(folder / "audit.json")
     needs = Needs.read(folder / NEEDS)
     clusters, clusters_left_out = clusters_to_show(results)
@@ -106,8 +111,7 @@ def report_record(
         charts["chart-red-team"] = chart
     return {
         "run": run,
-        "spec": spec,
-        "money": spec.money,
+        "results": results,
         "period": period_message(spec),
         "warnings": warnings,
         "paid": sum(amount > 0 for amount in paid),
@@ -115,22 +119,18 @@ def report_record(
         "names": len(results.names),
         "largest": max(paid),
         "units": len(inputs.ids) + len(results.leaks) + len(results.known),
-        "distinct": results.payments.clustering.n_clusters,
-        "merged": int((np.bincount(results.payments.clustering.label) > 1).sum()),
-        "worth": results.worth,
-        "total": spec.worth.shown(results.payments.scores.grand_value),
-        "validation_rows": len(inputs.validation_label),
+        "distinct": clustering.n_clusters,
+        "merged": int((np.bincount(clustering.label) > 1).sum()),
+        "total": spec.worth.shown(scores.grand_value),
         "owed": sum(balance for balance in results.division.balance if balance > 0),
-        "any_balance": any(results.division.balance),
         "shows_balance": has_balances(spec, results.division.balance),
         "clock": time_messages(inputs, spec),
         "logged": inputs.received is not None,
         "drawn": len(drawn_clusters(results)),
-        "drawn_under": drawn_under(results.spec.beacon),
+        "drawn_under": drawn_under(spec.beacon),
         "checks": required_checks_message(results),
-        "groups": len(results.payments.scores.by_group),
+        "groups": len(scores.by_group),
         "level": LEVEL,
-        "truncated": results.payments.scores.method if results.payments.scores.bias else "",
         "payments": payment_table(results).slice(0, _MOST_ROWS).to_pylist(),
         "charted": MOST_SHOWN,
         "needs": _needs(needs, results),
@@ -141,26 +141,16 @@ def report_record(
         "leaks_left_out": max(0, len(leaks) - _MOST_LEAKS),
         "acquired": _acquired(results),
         "links": [
-            {
-                "left": inputs.identities[edges.left[i]],
-                "right": inputs.identities[edges.right[i]],
-                "reason": str(edges.reason[i]),
-                "score": edges.score[i],
-            }
+            (inputs.identities[edges.left[i]], inputs.identities[edges.right[i]], str(edges.reason[i]), edges.score[i])
             for i in range(min(len(edges), _MOST_LINKS))
         ],
         "links_left_out": max(0, len(edges) - _MOST_LINKS),
-        "overrides": results.overrides,
         "threshold": _threshold(results, honest_classes),
         "red_team": None if audit is None else red_team_record(audit, results),
         "red_team_why": why_no_audit,
-        "inputs": inputs.files,
-        "mechanism": results.mechanism,
-        "method": results.payments.scores.method,
-        "coverage": results.settled,
         "sources": _count_sources(results) if spec.columns.trusted_source else None,
         "charts": charts,
-    }
+    }  # fmt: skip
 
 
 def period_message(spec: PayoutSpec) -> str:
@@ -175,11 +165,10 @@ def period_message(spec: PayoutSpec) -> str:
 def evidence_message(threshold: Threshold) -> str:
     """Say which evidence was used and why, in a sentence or two."""
     why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
-    return (
-        why
-        if threshold.theta is not None
-        else f"Only identical units are matched, similar ones are not. {why}"
+    exact = (
+        "" if threshold.theta is not None else "Only identical units are matched, similar ones are not. "
     )
+    return exact + why
 
 
 def _has_classes(results: Results) -> bool:
@@ -191,7 +180,7 @@ def _has_classes(results: Results) -> bool:
 
 
 def _threshold(results: Results, classes: bool) -> Row:
-    """Return how the threshold was chosen; ``cost`` is None where nothing was measured."""
+    """Return what the page says of the threshold beyond its record."""
     threshold, learner = results.threshold, LEARNERS.create(results.spec.learner)
     cost = threshold.cost
     # A threshold's cost is measured on accuracy or coverage, which may not be what is paid for.
@@ -199,14 +188,9 @@ def _threshold(results: Results, classes: bool) -> Row:
     paid_for = learner.paid_from == "chance" if classes else isinstance(learner, Coverage)
     return {
         "why": evidence_message(threshold),
-        "theta": threshold.theta,
-        "chosen": results.spec.theta != "none",
-        "cost": cost,
         "cost_there": None if cost is None or cost.theta is None else cost.at(cost.theta),
         "limit": LIMIT,
-        "density": threshold.density,
         "allowed": ALLOWED,
-        "measured_on": threshold.measured_on,
         "measured_by": "" if paid_for else measured,
         "classes": classes,
     }
@@ -228,25 +212,15 @@ def _acquired(results: Results) -> Row | None:
         "price": price_messages(priced_given(results), spec.minor, spec.currency),
         "known": len(known),
         "runs": list(zip(prior.runs, counts, strict=True)),
-        "pairs": [
-            {"called": prior.runs[run].called, "owner": owner, "payee": payee, "units": count}
-            for (run, owner, payee), count in order[:_MOST_PAIRS]
-        ],
+        "pairs": [(prior.runs[run], *pair, count) for (run, *pair), count in order[:_MOST_PAIRS]],
         "pairs_left_out": max(0, len(order) - _MOST_PAIRS),
         "units": [
-            {
-                "unit": known.unit[i],
-                "payee": known.identity[i],
-                "called": prior.runs[known.old[i].run].called,
-                "owner": known.old[i].owner,
-                "old": known.old[i].unit,
-                "reason": str(known.reason[i]),
-                "score": known.score[i],
-            }
+            (known.unit[i], known.identity[i], known.old[i], prior.runs[known.old[i].run], str(known.reason[i]),
+             known.score[i])
             for i in range(min(len(known), _MOST_UNITS))
         ],
         "units_left_out": max(0, len(known) - _MOST_UNITS),
-    }
+    }  # fmt: skip
 
 
 def _chains(results: Results) -> list[Row]:
@@ -285,26 +259,15 @@ def _needs(needs: Needs, results: Results) -> Row | None:
     )
     covering = [i for i in order.tolist() if needs.of_identity[i]]
     return {
-        "rows": len(needs),
+        "table": needs,
         "well": int(needs.covered_well.sum()),
-        "nobody": int((needs.covered <= 0).sum()),
-        "covered": float(needs.covered.mean()),
-        "before": float(needs.before.mean()),
+        "none": int((needs.covered <= 0).sum()),
         "names": [
             (names[i], needs.of_identity[i], needs.of_identity_well[i], needs.of_identity_nearest[i])
             for i in covering[:_MOST_NAMES]
         ],
         "names_in_all": len(covering),
-        "least": [
-            {
-                "row": row,
-                "covered": needs.covered[row],
-                "units": needs.units[row],
-                "well": needs.well[row],
-                "nearest": _nearest(needs, results, row),
-            }
-            for row in needs.least_covered[:_LEAST_COVERED]
-        ],
+        "least": [(row, *_nearest(needs, results, row)) for row in needs.least_covered[:_LEAST_COVERED]],
     }
 
 
@@ -325,9 +288,8 @@ def red_team_record(audit: AuditReport, results: Results) -> Row:
     def name(code: str) -> str:
         return visible(results.inputs.identities[int(code)])
 
-    findings = [
-        f for f in audit.findings if not f.worst.assumes
-    ]  # forged times have a line of their own
+    # Forged times have a line of their own.
+    findings = [f for f in audit.findings if not f.worst.assumes]
     ratios = [f.worst for f in findings if f.worst.expected_gain is not None]
     harms = [harm for harm in audit.harms if not harm.loss.trial.assumes]
     return {
@@ -335,12 +297,8 @@ def red_team_record(audit: AuditReport, results: Results) -> Row:
         "tried": sum(trial.why is None for trial in audit.trials),
         "assumed": audit.assumed,
         "stop_at": audit.stop_at,
-        "worst": _called_trial(max(ratios, key=lambda t: t.expected_gain or 0.0, default=None)),
-        "most_moved": None
-        if ratios
-        else _called_trial(
-            max((f.unchecked for f in findings), key=lambda t: t.theft or 0.0, default=None)
-        ),
+        "worst": _called_trial(ratios, "expected_gain"),
+        "most_moved": None if ratios else _called_trial([f.unchecked for f in findings], "theft"),
         "harm": (_called(harms[0].family), _loss(harms[0].loss, name)) if harms else None,
         "stop_loss": STOP_LOSS,
         "unplayed": _unplayed(audit, results.inputs.submission),
@@ -351,7 +309,9 @@ def red_team_record(audit: AuditReport, results: Results) -> Row:
     }
 
 
-def _called_trial(trial: Trial | None) -> Row | None:
+def _called_trial(trials: Sequence[Trial], most: str) -> Row | None:
+    """Return the trial with most of something, its attack as a sentence names it; None where there are none."""
+    trial = max(trials, key=lambda t: getattr(t, most) or 0.0, default=None)
     if trial is None:
         return None
     return {"called": _called(family(trial.attack)), "gain": trial.expected_gain, "moved": trial.theft}
@@ -381,9 +341,7 @@ def _finding(finding: Finding, audit: AuditReport, name: Callable[[str], str]) -
         "assumes": assuming(trial),
         "tried": finding.tried,
         "verdict": verdict,
-        "gains": [finding.unchecked.gain, finding.worst.expected_gain][
-            : 1 if audit.checks is None else 2
-        ],
+        "gains": [finding.unchecked.gain, *([finding.worst.expected_gain] if audit.checks else [])],
         "moved": finding.unchecked.theft,
         "loss": _loss(finding.loss, name),
         "provider": name(trial.provider),
@@ -480,9 +438,7 @@ def explain_reason(code: str) -> tuple[str, str]:
     return code, ""
 
 
-@lru_cache
-def _cached_terms() -> dict[str, GlossaryTerm]:
-    return all_terms()
+_cached_terms = lru_cache(all_terms)
 
 
 class PageGlossary:
