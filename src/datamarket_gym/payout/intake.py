@@ -106,7 +106,7 @@ def unit_digests(
 
 
 def _labels(label: NDArray[Any]) -> Iterable[bytes]:
-    """Return labels as text, whichever file they come from: moments to the nanosecond, 2.0 as 2, also beside 2.5."""
+    """Return labels as text, the same from every file: moments to the nanosecond, 2.0 as 2, also beside 2.5."""
     if label.dtype.kind == "f":
         whole = (label == np.rint(label)) & (np.abs(label) < 2**53)
         texts = zip(label.tolist(), label.astype(np.str_).tolist(), whole.tolist(), strict=True)
@@ -146,7 +146,7 @@ class UnitBatch:
     skipped: Skipped  # files of a folder that were not read
 
     def owner(self, named: str | None) -> str:
-        """Return whose batch it is: of one who hands it in, whom the batch may name and must not contradict."""
+        """Return whose batch it is: of the submitter, whom the batch may name and must not contradict."""
         inside = sorted(set(self.identity or ()))
         if len(inside) > 1:
             raise SubmissionError(
@@ -155,7 +155,7 @@ class UnitBatch:
             )
         if named is None and not inside:
             raise SubmissionError(
-                f"{self.where} does not say whose units it holds; name who hands it in with --payee"
+                f"{self.where} does not say whose units it holds; name the submitter with --payee"
             )
         if named is not None and inside and inside != [named]:
             raise SubmissionError(
@@ -184,8 +184,7 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     what, table = content_kind(columns), Table.open(path)
     label_column = table.label_column(columns.label)
     labels = [] if label_column is None else [label_column]
-    content_column = {"text": columns.text, "image": columns.image}.get(what)
-    content = [] if content_column is None else [table.require(what, content_column)]
+    content = [table.require(what, str(getattr(columns, what)))] if what != "features" else []
     id_ = columns.id or ("id" if "id" in table.names else None)
     ids = [] if id_ is None else [table.require("id", id_)]
     owners = [columns.identity] if columns.identity in table.names else []
@@ -196,8 +195,9 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     other = [*labels, *table.counting(text, labels, matrices)]
     single, dense = table.read(text, other, matrices, low_precision=True)
     count = rows_read(single, dense)
-    if labels and single[labels[0]].is_blank(columns.label):
-        labels = []
+    label = unlabelled(count)
+    if labels and not single[labels[0]].is_blank(columns.label):
+        label = single[labels[0]].values()
     payload: Features | list[str] | list[bytes]
     if what == "text":
         payload = single[content[0]].strings()
@@ -210,14 +210,9 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     else:
         file, member = file_and_member(str(files.features))
         payload = ArrayFile.open(file).matrix(member, count, low_precision=True)
-    return UnitBatch(
-        table.where,
-        what,
-        single[ids[0]].named() if ids else [f"row {i}" for i in range(count)],
-        single[owners[0]].named() if owners else None,
-        unit_digests(what, single[labels[0]].values() if labels else unlabelled(count), payload),
-        [],
-    )
+    names = single[ids[0]].named() if ids else [f"row {i}" for i in range(count)]
+    identity = single[owners[0]].named() if owners else None
+    return UnitBatch(table.where, what, names, identity, unit_digests(what, label, payload), [])
 
 
 def enter_batch(
@@ -333,12 +328,10 @@ class IntakeReceipt(Shown):
             raise ReceiptError(
                 "it is no receipt of a batch; name the file that datamarket intake add wrote"
             )
-        ledger, number, *texts = (plain[name] for name in names)
-        if type(number) is not int or not all(
-            isinstance(t, str) and t.isascii() for t in (ledger, *texts)
-        ):
+        ledger, number, body, previous, hash_ = (plain[name] for name in names)
+        texts = (ledger, body, previous, hash_)
+        if type(number) is not int or not all(isinstance(t, str) and t.isascii() for t in texts):
             raise ReceiptError("the receipt was changed: its entry is none")
-        body, previous, hash_ = texts
         if hash_entry(previous, body) != hash_:
             raise ReceiptError("the receipt was changed: its hash does not follow from its entry")
         try:
@@ -374,9 +367,8 @@ def check_itself(receipt: IntakeReceipt) -> Check:
     """Return what a receipt says; reading it has shown that it agrees with itself."""
     entry = receipt.entry
     batch = f"a batch of {counted(entry.content['units'], 'unit')} of {visible(entry.payee)!r}"
-    return Check(
-        "receipt", True, f"{batch} arrived {entry.at} by the operator's clock, entry {entry.number}"
-    )
+    arrival = f"arrived {entry.at} by the operator's clock, entry {entry.number}"
+    return Check("receipt", True, f"{batch} {arrival}")
 
 
 def check_in_ledger(receipt: IntakeReceipt, ledger: Ledger) -> list[Check]:

@@ -38,7 +38,7 @@ from datamarket_gym.payout.bank.accounts import (
     read_accounts,
     require_payable,
 )
-from datamarket_gym.payout.ledger.balances import Accounts, Batch
+from datamarket_gym.payout.ledger.balances import Batch
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder, write_receipt
 from datamarket_gym.payout.ledger.store import Ledger, is_address
@@ -283,7 +283,7 @@ def _text(paid: list[str], runs: Mapping[str, RunRecord], batch: Batch) -> str:
 @dataclass(frozen=True)
 class BankExport:
     batch: Batch
-    again: bool
+    again: bool  # ordered before, and not confirmed
     order: PaymentOrder
     doubts: list[str]
     respelled: list[tuple[str, str]]  # names in the accounts, and as they are written
@@ -319,22 +319,32 @@ def export_payments(
     require_choice("format", form, FORMATS)
     _require_writable(out)
     message = form == MESSAGE
+    if message and (accounts is None or debtor is None):
+        missing = "give --accounts, --from and --from-account, or --format csv"
+        raise ParameterError("format", form, missing)
     if message:
-        if accounts is None or debtor is None:
-            raise ParameterError(
-                "format", form, "give --accounts, --from and --from-account, or --format csv"
-            )
         schema()  # before anything is ordered
     payees = {} if accounts is None else read_accounts(accounts)
     with replacing(out) as part, ledger.transaction() as transaction:
-        code = _currency(transaction.accounts, currency, run)
+        code = (
+            only_currency(transaction.accounts, run) if run or not currency else Currency(currency).code
+        )
+        if currency and code != currency:
+            raise ParameterError("currency", currency, f"the run is in {code}; leave the currency out")
         batch = order_on(transaction, run=run, currency=code, by=by)
-        again = not transaction.new
-        _require_not_held(batch, transaction.accounts, ledger.where)
+        again, holds = not transaction.new, transaction.accounts.holds
+        cancel = f"datamarket ledger cancel {ledger.where} --batch {batch.id} --why ..."
+        if held := [payee for payee in batch.lines if payee in holds]:  # since the batch was ordered
+            raise LedgerError(
+                f"the open batch {batch.id} pays {visible(held[0])!r}, who is held since: {visible(holds[held[0]])}; "
+                f"cancel the batch and export again: {cancel}"
+            )
         if accounts is None:
             payees = {payee: BankAccount(payee, "") for payee in batch.lines}
         else:
-            require_payable(batch.lines, payees, accounts, _remedy(batch, ledger, again), message)
+            hold = f"datamarket ledger hold {ledger.where} --payee ... --why ... (nothing was ordered)"
+            remedy = f"cancel the batch: {cancel}" if again else f"hold these payees: {hold}"
+            require_payable(batch.lines, payees, accounts, remedy, message)
         texts = remittance_texts(transaction.accounts.entries, transaction.accounts.runs, batch)
         payer, day = debtor or BankAccount("", ""), _day(on, batch)
         order = payment_order(batch.id, batch.at, code, batch.lines, payees, payer, day, texts)
@@ -344,9 +354,8 @@ def export_payments(
         else:
             write_plain(order, part)
         if out.exists() and not filecmp.cmp(part, out, shallow=False):
-            raise ParameterError(
-                "out", str(out), "is there and holds something else; choose another name, or remove it first"
-            )  # fmt: skip
+            other = "is there and holds something else; choose another name, or remove it first"
+            raise ParameterError("out", str(out), other)
     doubts = [*account_warnings(batch.lines, payees), *_order_warnings(order, message)]
     return BankExport(batch, again, order, doubts, list(order.respelled()) if message else [])
 
@@ -360,31 +369,6 @@ def _require_writable(out: Path) -> None:
         raise ParameterError("out", str(out), f"choose another place: {error}") from error
     if not os.access(out.parent, os.W_OK):
         raise ParameterError("out", str(out), "choose a folder that you may write to")
-
-
-def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
-    """Return the currency that is asked for, which is that of the run where one is named."""
-    code = only_currency(accounts, run) if run or not currency else Currency(currency).code
-    if currency and code != currency:
-        raise ParameterError("currency", currency, f"the run is in {code}; leave the currency out")
-    return code
-
-
-def _remedy(batch: Batch, ledger: Ledger, again: bool) -> str:
-    if again:
-        return f"cancel the batch: datamarket ledger cancel {ledger.where} --batch {batch.id} --why ..."
-    return f"hold these payees: datamarket ledger hold {ledger.where} --payee ... --why ... (nothing was ordered)"
-
-
-def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
-    """Refuse an open batch with a payee who was held after it was ordered."""
-    held = [payee for payee in batch.lines if payee in accounts.holds]
-    if held:
-        raise LedgerError(
-            f"the open batch {batch.id} pays {visible(held[0])!r}, who is held since: "
-            f"{visible(accounts.holds[held[0]])}; cancel the batch and export again: "
-            f"datamarket ledger cancel {where} --batch {batch.id} --why ..."
-        )
 
 
 def _day(on: date | None, batch: Batch) -> date:
@@ -435,44 +419,36 @@ def export_from(
     run: str | None = None,
     currency: str | None = None,
     on: date | None = None,
-    form: str = "pain.001",
+    form: str = MESSAGE,
     by: str | None = None,
 ) -> LedgerExport:
     debtor = (
         debtor_account(payer.name, payer.account, *payer[2:]) if payer.name and payer.account else None
     )
-    ledger, folder = ledger_at(where), _folder(where, run)
-    if folder:
-        wanted = read_manifest(folder)["run"]
-    else:
-        wanted = None if run is None else _run_id(ledger.accounts(), run)
-    done = export_payments(
-        ledger, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
-    )
-    paid_as = None
-    if folder and wanted:
-        after = ledger.accounts()
-        write_receipt(folder, ledger, after)
-        if done.batch.runs == [wanted] and after.runs[wanted].state == "approved":
-            paid_as = folder
-    place = ledger.where if is_address(where) else where  # an address may hold a password
-    return LedgerExport(done, place, paid_as)
-
-
-def _folder(where: str, run: str | None) -> Path | None:
-    """Return the folder of the run whose payees are asked for; None where none is named, or one by its id."""
-    named = run_folder(where)
-    if named and run:
+    ledger, folder = ledger_at(where), run_folder(where)
+    if folder and run:
         raise DataMarketError(
             f"{where!r} is the folder of a run already; leave --run out, or name the ledger itself"
         )
-    return named or (run_folder(run) if run else None)
-
-
-def _run_id(accounts: Accounts, run: str) -> str:
-    found = [each for each in accounts.runs if run and each.startswith(run)]
-    if len(found) != 1:
-        raise DataMarketError(
-            f"{len(found) or 'no'} runs of the ledger have an id that begins with {run!r}; see: datamarket ledger show"
-        )
-    return found[0]
+    folder = folder or (run_folder(run) if run else None)
+    if folder:
+        run = str(read_manifest(folder)["run"])
+    elif run is not None:
+        runs = [each for each in ledger.accounts().runs if run and each.startswith(run)]
+        if len(runs) != 1:
+            raise DataMarketError(
+                f"{len(runs) or 'no'} runs of the ledger have an id that begins with {run!r}; see: datamarket ledger "
+                "show"
+            )
+        run = runs[0]
+    done = export_payments(
+        ledger, accounts, debtor, out, run=run, currency=currency, on=on, form=form, by=by
+    )
+    paid_as = None
+    if folder and run:
+        after = ledger.accounts()
+        write_receipt(folder, ledger, after)
+        if done.batch.runs == [run] and after.runs[run].state == "approved":
+            paid_as = folder
+    place = ledger.where if is_address(where) else where  # an address may hold a password
+    return LedgerExport(done, place, paid_as)

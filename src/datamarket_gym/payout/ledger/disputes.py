@@ -61,15 +61,13 @@ def open_dispute(
         record = accounts.required(run)
         _require_payee_of(record, payee, *([against] if against else []))
         if against == payee:
-            raise ParameterError(
-                "against", against, "that is the payee itself; name somebody else, or nobody"
-            )
+            raise ParameterError("against", against, "that is the payee itself; name another, or none")
         if record.state == "superseded":
             raise DisputeError(
-                f"run {run[:16]} pays nobody, for another has taken its place; open the dispute on that one"
+                f"run {run[:16]} pays no one, for another has taken its place; open the dispute on that one"
             )
-        held = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
-        for name in held:
+        holds = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
+        for name in holds:
             if record.state == "paid" and not accounts.payable[name, record.currency]:
                 raise DisputeError(
                     f"run {run[:16]} is paid, and {visible(name)!r} is owed nothing that could be held; open the "
@@ -78,11 +76,11 @@ def open_dispute(
         number = accounts.disputes.next_number
         content = {
             "number": number, "about": about, "units": list(dict.fromkeys(units)), "against": against,
-            "holds": held,
+            "holds": holds,
         }  # fmt: skip
         transaction.add("dispute", run=run, payee=payee, content=content, by=by)
         dispute = accounts.disputes.numbered(number)
-        for name in held:
+        for name in holds:
             if name not in accounts.holds:  # else they are held for another reason, which goes on
                 _hold(transaction, name, dispute, by)
     return dispute
@@ -117,7 +115,7 @@ def resolve_dispute(
         overrides = _overrides(accounts, dispute, effects, why, by or user(), units)
         corrections = _correct(transaction, dispute, effects, why, by) if effects.correction else []
         if any(entry.kind == "proposed" for entry in corrections):
-            return dispute  # it is decided when somebody else asks for the same
+            return dispute  # it is decided when another person asks for the same
         content = {
             "number": number, "outcome": outcome, "why": why,
             "overrides": [each.model_dump(mode="json") for each in overrides],
@@ -165,13 +163,13 @@ def _overrides(
                 f"dispute {dispute.number} does not name the unit {visible(strange[0])!r}; give the folder of the run "
                 "instead of the ledger, so that it can be looked up"
             )
-        plain = {
+        override = {
             "action": action, kind: list(dict.fromkeys(names)), "by": by, "dispute": dispute.number,
             "reason": f"dispute {dispute.number} of {dispute.payee}, upheld: {why}",
             "date": datetime.datetime.now(datetime.UTC).date(),
         }  # fmt: skip
         try:
-            overrides.append(Override.model_validate(plain))
+            overrides.append(Override.model_validate(override))
         except ValidationError as error:
             parameter = "separate" if action == "split" else "join"
             raise ParameterError(parameter, list(names), error.errors()[0]["msg"]) from error
@@ -194,13 +192,16 @@ def _correct(
     if other:
         _require_payee_of(record, other)
         if other == dispute.payee:
-            raise ParameterError("from", other, "that is whom the correction is for; name somebody else")
+            raise ParameterError("from", other, "the correction is for that payee; name somebody else")
         _require_enough(transaction.accounts, record, other, amount)
         changes.append((other, -amount, f"given to {dispute.payee}"))
     entries = []
     for payee, change, note in changes:
+        # The payment to the payee; where the run pays it nothing, the entry by which the run was approved.
+        own = [e for e in record.history if e.kind == "payment" and e.payee == payee]
+        corrected = (own or [e for e in record.history if e.kind == "approved"])[0]
         content = {
-            "of": _payment_to(record, payee).number, "dispute": dispute.number,
+            "of": corrected.number, "dispute": dispute.number,
             "why": f"dispute {dispute.number}, upheld: {why} ({note})",
         }  # fmt: skip
         entries.append(
@@ -211,14 +212,8 @@ def _correct(
     return entries
 
 
-def _payment_to(record: RunRecord, payee: str) -> LedgerEntry:
-    """Return the payment of a run to a payee; where it pays them nothing, the entry by which it was approved."""
-    own = [e for e in record.history if e.kind == "payment" and e.payee == payee]
-    return (own or [e for e in record.history if e.kind == "approved"])[0]
-
-
 def _require_enough(accounts: Accounts, record: RunRecord, payee: str, amount: int) -> None:
-    """Refuse to take more from somebody than the run, with its corrections, has left them."""
+    """Refuse to take more from a payee than the run, with its corrections, has left it."""
     left = sum(
         entry.amount
         for entry in accounts.entries

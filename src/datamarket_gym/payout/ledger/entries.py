@@ -41,6 +41,10 @@ _DRAFT = {
     "manifest": str, "places": dict, "checks": int, "lines": list, "opening": dict, "overrides": list,
     "standing": list, "warnings": list, "period": str, "submissions": str, "kept": int,
 }  # fmt: skip
+_OF_DRAFTS = {
+    "planned": "planned", "drawn": "drawn", "answers": "answered", "checked": "checked",
+    "superseded": "superseded",
+}  # fmt: skip
 _TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00")
 _HEX = re.compile("[0-9a-f]{64}")
 
@@ -181,10 +185,16 @@ class RunRecord(Shown):
         return None if self.plan is None or self.beacon is None else DrawRecord(self.plan, self.beacon)
 
     def after(self, entry: LedgerEntry) -> RunRecord:
-        run, content = self, entry.content
-        match entry.kind:
+        run, content, kind = self, entry.content, entry.kind
+        if kind in _OF_DRAFTS:
+            require_draft(self, _OF_DRAFTS[kind])
+        elif kind in ("approval", "approved"):
+            # A draft that requires no checks and has none begun, or a run that is checked.
+            unchecked = self.state == "draft" and not self.checks and self.beacon is None
+            if not (self.state == "checked" or unchecked):
+                raise LedgerError(f"the run is {describe_state(self.state)} and cannot be approved")
+        match kind:
             case "planned":
-                require_draft(self, "planned")
                 if self.beacon is not None:
                     raise LedgerError(
                         f"checks of this run were drawn already (beacon {self.beacon!r}); a plan cannot change after "
@@ -192,21 +202,15 @@ class RunRecord(Shown):
                     )
                 run = replace(self, plan=str(content["plan"]))
             case "drawn":
-                require_draft(self, "drawn")
                 if self.plan is None or self.beacon is not None:
                     raise LedgerError("checks are drawn once, by a plan that was entered before")
                 run = replace(self, beacon=str(content["beacon"]))
-            case "answers":
-                require_draft(self, "answered")
             case "checked":
-                require_draft(self, "checked")
                 run = replace(self, state="checked")
             case "superseded":
-                require_draft(self, "superseded")
                 by = (str(content["by_run"]), str(content["place"]))
                 run = replace(self, state="superseded", superseded=by)
             case "approval":
-                self._require_approvable()
                 if any(is_same_person(entry.by, by) for by, _ in self.approvals):
                     raise LedgerError(
                         f"{entry.by!r} has approved the run before; somebody else must, too"
@@ -217,7 +221,6 @@ class RunRecord(Shown):
                     )
                 run = replace(self, approvals=[*self.approvals, (entry.by, entry.at)])
             case "approved":
-                self._require_approvable()
                 if (entry.amount, entry.currency) != (self.amount, self.currency):
                     raise LedgerError(f"entry {entry.number} approves another amount than the run's")
                 run = replace(self, state="approved")
@@ -229,12 +232,6 @@ class RunRecord(Shown):
                 run = replace(self, state="paid", reference=str(content["reference"]))
         self.history.append(entry)
         return run
-
-    def _require_approvable(self) -> None:
-        """Require a draft that asks for no checks and has none begun, or a run that is checked."""
-        unchecked = self.state == "draft" and not self.checks and self.beacon is None
-        if not (self.state == "checked" or unchecked):
-            raise LedgerError(f"the run is {describe_state(self.state)} and cannot be approved")
 
 
 def read_draft(entry: LedgerEntry) -> RunRecord:
@@ -277,7 +274,7 @@ def is_same_person(one: str, other: str) -> bool:
 
 
 def require_name(by: str) -> None:
-    """Refuse a name that nobody can see, or that no file can hold."""
+    """Refuse a name that cannot be seen, or that no file can hold."""
     if not any(not c.isspace() and not cannot_be_seen(c) for c in by) or unwritable(by):
         raise LedgerError("nobody is named; say who does it with --by, in letters that can be seen")
 

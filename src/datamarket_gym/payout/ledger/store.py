@@ -221,11 +221,9 @@ class LedgerChecksum:
             raise LedgerError(
                 f"the checksum {str(self.path)!r} is gone: restore it, or the ledger with its checksum, from a copy"
             )
-        checksum = self._read()
-        if "before" not in checksum and checksum["sha256"] != sha256(self.ledger):
+        if self._read().get("sha256", "pending") not in ("pending", sha256(self.ledger)):
             raise LedgerError(
-                f"the file {str(self.ledger)!r} is not as it was left: something else than this program "
-                "changed or replaced it"
+                f"the file {str(self.ledger)!r} is not as it was left: another program changed or replaced it"
             )
 
     def require_unmade(self) -> None:
@@ -250,7 +248,7 @@ class LedgerChecksum:
             raise LedgerError(f"the checksum {str(self.path)!r} cannot be read: {error}") from error
         keys = ({"before", "after"}, {"sha256", "tip"})
         as_written = self.path.read_bytes() == json_text(content).encode()  # one more blank is a change
-        if not isinstance(content, dict) or set(content) not in keys or not as_written:
+        if not (as_written and isinstance(content, dict) and set(content) in keys):
             raise LedgerError(f"the checksum {str(self.path)!r} is none that this version has written")
         return content
 
@@ -265,18 +263,14 @@ def read_receipt(folder: Path) -> Receipt | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    content = read_json(path)
-    try:
-        ledger, number, tip = content["ledger"], content["number"], content["tip"]
-        if not (type(ledger) is str and type(number) is int and type(tip) is str):
-            raise TypeError
-    except (TypeError, KeyError) as error:
-        raise RunError(
-            f"{str(path)!r} does not say which ledger the run is in; remove it, then run: "
-            f"datamarket ledger attach {folder} LEDGER"
-        ) from error
-    where = ledger if is_address(ledger) else os.path.normpath(folder.resolve() / ledger)
-    return Receipt(where, Tip(number, tip))
+    match read_json(path):
+        case {"ledger": str(ledger), "number": int(number), "tip": str(tip)} if type(number) is int:
+            where = ledger if is_address(ledger) else os.path.normpath(folder.resolve() / ledger)
+            return Receipt(where, Tip(number, tip))
+    raise RunError(
+        f"{str(path)!r} does not say which ledger the run is in; remove it, then run: "
+        f"datamarket ledger attach {folder} LEDGER"
+    )
 
 
 def is_address(where: str) -> bool:
@@ -297,8 +291,8 @@ def _require_newest(accounts: Accounts, where: str) -> None:
         if not holds_tip(accounts.entries, receipt.tip):
             raise LedgerError(
                 f"the ledger {where!r} ends with entry {accounts.number} and does not hold entry {receipt.tip.number} "
-                f"as the run in {str(folder)!r} knows it from {receipt.ledger!r}: it is an older copy, or "
-                "a second one, and what was sent since would be sent again. Bring the newest copy of the ledger back"
+                f"as the run in {str(folder)!r} knows it from {receipt.ledger!r}: it is an older copy, or a second "
+                "one, and what was sent since would be sent again. Bring the newest copy of the ledger back"
             )
 
 
@@ -431,15 +425,10 @@ class Ledger(Shown):
         if checksum is not None:
             checksum.announce(before, Tip(accounts.number, accounts.tip))
         with self._refusing():
-            columns = ("number", "body", "hash")
-            connection.execute(
-                sa.insert(ENTRIES), [dict(zip(columns, row, strict=True)) for row in transaction.new]
-            )
-            if transaction.digests:
-                connection.execute(
-                    sa.insert(DIGESTS),
-                    [{"number": n, "digests": digests} for n, digests in transaction.digests.items()],
-                )
+            entries = [dict(zip(ENTRIES.c.keys(), row, strict=True)) for row in transaction.new]
+            connection.execute(sa.insert(ENTRIES), entries)
+            for number, digests in transaction.digests.items():
+                connection.execute(sa.insert(DIGESTS).values(number=number, digests=digests))
             connection.execute(sa.update(TIP).values(number=accounts.number, hash=accounts.tip))
             connection.commit()
         _note_tip(accounts, self.where if self.path is None else str(self.path))
@@ -514,19 +503,14 @@ class Ledger(Shown):
         else:
             with waiting_for(self.path.with_name(f"{self.path.name}.lock"), _WAIT, "ledger"):
                 with self._refusing(), self.engine.connect() as connection:
-                    connection.exec_driver_sql(
-                        "BEGIN IMMEDIATE"
-                    )  # undoes what a killed process was writing
+                    _begin(connection)  # undoes what a killed process was writing
                     connection.rollback()
                 yield LedgerChecksum(self.path)
 
     def _rows(self) -> LedgerRows:
         with self._refusing(), self.engine.connect() as connection:
-            connection.exec_driver_sql(
-                "BEGIN"
-                if _is_sqlite(connection)
-                else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-            )
+            repeatable = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+            connection.exec_driver_sql("BEGIN" if _is_sqlite(connection) else repeatable)
             return _checked_rows(connection)
 
     def _last(self) -> Tip:
@@ -583,8 +567,7 @@ def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
     if not there:
         if not new:
             raise LedgerError(
-                f"there is no ledger at {ledger.where!r}; check the path (pay begins a ledger, datamarket "
-                f"intake init a log)"
+                f"there is no ledger at {ledger.where!r}; check the path (pay begins a ledger, intake init a log)"
             )
         _make(ledger)
     return ledger
@@ -666,7 +649,7 @@ def _make(ledger: Ledger) -> None:
 def _checked_rows(connection: Connection) -> LedgerRows:
     columns = ENTRIES.c
     wanted = sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
-    rows = tuple((number, body, hash_) for number, body, hash_ in connection.execute(wanted).all())
+    rows = tuple((number, body, hash_) for number, body, hash_ in connection.execute(wanted))
     for number, row in enumerate(rows, 1):
         if tuple(map(type, row)) != (int, str, str):
             raise LedgerError(f"entry {number} of the ledger is none that this version has written")
@@ -782,12 +765,13 @@ def read_checkpoints(path: Path) -> list[Tip]:
         raise DataMarketError(f"the checkpoints {str(path)!r} cannot be read: {error}") from error
     tips = []
     for number, line in enumerate(lines, 1):
-        parts = line.split()
-        if len(parts) < 2 or not parts[0].isdigit() or len(parts[1]) != 64:
-            raise DataMarketError(
-                f"line {number} of the checkpoints {str(path)!r} is no checkpoint; write number, hash and time"
-            )
-        tips.append(Tip(int(parts[0]), parts[1]))
+        match line.split():
+            case [entry, tip, *_] if entry.isdigit() and len(tip) == 64:
+                tips.append(Tip(int(entry), tip))
+            case _:
+                raise DataMarketError(
+                    f"line {number} of the checkpoints {str(path)!r} is no checkpoint; write number, hash and time"
+                )
     if not tips:
         raise DataMarketError(f"the file {str(path)!r} holds no checkpoint")
     return tips

@@ -1,4 +1,4 @@
-"""What people enter about money: batches for the bank, corrections, fees, holds, what came back, balances that end.
+"""Transactions that people enter: batches for the bank, corrections, fees, holds, returned payments, ended balances.
 
 What is payable is ordered in a batch, which is then sent (and its runs are paid) or cancelled; money in a batch is not
 payable, so that it cannot be ordered twice. Nothing that was entered is changed: each of these is a new entry.
@@ -131,15 +131,15 @@ def confirm_on(transaction: Transaction, batch: Batch, reference: str, by: str |
 
 def cancel(ledger: Ledger, batch: str, why: str, by: str | None = None) -> Batch:
     with ledger.transaction() as transaction:
-        found = _required(transaction.accounts, batch)
-        if found.state != "ordered":
-            raise LedgerError(f"the batch {found.id} was {found.state} before; nothing is recorded")
-        content = {"batch": found.id, "why": why}
-        for payee, amount in found.lines.items():
+        cancelled = _required(transaction.accounts, batch)
+        if cancelled.state != "ordered":
+            raise LedgerError(f"the batch {batch} was {cancelled.state} before; nothing is recorded")
+        content = {"batch": batch, "why": why}
+        for payee, amount in cancelled.lines.items():
             transaction.add(
-                "cancelled", payee=payee, currency=found.currency, amount=amount, content=content, by=by
-            )
-    return found
+                "cancelled", payee=payee, currency=cancelled.currency, amount=amount, content=content, by=by
+            )  # fmt: skip
+    return cancelled
 
 
 def _required(accounts: Accounts, batch: str) -> Batch:
@@ -258,7 +258,7 @@ def decide(
     run: str = "",
     by: str | None = None,
 ) -> LedgerEntry:
-    """Enter money that moves because people decide so; ``proposed`` while others must propose it, too."""
+    """Enter a decision that moves money; ``proposed`` while other people must propose it, too."""
     proposal = (kind, payee, currency, amount, content.get("of", 0))
     if transaction.accounts.missing(proposal, by or user()) > 0:
         kind, content = "proposed", {**content, "for": kind}
@@ -280,7 +280,7 @@ def _entry(accounts: Accounts, number: int) -> LedgerEntry:
 
 def _reason(why: str) -> str:
     if not why.strip():
-        raise LedgerError("the reason is empty; say why, for whoever asks later")
+        raise LedgerError("the reason is empty; say why, for questions that come later")
     return why
 
 

@@ -39,12 +39,11 @@ class DrawnPayment:
 
 def payment_chart(results: Results) -> dict[str, Any]:
     """Draw the highest payments of a run."""
-    paid, names, low, high = results.division.paid, results.names, results.low, results.high
-    top = sorted(range(len(paid)), key=lambda i: (-paid[i], names[i]))[:MOST_SHOWN]
-    return drawn_payments(
-        [DrawnPayment(names[i], paid[i], low[i], high[i], results.without_evidence[i]) for i in top],
-        results.spec.money,
-    )
+    rows = zip(
+        results.names, results.division.paid, results.low, results.high, results.without_evidence, strict=True
+    )  # fmt: skip
+    highest = sorted((DrawnPayment(*row) for row in rows), key=lambda row: (-row.paid, row.name))
+    return drawn_payments(highest[:MOST_SHOWN], results.spec.money)
 
 
 def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str, Any]:
@@ -53,16 +52,14 @@ def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str
     No common scale of money shows the intervals of a payment of thousands and of one of cents; shares do.
     """
     unit = 10**money.digits
-    top = highest[::-1]
-    rows = list(range(len(top)))
+    top, rows = highest[::-1], list(range(len(highest)))
     ends = {
-        row: (each.low / each.paid - 1.0, each.high / each.paid - 1.0)
-        for row, each in zip(rows, top, strict=True)
-        if each.paid > 0
+        row: (payment.low / payment.paid - 1.0, payment.high / payment.paid - 1.0)
+        for row, payment in enumerate(top)
+        if payment.paid > 0
     }
-    widest = min(
-        _WIDEST, 1.1 * max((abs(end) for pair in ends.values() for end in pair), default=0.0) or 0.01
-    )
+    longest = max((abs(end) for pair in ends.values() for end in pair), default=0.0)
+    widest = min(_WIDEST, 1.1 * longest or 0.01)
     bands_x = [x for low, high in ends.values() for x in (max(low, -widest), min(high, widest), None)]
     bands_y = [y for row in ends for y in (row, row, None)]
     data = [
@@ -173,10 +170,10 @@ def needs_chart(needs: Needs) -> dict[str, Any]:
     """Draw how well each validation row is covered, now and by what was acquired before, the best covered first."""
     order = np.argsort(-needs.covered, kind="stable")
     at = np.unique(np.linspace(0, len(order) - 1, min(_POINTS, len(order))).round().astype(np.int64))
-    share = _rounded(np.concatenate([[0.0], (at + 0.5) / len(order), [1.0]]))
+    share = np.concatenate([[0.0], (at + 0.5) / len(order), [1.0]]).round(4).tolist()
 
     def curve(name: str, covered: np.ndarray, color: str) -> dict[str, Any]:
-        y = _rounded(np.concatenate([covered[at[:1]], covered[at], covered[at[-1:]]]))
+        y = covered[np.concatenate([at[:1], at, at[-1:]])].round(4).tolist()
         return {
             "type": "scatter", "mode": "lines", "name": name, "x": share, "y": y,
             "line": {"color": color, "shape": "hvh", "width": 2}, "hovertemplate": "%{y:.0%}<extra></extra>",
@@ -198,10 +195,6 @@ def needs_chart(needs: Needs) -> dict[str, Any]:
                          "text": "covered well", "showarrow": False, "font": {"color": "--good"}}],
     }  # fmt: skip
     return {"data": data, "layout": layout}
-
-
-def _rounded(values: np.ndarray) -> list[float]:
-    return [round(float(value), 4) for value in values]
 
 
 def _attack(trial: Trial) -> str:
@@ -227,10 +220,8 @@ def _density(name: str, centres: list[float], shares: list[float], color: str) -
 def _line(axis: str, at: float) -> dict[str, Any]:
     """Return a line across the chart at a place on one axis."""
     across = "y" if axis == "x" else "x"
-    return {"type": "line", f"{across}ref": "paper", f"{across}0": 0, f"{across}1": 1} | {
-        f"{axis}0": at,
-        f"{axis}1": at,
-    }
+    place = {f"{axis}0": at, f"{axis}1": at, f"{across}0": 0, f"{across}1": 1}
+    return {"type": "line", f"{across}ref": "paper"} | place
 
 
 def bar_label(name: str) -> str:

@@ -24,7 +24,6 @@ from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
 from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
 from datamarket_gym.data.inputs import are_numbers
-from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.threshold import ALLOWED, LIMIT, Threshold
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
@@ -73,30 +72,7 @@ def write_report(
     """Write the report of a run into its folder."""
     from plotly.offline import get_plotlyjs
 
-    report = report_record(results, warnings, run, folder)
-    charts = report.pop("charts")
-    page = render_page(
-        "payout.html.j2",
-        "payout.css",
-        [get_plotlyjs(), read_template("payout.js")],
-        page=report,
-        charts=embed_json(charts),
-        drawn=charts.keys(),
-        terms=PageGlossary(),
-    )
-    write_text(folder / "report.html", page)
-
-
-def report_record(
-    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
-) -> Row:
-    """Collect everything that the report shows."""
-    spec, inputs, paid = results.spec, results.inputs, results.division.paid
-    clustering, scores, edges = (
-        results.payments.clustering,
-        results.payments.scores,
-        results.payees.edges,
-    )
+    spec, inputs, edges = results.spec, results.inputs, results.payees.edges
     audit, why_no_audit = read_red_team(folder / "audit.json")
     needs = Needs.read(folder / NEEDS)
     clusters, clusters_left_out = clusters_to_show(results)
@@ -109,27 +85,19 @@ def report_record(
         charts["chart-threshold"] = threshold_chart(results.threshold, honest_classes)
     if audit is not None and (chart := red_team_chart(audit)) is not None:
         charts["chart-red-team"] = chart
-    return {
+    record = {
         "run": run,
         "results": results,
         "period": period_message(spec),
         "warnings": warnings,
-        "paid": sum(amount > 0 for amount in paid),
-        "payees": len(paid),
-        "names": len(results.names),
-        "largest": max(paid),
-        "units": len(inputs.ids) + len(results.leaks) + len(results.known),
-        "distinct": clustering.n_clusters,
-        "merged": int((np.bincount(clustering.label) > 1).sum()),
-        "total": spec.worth.shown(scores.grand_value),
+        "merged": int((np.bincount(results.payments.clustering.label) > 1).sum()),
+        "total": spec.worth.shown(results.payments.scores.grand_value),
         "owed": sum(balance for balance in results.division.balance if balance > 0),
         "shows_balance": has_balances(spec, results.division.balance),
         "clock": time_messages(inputs, spec),
-        "logged": inputs.received is not None,
         "drawn": len(drawn_clusters(results)),
         "drawn_under": drawn_under(spec.beacon),
         "checks": required_checks_message(results),
-        "groups": len(scores.by_group),
         "level": LEVEL,
         "payments": payment_table(results).slice(0, _MOST_ROWS).to_pylist(),
         "charted": MOST_SHOWN,
@@ -148,9 +116,14 @@ def report_record(
         "threshold": _threshold(results, honest_classes),
         "red_team": None if audit is None else red_team_record(audit, results),
         "red_team_why": why_no_audit,
-        "sources": _count_sources(results) if spec.columns.trusted_source else None,
-        "charts": charts,
+        "sources": int((results.payments.clustering.edges.reason == "trusted source").sum()),
     }  # fmt: skip
+    scripts = [get_plotlyjs(), read_template("payout.js")]
+    page = render_page(
+        "payout.html.j2", "payout.css", scripts, page=record, charts=embed_json(charts),
+        drawn=charts.keys(), terms=PageGlossary(),
+    )  # fmt: skip
+    write_text(folder / "report.html", page)
 
 
 def period_message(spec: PayoutSpec) -> str:
@@ -165,10 +138,9 @@ def period_message(spec: PayoutSpec) -> str:
 def evidence_message(threshold: Threshold) -> str:
     """Say which evidence was used and why, in a sentence or two."""
     why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
-    exact = (
-        "" if threshold.theta is not None else "Only identical units are matched, similar ones are not. "
-    )
-    return exact + why
+    if threshold.theta is None:
+        why = f"Only identical units are matched, similar ones are not. {why}"
+    return why
 
 
 def _has_classes(results: Results) -> bool:
@@ -181,17 +153,15 @@ def _has_classes(results: Results) -> bool:
 
 def _threshold(results: Results, classes: bool) -> Row:
     """Return what the page says of the threshold beyond its record."""
-    threshold, learner = results.threshold, LEARNERS.create(results.spec.learner)
-    cost = threshold.cost
+    learner, cost = LEARNERS.create(results.spec.learner), results.threshold.cost
     # A threshold's cost is measured on accuracy or coverage, which may not be what is paid for.
-    measured = "5-NN accuracy" if classes else "coverage"
     paid_for = learner.paid_from == "chance" if classes else isinstance(learner, Coverage)
     return {
-        "why": evidence_message(threshold),
+        "why": evidence_message(results.threshold),
         "cost_there": None if cost is None or cost.theta is None else cost.at(cost.theta),
         "limit": LIMIT,
         "allowed": ALLOWED,
-        "measured_by": "" if paid_for else measured,
+        "measured_by": "" if paid_for else "5-NN accuracy" if classes else "coverage",
         "classes": classes,
     }
 
@@ -243,12 +213,6 @@ def _chains(results: Results) -> list[Row]:
     ]
 
 
-def _count_sources(results: Results) -> tuple[int, int]:
-    """Return how many units descend from the source that they name, of how many that name one."""
-    reasons = results.payments.clustering.edges.reason
-    return int((reasons == "trusted source").sum()), results.inputs.derived
-
-
 def _needs(needs: Needs, results: Results) -> Row | None:
     """Return how well validation rows are covered, and by whom; None where something else is paid for."""
     if not len(needs):
@@ -292,6 +256,9 @@ def red_team_record(audit: AuditReport, results: Results) -> Row:
     findings = [f for f in audit.findings if not f.worst.assumes]
     ratios = [f.worst for f in findings if f.worst.expected_gain is not None]
     harms = [harm for harm in audit.harms if not harm.loss.trial.assumes]
+    # Attacks that change labels are not played where there are none to change.
+    label, attacks = results.inputs.submission.label, {family(t.attack): t.attack for t in audit.trials}
+    reasons = {name: ATTACKS.create(attack).beyond(label) for name, attack in attacks.items()}
     return {
         "providers": len(audit.providers),
         "tried": sum(trial.why is None for trial in audit.trials),
@@ -301,7 +268,7 @@ def red_team_record(audit: AuditReport, results: Results) -> Row:
         "most_moved": None if ratios else _called_trial([f.unchecked for f in findings], "theft"),
         "harm": (_called(harms[0].family), _loss(harms[0].loss, name)) if harms else None,
         "stop_loss": STOP_LOSS,
-        "unplayed": _unplayed(audit, results.inputs.submission),
+        "unplayed": [(attack_title(attack), why) for attack, why in reasons.items() if why],
         "clock": [forgery.words(_called(forgery.family)) for forgery in forgeries(audit)],
         "rows": [_finding(finding, audit, name) for finding in audit.findings],
         "checked": audit.checks is not None,
@@ -321,15 +288,6 @@ def _called(attack: str) -> str:
     """Return an attack as a sentence names it: its plain name, and the one that files have."""
     plain = attack_title(attack)
     return attack if plain == attack else f"{plain} ({attack})"
-
-
-def _unplayed(audit: AuditReport, submission: Submission) -> list[tuple[str, str]]:
-    """Return attacks that change labels, where there are none to change, and why; each once."""
-    reasons = {
-        family(trial.attack): ATTACKS.create(trial.attack).beyond(submission.label)
-        for trial in audit.trials
-    }
-    return [(attack_title(attack), why) for attack, why in reasons.items() if why]
 
 
 def _finding(finding: Finding, audit: AuditReport, name: Callable[[str], str]) -> Row:
@@ -388,7 +346,7 @@ class GlossaryTerm:
 
     @property
     def anchor(self) -> str:
-        """The place of the explanation on the page."""
+        """Return the place of the explanation on the page."""
         return "g-" + re.sub(r"[^a-z0-9]+", "-", self.key.lower())
 
 
@@ -431,11 +389,9 @@ def attack_parameters(written: str) -> list[tuple[str, str]]:
 
 def explain_reason(code: str) -> tuple[str, str]:
     """Return the title of a reason why two are matched, and what it means; an operator's own words as they are."""
-    terms, name = _cached_terms(), code.partition("@")[0]
-    for key in (f"reason-{code}", f"component-{name}"):
-        if key in terms:
-            return terms[key].title, terms[key].text
-    return code, ""
+    terms = _cached_terms()
+    term = terms.get(f"reason-{code}") or terms.get(f"component-{code.partition('@')[0]}")
+    return (term.title, term.text) if term else (code, "")
 
 
 _cached_terms = lru_cache(all_terms)
@@ -488,5 +444,5 @@ class PageGlossary:
 
     @property
     def entries(self) -> list[GlossaryTerm]:
-        """The terms that were used, by title."""
+        """Return the terms that were used, by title."""
         return sorted(self._used.values(), key=lambda term: (term.title.lower(), term.key))
