@@ -116,8 +116,8 @@ GOOD = {"sha256": "0" * 64, "units": 3, "what": "text"}
         ("alice", {**GOOD, "sha256": "0" * 63}, "64 digits"),
         ("alice", {**GOOD, "sha256": "G" * 64}, "64 digits"),
         ("alice", {**GOOD, "sha256": None}, "64 digits"),
-        ("", GOOD, "of somebody"),
-        ("a\nb", GOOD, "of somebody"),
+        ("", GOOD, "the owner of a batch"),
+        ("a\nb", GOOD, "the owner of a batch"),
     ],
 )
 def test_entries_that_cannot_follow_are_refused(tmp_path, payee, content, wrong):

@@ -6,8 +6,8 @@ The digest of a unit says what was handed in, and nothing of who did or under wh
 
 The tag says what the payload is. A text is its UTF-8, an image the bytes of its file, features are float32, little
 endian, with 0 for -0. The label is text, empty where there is none. Entries of the ledger hold who, when and a hash
-over the digests of a batch; the digests lie beside them and are compared with that hash by whoever reads them. The
-same batch entered again, as by a command that was killed and is run once more, gives the entry of the first time.
+over the digests of a batch; the digests lie beside them and are compared with that hash when they are read. The
+same batch entered again gives the entry of the first time.
 
 A receipt is what the submitter keeps: the entry as it was entered, the hash of the entry before and its own. A log that
 was cut short or written anew holds no entry with this hash. A run goes by the log up to the last batch that was there
@@ -167,7 +167,6 @@ class UnitBatch:
         return owner
 
     def place(self, unit: str) -> int:
-        """Return the row of a unit, by its id."""
         if self.ids.count(unit) > 1:
             raise SubmissionError(f"{self.where} has several units {unit!r}; give each an id of its own")
         if unit not in self.ids:
@@ -307,7 +306,6 @@ class IntakeReceipt(Shown):
 
     @classmethod
     def from_entry(cls, ledger: Ledger, entry: LedgerEntry) -> IntakeReceipt:
-        """Return the receipt of an entry."""
         return cls(ledger.accounts().id, entry)
 
     def plain(self) -> dict[str, Any]:
@@ -389,7 +387,7 @@ def check_in_ledger(receipt: IntakeReceipt, ledger: Ledger) -> list[Check]:
 
 
 def check_receipt_against_checkpoints(receipt: IntakeReceipt, checkpoints: Path) -> Check:
-    """Check the entry against a checkpoint that somebody else keeps."""
+    """Check the entry against checkpoints that another party keeps."""
     name, entry = f"checkpoints {checkpoints.name}", receipt.entry
     hashes = {tip.hash for tip in read_checkpoints(checkpoints) if tip.number == entry.number}
     if not hashes:
@@ -447,7 +445,7 @@ class ReceivedTimes:
     @property
     def sha256(self) -> str:
         """A hash of the log as far as it counts and of the times that were taken from it."""
-        taken = [asdict(self.upto), [each.hex() for each in self.time.tolist()], self.entry.tolist()]
+        taken = [asdict(self.upto), [time.hex() for time in self.time.tolist()], self.entry.tolist()]
         return hashlib.sha256(json.dumps(taken, sort_keys=True).encode()).hexdigest()
 
     def take(self, rows: Codes) -> ReceivedTimes:

@@ -150,7 +150,7 @@ class BankAccount:
         return cut(latin(self.name)[0], most)
 
     def faults(self, letters: bool = True) -> Iterator[str]:
-        """What a bank would refuse, and what to do about it; without ``letters``, texts may hold any."""
+        """Yield what a bank would refuse, and the remedy; without ``letters``, texts may hold any."""
         if letters:
             yield from _faults_of_text("name", self.name)
         if bool(self.iban) == bool(self.account):
@@ -200,11 +200,11 @@ def read_accounts(path: Path) -> dict[str, BankAccount]:
     Cells that were escaped against formulas, as payments.csv has them, are read as they were before.
     """
     table = Table.open(path)
-    known = [name for name in _OPTIONAL if name in table.names]
-    if not {"iban", "account"} & set(known):
+    optional = [name for name in _OPTIONAL if name in table.names]
+    if not {"iban", "account"} & set(optional):
         table.require("account number", "iban")
-    single, _ = table.read([table.require(role, role) for role in _NEEDED] + known)
-    columns = {name: single[name].optional() for name in (*_NEEDED, *known)}
+    single, _ = table.read([table.require(role, role) for role in _NEEDED] + optional)
+    columns = {name: single[name].optional() for name in (*_NEEDED, *optional)}
     accounts: dict[str, BankAccount] = {}
     rows: dict[str, int] = {}
     for row, cells in enumerate(zip(*columns.values(), strict=True)):

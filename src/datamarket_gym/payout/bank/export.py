@@ -130,12 +130,11 @@ def _reference(*parts: str) -> str:
 
 
 def write_plain(order: PaymentOrder, path: Path) -> None:
+    money = order.currency
     rows = [
-        (
-            each.payee, each.to.name, each.to.number, order.currency.text(each.amount), order.currency.code,
-            each.reference, each.to.bic or each.to.clearing, each.text,
-        )
-        for each in order.transfers
+        (t.payee, t.to.name, t.to.number, money.text(t.amount), money.code, t.reference, t.to.bic or t.to.clearing,
+         t.text)
+        for t in order.transfers
     ]  # fmt: skip
     path.write_text(csv_text(COLUMNS, rows, ["amount"]), encoding="utf-8", newline="")
 
@@ -179,7 +178,7 @@ def require_valid(path: Path, order: PaymentOrder) -> None:
     if not fits.validate(tree):
         wrong = fits.error_log[0]
         raise DataMarketError(f"the message does not fit its schema at {wrong.path}: {wrong.message}")
-    amounts = [Decimal(found.text or "") for found in tree.iter(f"{{{NAMESPACE}}}InstdAmt")]
+    amounts = [Decimal(element.text or "") for element in tree.iter(f"{{{NAMESPACE}}}InstdAmt")]
     due = Decimal(order.total).scaleb(-order.currency.digits)
     if len(amounts) != len(order.transfers) or sum(amounts) != due:
         raise DataMarketError(f"the message orders {sum(amounts)} where {due} is due")
@@ -325,13 +324,13 @@ def export_payments(
     if message:
         schema()  # before anything is ordered
     payees = {} if accounts is None else read_accounts(accounts)
-    with replacing(out) as part, ledger.transaction() as transaction:
+    with replacing(out) as part, ledger.transaction(by) as transaction:
         code = (
             only_currency(transaction.accounts, run) if run or not currency else Currency(currency).code
         )
         if currency and code != currency:
             raise ParameterError("currency", currency, f"the run is in {code}; leave the currency out")
-        batch = order_on(transaction, run=run, currency=code, by=by)
+        batch = order_on(transaction, run=run, currency=code)
         again, holds = not transaction.new, transaction.accounts.holds
         cancel = f"datamarket ledger cancel {ledger.where} --batch {batch.id} --why ..."
         if held := [payee for payee in batch.lines if payee in holds]:  # since the batch was ordered
@@ -434,7 +433,7 @@ def export_from(
     if folder:
         run = str(read_manifest(folder)["run"])
     elif run is not None:
-        runs = [each for each in ledger.accounts().runs if run and each.startswith(run)]
+        runs = [id_ for id_ in ledger.accounts().runs if run and id_.startswith(run)]
         if len(runs) != 1:
             raise DataMarketError(
                 f"{len(runs) or 'no'} runs of the ledger have an id that begins with {run!r}; see: datamarket ledger "

@@ -1,9 +1,9 @@
-"""What the entries of the ledger come to: runs, balances, batches, disputes and rules, read from the first to the last.
+"""The state that the entries of the ledger lead to: runs, balances, batches, disputes, rules; from first to last.
 
 An entry that cannot follow from those before it (a payment that no approved run makes, a second approval, more sent
-than is owed) is an error, whoever wrote it. Money is in one of four places, per payee and currency:
+than is owed) is an error, by whatever program it was written. Money is in one of four places, per payee and currency:
 
-- *balance*: credits and debts that runs carry from one to the next; nobody has put in money for them,
+- *balance*: credits and debts that runs carry from one to the next; no money was put in for them,
 - *payable*: approved, and owed,
 - *outgoing*: ordered at the bank, in a batch,
 - *sent*.
@@ -48,7 +48,7 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
     "funded": (1, 0, 0, -1),
     "written_off": (0, 0, 0, -1),
 }
-"""What an amount of each kind is added to, or taken from."""
+"""Places that an amount of each kind is added to, or taken from."""
 _DECIDED = ("correction", "fee", "funded", "written_off")  # by as many people as approve a run
 _RUN_KINDS = (
     "planned", "drawn", "answers", "checked", "superseded", "accepted", "approval", "approved", "paid",
@@ -209,7 +209,6 @@ class Disputes:
                 )
 
     def numbered(self, number: int) -> Dispute:
-        """Return a dispute by its number."""
         if number not in self.by_number:
             there = f"there are 1 to {len(self.by_number)}" if self.by_number else "it holds none"
             raise DisputeError(
@@ -276,7 +275,7 @@ class Accounts(Shown):
     _proposals: dict[Proposal, list[str]] = field(default_factory=dict)  # by whom
 
     @classmethod
-    def of(cls, entries: Iterable[LedgerEntry]) -> Accounts:
+    def from_entries(cls, entries: Iterable[LedgerEntry]) -> Accounts:
         accounts = cls()
         for entry in entries:
             accounts.after(entry)
@@ -318,13 +317,20 @@ class Accounts(Shown):
 
     def balances(self, currency: str) -> dict[str, int]:
         return {
-            who: left for (who, code), left in sorted(self.balance.items()) if code == currency and left
+            payee: left
+            for (payee, code), left in sorted(self.balance.items())
+            if code == currency and left
         }
 
     def required(self, run: str) -> RunRecord:
         if run not in self.runs:
             raise LedgerError(f"the ledger holds no run {run[:16]}; pay first")
         return self.runs[run]
+
+    def entry(self, number: int) -> LedgerEntry:
+        if type(number) is not int or not 1 <= number <= len(self.entries):
+            raise LedgerError(f"there is no entry {number}; the ledger has {len(self.entries)}")
+        return self.entries[number - 1]
 
     def missing(self, proposal: Proposal, by: str) -> int:
         """Return how many people must still propose an entry, if ``by`` does now."""
@@ -431,7 +437,7 @@ class Accounts(Shown):
         self._require_decidable(entry, kind)
         people = self._proposals.setdefault(_proposal(entry, kind), [])
         if len(_others(people, entry.by)) < len(people):
-            raise LedgerError(f"{entry.by!r} has asked for this before; somebody else must, too")
+            raise LedgerError(f"{entry.by!r} has asked for this before; another person must, too")
         people.append(entry.by)
 
     def _require_due(self, entry: LedgerEntry) -> None:
@@ -444,7 +450,7 @@ class Accounts(Shown):
         self.runs[entry.run] = run.after(entry)
 
     def _require_correction(self, entry: LedgerEntry) -> None:
-        named = self._named(entry)
+        named = self.entry(entry.content["of"])
         if entry.amount == 0:
             raise LedgerError("a correction of nothing")
         if named.kind not in ("payment", "approved", "correction", "fee", "sent", "bounced"):
@@ -484,18 +490,15 @@ class Accounts(Shown):
             batch.reference = str(entry.content["reference"])
 
     def _require_bounced(self, entry: LedgerEntry) -> None:
-        named, about = self._named(entry), ("sent", entry.payee, entry.currency, entry.amount)
+        named, about = (
+            self.entry(entry.content["of"]),
+            ("sent", entry.payee, entry.currency, entry.amount),
+        )
         if (named.kind, named.payee, named.currency, named.amount) != about:
             raise LedgerError(f"entry {named.number} is no payment that was sent to {entry.payee!r}")
         if named.number in self._bounced:
             raise LedgerError(f"what entry {named.number} sent has come back before")
         self._bounced.add(named.number)
-
-    def _named(self, entry: LedgerEntry) -> LedgerEntry:
-        of = entry.content["of"]
-        if type(of) is not int or not 1 <= of <= len(self.entries):
-            raise LedgerError(f"there is no entry {of}")
-        return self.entries[of - 1]
 
     def _open_batch(self, entry: LedgerEntry) -> None:
         name = str(entry.content["batch"])

@@ -24,7 +24,7 @@ from datamarket_gym.payout.manifest import Contents
 from datamarket_gym.payout.names import cannot_be_seen, find_look_alikes, unwritable
 
 START = "0" * 64
-"""What the first entry is chained to."""
+"""The hash that the first entry is chained to."""
 RECEIVED = "received"
 """The kind of the entry of a batch of units that arrived."""
 APPROVED = ("approved", "paid")
@@ -120,7 +120,7 @@ def require_batch_entry(entry: LedgerEntry) -> None:
     if entry.kind != RECEIVED or set(content) != keys or not empty or not _is_time(entry.at):
         raise LedgerError("it is no entry of a batch that this version has written")
     if not entry.payee.strip() or unwritable(entry.payee):
-        raise LedgerError("a batch is of somebody, who is named in characters that files can hold")
+        raise LedgerError("the owner of a batch is named in characters that files can hold")
     if type(content["units"]) is not int or not 1 <= content["units"] < 2**63:
         raise LedgerError("a batch has at least one unit, and fewer than 2**63")
     if content["what"] not in get_args(ContentKind):
@@ -213,7 +213,7 @@ class RunRecord(Shown):
             case "approval":
                 if any(is_same_person(entry.by, by) for by, _ in self.approvals):
                     raise LedgerError(
-                        f"{entry.by!r} has approved the run before; somebody else must, too"
+                        f"{entry.by!r} has approved the run before; another person must, too"
                     )
                 if content.get("manifest") != self.manifest:
                     raise LedgerError(
@@ -239,7 +239,7 @@ def read_draft(entry: LedgerEntry) -> RunRecord:
     try:
         if wrong := [name for name, kind in _DRAFT.items() if type(content[name]) is not kind]:
             raise TypeError(wrong[0])
-        lines = [Line(str(who), int(p), int(e), int(b)) for who, p, e, b in content["lines"]]
+        lines = [Line(str(name), int(p), int(e), int(b)) for name, p, e, b in content["lines"]]
         record = RunRecord(
             entry.run, entry.amount, entry.currency,
             **{name: content[name] for name in _DRAFT if name != "lines"}, lines=lines,
@@ -268,15 +268,15 @@ def require_draft(record: RunRecord, participle: str) -> None:
         raise LedgerError(f"the run is {describe_state(record.state)}; only drafts can be {participle}")
 
 
-def is_same_person(one: str, other: str) -> bool:
+def is_same_person(name: str, other: str) -> bool:
     """Return whether two names are one person's, however they are typed: names that look alike are one."""
-    return one == other or bool(find_look_alikes([one, other]))
+    return name == other or bool(find_look_alikes([name, other]))
 
 
 def require_name(by: str) -> None:
     """Refuse a name that cannot be seen, or that no file can hold."""
     if not any(not c.isspace() and not cannot_be_seen(c) for c in by) or unwritable(by):
-        raise LedgerError("nobody is named; say who does it with --by, in letters that can be seen")
+        raise LedgerError("no name is given; say who does it with --by, in letters that can be seen")
 
 
 def describe_state(state: str) -> str:

@@ -34,7 +34,6 @@ from datamarket_gym.payout.ledger.store import (
     is_address,
     open_ledger,
     read_receipt,
-    user,
 )
 from datamarket_gym.payout.ledger.transactions import batch_of, confirm_on, order_on, to_send
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -132,9 +131,9 @@ def write_receipt(folder: Path, ledger: Ledger, accounts: Accounts) -> None:
 
 
 @contextmanager
-def transaction_of(folder: Path) -> Iterator[tuple[Transaction, RunRecord]]:
+def transaction_of(folder: Path, by: str | None = None) -> Iterator[tuple[Transaction, RunRecord]]:
     ledger = ledger_of(folder)
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         yield transaction, run_of(folder, transaction.accounts)
     write_receipt(folder, ledger, transaction.accounts)
 
@@ -150,7 +149,7 @@ def attach(folder: Path, where: str) -> None:
 
 @dataclass(frozen=True)
 class LedgerInputs:
-    """What a run takes from the ledger: balances in its currency, and overrides that disputes were resolved by."""
+    """Balances in a run's currency, and overrides by resolved disputes, which it takes from the ledger."""
 
     opening: dict[str, int] = field(default_factory=dict)
     overrides: list[Override] = field(default_factory=list)
@@ -197,11 +196,11 @@ def ledger_inputs_of(manifest: dict[str, Any]) -> LedgerInputs:
 
 def enter_draft(ledger: Ledger, folder: Path, draft: Draft, by: str | None = None) -> str:
     """Enter a run as a draft; returns its state. One that is there already stays as it is."""
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         record = transaction.accounts.runs.get(draft.run)
         if record is None:
             transaction.add(
-                "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.to_content(), by=by
+                "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.to_content()
             )  # fmt: skip
             record = transaction.accounts.runs[draft.run]
         elif record.manifest != draft.manifest:
@@ -226,33 +225,33 @@ def approve(folder: Path, manifest: str, by: str | None = None, accept: Sequence
     ``accept`` names every warning of the run, and no other; each is entered. Payments and balances are entered with
     the last approval, in the same transaction.
     """
-    with transaction_of(folder) as (transaction, record):
+    with transaction_of(folder, by) as (transaction, record):
         if record.state not in APPROVED:
             require_approvable(record, folder)
             if record.manifest != manifest:
                 raise DataMarketError(
                     "manifest.json is not the one the run was entered with; run verify"
                 )
-            person = by or user()
+            person = transaction.by
             unresolved = current_warnings(transaction.accounts, record)
             approved = any(is_same_person(person, name) for name, _ in record.approvals)
             if not approved or not _has_answered(record, person, unresolved):
                 require_answered(unresolved, accept)
                 for warning in unresolved:
                     content = {"warning": warning.name, "title": warning.title}
-                    transaction.add("accepted", run=record.run, content=content, by=by)
+                    transaction.add("accepted", run=record.run, content=content)
             if not approved:
-                transaction.add("approval", run=record.run, content={"manifest": manifest}, by=by)
+                transaction.add("approval", run=record.run, content={"manifest": manifest})
             needed = transaction.accounts.rules.approvals
             if len(valid_approvals(transaction.accounts, record.run)) >= needed:
                 run, currency, content = record.run, record.currency, {"manifest": record.manifest}
                 transaction.add(
-                    "approved", run=run, currency=currency, amount=record.amount, content=content, by=by
+                    "approved", run=run, currency=currency, amount=record.amount, content=content
                 )
                 for kind, payee, amount in payments_of(record):
-                    transaction.add(kind, run=run, payee=payee, currency=currency, amount=amount, by=by)
+                    transaction.add(kind, run=run, payee=payee, currency=currency, amount=amount)
                 if record.kept:
-                    transaction.add("forfeited", run=run, currency=currency, amount=record.kept, by=by)
+                    transaction.add("forfeited", run=run, currency=currency, amount=record.kept)
     return transaction.accounts.runs[record.run].state
 
 
@@ -298,7 +297,7 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
     says, and where payees are owed other amounts than that (held, corrected, bounced, too little), a batch must be
     ordered first, so that what is recorded is what the bank was told.
     """
-    with transaction_of(folder) as (transaction, record):
+    with transaction_of(folder, by) as (transaction, record):
         if record.state == "paid":
             if record.reference != reference:
                 raise LedgerError(
@@ -319,8 +318,8 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
             )
         if batch is None:
             _require_as_paid(transaction.accounts, record, folder)
-            batch = order_on(transaction, run=record.run, currency=record.currency, by=by)
-        confirm_on(transaction, batch, reference, by)
+            batch = order_on(transaction, run=record.run, currency=record.currency)
+        confirm_on(transaction, batch, reference)
     return True
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from datamarket_gym.display import Shown, counted
@@ -109,8 +109,9 @@ class Owed(NamedTuple):
     sent: int = 0
     carried: int = 0
 
-    def plus(self, other: Owed) -> Owed:
-        return Owed(*(one + two for one, two in zip(self, other, strict=True)))
+    @classmethod
+    def total(cls, parts: Iterable[Owed]) -> Owed:
+        return cls(*map(sum, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -202,14 +203,11 @@ def account_statement(
     if since is not None and until is not None and since > until:
         raise ParameterError("from", str(since), f"it is later than --to {until}; swap them")
     require_payee(accounts, payee)
+    first, last = since or datetime.date.min, until or datetime.date.max
     records = [r for r in accounts.runs.values() if any(x.identity == payee for x in r.lines)]
     approved = [_run(record, payee) for record in records if record.state in APPROVED]
-    drafts = [
-        replace(_run(record, payee), overtaken=_overtaken(record, records))
-        for record in records
-        if record.state in ("draft", "checked")
-    ]
-    within = [run for run in approved if _between(run.day, since, until)]
+    drafts = [_run(r, payee, records) for r in records if r.state in ("draft", "checked")]
+    within = [run for run in approved if first <= run.day <= last]
     own = [entry for entry in accounts.entries if entry.payee == payee]
     moves = [entry for entry in own if entry.kind in EFFECTS]
     currencies = sorted({entry.currency for entry in moves} | {run.currency for run in approved})
@@ -218,13 +216,13 @@ def account_statement(
         since=since,
         until=until,
         accounts=tuple(
-            _account(accounts, payee, code, moves, within, since, until) for code in currencies
+            _account(accounts, payee, code, moves, within, first, last) for code in currencies
         ),
         drafts=tuple(drafts),
         events=tuple(
             StatementEvent(entry, words)
             for entry in accounts.entries
-            if (words := _event(accounts, entry, payee)) and _between(day_of(entry), since, until)
+            if first <= day_of(entry) <= last and (words := _event(accounts, entry, payee))
         ),
         disputes=tuple(d for d in accounts.disputes.by_number.values() if payee in (d.payee, d.against)),
         held=accounts.holds.get(payee, ""),
@@ -245,59 +243,53 @@ def _account(
     currency: str,
     moves: Sequence[LedgerEntry],
     runs: Iterable[StatementRun],
-    since: datetime.date | None,
-    until: datetime.date | None,
+    first: datetime.date,
+    last: datetime.date,
 ) -> CurrencyAccount:
-    opening, after, later, lines = Owed(), Owed(), Owed(), list[StatementLine]()
-    for entry in (entry for entry in moves if entry.currency == currency):
-        change = Owed(*(sign * entry.amount for sign in EFFECTS[entry.kind]))
-        day = day_of(entry)
-        if since is not None and day < since:
-            opening = opening.plus(change)
-        elif until is not None and day > until:
-            later = later.plus(change)
-        else:
-            after = after.plus(change)
+    changes = [
+        (entry, day_of(entry), Owed(*(sign * entry.amount for sign in EFFECTS[entry.kind])))
+        for entry in moves
+        if entry.currency == currency
+    ]
+    opening = after = Owed.total(change for _, day, change in changes if day < first)
+    lines = []
+    for entry, day, change in changes:
+        if first <= day <= last:
+            after = Owed.total((after, change))
             period = accounts.runs[entry.run].period if entry.run in accounts.runs else ""
             lines.append(StatementLine(entry, period, _words(entry), change, after))
-    lines = [replace(line, after=opening.plus(line.after)) for line in lines]
     own = tuple(run for run in runs if run.currency == currency)
-    account = CurrencyAccount(currency, opening, tuple(lines), opening.plus(after), own)
+    account = CurrencyAccount(currency, opening, tuple(lines), after, own)
     # The statement is what the accounts say, and its lines are what its runs pay.
-    last = account.closing.plus(later)
+    final = Owed.total((after, *(change for _, day, change in changes if day > last)))
     places = (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
     owed = Owed(*(place[payee, currency] for place in places))
     paid, carried = sum(run.paid for run in own), sum(run.carried for run in own)
     moved = account.moved("payment"), account.moved("carried_forward")
-    if owed != last or moved != (paid, carried) or account.earned != paid + carried:
+    if owed != final or moved != (paid, carried) or account.earned != paid + carried:
         raise LedgerError(
-            f"the statement of {visible(payee)!r} in {currency} does not add up: its lines come to {last}, the ledger "
+            f"the statement of {visible(payee)!r} in {currency} does not add up: its lines come to {final}, the ledger "
             f"says {owed}, and its runs pay {paid} and carry {carried}; run: datamarket verify LEDGER"
         )
     return account
 
 
-def _between(day: datetime.date, since: datetime.date | None, until: datetime.date | None) -> bool:
-    return (since is None or since <= day) and (until is None or day <= until)
-
-
-def _run(record: RunRecord, payee: str) -> StatementRun:
+def _run(record: RunRecord, payee: str, others: Iterable[RunRecord] = ()) -> StatementRun:
+    """Return what a run pays a payee; a draft is overtaken by an approved one of ``others``, its period's."""
     line = next(line for line in record.lines if line.identity == payee)
     dated = next((e for e in record.history if e.kind == "approved"), record.history[0])
-    before = record.opening.get(payee, 0)
-    return StatementRun(
-        record.run, record.period, record.currency, record.state, day_of(dated), line.entitled - before, line.paid,
-        line.balance - before,
-    )  # fmt: skip
-
-
-def _overtaken(draft: RunRecord, runs: Iterable[RunRecord]) -> bool:
-    return bool(draft.period) and any(
+    before, period = record.opening.get(payee, 0), (record.period, record.currency)
+    overtaken = any(
         run.state in APPROVED
-        and (run.period, run.currency) == (draft.period, draft.currency)
-        and run.history[0].number > draft.history[0].number
-        for run in runs
+        and (run.period, run.currency) == period
+        and run.history[0].number > record.history[0].number
+        for run in others
+        if record.period
     )
+    return StatementRun(
+        record.run, *period, record.state, day_of(dated), line.entitled - before, line.paid, line.balance - before,
+        overtaken,
+    )  # fmt: skip
 
 
 def _text(entry: LedgerEntry, name: str, before: str) -> str:
@@ -392,7 +384,7 @@ def account_page(statement: AccountStatement) -> dict[str, Any]:
     return {
         "payee": visible(statement.payee),
         "days": days_of(statement),
-        "notes": told(statement),
+        "notes": statement_notes(statement),
         "accounts": [_account_rows(account) for account in statement.accounts],
         "drafts": [run_row(run) for run in statement.drafts],
         "events": [
@@ -400,9 +392,9 @@ def account_page(statement: AccountStatement) -> dict[str, Any]:
             for event in statement.events
         ],
         "open_disputes": [
-            {"number": each.number, "payee": visible(each.payee), "run": each.run[:16]}
-            for each in statement.disputes
-            if each.open
+            {"number": dispute.number, "payee": visible(dispute.payee), "run": dispute.run[:16]}
+            for dispute in statement.disputes
+            if dispute.open
         ],
         "number": statement.number,
         "tip": statement.tip,
@@ -416,7 +408,7 @@ def days_of(statement: AccountStatement) -> str:
     return f"{first} to {until}" if until else f"{first} to {statement.at[:10]}"
 
 
-def told(statement: AccountStatement) -> list[str]:
+def statement_notes(statement: AccountStatement) -> list[str]:
     held = [f"Payments are held: {visible(statement.held, 500)}"] if statement.held else []
     over = [
         f"{account.currency} {Currency(account.currency).shown(-account.closing.payable)} were paid too much by now; "

@@ -329,11 +329,13 @@ def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
 
 
 class Transaction:
-    def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
+    """Entries to be added, by one person where no other is named."""
+
+    def __init__(self, accounts: Accounts, now: datetime | None = None, by: str | None = None) -> None:
         self.accounts = accounts
         self.new: list[LedgerRow] = []
         self.digests: dict[int, bytes] = {}  # of the units of batches, by the number of the entry
-        self._user = user()
+        self.by = user() if by is None else by
         self._at = _timestamp(now)
 
     def wait(self) -> None:
@@ -360,7 +362,7 @@ class Transaction:
         by: str | None = None,
     ) -> LedgerEntry:
         accounts, content = self.accounts, dict(content or {})
-        by = self._user if by is None else by
+        by = self.by if by is None else by
         require_name(by)
         if self._at < accounts.at:
             content["clock"] = f"the clock ran backwards: the entry before is of {accounts.at}"
@@ -389,7 +391,7 @@ class Ledger(Shown):
         return _accounts(self._rows())
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, by: str | None = None) -> Iterator[Transaction]:
         """Add entries in one transaction; no other process writes meanwhile."""
         with self.locked() as checksum:
             if checksum is not None:
@@ -403,7 +405,7 @@ class Ledger(Shown):
                         rows = _checked_rows(connection)
                     if checksum is not None:
                         checksum.require_tip(_tip(rows))
-                    transaction = Transaction(Accounts.of(_chain(rows)))
+                    transaction = Transaction(Accounts.from_entries(_chain(rows)), by=by)
                     _require_newest(transaction.accounts, self.where)
                     yield transaction
                     if transaction.new:
@@ -488,7 +490,7 @@ class Ledger(Shown):
             detail = "; ".join(changed) or "as this version makes them"
             checks.append(Check("tables and triggers", not changed, detail))
             checks.append(Check("chain", True, f"{len(entries):,} entries, tip {entries[-1].hash[:16]}"))
-            accounts = Accounts.of(entries)
+            accounts = Accounts.from_entries(entries)
         except LedgerError as error:
             return [*checks, Check("ledger", False, str(error))]
         return [*checks, *_check_sums(accounts), _check_times(entries), *_check_batches(self, accounts)]
@@ -672,7 +674,7 @@ def _chain(rows: LedgerRows) -> tuple[LedgerEntry, ...]:
 
 @lru_cache(maxsize=1)
 def _accounts(rows: LedgerRows) -> Accounts:
-    return Accounts.of(_chain(rows))
+    return Accounts.from_entries(_chain(rows))
 
 
 def _tip(rows: LedgerRows) -> Tip:
@@ -685,7 +687,7 @@ def batch_hash(digests: Sequence[bytes]) -> str:
 
 def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[bytes]]:
     """Read the digests of batches, one batch at a time, and compare each with the hash in its entry."""
-    for entry, raw in zip(entries, ledger.digests([each.number for each in entries]), strict=True):
+    for entry, raw in zip(entries, ledger.digests([batch.number for batch in entries]), strict=True):
         if raw is None:
             raise LedgerError(f"the digests of the batch of entry {entry.number} are gone")
         digests = [raw[at : at + DIGEST_LENGTH] for at in range(0, len(raw), DIGEST_LENGTH)]
@@ -752,7 +754,7 @@ def add_checkpoint(path: Path, accounts: Accounts) -> str:
     line, there = accounts.checkpoint, path.exists()
     if not there or Tip(accounts.number, accounts.tip) not in read_checkpoints(path):
         before = path.read_text(encoding="ascii").splitlines() if there else []
-        write_text(path, "".join(f"{each}\n" for each in [*before, line]))
+        write_text(path, "".join(f"{text}\n" for text in [*before, line]))
     return line
 
 

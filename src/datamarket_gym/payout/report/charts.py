@@ -38,7 +38,6 @@ class DrawnPayment:
 
 
 def payment_chart(results: Results) -> dict[str, Any]:
-    """Draw the highest payments of a run."""
     rows = zip(
         results.names, results.division.paid, results.low, results.high, results.without_evidence, strict=True
     )  # fmt: skip
@@ -63,9 +62,9 @@ def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str
     bands_x = [x for low, high in ends.values() for x in (max(low, -widest), min(high, widest), None)]
     bands_y = [y for row in ends for y in (row, row, None)]
     data = [
-        {"type": "bar", "orientation": "h", "name": "payment", "x": [each.paid / unit for each in top], "y": rows,
+        {"type": "bar", "orientation": "h", "name": "payment", "x": [payment.paid / unit for payment in top], "y": rows,
          "marker": {"color": "--main"}, "hovertemplate": "%{x:,.2f}<extra></extra>"},
-        _ticks("without evidence", [each.without_evidence / unit for each in top], rows, "--alt", 16),
+        _ticks("without evidence", [payment.without_evidence / unit for payment in top], rows, "--alt", 16),
         {"type": "scatter", "mode": "lines", "name": f"{LEVEL:.0%} interval", "x": bands_x, "y": bands_y, "xaxis": "x2",
          "line": {"color": "--range", "width": 10}, "hovertemplate": "%{x:+.1%}<extra></extra>"},
     ]  # fmt: skip
@@ -76,7 +75,7 @@ def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str
         "xaxis2": {"title": {"text": "interval, %", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
                    "range": [-widest, widest], "tickformat": ".0%" if widest > 0.05 else ".1%"},
         "yaxis": {
-            "tickvals": rows, "ticktext": [bar_label(each.name) for each in top],
+            "tickvals": rows, "ticktext": [bar_label(payment.name) for payment in top],
             "automargin": True, "range": [-0.7, len(top) - 0.3], "zeroline": False,
         },
         "shapes": [_line("x", 0) | {"xref": "x2", "line": {"color": "--main", "width": 2}}],
@@ -102,25 +101,19 @@ def threshold_chart(threshold: DrawnThreshold, classes: bool) -> dict[str, Any]:
     cost, floor = threshold.cost, threshold.floor
     assert cost is not None
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
+    costs = [round(min(c / LIMIT, 1.05), 4) for c in cost.costs]
     data = [
         _density(honest, centres, threshold.honest, "--main"),
         _density("noisy copies", centres, threshold.copies, "--alt"),
-        {
-            "type": "scatter", "mode": "lines", "name": f"false-match cost, {LIMIT:.0%} = 1",
-            "x": cost.thetas, "y": [round(min(c / LIMIT, 1.05), 4) for c in cost.costs],
-            "line": {"color": "--good", "dash": "dot"},
-        },
-    ]  # fmt: skip
+        _curve(f"false-match cost, {LIMIT:.0%} = 1", cost.thetas, costs, color="--good", dash="dot"),
+    ]
     shapes: list[dict[str, Any]] = []
     if floor is not None:
         band = {"fillcolor": "--band", "line": {"width": 0}}
         shapes.append({"type": "rect", "yref": "paper", "x0": floor, "x1": 1.0, "y0": 0, "y1": 1} | band)
     if threshold.theta is not None:
-        line = {"line": {"color": "--ink", "width": 2}}
-        shapes.append(_line("x", threshold.theta) | line)
-        data.append(
-            {"type": "scatter", "mode": "lines", "name": f"theta {threshold.theta:g}", "x": [None], "y": [None]} | line
-        )  # fmt: skip
+        shapes.append(_line("x", threshold.theta) | {"line": {"color": "--ink", "width": 2}})
+        data.append(_curve(f"theta {threshold.theta:g}", [None], [None], color="--ink", width=2))
     layout = {
         "height": 380, "margin": {"l": 56, "r": 16, "t": 70, "b": 46}, "shapes": shapes, "bargap": 0,
         "xaxis": {"title": {"text": "cosine similarity"}, "range": [min(0.0, threshold.bins[0]), 1.01]},
@@ -174,10 +167,8 @@ def needs_chart(needs: Needs) -> dict[str, Any]:
 
     def curve(name: str, covered: np.ndarray, color: str) -> dict[str, Any]:
         y = covered[np.concatenate([at[:1], at, at[-1:]])].round(4).tolist()
-        return {
-            "type": "scatter", "mode": "lines", "name": name, "x": share, "y": y,
-            "line": {"color": color, "shape": "hvh", "width": 2}, "hovertemplate": "%{y:.0%}<extra></extra>",
-        }  # fmt: skip
+        drawn = _curve(name, share, y, color=color, shape="hvh", width=2)
+        return drawn | {"hovertemplate": "%{y:.0%}<extra></extra>"}
 
     data = [
         curve("covered now", needs.covered[order], "--main")
@@ -210,11 +201,13 @@ def attack_title(written: str) -> str:
 
 
 def _density(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:
-    return {
-        "type": "scatter", "mode": "lines", "name": name, "x": centres, "fill": "tozeroy",
-        "y": [round(share / max(shares), 4) for share in shares],
-        "line": {"color": color, "shape": "hvh", "width": 1.5}, "hoverinfo": "name+x",
-    }  # fmt: skip
+    heights = [round(share / max(shares), 4) for share in shares]
+    drawn = _curve(name, centres, heights, color=color, shape="hvh", width=1.5)
+    return drawn | {"fill": "tozeroy", "hoverinfo": "name+x"}
+
+
+def _curve(name: str, x: Sequence[Any], y: Sequence[Any], **line: Any) -> dict[str, Any]:
+    return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line}
 
 
 def _line(axis: str, at: float) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def embed_json(data: Any) -> str:
 
 @dataclass(frozen=True)
 class ReportState:
-    """What the ledger says of a run, in plain values; times as ISO 8601."""
+    """The state of a run in the ledger, in plain values; times as ISO 8601."""
 
     state: str
     entered: str

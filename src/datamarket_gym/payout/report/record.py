@@ -69,7 +69,6 @@ _MOST_UNITS, _MOST_PAIRS, _MOST_NAMES, _LEAST_COVERED = 500, 200, 20, 10
 def write_report(
     results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
 ) -> None:
-    """Write the report of a run into its folder."""
     from plotly.offline import get_plotlyjs
 
     spec, inputs, edges = results.spec, results.inputs, results.payees.edges
@@ -172,7 +171,7 @@ def _acquired(results: Results) -> Row | None:
     if prior is None:
         return None
     pairs = Counter(
-        (old.run, old.owner, who) for old, who in zip(known.old, known.identity, strict=True)
+        (old.run, old.owner, payee) for old, payee in zip(known.old, known.identity, strict=True)
     )
     order = sorted(pairs.items(), key=lambda item: (item[0][1] == item[0][2], -item[1], item[0]))
     counts = np.diff([*prior.start.tolist(), len(prior)]).tolist()
@@ -439,8 +438,7 @@ class PageGlossary:
         return escape(visible(text))
 
     def reasons(self, text: str) -> Markup:
-        """Link several reasons, separated by commas."""
-        return Markup(", ").join(self.reason(each) for each in text.split(", "))
+        return Markup(", ").join(self.reason(part) for part in text.split(", "))
 
     @property
     def entries(self) -> list[GlossaryTerm]:

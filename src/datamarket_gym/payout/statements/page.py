@@ -56,7 +56,6 @@ class OtherPayees:
     letters: dict[str, str] = field(default_factory=dict)
 
     def name(self, name: str) -> str:
-        """Name another payee."""
         if not self.pseudonyms:
             return visible(name)
         return f"another payee ({self.letters.setdefault(name, _letters(len(self.letters)))})"
@@ -81,7 +80,6 @@ class RunState:
 
     @classmethod
     def read(cls, folder: Path) -> RunState:
-        """Read the state of a run from its ledger."""
         accounts = ledger_of(folder).accounts()
         return cls(accounts, run_of(folder, accounts))
 
@@ -119,7 +117,7 @@ class RunState:
 
     @cached_property
     def _sent(self) -> dict[str, LedgerEntry]:
-        """What was last sent to each payee since the approval."""
+        """The last entry that sent money to each payee since the approval."""
         since = self.accounts.entries[self._approval.number :]
         return {e.payee: e for e in since if e.kind == "sent" and e.currency == self.record.currency}
 
@@ -185,8 +183,8 @@ def write_statements(
 ) -> Path:
     """Write the statements of all payees into a folder, and return it.
 
-    They are written aside and renamed, so that a killed process leaves no half of them. A folder of statements that is
-    there already is replaced as a whole; one that holds anything else is refused.
+    They are written aside and renamed: a killed process leaves no half of them. A folder of statements is replaced as a
+    whole; one that holds anything else is refused.
     """
     out = (run / "statements" if out is None else out).resolve()
     out.parent.mkdir(parents=True, exist_ok=True)

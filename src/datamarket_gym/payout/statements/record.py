@@ -3,7 +3,7 @@
 `RunTables` holds the tables of a finished run, each compared with the hash in the manifest before it is used, and laid
 out so that the rows of one payee are a slice. `explain_payee` makes an `Explanation` of them; text, JSON and pages are
 views of it. Amounts are in minor units. Which validation rows a payee's units cover is left out unless it is asked
-for: whoever knows it learns where the secret rows lie, and can submit units that are made to fit them.
+for: it shows where the secret rows lie, and what units could be made to fit them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class PlayedUnits:
         return self.end - self.start
 
     def name(self, row: int) -> str:
-        """Return the name of one unit."""
         return str(self.unit[int(row)].as_py())
 
 
@@ -94,7 +93,7 @@ class UnitMatches:
 
 @dataclass(frozen=True, eq=False)
 class RunTables:
-    """What a run left, by payee. A payee is an identity as the run knows it."""
+    """The tables of a run, by payee. A payee is an identity as the run knows it."""
 
     folder: Path
     manifest: dict[str, Any]
@@ -195,7 +194,7 @@ class RunTables:
 
     @property
     def spot_checks(self) -> dict[str, Any]:
-        """What the spot checks of an earlier draft came to; empty where the run settles none."""
+        """The outcome of the spot checks of an earlier draft; empty where the run settles none."""
         return self.manifest["settles"] or {}
 
     @cached_property
@@ -314,7 +313,7 @@ class NeedsCovered:
     of: int  # validation rows
     rows: int
     well: int
-    nearest: int  # for how many nobody comes nearer than one of its units
+    nearest: int  # for how many no unit of another comes nearer
     units: list[CoveringUnit]
 
 
@@ -379,7 +378,6 @@ class Receipts:
 
     @property
     def words(self) -> str:
-        """Return when and where."""
         return f"received {self.at}, entry {self.entry:,}"
 
 
@@ -519,7 +517,7 @@ def explain_payee(
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks.get(name, ())
         ],
-        prior=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
+        prior=[run_called(run["period"], run["run"]) for run in manifest.get("prior", ())],
         acquired=[_without_identity(row) for row in tables.acquired.get(name, ())],
         unusable=[_without_identity(asdict(row)) for row in tables.unusable.get(name, ())],
         counted=int(counts.sum()),
@@ -636,7 +634,6 @@ class _Pairs:
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
     def match(self, i: int) -> OwnMatch:
-        """Return one pair, in names."""
         tables, units = self.tables, self.tables.units
         mine, other = int(self.mine[i]), int(self.other[i])
         came = units.came[[mine, other]]
