@@ -267,7 +267,7 @@ def test_of_what_was_bought_before_only_the_rest_is_told_and_paid(tmp_path):
                 )  # who covers nothing better is not among them
     page = " ".join((second / "report.html").read_text(encoding="utf-8").split())
     assert (
-        f"What was acquired before covers {needs.before.mean():.1%}, and nobody is paid for that again."
+        f"What was acquired before covers {needs.before.mean():.1%}, and no payee is paid for that again."
         in page
     )
     assert '"name":"covered before"' in page

@@ -29,7 +29,7 @@ from datamarket_gym.payout.ledger.statements import (
     shown_places,
     statement_csv,
     statement_html,
-    told,
+    statement_notes,
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
@@ -170,7 +170,7 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
 
     say(f"Account of {visible(statement.payee)}", "bold")
     say(f"{days_of(statement)} (days of UTC)")
-    for note in told(statement):
+    for note in statement_notes(statement):
         say(note, WARNING)
     for account in statement.accounts:
         console.print(_runs(account, console.width), *_movements(account, console.width))

@@ -15,7 +15,7 @@ from datamarket_gym.explorer.files import NamedPlaces
 from datamarket_gym.explorer.jobs import Client, JobQueue
 from datamarket_gym.explorer.security import SentForms, Token
 from datamarket_gym.explorer.workers import Function
-from datamarket_gym.payout.ledger.entries import require_somebody
+from datamarket_gym.payout.ledger.entries import require_name
 from datamarket_gym.registry import Document
 
 
@@ -45,7 +45,7 @@ class Find:
 
 
 def _require_named(by: str) -> str:
-    require_somebody(by)
+    require_name(by)
     return by
 
 

@@ -237,7 +237,7 @@ class Inputs:
             ids=kept,
             links={name: [column[i] for i in rest] for name, column in self.links.items()},
             aside=self.aside | (frozenset(self.ids) - frozenset(kept)),
-            received=None if self.received is None else self.received.of(rest),
+            received=None if self.received is None else self.received.take(rest),
         )
 
 
@@ -480,7 +480,7 @@ def _dated(
     if not spec.quarantine:
         require_received(unlogged, ids, owners, log)
     logged, bad = add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
-    return logged, bad, received.of(logged)
+    return logged, bad, received.take(logged)
 
 
 def _submitted_images(
