@@ -266,7 +266,7 @@ def test_who_looks_second_is_not_told_what_the_first_found(june, client):
         "answers": [{"number": again, "outcome": "genuine", "by": "ann"}],
     }
     refused = told(asked, asked.post(f"{API}/record", json=body))["refused"]
-    assert "looked at it before" in refused[str(again)]
+    assert "checked it before" in refused[str(again)]
 
 
 def told_twice(asked):

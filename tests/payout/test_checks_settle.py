@@ -124,9 +124,9 @@ def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_ho
     path.write_text(f"number,outcome,by\n{number},genuine,{names[0]}\n")
     with pytest.raises(DataMarketError, match=r"in an earlier draft.*--check-once"):
         record_answers(new, path)
-    record_answers(new, path, one_look=True)
+    record_answers(new, path, check_once=True)
     path.write_text("number,outcome,by\n" + "".join(f"{d.number},genuine,me\n" for d in found.draws))
-    record_answers(new, path, one_look=True)
+    record_answers(new, path, check_once=True)
     assert settle(new).checked
     assert certificate(new).examined == "once"
     assert certificate(new).gap > 0.2**12
@@ -335,7 +335,7 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday
     assert listed == {
         (row["unit"], name) for row in earned if row["identity"] == name and row["amount"] > 0
     }
-    assert certificate(new).carried == 1
+    assert certificate(new).carried_forward == 1
     assert bad(new, recompute=True) == []
     (new / "carried.csv").write_text("unit,identity\n")
     assert bad(new) == ["carried.csv"]
@@ -383,7 +383,7 @@ def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
 
 def test_everybody_fails_and_nobody_can_be_paid(folder):
     answered(folder, false=tuple(cents(folder)))
-    with pytest.raises(DataMarketError, match="nobody is left to be paid"):
+    with pytest.raises(DataMarketError, match="none is left to be paid"):
         settle(folder, folder.parent / "new")
     assert state(folder) == "draft"
     assert not (folder.parent / "new").exists()
