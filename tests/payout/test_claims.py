@@ -111,7 +111,7 @@ def test_explain_tells_of_claims(tmp_path):
     done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM])
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert "Claimed, and without effect on anybody's pay (same iban): cheat 0, seller 1." in said
+    assert "Claimed, and without effect on any pay (same iban): cheat 0, seller 1." in said
     done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM, "--json"])
     assert json.loads(done.output)["claims"] == [
         {"reason": "same iban", "value": "iban of seller 1", "identities": ["cheat 0", VICTIM]}
