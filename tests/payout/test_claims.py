@@ -51,7 +51,7 @@ def test_a_borrowed_key_costs_its_owner_nothing(tmp_path):
     assert identity_rows(found, "identity") == []
     assert identity_rows(found, "claim") == [("cheat 0", VICTIM, "same iban")]
     page = (found / "report.html").read_text(encoding="utf-8")
-    assert "A claim that ties nobody (same iban = “iban of seller 1”)" in page
+    assert "A claim without effect (same iban = “iban of seller 1”)" in page
 
 
 def test_one_side_cannot_confirm_for_both(tmp_path):

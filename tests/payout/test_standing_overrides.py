@@ -16,7 +16,7 @@ def test_those_of_a_file_are_hashed_as_before():
     split = Override(action="split", units=["u1"], **SIGNED)
     assert split.model_dump(mode="json") == {
         "action": "split", "units": ["u1"], "identities": [], "reason": "looked at", "by": "R. Okafor",
-        "date": "2026-07-01",
+        "date": "2026-07-01", "dispute": None,
     }  # fmt: skip
     standing = split.model_copy(update={"dispute": 3})
     assert standing.model_dump(mode="json")["dispute"] == 3
