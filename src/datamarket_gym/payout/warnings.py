@@ -48,26 +48,25 @@ NAMES = (
     "left_behind", "disputes",
 )  # fmt: skip
 """Every warning there is, in the order in which they are shown."""
-MOST_ITEMS = 20
-"""Of a longer list this many items are shown; the count is of all."""
+MOST_ITEMS = 20  # of a longer list; the count is of all
 _LONGEST_ITEM, _LONGEST_WORDS = 400, 2000
 _FEW = 5  # items of a warning that is not accepted
-MANY = 5
-"""So many payees in one tree are many; in a smaller market of at least three, all of them."""
-COMMON = 20
-"""A linkage value of more identities than this is common, and no claim."""
-CLEARLY = 10
-"""A payment counts as clear from a tenth of an equal share on, as in `analysis.metrics.clearly_paid`."""
-MANY_EQUAL = 0.01
-"""Share of units that may have the time of another identity's unit without a warning: seconds do coincide."""
+MANY = 5  # payees in one tree; in a smaller market of at least three, all of them
+COMMON = 20  # a linkage value of more identities than this is common, and no claim
+CLEARLY = (
+    10  # a payment is clear from a tenth of an equal share on, as in `analysis.metrics.clearly_paid`
+)
+MANY_EQUAL = (
+    0.01  # share of units that may have the time of another identity's unit: seconds do coincide
+)
+# Lengths of units are odd beyond this factor of those of all validation rows, and are a warning where this share of
+# units is, beyond the 2 in rows + 1 that lie outside by chance.
 ODD, FEW = 1.25, 0.01
-"""Lengths of units are odd beyond this factor of those of all validation rows, and are a warning where this share of
-units is, beyond the 2 in rows + 1 that lie outside by chance."""
 
 
 @dataclass(frozen=True)
 class UnresolvedWarning:
-    """One warning: its name, one line, what it means and what to do, how many items it is about, and some of them."""
+    """A warning: its name, a title, what it means and what to do, the number of its items, and some of them."""
 
     name: str
     title: str
@@ -236,30 +235,28 @@ def require_sound(warnings: list[UnresolvedWarning]) -> None:
         raise SubmissionError(f"stopped, as --strict asks. {reasons}")
 
 
-_PARTS = ((1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds"))
 _FIRST, _LAST = 9e8, 4.1e9  # 1998 to 2099, in seconds since 1970
 _SPREADSHEET = 25_569  # 1970-01-01 in the days of a spreadsheet
+# What times may be, how many of it are a second, where it begins, and the remedy.
+_TIME_UNITS = (
+    ("milliseconds since 1970", 1e3, 0, "divide them by 1,000, or write dates"),
+    ("microseconds since 1970", 1e6, 0, "divide them by 1,000,000, or write dates"),
+    ("nanoseconds since 1970", 1e9, 0, "divide them by 1,000,000,000, or write dates"),
+    ("a spreadsheet's days since 1900", 1 / 86_400, _SPREADSHEET, "format the column as a date, and save it again"),
+)  # fmt: skip
 
 
 def describe_time_unit(times: Values) -> str:
     """Say what numbers that cannot be seconds since 1970 look like; empty where they may be that."""
     low, high = float(times.min()), float(times.max())
-    for parts, name in _PARTS:
-        if _FIRST * parts <= low and high <= _LAST * parts:
-            return (
-                f"The times look like {name} since 1970 ({_day(low / parts)} to {_day(high / parts)}): divide them "
-                f"by {parts:,.0f}, or write dates."
-            )
+    for name, per_second, zero, remedy in _TIME_UNITS:
+        first, last = (low - zero) / per_second, (high - zero) / per_second
+        if first >= _FIRST and last <= _LAST:
+            return f"The times look like {name} ({_day(first)} to {_day(last)}): {remedy}."
     month, day = times // 100 % 100, times % 100
     is_date = np.isin(month, range(1, 13)).all() and np.isin(day, range(1, 32)).all()
     if low >= 19_700_101 and high <= 21_001_231 and is_date:
         return "The times look like dates written as one number (20260531): write them as 2026-05-31."
-    if low >= 36_526 and high <= 73_050:  # 2000 to 2099
-        first, last = (_day((days - _SPREADSHEET) * 86_400) for days in (low, high))
-        return (
-            f"The times look like a spreadsheet's days since 1900 ({first} to {last}): format the column as a date, "
-            "2026-05-31 12:00:00, and save it again."
-        )
     return ""
 
 
@@ -268,16 +265,14 @@ def _day(seconds: float) -> str:
 
 
 def _equal_times(inputs: Inputs) -> Warnings:
-    """Warn where no unit was first, or many have the time of another identity's unit."""
     submission, n = inputs.submission, len(inputs.ids)
     if describe_missing_times(submission) is not None:
         yield _of_units(
             inputs,
             "equal_times" if inputs.has_time else "undated",
             f"No unit was first: the {n:,} units {'all carry the same time' if inputs.has_time else 'carry no times'}",
-            "Copies cannot be told from originals: k copies of a unit take k / (k + 1) of its pay, whatever the rule. "
-            "Name the column that says when you received each unit (--time; a folder has none: list its images in a "
-            "table), or pay only people you trust.",
+            "Copies cannot be told from originals: k copies of a unit take k / (k + 1) of its pay. Name the column of "
+            "the times at which you received units (--time; list images in a table), or pay only people you trust.",
             np.arange(n),
         )
         return
@@ -322,7 +317,6 @@ def _of_units(inputs: Inputs, name: str, title: str, advice: str, units: Codes) 
 
 
 def _unseen_labels(inputs: Inputs, spec: PayoutSpec) -> Warnings:
-    """Warn of validation labels without a unit, where that is no error (`require_learnable`)."""
     learner = LEARNERS.create(spec.learner)
     if not (isinstance(learner, Coverage) and learner.labels):
         return
@@ -355,7 +349,6 @@ def _ignored_labels(inputs: Inputs) -> Warnings:
 
 
 def _odd_lengths(inputs: Inputs, spec: PayoutSpec) -> Warnings:
-    """Warn of units shorter or longer than any validation row, where distance counts: no encoder made both."""
     if not spec.worth.by_distance:
         return
     ours, theirs = (_norms(each) for each in (inputs.submission.features, inputs.validation_features))
@@ -435,8 +428,8 @@ def _skipped_files(inputs: Inputs) -> Warnings:
             "skipped_files",
             f"{counted(len(items), 'file')} in the folders {_were(len(items))} not read",
             "They are no images, do not lie where images must (identity/label/image, for validation and reference rows "
-            "label/image; without the folder of the label where no image lies in one), or no row of the table names "
-            "them. Convert, move or name them and pay again, or make sure that they are no submissions.",
+            "label/image; or all without label), or no row of the table names them. Convert, move or name them and pay "
+            "again, or make sure that they are no submissions.",
             items,
         )
 
@@ -445,7 +438,6 @@ def _skipped_files(inputs: Inputs) -> Warnings:
 
 
 def bought_from_others(results: Results) -> Warnings:
-    """Warn of units that an earlier run acquired from another identity."""
     acquired, prior = results.known, results.inputs.prior
     theirs = [i for i, old in enumerate(acquired.old) if old.owner != acquired.identity[i]]
     if prior is None or not theirs:
@@ -468,7 +460,6 @@ def bought_from_others(results: Results) -> Warnings:
 
 
 def bought_rows(results: Results) -> Warnings:
-    """Warn of validation rows that earlier runs have acquired, number for number."""
     inputs = results.inputs
     if inputs.prior is None or results.spec.leak_check == "off":
         return
@@ -485,7 +476,6 @@ def bought_rows(results: Results) -> Warnings:
 
 
 def received_from_others(results: Results) -> Warnings:
-    """Warn of units that the intake log has from another identity, which does not have them in this run."""
     inputs = results.inputs
     before = () if inputs.received is None else inputs.received.before
     rows = [i for i, other in enumerate(before) if other]
@@ -523,7 +513,6 @@ def lost_labels(results: Results) -> Warnings:
 
 
 def unscored_units(results: Results) -> Warnings:
-    """Warn of units that represent a cluster, and of which the file of scores has none of equal content."""
     scored, inputs = results.inputs.scored, results.inputs
     canonical = {
         inputs.ids[i] for i in results.payments.canonical.unit
@@ -540,7 +529,6 @@ def unscored_units(results: Results) -> Warnings:
 
 
 def uneven_scores(results: Results) -> Warnings:
-    """Warn of units of equal content to which the tool gave different scores."""
     scored = results.inputs.scored
     if scored is not None and scored.table.uneven:
         yield UnresolvedWarning.of(
@@ -584,7 +572,6 @@ def chains_of(results: Results) -> list[Chain]:
 
 
 def chained(results: Results) -> Warnings:
-    """Warn of clusters of which two large parts are held together by a few units."""
     thin = [chain for chain in chains_of(results) if chain.thin]
     inputs, number = results.inputs, results.payments.scores.number
     if thin:
@@ -603,7 +590,6 @@ def chained(results: Results) -> Warnings:
 
 
 def _joined(results: Results) -> Warnings:
-    """Warn of trees of units that hold units of many payees."""
     inputs, label, group = results.inputs, results.payments.clustering.label, results.payees.group
     limit = min(MANY, max(3, len(np.unique(group))))
     holder = distinct_pairs(label, group[inputs.owner])[0]
@@ -617,9 +603,8 @@ def _joined(results: Results) -> Warnings:
         "joined_identities",
         f"{counted(len(many), 'tree of matched units joins', 'trees of matched units join')} {limit} payees or more",
         "Copies are seldom shared by so many. Different units may have been taken for one another, or units were "
-        "placed early so as to own what others submit later: of each tree its earliest unit alone is paid. "
-        f"Open them in the report (What matched what); split honest units with --overrides. The largest joins "
-        f"{counted(int(payees[many[0]]), 'payee')}.",
+        "placed early so as to own what others submit later. Open them in the report (What matched what); split honest "
+        f"units with --overrides. The largest joins {counted(int(payees[many[0]]), 'payee')}.",
         [
             f"tree {number[c]}: {sizes[c]:,} units of {payees[c]:,} payees, owned by {_owner(results, int(c))}"
             for c in many[:MOST_ITEMS]
@@ -645,7 +630,6 @@ def _collapse(results: Results) -> Warnings:
 
 
 def _loses_half(results: Results) -> Warnings:
-    """Warn of payees who would be paid more than twice as much without evidence."""
     names, group = results.inputs.identities, results.payees.group.tolist()
     paid, without = Counter[int](), Counter[int]()
     payee = dict(reversed(list(zip(group, names, strict=True))))
@@ -673,7 +657,6 @@ def _loses_half(results: Results) -> Warnings:
 
 
 def _balances(results: Results) -> Warnings:
-    """Warn of balances that would decide later runs: scores below zero almost cancel those above."""
     balance, names = results.division.balance, results.names
     owed = sum(each for each in balance if each > 0)
     if 2 * owed <= results.spec.minor:

@@ -56,13 +56,16 @@ from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spe
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 
-OUTCOMES = ("genuine", "false", "unanswered")
-"""Proof was received; the unit was found not to be genuine; nothing came back."""
-NOT_MADE = "not made"
-"""The outcome of a check after the first one of a unit, where one person checks it once."""
+OUTCOMES = (
+    "genuine",
+    "false",
+    "unanswered",
+)  # proof was received; was found to be false; nothing came back
+NOT_MADE = "not made"  # of a check after the first one of a unit, with ``check_once``
 PATH = f"{FOLDER}/outcomes.json"
 CERTIFICATE = "certificate.json"
 _FORMAT = 1
+_ROLES = ("number", "unit", "outcome", "note", "by")
 _LONGEST = 2000  # characters of a note
 _NAMED = 5  # numbers in an error
 
@@ -83,23 +86,22 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
             f"{table.where} has no column 'number' (or 'unit'); save the outcomes from checks.html, or name the "
             "columns number, outcome, note, by"
         )
-    roles: dict[str, str] = {
-        role: names[role] for role in ("number", "unit", "note", "by") if role in names
-    }
-    roles["outcome"] = table.require("outcome", names.get("outcome", "outcome"))
-    single, _ = table.read(list(roles.values()))
-    cells = {role: single[name].optional() for role, name in roles.items()}
+    table.require("outcome", names.get("outcome", "outcome"))
+    roles = {role: names[role] for role in _ROLES if role in names}
+    columns, _ = table.read(list(roles.values()))
+    cells = dict.fromkeys(_ROLES, [""] * len(columns[roles["outcome"]].data))
+    for role, name in roles.items():  # spaces may be part of a unit's name
+        texts = (text or "" for text in columns[name].optional())
+        cells[role] = [from_csv(text if role == "unit" else text.strip()) for text in texts]
     answers: dict[int, CheckAnswer] = {}
-    for row, values in enumerate(zip(*cells.values(), strict=True)):
-        cell = {role: _text(value, role) for role, value in zip(cells, values, strict=True)}
-        if not cell["outcome"]:
+    for row, (number_text, unit, outcome, note, by) in enumerate(zip(*cells.values(), strict=True)):
+        if not outcome:
             continue
         where = f"{table.where}, row {row}"
-        number = _number(cell, drawn, where)
+        number = _number(number_text, unit, drawn, where)
         if number in answers:
             raise SubmissionError(f"{where}: number {number} is answered twice; keep one of the rows")
-        note, by = cell.get("note", ""), cell.get("by", "")
-        answers[number] = parse_answer(number, cell["outcome"], note, by, where)
+        answers[number] = parse_answer(number, outcome, note, by, where)
     if not answers:
         raise SubmissionError(
             f"{table.where} holds no outcomes; write {', '.join(OUTCOMES[:-1])} or {OUTCOMES[-1]} for at least one draw"
@@ -110,11 +112,8 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
 def parse_answer(
     number: int, outcome: str, note: str = "", by: str = "", where: str = ""
 ) -> CheckAnswer:
-    where, note, word = (
-        where or f"the answer to check {number}",
-        note.strip(),
-        outcome.strip().casefold(),
-    )
+    where, note = where or f"the answer to check {number}", note.strip()
+    word = outcome.strip().casefold()
     if word not in OUTCOMES:
         raise UnknownNameError("outcome", visible(outcome), OUTCOMES, f"in {where}")
     if len(note) > _LONGEST:
@@ -217,14 +216,8 @@ def _person(name: str) -> str:
     return "".join(name.casefold().split())
 
 
-def _text(cell: str | None, role: str) -> str:
-    if cell is None:
-        return ""
-    return from_csv(cell if role == "unit" else cell.strip())  # spaces may be part of a unit's name
-
-
-def _number(cell: dict[str, str], drawn: DrawnChecks, where: str) -> int:
-    written, unit, numbers = cell.get("number", ""), cell.get("unit", ""), drawn.check_numbers
+def _number(written: str, unit: str, drawn: DrawnChecks, where: str) -> int:
+    """Find the number of the draw that a row names."""
     if written:
         unit_of = {draw.number: draw.unit for draw in drawn.draws}
         plain = written.removesuffix(".0")  # a spreadsheet's way with whole numbers
@@ -242,16 +235,17 @@ def _number(cell: dict[str, str], drawn: DrawnChecks, where: str) -> int:
         return number
     if not unit:
         raise SubmissionError(f"{where} names no draw; fill in its number")
-    if unit not in numbers:
+    numbers, name = drawn.check_numbers.get(unit, []), visible(unit)
+    if not numbers:
         raise SubmissionError(
-            f"{where}: unit {visible(unit)!r} was not drawn; check the name, or give the number"
+            f"{where}: unit {name!r} was not drawn; check the name, or give the number"
         )
-    if len(numbers[unit]) > 1:
+    if len(numbers) > 1:
         raise SubmissionError(
-            f"{where}: unit {visible(unit)!r} is checked {len(numbers[unit])} times; give the number of the check, "
-            f"one of {_listed(numbers[unit])}"
+            f"{where}: unit {name!r} is checked {len(numbers)} times; give the number of the check, one of "
+            f"{_listed(numbers)}"
         )
-    return numbers[unit][0]
+    return numbers[0]
 
 
 def _history(run: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
@@ -259,16 +253,15 @@ def _history(run: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
     if not path.exists():
         return []
     data = read_json(path)
-    if not isinstance(data, dict) or data.get("format") != _FORMAT:
-        raise RunError(f"{str(path)!r} is no record of outcomes of this version; restore it from a copy")
-    if (data.get("run"), data.get("beacon")) != (drawn.run, drawn.beacon):
-        raise RunError(
-            f"{str(path)!r} holds the outcomes of another draw; move it away if that draw is no longer wanted"
-        )
     try:
-        return [CheckAnswer(**entry) for entry in data["history"]]
+        if (data["format"], data["run"], data["beacon"]) == (_FORMAT, drawn.run, drawn.beacon):
+            return [CheckAnswer(**entry) for entry in data["history"]]
     except (KeyError, TypeError) as error:
         raise RunError(f"{str(path)!r} is damaged ({error}); restore it from a copy") from error
+    raise RunError(
+        f"{str(path)!r} holds the outcomes of another draw or version; restore it from a copy, or move it away if that "
+        "draw is no longer wanted"
+    )
 
 
 def _listed(numbers: set[int] | Sequence[int]) -> str:
@@ -373,7 +366,7 @@ def _compare(run: Path, name: str, compute: Callable[[], str], remedy: str) -> C
 
 
 def _verify_answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
-    """Compare the answers with the history, and what was made of them with the answers."""
+    """Compare the answers with the history, and the settlement with the answers."""
     record, digest = run_of(run), outcomes_digest(run)
     recorded = [entry.content["outcomes"] for entry in record.history if entry.kind == "answers"]
     if recorded or digest:
@@ -388,20 +381,18 @@ def _verify_answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
     answers = answers_of(run)
     false = any(outcome_of(draw, answers) == "false" for draw in drawn.draws)
     good = ended[-1]["outcomes"] == digest and not (false and record.state != "superseded")
-    yield Check(
-        "settlement",
-        good,
-        ended[-1]["detail"] if good else "answers were changed after they were settled",
-    )
-    if record.superseded is None or not is_readable(Path(record.superseded[1]) / MANIFEST):
+    detail = ended[-1]["detail"] if good else "answers were changed after they were settled"
+    yield Check("settlement", good, detail)
+    later = Path(record.superseded[1]) if record.superseded is not None else run
+    if later == run or not is_readable(later / MANIFEST):
         return
-    ours, theirs = read_manifest(run), read_manifest(Path(record.superseded[1]))
+    ours, theirs = read_manifest(run), read_manifest(later)
     before, settles = settled_by(ours), settled_by(theirs)
     pot = ours["amount"] + (before.kept if before else 0)
     same = settles is not None and (
         settles.manifest, settles.outcomes, theirs["amount"] + settles.kept,
     ) == (sha256(run / MANIFEST), digest, pot)  # fmt: skip
-    detail = record.superseded[1] if same else "it does not settle this run"
+    detail = str(later) if same else "it does not settle this run"
     yield Check("the run that took its place", same, detail)
 
 
