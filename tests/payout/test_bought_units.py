@@ -16,8 +16,8 @@ from datamarket_gym.execution.runs import read_record
 from datamarket_gym.payout.acquired_data import (
     AcquiredRun,
     AcquiredUnits,
-    KeptNames,
     OldUnit,
+    PackedNames,
     RunUnits,
     acquired_messages,
     acquired_units,
@@ -178,8 +178,8 @@ def test_numbers_are_kept_in_the_shortest_kind_without_loss(numbers, kind):
 
 def test_names_come_back_as_they_were():
     names = ["", "ä", "a\u2028b", "\U0001d4b3" * 3]
-    assert list(KeptNames.from_names(names)) == names
-    assert list(KeptNames.from_names([])) == []
+    assert list(PackedNames.from_names(names)) == names
+    assert list(PackedNames.from_names([])) == []
 
 
 def test_embeddings_are_kept_beside_features(tmp_path):

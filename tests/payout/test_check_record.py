@@ -219,9 +219,9 @@ def said(*looks):
 def test_looks_at_one_unit_are_made_by_different_people(twice):
     keep_outcomes(twice, said((1, "genuine", "R. Okafor")))
     for by in ("R. Okafor", " r.okafor"):
-        again = r"number 2 is one of 3 checks of unit 'one', and .* checked it before \(number 1\); have somebody"
+        again = r"number 2 is one of 3 checks of unit 'one', and .* checked it before \(number 1\); have another"
         with pytest.raises(
-            SubmissionError, match=again + " else check it .* or record with --check-once"
+            SubmissionError, match=again + " person check it .* or record with --check-once"
         ):
             keep_outcomes(twice, said((2, "genuine", by)))
     with pytest.raises(

@@ -64,14 +64,14 @@ class AcquiredDataError(DataMarketError):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptNames:
+class PackedNames:
     """Names end to end as UTF-8, and where each ends: one long name does not make all of them as long."""
 
     text: NDArray[np.uint8]
     ends: Codes
 
     @classmethod
-    def from_names(cls, names: Iterable[str]) -> KeptNames:
+    def from_names(cls, names: Iterable[str]) -> PackedNames:
         parts = [name.encode() for name in names]
         text = np.frombuffer(b"".join(parts), dtype=np.uint8)
         return cls(text, np.cumsum([len(part) for part in parts], dtype=np.int64))
@@ -106,16 +106,16 @@ class RunUnits:
     embedding: Features | None
     labels: NDArray[Any]  # the different ones
     label: Codes  # which of them
-    unit: KeptNames
-    people: KeptNames
+    unit: PackedNames
+    people: PackedNames
     submitter: Codes
     owner: Codes
     root: Codes  # the row of the unit that stands for the tree
     stands: Codes  # rows
     time: Values | None
-    columns: KeptNames  # that the features came from, where they are several
+    columns: PackedNames  # that the features came from, where they are several
     encoder: str  # that made the features of texts or images; blank where they were submitted
-    asked: KeptNames  # digests of what later periods may ask of the units (`AcquiredData.highest`)
+    asked: PackedNames  # digests of what later periods may ask of the units (`AcquiredData.highest`)
     answers: Values  # one after the other
     answered: Codes  # where each ends
 
@@ -178,7 +178,7 @@ class AcquiredRun:
 
     @classmethod
     def read(cls, folder: Path, whole: bool = True) -> AcquiredRun:
-        """Read the run of a folder; with ``whole`` refuse one whose acquired units are not as it left them."""
+        """Read the run of a folder; with ``whole`` refuse one owner_of acquired units are not as it left them."""
         if not folder.is_dir():
             raise AcquiredDataError(
                 f"{str(folder)!r} is no folder of a payout run; if it was moved, say where it is now: --prior FOLDER"
@@ -327,7 +327,7 @@ class AcquiredUnits:
     unit: list[str]
     owner: list[str]
     root: Codes  # the row of what each was acquired as
-    unlabelled: Sequence[str] = ()  # the names of the runs whose units have no labels
+    unlabelled: Sequence[str] = ()  # the names of the runs owner_of units have no labels
 
     @classmethod
     def read(cls, runs: Sequence[AcquiredRun], kind: UnitKind) -> AcquiredUnits:
@@ -500,7 +500,7 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
     """Collect the units of a run with a paid owner, then those that were set aside as validation rows."""
     inputs, submission, canonical = results.inputs, results.inputs.submission, results.payments.canonical
     label, leaks = results.payments.clustering.label, results.leaks
-    sold, whose, names = _owners(results, unpaid)
+    sold, owner_of, names = _owners(results, unpaid)
     rows = np.flatnonzero(sold[label])
     place = np.full(len(label), -1)
     place[rows] = np.arange(len(rows))
@@ -509,42 +509,42 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
     stands_for = np.full(canonical.n_clusters, -1)
     stands_for[canonical.cluster] = canonical.unit
     ids = [inputs.ids[i] for i in rows]
-    submitters, owners, root = inputs.owner[rows], whose[label[rows]], place[stands_for[label[rows]]]
-    kept = submission if len(rows) == len(submission) else submission.take(rows)
+    submitters, owners, root = inputs.owner[rows], owner_of[label[rows]], place[stands_for[label[rows]]]
+    units = submission if len(rows) == len(submission) else submission.take(rows)
     if leaks.units is not None:
-        kept = Submission.concat([kept, leaks.units])
+        units = Submission.concat([units, leaks.units])
         ids += leaks.id.tolist()
         code = {name: i for i, name in enumerate(names)}
         theirs = np.array([code[name] for name in leaks.identity.tolist()], dtype=np.int64)
         submitters, owners = np.concatenate([submitters, theirs]), np.concatenate([owners, theirs])
-        root = np.concatenate([root, np.arange(len(rows), len(kept))])
+        root = np.concatenate([root, np.arange(len(rows), len(units))])
     people = sorted({names[i] for i in np.union1d(submitters, owners).tolist()})
     number = {name: i for i, name in enumerate(people)}
     number_of = np.array([number.get(name, -1) for name in names])
-    labels, which = np.unique(kept.label, return_inverse=True)
+    labels, which = np.unique(units.label, return_inverse=True)
     checked = results.spec.leak_check != "off"  # then those that are validation rows were set aside
     utility = results.utility
     if inputs.prior is not None:
         utility = replace(inputs, prior=None).utility_oracle(results.spec)
     asked = results.asked if checked and len(rows) == len(submission) else None
-    highest = highest_for_later(kept, stands, utility, len(rows) if checked else 0, asked)
+    highest = highest_for_later(units, stands, utility, len(rows) if checked else 0, asked)
     return RunUnits(
-        features=shortest(kept.features),
-        embedding=None if kept.embedding is None else shortest(kept.embedding),
+        features=shortest(units.features),
+        embedding=None if units.embedding is None else shortest(units.embedding),
         labels=labels,
         label=which.astype(np.int64),
-        unit=KeptNames.from_names(ids),
-        people=KeptNames.from_names(people),
+        unit=PackedNames.from_names(ids),
+        people=PackedNames.from_names(people),
         submitter=number_of[submitters],
         owner=number_of[owners],
         root=root,
         stands=stands,
-        time=kept.time,
-        columns=KeptNames.from_names(inputs.columns if len(inputs.columns) > 1 else ()),
+        time=units.time,
+        columns=PackedNames.from_names(inputs.columns if len(inputs.columns) > 1 else ()),
         encoder=inputs.encoder,
-        asked=KeptNames.from_names(highest),
+        asked=PackedNames.from_names(highest),
         answers=np.concatenate([np.empty(0), *highest.values()]),
-        answered=np.cumsum([len(found) for found in highest.values()], dtype=np.int64),
+        answered=np.cumsum([len(values) for values in highest.values()], dtype=np.int64),
     )
 
 
@@ -560,14 +560,14 @@ def _owners(results: Results, unpaid: Collection[str]) -> tuple[NDArray[np.bool_
     )
     is_paid = np.array([name not in unpaid for name in names])
     sold = np.bincount(cluster, weights=is_paid[owner], minlength=n) > 0
-    whose, count = np.zeros(n, dtype=np.int64), np.bincount(cluster, minlength=n)
-    whose[cluster] = owner
+    owner_of, count = np.zeros(n, dtype=np.int64), np.bincount(cluster, minlength=n)
+    owner_of[cluster] = owner
     together: dict[str, int] = {}
     shared = np.flatnonzero(count[cluster] > 1)
     for part in np.split(shared, np.flatnonzero(np.diff(cluster[shared])) + 1) if len(shared) else []:
         name = " and ".join(sorted(names[code] for code in owner[part].tolist()))
-        whose[cluster[part[0]]] = together.setdefault(name, len(inputs.identities) + len(together))
-    return sold, whose, [*names, *together]
+        owner_of[cluster[part[0]]] = together.setdefault(name, len(inputs.identities) + len(together))
+    return sold, owner_of, [*names, *together]
 
 
 # What is new, at the price of what was acquired before.

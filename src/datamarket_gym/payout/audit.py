@@ -113,20 +113,15 @@ def _some_prior(prior: AcquiredData, seed: int) -> AcquiredData:
 
 def _sample(inputs: Inputs, seed: int) -> Codes:
     """Sample a few units of a few identities, by content and not by name or row."""
-    n, keys = len(inputs.identities), inputs.submission.keys
+    by_key = np.lexsort((inputs.owner, inputs.submission.keys))
+    owner = inputs.owner[by_key]
+    counts, order = np.bincount(owner), list(dict.fromkeys(owner.tolist()))
     # Identities that bring at least a handful of units, in the order of their least content key.
-    least = np.full(n, b"~", dtype=keys.dtype)
-    by_key = np.argsort(keys, kind="stable")[::-1]
-    least[inputs.owner[by_key]] = keys[by_key]
-    order = np.argsort(least, kind="stable")
-    counts = np.bincount(inputs.owner, minlength=n)
-    fit = [i for i in order if counts[i] >= 5] or order.tolist()
-    chosen = [fit[i] for i in _some(len(fit), _IDENTITIES, seed, "audit identities")]
+    fit = [i for i in order if counts[i] >= 5] or order
     rows = []
-    for identity in chosen:
-        mine = np.flatnonzero(inputs.owner == identity)
-        mine = mine[np.argsort(keys[mine], kind="stable")]
-        rows.append(mine[_some(len(mine), _UNITS, seed, "audit units")])
+    for place in _some(len(fit), _IDENTITIES, seed, "audit identities").tolist():
+        units = by_key[owner == fit[place]]
+        rows.append(units[_some(len(units), _UNITS, seed, "audit units")])
     return np.concatenate(rows)
 
 

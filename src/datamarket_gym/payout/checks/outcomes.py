@@ -56,11 +56,7 @@ from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spe
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 
-OUTCOMES = (
-    "genuine",
-    "false",
-    "unanswered",
-)  # proof was received; was found to be false; nothing came back
+OUTCOMES = ("genuine", "false", "unanswered")  # unanswered: no proof was received
 NOT_MADE = "not made"  # of a check after the first one of a unit, with ``check_once``
 PATH = f"{FOLDER}/outcomes.json"
 CERTIFICATE = "certificate.json"
@@ -185,7 +181,7 @@ def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAns
             person = _person(answer.by)
             if person in seen:
                 raise SubmissionError(
-                    f"{what}, and {visible(answer.by)!r} checked it before ({seen[person]}); have somebody else check "
+                    f"{what}, and {visible(answer.by)!r} checked it before ({seen[person]}); have another person check "
                     "it who does not know the first answer, or record with --check-once: it then counts as not made"
                 )
             seen[person] = f"number {number}"
