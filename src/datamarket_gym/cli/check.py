@@ -19,7 +19,7 @@ from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.draw import draw_checks
-from datamarket_gym.payout.checks.outcomes import CERTIFICATE, record_answers
+from datamarket_gym.payout.checks.outcomes import CERTIFICATE, NOT_MADE, record_answers
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, read_check_plan
 from datamarket_gym.payout.checks.review_page import NAME as PAGE
@@ -130,8 +130,8 @@ def record(
     with as_files({"outcomes": outcomes}) as tables:
         answers = record_answers(run, tables["outcomes"], correct, by, check_once)
     counts = [f"{answers.count(word):,} {word}" for word in ("genuine", "false", "unanswered")]
-    if answers.not_made:
-        counts.append(f"{answers.not_made:,} second checks not made")
+    if not_made := answers.count(NOT_MADE):
+        counts.append(f"{not_made:,} second checks not made")
     say(
         f"{counted(len(answers.new), 'new answer')}; of {counted(len(answers.drawn.draws), 'check')}: "
         f"{', '.join(counts)}"

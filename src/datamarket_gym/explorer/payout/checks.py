@@ -49,7 +49,6 @@ from datamarket_gym.payout.checks.outcomes import (
     answers_of,
     parse_answer,
     record_answers,
-    record_given,
 )
 from datamarket_gym.payout.checks.plan import (
     CheckPlan,
@@ -234,7 +233,7 @@ def visible_answers(
 ) -> dict[str, dict[str, Any]]:
     """List answers by number; hide what others found in a unit that ``by`` may check next."""
     rows: dict[str, dict[str, Any]] = {}
-    for unit, numbers in drawn.looks.items():
+    for unit, numbers in drawn.check_numbers.items():
         several = len(numbers) + len(drawn.before.get(unit, [])) > 1
         for number in numbers:
             answer = answers.get(number)
@@ -258,7 +257,7 @@ def _plan(run: Path, record: RunRecord, money: Currency) -> dict[str, Any] | Non
 
 def _checks(drawn: DrawnChecks, money: Currency) -> list[dict[str, Any]]:
     """List the checks to make; ``nth`` of ``times`` where a unit was drawn several times."""
-    numbers = drawn.looks
+    numbers = drawn.check_numbers
     return [
         {
             "number": d.number, "payee": d.payee, "identity": d.identity if d.identity != d.payee else "",
@@ -389,7 +388,7 @@ def _record_some(
     if not answers:
         return 0
     try:
-        return len(patiently(lambda: record_given(run, answers, correct, by, single)).new)
+        return len(patiently(lambda: record_answers(run, answers, correct, by, single)).new)
     except SubmissionError as error:
         if len(answers) == 1:
             refused[answers[0].number] = str(error)
