@@ -62,4 +62,4 @@ def test_theta_of_a_file_is_theta_of_a_payday_on_it(folder, tmp_path):
     done = CliRunner().invoke(app, [*asked, "--per-provider", "5"])
     assert done.exit_code == 0, done.output
     said, paid = read_json(tmp_path / "t.json")["recommended"], read_json(folder / "threshold.json")
-    assert said["price"]["theta"] == paid["price"]["theta"] < 0.9995
+    assert said["cost"]["theta"] == paid["cost"]["theta"] < 0.9995

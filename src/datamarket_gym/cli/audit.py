@@ -10,7 +10,7 @@ import numpy as np
 from rich import table as rich
 from rich.console import Console
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Argument
 
 from datamarket_gym import registry
 from datamarket_gym.analysis.redteam import AuditReport, market_state
@@ -30,53 +30,45 @@ from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
 from datamarket_gym.payout.input_files import read_scored, scores_file
-from datamarket_gym.payout.inputs import SubmittedRows, read_tables
+from datamarket_gym.payout.inputs import InputReader, Rows
 from datamarket_gym.payout.intake import IntakeLog
-from datamarket_gym.payout.settings import PayoutSpec, payout_spec
+from datamarket_gym.payout.settings import INTAKE_OPTION, PayoutSpec, option, payout_spec
+from datamarket_gym.registry import Document
 from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
 
 
+class AuditOptions(Document):
+    """The options of ``datamarket audit``, beside settings of a payout run."""
+
+    validation: str = option("Table of validation rows, on which units are valued, as for `pay`.", ...)
+    reference: str | None = option(
+        "Further honest units on which `recommended` measures its similarity threshold, as for `pay`."
+    )
+    intake: str | None = INTAKE_OPTION
+    mechanism: str = option(
+        "The mechanism that would pay; see: datamarket list mechanism.", "recommended"
+    )
+    empty: str | None = option(
+        "What no data at all is worth: chance (accuracy over chance; if left out) or none (accuracy over 0). Coverage "
+        "always counts from 0."
+    )
+    knowledge: float = option("Share of the others' units that an attacker sees, from 0 to 1.", 1.0)
+    providers: int | None = option("How many providers attack, drawn at random; all if left out.", ge=1)
+    only: str | None = option("Only these attacks: names separated by commas, * allowed.")
+    stop_at: float = option("An attack with a gain of at most this counts as stopped.", 1.05, ge=1)
+    seed: int = option("Seed of the attackers' random choices.", 0, ge=0)
+    out: Path = option("Folder for the report.", Path("runs/audit"))
+
+
 @terminal.with_payout_settings(("learner", "files.scores", "checks", "power", *terminal.TABLES))
+@terminal.with_options(AuditOptions)
 def audit(
     submission: Annotated[
         str, Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
     ],
-    validation: Annotated[
-        str, Option(help="Table of validation rows, on which units are valued, as for `pay`.")
-    ],
+    options: AuditOptions,
     settings: dict[str, Any],
-    reference: Annotated[
-        str | None,
-        Option(
-            help="Further honest units on which `recommended` measures its similarity threshold, as for `pay`."
-        ),
-    ] = None,
-    intake: terminal.Intake = None,
     config: terminal.Config = None,
-    mechanism: Annotated[
-        str, Option(help="The mechanism that would pay; see: datamarket list mechanism.")
-    ] = "recommended",
-    empty: Annotated[
-        str | None,
-        Option(
-            help="What no data at all is worth: chance (accuracy over chance; if left out) or none (accuracy over 0). "
-            "Coverage always counts from 0."
-        ),
-    ] = None,
-    knowledge: Annotated[
-        float, Option(help="Share of the others' units that an attacker sees, from 0 to 1.")
-    ] = 1.0,
-    providers: Annotated[
-        int | None, Option(help="How many providers attack, drawn at random; all if left out.", min=1)
-    ] = None,
-    only: Annotated[
-        str | None, Option(help="Only these attacks: names separated by commas, * allowed.")
-    ] = None,
-    stop_at: Annotated[
-        float, Option(help="An attack with a gain of at most this counts as stopped.", min=1.0)
-    ] = 1.05,
-    seed: Annotated[int, Option(help="Seed of the attackers' random choices.", min=0)] = 0,
-    out: Annotated[Path, Option(help="Folder for the report.")] = Path("runs/audit"),
     jobs: terminal.Jobs = 0,
     cluster: terminal.Cluster = "",
     device: terminal.BlockDevice = "cpu",
@@ -93,40 +85,39 @@ def audit(
     registry.load(load or [])
     # Nothing is paid here; but the settings of a payout run include an amount.
     spec = payout_spec(config, {"amount": "1", **settings})
-    utility = spec.utility if empty is None else Utility(spec.learner, empty)
+    utility = spec.utility if options.empty is None else Utility(spec.learner, options.empty)
     checks = settings.get("checks") if config is None else spec.checks
-    log = None if intake is None else IntakeLog.open(intake)
+    log = None if options.intake is None else IntakeLog.open(options.intake)
     tables = {
-        "submissions": submission, "validation": validation, "reference": reference, "scores": spec.files.scores,
-    }  # fmt: skip
+        "submissions": submission,
+        "validation": options.validation,
+        "reference": options.reference,
+        "scores": spec.files.scores,
+    }
     with (
         terminal.compute_context(cluster=cluster, device=device, memory=memory),
         shown_on_stderr() as progress,
         suppress_market_warnings(),  # the report has it
     ):
         with as_files(tables) as files:
-            state, oracle, ignored = _market(files, spec, utility, seed, log)
-        chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
+            state, oracle, ignored = _market(files, spec, utility, options.seed, log)
+        chosen = as_mechanism(MECHANISMS.create(options.mechanism), options.mechanism)
         report = run_audit(
             state,
             chosen,
             oracle,
-            providers=providers,
-            only=only,
-            stop_at=stop_at,
-            out=out,
+            **options.model_dump(include={"providers", "only", "stop_at", "out", "knowledge"}),
             jobs=jobs or available_cores(),
             progress=progress,
             checks=requested_checks(chosen, checks, spec.power),
-            knowledge=knowledge,
         )
-    write_text(out / "audit.md", markdown(report))
+    write_text(options.out / "audit.md", markdown(report))
     Console().print(_table(report))
     for text, style in _paragraphs(report):
         say(text, style)
     if ignored:
         say(f"Warning: Labels do not count: {'; '.join(ignored)}.", "red")
-    say(f"\nthe report with all certificates is in {out}/")
+    say(f"\nthe report with all certificates is in {options.out}/")
 
 
 def _market(
@@ -134,8 +125,8 @@ def _market(
 ) -> tuple[MarketState, UtilityOracle, tuple[str, ...]]:
     """Read, as a payout run does, the market that is audited, what it is paid by, and labels that do not count."""
     submissions, validation = tables["submissions"], tables["validation"]
-    read = read_tables(submissions, validation, tables.get("reference"), spec, {}, log)
-    held, other = read.held, read.sample
+    read = InputReader(spec, log).read(submissions, validation, tables.get("reference"))
+    held, other = read.validation, read.reference
     sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)
     submission = _submission(submissions, spec, read.rows)
     file, scored = scores_file(spec, tables.get("scores")), None
@@ -149,7 +140,7 @@ def _market(
     return state, oracle, read.ignored
 
 
-def _submission(path: Path, spec: PayoutSpec, rows: SubmittedRows) -> Submission:
+def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
     """Read the submitted units with all other columns: attacks and mechanisms of one's own look at some of them."""
     columns = spec.columns
     metadata: dict[str, Any] = {}

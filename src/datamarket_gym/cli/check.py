@@ -27,7 +27,6 @@ from datamarket_gym.payout.checks.settle import draw_messages, failure_messages,
 from datamarket_gym.payout.checks.settle import settle as settle_checks
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.settings import settings_of
 from datamarket_gym.payout.stored_inputs import places_of
 
 check = typer.Typer(
@@ -36,10 +35,10 @@ check = typer.Typer(
 
 
 @check.command("plan")
-@terminal.with_settings(dict(settings_of(PlanRequest)))
-def plan(run: terminal.RunFolder, settings: dict[str, Any], by: terminal.By = None) -> None:
+@terminal.with_options(PlanRequest)
+def plan(run: terminal.RunFolder, options: PlanRequest, by: terminal.By = None) -> None:
     """Plan how many units are checked, and show what that costs and leaves to gain. May be repeated until the draw."""
-    planned = make_plan(run, terminal.read_model(PlanRequest, settings), by)
+    planned = make_plan(run, options, by)
     table = Table(title=f"Checks of {counted(planned.payees, 'payee')}", show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", overflow="fold")

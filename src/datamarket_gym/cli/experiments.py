@@ -30,6 +30,7 @@ from datamarket_gym.cli.terminal import (
     compute_context,
     make_list,
     say,
+    with_options,
 )
 from datamarket_gym.errors import (
     DataMarketError,
@@ -59,39 +60,34 @@ from datamarket_gym.experiments.results import as_built_in, collect, held, is_fi
 from datamarket_gym.experiments.runner import run_suite
 from datamarket_gym.experiments.tables import as_text, grids
 from datamarket_gym.market.datasets import looking_in
-from datamarket_gym.registry import HOMES, broken_plugins, components, describe, lookup
+from datamarket_gym.payout.settings import option
+from datamarket_gym.registry import HOMES, Document, broken_plugins, components, describe, lookup
 
 DEVICES = ("cpu", "cuda", "auto")
 
 
-Seeds = Annotated[int | None, Option(help="How many seeds; as the experiment says if left out.", min=1)]
+class RunOptions(Document):
+    """The options of ``datamarket run``."""
+
+    seeds: int | None = option("How many seeds; as the experiment says if left out.", ge=1)
+    first_seed: int | None = option("The first seed; as the experiment says if left out.", ge=0)
+    out: Path | None = option("Folder for the results; runs/EXPERIMENT if left out.")
+    only: str | None = option("Only these attacks or mechanisms: names separated by commas, * allowed.")
+    cache: Path | None = option(
+        "File of the utility cache: values computed once, for this and later runs."
+    )
+    everything: bool = option("Also print the tables that the paper does not have.", False, option="all")
 
 
+@with_options(RunOptions)
 def run(
     experiment: Annotated[
         str, Argument(help="An experiment (see: datamarket list experiment), or a TOML file.")
     ],
-    seeds: Seeds = None,
-    first_seed: Annotated[
-        int | None, Option(help="The first seed; as the experiment says if left out.", min=0)
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="Folder for the results; runs/EXPERIMENT if left out.")
-    ] = None,
-    only: Annotated[
-        str | None,
-        Option(help="Only these attacks or mechanisms: names separated by commas, * allowed."),
-    ] = None,
+    options: RunOptions,
     jobs: Jobs = 0,
     device: Device = "cpu",
     cluster: Cluster = "",
-    cache: Annotated[
-        Path | None,
-        Option(help="File of the utility cache: values computed once, for this and later runs."),
-    ] = None,
-    everything: Annotated[
-        bool, Option("--all", help="Also print the tables that the paper does not have.")
-    ] = False,
     data: Data = None,
     load: Load = None,
 ) -> None:
@@ -104,25 +100,28 @@ def run(
     require_choice("--device", device, DEVICES)
     with looking_in(data), compute_context(cluster=cluster):
         spec = _spec(experiment)
-        changes = {"seeds": seeds, "first_seed": first_seed, "only": only}
-        spec = spec.model_copy(
-            update={key: value for key, value in changes.items() if value is not None}
-        )
-        out = out or Path("runs") / spec.name
+        changes = options.model_dump(include={"seeds", "first_seed", "only"}, exclude_none=True)
+        spec = spec.model_copy(update=changes)
+        out = options.out or Path("runs") / spec.name
         with collect_market_warnings() as warned, shown_on_stderr() as progress:
             rows = run_experiment(
-                spec, out, jobs=jobs or available_cores(), device=device, cache=cache, progress=progress
+                spec,
+                out,
+                jobs=jobs or available_cores(),
+                device=device,
+                cache=options.cache,
+                progress=progress,
             )
     width = Console().width
     say(f"{spec.title}\n", "bold")
     shown, tables = compare_with_paper(spec.name, rows), grids(rows, spec.tables)
     if shown:
         say(_paper(spec, rows, shown, width), whole=True)
-    if everything or not shown:
+    if options.everything or not shown:
         say(as_text(tables, width), whole=True)
     for warning in warned:
         say(f"Warning: {warning}.", "red")
-    if shown and not everything:
+    if shown and not options.everything:
         say(f"All {len(tables)} tables: the same command with --all, or {out}/table.md", whole=True)
     drawn = [out / f"{name}.svg" for name in figures_of(spec.name) or [spec.name]]
     figures = ", ".join(map(str, drawn)) if all(file.exists() for file in drawn) else ""
@@ -167,7 +166,9 @@ def _wrap(text: str, width: int) -> str:
 
 def suite(
     name: Annotated[str, Argument(metavar="SUITE", help="A suite of experiments, such as synthetic.")],
-    seeds: Seeds = None,
+    seeds: Annotated[
+        int | None, Option(help="How many seeds; as the experiment says if left out.", min=1)
+    ] = None,
     out: Annotated[Path, Option(help="Folder for the runs, one folder each.")] = Path("runs"),
     jobs: Jobs = 0,
     device: Device = "cpu",

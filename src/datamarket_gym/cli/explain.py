@@ -6,17 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from typer import Option
 
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import FEW, say, say_more
 from datamarket_gym.errors import require_known
+from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.comparison import compare_runs
 from datamarket_gym.payout.explain import (
     SECRET,
@@ -26,6 +26,7 @@ from datamarket_gym.payout.explain import (
     covered_lines,
     match_messages,
     match_summary,
+    need_messages,
     not_known,
     other_messages,
     payment_messages,
@@ -34,68 +35,59 @@ from datamarket_gym.payout.explain import (
 from datamarket_gym.payout.explain import explain as explain_payment
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.statements.record import MOST_MATCHES, Explanation
+from datamarket_gym.registry import Document
+
+
+class ExplainOptions(Document):
+    """The options of ``datamarket explain``."""
+
+    payee: str | None = option("Whose payment to explain.")
+    json_: bool = option("Print JSON instead of tables.", False, option="json")
+    what_if: bool = option(
+        "Also pay again without the matches of this payee's units; reads the run's inputs and takes time.",
+        False,
+    )
+    needs: bool = option(
+        "Also print the validation rows that its units cover, with their content; without --payee, the rows that are "
+        "covered least. They are secret: for the operator alone.",
+        False,
+    )
+    against: Path | None = option(
+        "Folder of another run, such as last month's: print each payee's payment in both, and which settings and "
+        "inputs differ; with --payee, of that one alone."
+    )
 
 
 @terminal.with_moved_inputs
-def explain(
-    run: terminal.RunFolder,
-    moved: dict[str, Any],
-    payee: Annotated[str | None, Option(help="Whose payment to explain.")] = None,
-    as_json: terminal.AsJson = False,
-    what_if: Annotated[
-        bool,
-        Option(
-            "--what-if",
-            help="Also pay again without the matches of this payee's units; reads the run's inputs and takes time.",
-        ),
-    ] = False,
-    needs: Annotated[
-        bool,
-        Option(
-            "--needs",
-            help="Also print the validation rows that its units cover, with their content; without --payee, the rows "
-            "that are covered least. They are secret: for the operator alone.",
-        ),
-    ] = False,
-    against: Annotated[
-        Path | None,
-        Option(
-            help="Folder of another run, such as last month's: print each payee's payment in both, and which settings "
-            "and inputs differ; with --payee, of that one alone."
-        ),
-    ] = None,
-) -> None:
+@terminal.with_options(ExplainOptions)
+def explain(run: terminal.RunFolder, options: ExplainOptions, moved: dict[str, Any]) -> None:
     """Explain a payment: what a payee's units were matched with, by which evidence, and who is paid for them."""
-    if against is not None:
-        if what_if or needs:
+    payee, needs, validation = options.payee, options.needs, moved.get("validation")
+    if options.against is not None:
+        if options.what_if or needs:
             raise typer.BadParameter("--against compares two runs; leave --what-if and --needs out")
-        _compare(run, against, payee, as_json)
+        _compare(run, options.against, payee, options.json_)
         return
-    validation = moved.get("validation")
     if payee is None:
-        if not needs or what_if:
+        if not needs or options.what_if:
             raise typer.BadParameter(
                 "say whose payment to explain: --payee NAME (or --needs or --against alone)"
             )
-        _show_least_covered(run, validation, as_json)
+        _show_least_covered(run, validation, options.json_)
         return
-    explanation = explain_payment(run, payee, MOST_MATCHES if as_json else SHOWN, with_rows=needs)
+    explanation = explain_payment(run, payee, MOST_MATCHES if options.json_ else SHOWN, with_rows=needs)
     if needs and explanation.needs is None:
         raise not_known("Leave --needs out")
-    if what_if:
-        from datamarket_gym.execution.progress import shown_on_stderr
+    if options.what_if:
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
             without = without_its_evidence(run, payee, progress=progress, **moved)
         explanation = replace(explanation, without_its_evidence=without)
-    contents = None
-    if needs:
-        from datamarket_gym.payout.explain import need_messages
-
-        contents = need_messages(run, validation)
-    if as_json:
+    contents = need_messages(run, validation) if needs else None
+    if options.json_:
         record = asdict(explanation)
         if contents is not None and explanation.needs is not None:
             rows = sorted({need.row for unit in explanation.needs.units for need in unit.needs})

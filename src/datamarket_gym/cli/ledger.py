@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -52,7 +52,9 @@ from datamarket_gym.payout.ledger.statements import (
 from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.verify import approve_recomputed
+from datamarket_gym.registry import Document
 
 _SHOWN = 50
 _LONGEST = 300
@@ -352,6 +354,27 @@ def _print_entered(entry: LedgerEntry) -> None:
         say(text)
 
 
+class ExportOptions(Document):
+    """The options of ``datamarket export``."""
+
+    out: Path = option("File to write.", ...)
+    accounts: Path | None = option(
+        "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
+        "and town. Not needed for csv."
+    )
+    debtor: str | None = option("Name of the account holder who pays.", option="from")
+    debtor_account: str | None = option(
+        "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
+    )
+    debtor_bic: str | None = option("BIC of the paying bank.", option="from-bic")
+    debtor_country: str | None = option("Country of the payer, two letters.", option="from-country")
+    debtor_town: str | None = option("Town of the payer.", option="from-town")
+    run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")
+    on: date | None = option("Day of payment; today if left out.")
+    form: str = option("pain.001 (ISO 20022 XML, pain.001.001.09) or csv.", "pain.001", option="format")
+
+
+@terminal.with_options(ExportOptions)
 def export(
     where: Annotated[
         str,
@@ -360,35 +383,8 @@ def export(
             help="The ledger (file or address), or the folder of a run, for the payees of that run alone.",
         ),
     ],
-    out: Annotated[Path, Option(help="File to write.")],
-    accounts: Annotated[
-        Path | None,
-        Option(
-            help="Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally "
-            "country and town. Not needed for csv."
-        ),
-    ] = None,
-    debtor: Annotated[str | None, Option("--from", help="Name of the account holder who pays.")] = None,
-    debtor_account: Annotated[
-        str | None,
-        Option("--from-account", help="IBAN of the paying account; or a number, with --from-bic."),
-    ] = None,
-    debtor_bic: Annotated[str | None, Option("--from-bic", help="BIC of the paying bank.")] = None,
-    debtor_country: Annotated[
-        str | None, Option("--from-country", help="Country of the payer, two letters.")
-    ] = None,
-    debtor_town: Annotated[str | None, Option("--from-town", help="Town of the payer.")] = None,
-    run: Annotated[
-        str | None,
-        Option(help="Pay the payees of this run alone: its folder, or its id in ledger show."),
-    ] = None,
+    options: ExportOptions,
     currency: terminal.Currency = "",
-    on: Annotated[
-        datetime | None, Option(formats=["%Y-%m-%d"], help="Day of payment; today if left out.")
-    ] = None,
-    form: Annotated[
-        str, Option("--format", help="pain.001 (ISO 20022 XML, pain.001.001.09) or csv.")
-    ] = "pain.001",
     by: terminal.By = None,
 ) -> None:
     """Order what is owed, and write it as a file for the bank.
@@ -398,9 +394,13 @@ def export(
     file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
     cancelled (datamarket ledger cancel).
     """
-    payer = PayerRequest(debtor, debtor_account, debtor_bic, debtor_country, debtor_town)
-    day = on.date() if on else None
-    order = export_from(where, accounts, payer, out, run, currency or None, day, form, by)
+    given = options
+    payer = PayerRequest(
+        given.debtor, given.debtor_account, given.debtor_bic, given.debtor_country, given.debtor_town
+    )
+    order = export_from(
+        where, given.accounts, payer, given.out, given.run, currency or None, given.on, given.form, by
+    )
     done, total = order.done, order.done.order
     for doubt in done.doubts:
         say(f"Warning: {doubt}.", WARNING)
@@ -411,7 +411,7 @@ def export(
         say_more(len(done.respelled))
     before = ", ordered before and not confirmed" if done.again else ""
     say(
-        f"{out}: {len(total.transfers):,} payments, {total.currency.code} {total.currency.text(total.total)}, "
+        f"{options.out}: {len(total.transfers):,} payments, {total.currency.code} {total.currency.text(total.total)}, "
         f"batch {done.batch.id}{before}.",
         whole=True,
     )
@@ -431,23 +431,22 @@ dispute = typer.Typer(
 Number = Annotated[int, Option(help="Number of the dispute (see: dispute list).", min=1)]
 
 
+class DisputeOptions(Document):
+    """The options of ``datamarket dispute open``."""
+
+    payee: str = option("Who disputes the run: a payee of it.", ...)
+    about: str = option("What is wrong, in the payee's words.", ...)
+    units: tuple[str, ...] = option("A unit that the dispute is about; repeatable.", (), option="unit")
+    against: str = option("Another payee whom the dispute is about.", "")
+    hold: bool = option("Send the payee nothing until it is decided.", False)
+    hold_against: bool = option("Send the other payee nothing until it is decided.", False)
+
+
 @dispute.command("open")
-def open_dispute(
-    run: terminal.RunFolder,
-    payee: Annotated[str, Option(help="Who disputes the run: a payee of it.")],
-    about: Annotated[str, Option(help="What is wrong, in the payee's words.")],
-    unit: Annotated[
-        list[str] | None, Option(help="A unit that the dispute is about; repeatable.")
-    ] = None,
-    against: Annotated[str, Option(help="Another payee whom the dispute is about.")] = "",
-    hold: Annotated[bool, Option("--hold", help="Send the payee nothing until it is decided.")] = False,
-    hold_against: Annotated[
-        bool, Option("--hold-against", help="Send the other payee nothing until it is decided.")
-    ] = False,
-    by: terminal.By = None,
-) -> None:
+@terminal.with_options(DisputeOptions)
+def open_dispute(run: terminal.RunFolder, options: DisputeOptions, by: terminal.By = None) -> None:
     """Enter a dispute. A draft with an open dispute is approved only with --accept disputes."""
-    opened = open_on_run(run, payee, about, unit or [], against, hold, hold_against, by)
+    opened = open_on_run(run, **dict(options), by=by)
     number = opened.dispute.number
     say(f"dispute {number} is open")
     for text in opened.messages:
@@ -457,44 +456,43 @@ def open_dispute(
     say(f"decide it: datamarket dispute resolve {run} --number {number} --outcome ... --why ...")
 
 
+class ResolveOptions(Document):
+    """The options of ``datamarket dispute resolve``: what was decided, and what follows from it."""
+
+    outcome: Literal["upheld", "rejected", "withdrawn"] = option("What was decided.", ...)
+    correction: str = option("Owe the payee this much more, in the run's currency.", "")
+    taken_from: str = option(
+        "The payee who is owed that much less; the market if left out.", "", option="from"
+    )
+    separate_units: tuple[str, ...] = option(
+        "Match this unit with no other in later runs; repeatable.", (), option="separate"
+    )
+    separate_payees: tuple[str, ...] = option(
+        "Pay this name apart from others in later runs; repeatable.", (), option="separate-payee"
+    )
+    join_units: tuple[str, ...] = option(
+        "Match these units in later runs; repeat it for each.", (), option="join"
+    )
+    join_payees: tuple[str, ...] = option(
+        "Pay these names as one payee in later runs; repeat it for each.", (), option="join-payee"
+    )
+
+
 @dispute.command("resolve")
+@terminal.with_options(ResolveOptions)
 def resolve(
     where: terminal.Ledger,
     number: Number,
-    outcome: Annotated[Literal["upheld", "rejected", "withdrawn"], Option(help="What was decided.")],
+    options: ResolveOptions,
     why: terminal.Why,
-    correction: Annotated[
-        str, Option(metavar="AMOUNT", help="Owe the payee this much more, in the run's currency.")
-    ] = "",
-    taken_from: Annotated[
-        str, Option("--from", help="The payee who is owed that much less; the market if left out.")
-    ] = "",
-    separate: Annotated[
-        list[str] | None,
-        Option(metavar="UNIT", help="Match this unit with no other in later runs; repeatable."),
-    ] = None,
-    separate_payee: Annotated[
-        list[str] | None,
-        Option(metavar="NAME", help="Pay this name apart from others in later runs; repeatable."),
-    ] = None,
-    join: Annotated[
-        list[str] | None,
-        Option(metavar="UNIT", help="Match these units in later runs; repeat it for each."),
-    ] = None,
-    join_payee: Annotated[
-        list[str] | None,
-        Option(metavar="NAME", help="Pay these names as one payee in later runs; repeat it for each."),
-    ] = None,
     by: terminal.By = None,
 ) -> None:
     """Decide a dispute, once. One that is upheld can move money, and change what later runs match.
 
     What is separated or joined holds in all later runs that have the units or names, until: datamarket dispute revoke.
     """
-    changes = (tuple(names or ()) for names in (separate, separate_payee, join, join_payee))
-    store, decided = resolve_at(
-        where, number, outcome, why, Effects(correction, taken_from, *changes), by
-    )
+    effects = Effects(**options.model_dump(exclude={"outcome"}))
+    store, decided = resolve_at(where, number, options.outcome, why, effects, by)
     say(f"dispute {number} is {decided.state}")
     if decided.open:
         say(

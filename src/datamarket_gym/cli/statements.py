@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from typer import Argument, Option
+from typer import Argument
 
-from datamarket_gym.cli.terminal import WARNING, make_table, say
+from datamarket_gym.cli.terminal import WARNING, make_table, say, with_options
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
@@ -33,19 +34,40 @@ from datamarket_gym.payout.ledger.statements import (
 )
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.statements.page import (
     INDEX,
     StatementOptions,
     write_statement,
     write_statements,
 )
+from datamarket_gym.registry import Document
 
 _ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
 _ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
-_PAGES, _ACCOUNT = "Pages of a run", "An account"
+_page, _account = (partial(option, panel=panel) for panel in ("Pages of a run", "An account"))
 _TEXTS = {"for", "approved on", "entered on", "run", "state", "entry", "day", "what"}
 
 
+class StatementsOptions(Document):
+    """The options of ``datamarket statements``: of pages about a run, and of an account."""
+
+    payee: str | None = option("For this payee alone; needed for an account.")
+    out: Path | None = option(
+        "Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
+    )
+    pseudonyms: bool = _page(
+        "Call other payees A, B, ... and leave out the names of their units.", False
+    )
+    contact: str | None = _page("Whom a payee who disagrees should write to, and by when.")
+    since: datetime.date | None = _account("First day, such as 2026-01-01 (UTC).", option="from")
+    until: datetime.date | None = _account("Last day.", option="to")
+    form: Literal["text", "html", "csv"] | None = _account(
+        "Format; that of the ending of --out if left out, or text.", option="format"
+    )
+
+
+@with_options(StatementsOptions)
 def statements(
     where: Annotated[
         str,
@@ -55,46 +77,7 @@ def statements(
             "--payee over all its runs.",
         ),
     ],
-    payee: Annotated[str | None, Option(help="For this payee alone; needed for an account.")] = None,
-    out: Annotated[
-        Path | None,
-        Option(
-            help="Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
-        ),
-    ] = None,
-    pseudonyms: Annotated[
-        bool,
-        Option(
-            "--pseudonyms",
-            help="Call other payees A, B, ... and leave out the names of their units.",
-            rich_help_panel=_PAGES,
-        ),
-    ] = False,
-    contact: Annotated[
-        str | None,
-        Option(help="Whom a payee who disagrees should write to, and by when.", rich_help_panel=_PAGES),
-    ] = None,
-    since: Annotated[
-        datetime.datetime | None,
-        Option(
-            "--from",
-            formats=["%Y-%m-%d"],
-            help="First day, such as 2026-01-01 (UTC).",
-            rich_help_panel=_ACCOUNT,
-        ),
-    ] = None,
-    until: Annotated[
-        datetime.datetime | None,
-        Option("--to", formats=["%Y-%m-%d"], help="Last day.", rich_help_panel=_ACCOUNT),
-    ] = None,
-    form: Annotated[
-        Literal["text", "html", "csv"] | None,
-        Option(
-            "--format",
-            help="Format; that of the ending of --out if left out, or text.",
-            rich_help_panel=_ACCOUNT,
-        ),
-    ] = None,
+    options: StatementsOptions,
 ) -> None:
     """Write a page for each payee of a run, in plain words, or a payee's account over all runs of a ledger.
 
@@ -103,20 +86,20 @@ def statements(
     """
     run = run_folder(where)
     if run is not None:
-        if since or until or form:
+        if options.since or options.until or options.form:
             raise typer.BadParameter(
                 "--from, --to and --format are of an account: name the ledger instead of a run"
             )
-        _write_pages(run, out, payee, StatementOptions(pseudonyms, contact))
-        return
-    if payee is None:
+        pages = StatementOptions(options.pseudonyms, options.contact)
+        _write_pages(run, options.out, options.payee, pages)
+    elif options.payee is None:
         raise typer.BadParameter("say whose account: --payee NAME")
-    if pseudonyms or contact:
+    elif options.pseudonyms or options.contact:
         raise typer.BadParameter(
             "--pseudonyms and --contact are of pages: name a run instead of a ledger"
         )
-    first, last = (day.date() if day else None for day in (since, until))
-    _write_account(where, payee, first, last, form, out)
+    else:
+        _write_account(where, options.payee, options)
 
 
 def _write_pages(run: Path, out: Path | None, payee: str | None, options: StatementOptions) -> None:
@@ -130,24 +113,17 @@ def _write_pages(run: Path, out: Path | None, payee: str | None, options: Statem
     say(f"{pages:,} statements in {folder}; {INDEX} says which is whose. Each is for its payee alone.")
 
 
-def _write_account(
-    where: str,
-    payee: str,
-    since: datetime.date | None,
-    until: datetime.date | None,
-    form: str | None,
-    out: Path | None,
-) -> None:
+def _write_account(where: str, payee: str, options: StatementsOptions) -> None:
+    since, out = options.since, options.out
+    form = options.form or ("text" if out is None else _ENDINGS.get(out.suffix.lower()))
     if form is None:
-        form = "text" if out is None else _ENDINGS.get(out.suffix.lower())
-        if form is None:
-            raise ParameterError("out", str(out), "end the name in .txt, .html or .csv, or say --format")
+        raise ParameterError("out", str(out), "end the name in .txt, .html or .csv, or say --format")
     accounts = ledger_at(where).accounts()
-    if since is not None and until is None and since.isoformat() > accounts.at[:10]:
+    if since is not None and options.until is None and since.isoformat() > accounts.at[:10]:
         raise ParameterError(
             "from", str(since), f"the ledger ends on {accounts.at[:10]}; choose an earlier day"
         )
-    statement = account_statement(accounts, payee, since, until)
+    statement = account_statement(accounts, payee, since, options.until)
     if form == "text":
         if out is None:
             _print_account(statement, Console())

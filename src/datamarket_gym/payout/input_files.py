@@ -40,7 +40,7 @@ from datamarket_gym.utilities.imported_scores import ImportedScores, Names, Scor
 
 if TYPE_CHECKING:
     from datamarket_gym.data.columns import Column, Faults
-    from datamarket_gym.payout.inputs import Rows, SubmittedRows
+    from datamarket_gym.payout.inputs import Rows
 
 
 FILE = "quarantine.csv"
@@ -238,7 +238,7 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
     )
 
 
-def unnamed(folder: Path, named: Collection[str]) -> Skipped:
+def unnamed_images(folder: Path, named: Collection[str]) -> Skipped:
     """List the images of a folder that no row of a table names."""
     root = _root(folder)
     known = {(root / name).resolve() for name in named}
@@ -359,7 +359,7 @@ def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
 
 
 def read_scored(
-    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: SubmittedRows, held: Rows
+    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: Rows, held: Rows
 ) -> Scored:
     """Read the scores; rows that were set aside at the door may have some, which count for nothing.
 

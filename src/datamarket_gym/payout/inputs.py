@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import Column, Faults
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.inputs import is_labelled, unlabelled, without_labels
+from datamarket_gym.data.inputs import NO_LABEL, is_labelled, unlabelled, without_labels
 from datamarket_gym.data.readers.arrays import ArrayFile
 from datamarket_gym.data.readers.tables import Table, file_and_member, rows_read
 from datamarket_gym.data.submission import Submission, Text, require_two_tables
@@ -49,7 +49,7 @@ from datamarket_gym.payout.input_files import (
     note_images,
     read_scored,
     split_rows,
-    unnamed,
+    unnamed_images,
 )
 from datamarket_gym.payout.intake import IntakeLog, ReceivedTimes, content_kind, require_received
 from datamarket_gym.payout.ledger.entries import ContentKind
@@ -59,7 +59,7 @@ from datamarket_gym.payout.money import (
 )
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.operator_evidence import Override
-from datamarket_gym.payout.settings import Columns, PayoutSpec
+from datamarket_gym.payout.settings import Columns, Files, LinkageRule, PayoutSpec
 from datamarket_gym.registry import name_of, source_elsewhere
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
 from datamarket_gym.utilities.labels import require_labels
@@ -243,24 +243,16 @@ class Inputs:
 
 @dataclass(kw_only=True)
 class Rows:
-    """The columns of the validation rows, or of the reference rows."""
+    """The columns of the submissions, the validation rows or the reference rows; only units have names."""
 
     features: Features
     label: NDArray[Any]
     embedding: Features | None = None
     columns: tuple[str, ...] = ()  # that the features came from
     text: list[str] | None = None
-    skipped: Skipped = field(default_factory=list)  # files of the folder that were not read
-    images: dict[str, list[str]] = field(default_factory=dict)  # folders, and the images named in each
     blank: bool = False  # where a column of labels is there in which nothing stands
-
-
-@dataclass(kw_only=True)
-class SubmittedRows(Rows):
-    """The columns of the submissions."""
-
-    ids: list[str]
-    identity: list[str]
+    ids: list[str] = field(default_factory=list)
+    identity: list[str] = field(default_factory=list)
     time: NDArray[Any] | None = None
     links: dict[str, Optional] = field(default_factory=dict)
     source: Optional | None = None
@@ -273,9 +265,9 @@ class SubmittedRows(Rows):
 class Tables(NamedTuple):
     """The tables of a run with the labels that count, and a line for each table whose labels do not."""
 
-    rows: SubmittedRows
-    held: Rows
-    sample: Rows | None
+    rows: Rows
+    validation: Rows
+    reference: Rows | None
     ignored: tuple[str, ...]
 
 
@@ -293,15 +285,18 @@ def read_inputs(
     With a ``log`` times are from it alone, and what was taken from it belongs to the run. ``scores`` is the file of
     another tool's scores, where these are paid for.
     """
-    files: FileHashes = {}
-    tables = read_tables(submissions, validation, reference, spec, files, log)
-    rows, held, sample, _ = tables
+    reader = InputReader(spec, log)
+    tables = reader.read(submissions, validation, reference)
+    rows, files = tables.rows, reader.files
     files |= {role: file_hash(path) for role, path in (more or {}).items()}
-    named = {"submissions": rows, "validation": held} | ({} if sample is None else {"reference": sample})
-    skipped = {role: each.skipped for role, each in named.items()}
-    if strangers := _unnamed([each.images for each in named.values()]):
-        skipped["images"] = strangers
-        files["images"] = {"name": "", "bytes": 0, "sha256": names_hash([], strangers)}
+    unnamed = [
+        (f"{folder.name}/{name}", why)
+        for folder, names in sorted(reader.images.items())
+        for name, why in unnamed_images(folder, names)
+    ]
+    if unnamed:
+        reader.skipped["images"] = unnamed
+        files["images"] = {"name": "", "bytes": 0, "sha256": names_hash([], unnamed)}
     if rows.bad:  # whether an image can be read is not told by the table's hash
         lines = [f"{row.row} {row.wrong}" for row in rows.bad]
         files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(lines, [])}
@@ -309,134 +304,191 @@ def read_inputs(
         files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
     if (source := source_elsewhere("learner", name_of(LEARNERS.create(spec.learner)))) is not None:
         files["utility"] = {"name": source[0], "bytes": 0, "sha256": source[1]}  # code of one's own
-    scored = None if scores is None else read_scored(scores, submissions, validation, spec, rows, held)
-    return replace(_assemble(tables, files, skipped), scored=scored)
+    scored = None
+    if scores is not None:
+        scored = read_scored(scores, submissions, validation, spec, rows, tables.validation)
+    return replace(_assemble(tables, files, reader.skipped), scored=scored)
 
 
-def _unnamed(images: Sequence[dict[str, list[str]]]) -> Skipped:
-    """List the images that lie in the folders of image columns and are named by none of the tables."""
-    named: dict[Path, set[str]] = {}
-    for folders in images:
-        for folder, names in folders.items():
-            named.setdefault(Path(folder).resolve(), set()).update(names)
-    return [
-        (f"{folder.name}/{name}", why)
-        for folder, names in sorted(named.items())
-        for name, why in unnamed(folder, names)
-    ]
+@dataclass(frozen=True)
+class InputReader:
+    """Read the tables of a run; keep the hash of each file, and what of folders was not read.
 
-
-def read_tables(
-    submissions: Path,
-    validation: Path,
-    reference: Path | None,
-    spec: PayoutSpec,
-    files: FileHashes,
-    log: IntakeLog | None = None,
-) -> Tables:
-    """Read the units, the validation rows and, if there are any, the reference rows, with the labels that count.
-
-    The hash of each file is added to ``files``. With a ``log`` times are from it alone.
+    With a ``log`` times are those at which it has the units, and nothing that the table says of them.
     """
-    require_two_tables(submissions, validation)
-    if reference is not None:
-        require_two_tables(submissions, reference, "reference")
-    require_label_columns({"submissions": submissions, "validation rows": validation}, spec)
-    # Tables are read as they come; but how a folder of images is read is up to the validation rows.
-    hashes: FileHashes = {}
-    held = read_validation_table(validation, spec, hashes) if submissions.is_dir() else None
-    rows = read_submitted(submissions, spec, files, held, log)
-    held = held or read_validation_table(validation, spec, hashes)
-    files |= hashes
-    sample = None if reference is None else read_validation_table(reference, spec, files, "reference")
-    return _count_labels(rows, held, sample)
 
+    spec: PayoutSpec
+    log: IntakeLog | None = None
+    files: FileHashes = field(default_factory=dict)
+    skipped: dict[str, Skipped] = field(default_factory=dict)  # by the role of the folder
+    images: dict[Path, set[str]] = field(default_factory=dict)  # named in tables, by folder
 
-def read_submitted(
-    path: Path,
-    spec: PayoutSpec,
-    files: FileHashes,
-    held: Rows | None = None,
-    log: IntakeLog | None = None,
-) -> SubmittedRows:
-    """Read the submitted units; the hash of each file read is added to ``files``.
+    def read(self, submissions: Path, validation: Path, reference: Path | None) -> Tables:
+        """Read the units, the validation rows and, if there are any, the reference rows."""
+        require_two_tables(submissions, validation)
+        if reference is not None:
+            require_two_tables(submissions, reference, "reference")
+        require_label_columns({"submissions": submissions, "validation rows": validation}, self.spec)
+        # Tables are read as they come; but how a folder of images is read is up to the validation rows.
+        rows = None if submissions.is_dir() else self.rows(submissions, "submissions")
+        validation_rows = self.rows(validation)
+        labels = is_labelled(validation_rows.label)
+        rows = rows or self.rows(submissions, "submissions", labels=labels)
+        sample = None if reference is None else self.rows(reference, "reference")
+        return _count_labels(rows, validation_rows, sample)
 
-    Whether labels of a folder of images count is up to ``held``, the validation rows. With a ``log`` times are those
-    at which it has the units, and nothing that the table says of them.
-    """
-    if log is not None and spec.columns.time is not None:
-        raise ParameterError(
-            "time",
-            spec.columns.time,
-            "times are from the intake log alone, whatever a column says; leave --time out, or --intake",
+    def rows(self, path: Path, whose: str = "validation", *, labels: bool = True) -> Rows:
+        """Read a table, or a folder of images; validation and reference rows are never set aside."""
+        spec, submitted = self.spec, whose == "submissions"
+        if submitted and self.log is not None and spec.columns.time is not None:
+            raise ParameterError(
+                "time",
+                spec.columns.time,
+                "times are from the intake log alone, whatever a column says; leave --time out, or --intake",
+            )
+        if path.is_dir():
+            table, spec = self._image_table(path, whose, labels)
+        else:
+            table = Table.open(path)
+            self.files[whose] = file_hash(path)
+        columns, files = spec.columns, spec.files
+        names = table_roles(table, columns, whose, dated=self.log is None)
+        for role, name in names.items():
+            table.require(role, name)
+        linked = [table.require("linkage", name) for name in link_columns(spec)] if submitted else []
+        arrays = {"features": files.features, "embedding": files.embedding}
+        if not submitted:
+            arrays = {"features": getattr(files, f"{whose}_features"), "embedding": None}
+        wanted = [role for role, file in arrays.items() if file is None]
+        if not submitted and not table.matrix_columns(columns.embedding or "embedding"):
+            wanted.remove("embedding")
+        matrices = matrix_roles(table, columns, wanted)
+        other = [names[role] for role in ("label", "time") if role in names]
+        text = [*(name for role, name in names.items() if role not in ("label", "time")), *linked]
+        other += table.counting(text, other, matrices)
+        faults = Faults() if submitted and spec.quarantine else None
+        single, dense = table.read(text, other, matrices, faults, low_precision=submitted)
+        count = rows_read(single, dense)
+        if blank := "label" in names and _has_no_labels(single[names["label"]], spec):
+            del names["label"]
+        for role, file in arrays.items():
+            if file is not None:
+                file_role = role if role == "embedding" else f"{whose} {role}"
+                array = self._array_file(file, count, file_role, finite=faults is None)
+                dense[role] = array if submitted else np.asarray(array)
+
+        def keep(rows: Codes) -> None:
+            nonlocal single, dense
+            single = {name: column.of(rows) for name, column in single.items()}
+            dense = {role: taken(matrix, rows) for role, matrix in dense.items()}
+
+        rows, bad, received = np.arange(count), tuple[BadRow, ...](), None
+        if faults is not None:
+            rows, bad = _quarantine(faults, spec, names, single, dense, repr(str(path)))
+            keep(rows)
+        ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
+        if submitted and self.log is not None:
+            owners, label = single[columns.identity].named(), _labels(single, names, len(ids))
+            kind, content = _content(spec, single, dense)
+            received, unlogged = self.log.received(kind, owners, label, content)
+            if not spec.quarantine:
+                require_received(unlogged, ids, owners, self.log)
+            logged, bad = add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
+            keep(logged)
+            ids, received = [ids[i] for i in logged], received.of(logged)
+        label = _labels(single, names, len(ids), numbers=_predicts_numbers(spec))
+        encoder = ""
+        if "features" not in dense:
+            dense["features"] = self._embedded_content(
+                spec, single, ids if submitted else range(count), whose
+            )
+            encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
+        for role, matrix in {} if submitted else dense.items():
+            _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
+
+        def optional(role: str) -> Optional | None:
+            return single[names[role]].optional() if role in names else None
+
+        return Rows(
+            ids=ids,
+            identity=single[columns.identity].named() if submitted else [],
+            label=label,
+            features=dense["features"],
+            embedding=dense.get("embedding"),
+            time=single[names["time"]].times() if "time" in names else getattr(received, "time", None),
+            links={name: single[name].optional() for name in linked},
+            source=optional("trusted_source"),
+            metadata=optional("metadata"),
+            columns=tuple(matrices.get("features", ())),
+            text=single[names["text"]].strings() if "text" in names else None,
+            bad=bad,
+            encoder=encoder,
+            received=received,
+            blank=blank,
         )
-    if path.is_dir():
-        return _submitted_images(path, spec, files, held is None or is_labelled(held.label), log)
-    table, columns = Table.open(path), spec.columns
-    files["submissions"] = file_hash(path)
-    names = submitted_roles(table, columns, dated=log is None)
-    for role, name in names.items():
-        table.require(role, name)
-    linked = [table.require("linkage", name) for name in link_columns(spec)]
-    files_of = {"features": spec.files.features, "embedding": spec.files.embedding}
-    matrices = matrix_roles(table, columns, [role for role, file in files_of.items() if file is None])
-    other = [names[role] for role in ("label", "time") if role in names]
-    text = [name for role, name in names.items() if role not in ("label", "time")]
-    faults = Faults() if spec.quarantine else None
-    single, dense = table.read([*text, *linked], other, matrices, faults, low_precision=True)
-    count = len(single[columns.identity].data)
-    if blank := "label" in names and _has_no_labels(single[names["label"]], spec):
-        del names["label"]
-    for role, file in files_of.items():
-        if file is not None:
-            apart = f"{'submissions ' * (role == 'features')}{role}"
-            dense[role] = _apart(file, count, files, apart, finite=faults is None)
 
-    def keep(rows: Codes) -> None:
-        nonlocal single, dense
-        single = {name: column.of(rows) for name, column in single.items()}
-        dense = {role: taken(matrix, rows) for role, matrix in dense.items()}
+    def _image_table(self, path: Path, whose: str, labels: bool) -> tuple[Table, PayoutSpec]:
+        """Return the images of a folder as a table, and the settings by which it is read."""
+        tree = image_tree(path, identities=whose == "submissions", labels=labels)
+        # Where labels do not count, some images may have none.
+        label = tree.label if labels else np.where(tree.label == NO_LABEL, "none", tree.label)
+        cells = {"id": tree.names, "label": label}
+        table = Table.of(cells | ({"identity": tree.identity} if tree.identity else {}))
+        table.source.where = repr(str(path))
+        self.skipped[whose] = tree.skipped
+        columns = Columns(id="id", image="id", label="label" if tree.labelled else "")
+        own = {"columns": columns, "files": Files(images=str(path)), "linkage": LinkageRule()}
+        return table, self.spec.model_copy(update=own)
 
-    rows, bad = np.arange(count), tuple[BadRow, ...]()
-    if faults is not None:
-        rows, bad = _quarantined(faults, spec, names, single, dense, repr(str(path)))
-        keep(rows)
-    ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
-    received = None
-    if log is not None:
-        what, content = _content(spec, single, dense)
-        owners, label = single[columns.identity].named(), _labels(single, names, len(ids))
-        logged, bad, received = _dated(log, what, owners, label, content, ids, rows, bad, spec, path)
-        keep(logged)
-        ids = [ids[i] for i in logged]
-    images: dict[str, list[str]] = {}
-    label = _labels(single, names, len(ids), numbers=_predicts_numbers(spec))
-    features, encoder = dense.get("features"), ""
-    if features is None:
-        features = _features(spec, single, ids, files, "submissions", spec.files.images, images)
-        encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
+    def _embedded_content(
+        self, spec: PayoutSpec, single: dict[str, Column], ids: Sequence[object], whose: str
+    ) -> Features:
+        """Embed texts or images; the hash of a folder covers the bytes and names of images, and what was skipped."""
+        columns, files = spec.columns, spec.files
+        what = "unit" if whose == "submissions" else f"{whose} row"
+        if columns.text is not None:
+            return embed(single[columns.text].strings(), content_encoder(spec, "text"), ids, what)
+        folder = getattr(files, f"{whose}_images", None) or files.images
+        if columns.image is None or folder is None:
+            raise SubmissionError(_NO_FEATURES.format(whose))
+        names = single[columns.image].named()
+        content = image_bytes(Path(folder), names, "row" if what == "unit" else what)
+        if whose in self.skipped:  # a folder of images, which no table names
+            role, ids, what = whose, names, "image"
+        else:
+            role = f"{whose} images"
+            self.images.setdefault(Path(folder).resolve(), set()).update(names)
+        self.files[role] = images_hash(Path(folder), names, content, self.skipped.get(whose, []))
+        return embed(content, content_encoder(spec, "image"), ids, what)
 
-    def optional(role: str) -> Optional | None:
-        return single[names[role]].optional() if role in names else None
+    def _array_file(self, written: str, rows: int, role: str, *, finite: bool) -> Features:
+        path, member = file_and_member(written)
+        self.files[role] = file_hash(path)
+        return ArrayFile.open(path).matrix(member, rows, finite=finite, low_precision=True)
 
-    return SubmittedRows(
-        ids=ids,
-        identity=single[columns.identity].named(),
-        label=label,
-        features=features,
-        embedding=dense.get("embedding"),
-        time=single[names["time"]].times() if "time" in names else getattr(received, "time", None),
-        links={name: single[name].optional() for name in linked},
-        source=optional("trusted_source"),
-        metadata=optional("metadata"),
-        columns=tuple(matrices.get("features", ())),
-        text=single[names["text"]].strings() if "text" in names else None,
-        images=images,
-        bad=bad,
-        encoder=encoder,
-        received=received,
-        blank=blank,
-    )
+
+def _quarantine(
+    faults: Faults,
+    spec: PayoutSpec,
+    names: dict[str, str],
+    single: dict[str, Column],
+    dense: dict[str, Features],
+    what: str,
+) -> tuple[Codes, tuple[BadRow, ...]]:
+    """Return the rows that can be used, and the others with what is wrong."""
+    required = {r: single[n] for r, n in names.items() if r not in ("trusted_source", "metadata")}
+    note_columns(faults, required)
+    if "label" in names and _predicts_numbers(spec):
+        for row, wrong in single[names["label"]].bad_numbers().items():
+            faults.note([row], f"{names['label']}: {wrong}")
+    for role, matrix in dense.items():
+        faults.note_numbers(role, matrix)
+    if "features" not in dense and spec.columns.image is not None and spec.files.images is not None:
+        named = single[spec.columns.image].optional()
+        note_images(faults, Path(spec.files.images), named, content_encoder(spec, "image").encoder)
+    identity = single[spec.columns.identity].optional()
+    ids = single[names["id"]].optional() if "id" in names else [f"row {i}" for i in range(len(identity))]
+    return split_rows(faults, ids, identity, what)
 
 
 def _labels(
@@ -463,124 +515,6 @@ def _content(
     raise SubmissionError(_NO_FEATURES.format("submissions"))
 
 
-def _dated(
-    log: IntakeLog,
-    what: ContentKind,
-    owners: list[str],
-    label: NDArray[Any],
-    content: list[str] | list[bytes] | Features,
-    ids: list[str],
-    rows: Codes,
-    bad: tuple[BadRow, ...],
-    spec: PayoutSpec,
-    path: Path,
-) -> tuple[Codes, tuple[BadRow, ...], ReceivedTimes]:
-    """Return the places of the units that the intake log has, all rows that are set aside, and the times."""
-    received, unlogged = log.received(what, owners, label, content)
-    if not spec.quarantine:
-        require_received(unlogged, ids, owners, log)
-    logged, bad = add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
-    return logged, bad, received.of(logged)
-
-
-def _submitted_images(
-    path: Path, spec: PayoutSpec, files: FileHashes, labels: bool, log: IntakeLog | None
-) -> SubmittedRows:
-    """Read the units of a folder laid out as identity/label/image, or identity/image."""
-    tree = image_tree(path, identities=True, labels=labels)
-    ids, owners, label = tree.names, tree.identity, tree.label
-    rows, bad, received = np.arange(len(ids)), tuple[BadRow, ...](), None
-    encoder = content_encoder(spec, "image").encoder
-    if spec.quarantine:
-        faults = Faults()
-        note_images(faults, path, ids, encoder)
-        rows, bad = split_rows(faults, ids, owners, repr(str(path)))
-        ids, owners, label = [ids[i] for i in rows], [owners[i] for i in rows], label[rows]
-    if log is not None:
-        content = image_bytes(path, ids)
-        logged, bad, received = _dated(log, "image", owners, label, content, ids, rows, bad, spec, path)
-        ids, owners, label = [ids[i] for i in logged], [owners[i] for i in logged], label[logged]
-    return SubmittedRows(
-        ids=ids,
-        identity=owners,
-        label=label,
-        features=_images(path, ids, ids, spec, files, "submissions", tree.skipped),
-        time=getattr(received, "time", None),
-        skipped=tree.skipped,
-        bad=bad,
-        received=received,
-        encoder=encoder.identity,
-    )
-
-
-def _quarantined(
-    faults: Faults,
-    spec: PayoutSpec,
-    names: dict[str, str],
-    single: dict[str, Column],
-    dense: dict[str, Features],
-    what: str,
-) -> tuple[Codes, tuple[BadRow, ...]]:
-    """Return the rows that can be used, and the others with what is wrong."""
-    required = {r: single[n] for r, n in names.items() if r not in ("trusted_source", "metadata")}
-    note_columns(faults, required)
-    if "label" in names and _predicts_numbers(spec):
-        for row, wrong in single[names["label"]].bad_numbers().items():
-            faults.note([row], f"{names['label']}: {wrong}")
-    for role, matrix in dense.items():
-        faults.note_numbers(role, matrix)
-    if "features" not in dense and spec.columns.image is not None and spec.files.images is not None:
-        named = single[spec.columns.image].optional()
-        note_images(faults, Path(spec.files.images), named, content_encoder(spec, "image").encoder)
-    identity = single[spec.columns.identity].optional()
-    ids = single[names["id"]].optional() if "id" in names else [f"row {i}" for i in range(len(identity))]
-    return split_rows(faults, ids, identity, what)
-
-
-def read_validation_table(
-    path: Path, spec: PayoutSpec, files: FileHashes, whose: str = "validation"
-) -> Rows:
-    """Read the validation rows, or the reference rows; none of them is ever set aside."""
-    if path.is_dir():
-        tree = image_tree(path, identities=False)
-        features = _images(path, tree.names, tree.names, spec, files, whose, tree.skipped)
-        return Rows(features=features, label=tree.label, skipped=tree.skipped)
-    table, columns = Table.open(path), spec.columns
-    files[whose] = file_hash(path)
-    features_file = getattr(spec.files, f"{whose}_features")
-    labels = table.label_column(columns.label)
-    names = {} if labels is None else {"label": labels}
-    content = [c for c in (columns.text, columns.image) if c is not None]
-    for name in content:
-        table.require("content", name)
-    matrices = {} if features_file else matrix_roles(table, columns, ("features",))
-    if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
-        matrices["embedding"] = embedded
-    other = [*names.values(), *table.counting(content, names, matrices)]
-    single, dense = table.read(content, other, matrices)
-    count = rows_read(single, dense)
-    if blank := bool(names) and _has_no_labels(single[names["label"]], spec):
-        names = {}
-    label = _labels(single, names, count, numbers=_predicts_numbers(spec))
-    images: dict[str, list[str]] = {}
-    if features_file:
-        dense["features"] = np.asarray(_apart(features_file, count, files, f"{whose} features"))
-    elif "features" not in dense:
-        folder = getattr(spec.files, f"{whose}_images") or spec.files.images
-        dense["features"] = _features(spec, single, range(count), files, whose, folder, images)
-    for role, matrix in dense.items():
-        _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
-    return Rows(
-        features=dense["features"],
-        label=label,
-        embedding=dense.get("embedding"),
-        columns=tuple(matrices.get("features", ())),
-        text=None if columns.text is None else single[columns.text].strings(),
-        images=images,
-        blank=blank,
-    )
-
-
 def _require_size(
     matrix: Features | None, where: str, remedy: str, ids: Sequence[str] | None = None
 ) -> None:
@@ -594,57 +528,17 @@ def _require_size(
         )
 
 
-def _features(
-    spec: PayoutSpec,
-    single: dict[str, Column],
-    ids: Sequence[object],
-    files: FileHashes,
-    which: str,
-    folder: str | None,
-    images: dict[str, list[str]],
-) -> Features:
-    """Embed content; add to ``images`` which files of which folder were named."""
-    columns = spec.columns
-    what = "unit" if which == "submissions" else f"{which} row"
-    if columns.text is not None:
-        return embed(single[columns.text].strings(), content_encoder(spec, "text"), ids, what)
-    if columns.image is not None and folder is not None:
-        images[folder] = names = single[columns.image].named()
-        return _images(Path(folder), names, ids, spec, files, f"{which} images", what=what)
-    raise SubmissionError(_NO_FEATURES.format(which))
-
-
-def _images(
-    folder: Path,
-    names: list[str],
-    ids: Sequence[object],
-    spec: PayoutSpec,
-    files: FileHashes,
-    role: str,
-    skipped: Skipped | None = None,
-    what: str = "image",
-) -> Features:
-    """Embed images; the folder's hash covers their bytes and names, and the names of what was skipped."""
-    content = image_bytes(folder, names, "row" if what in ("unit", "image") else what)
-    files[role] = images_hash(folder, names, content, skipped or [])
-    return embed(content, content_encoder(spec, "image"), ids, what)
-
-
-def _apart(written: str, rows: int, files: FileHashes, role: str, *, finite: bool = True) -> Features:
-    path, member = file_and_member(written)
-    files[role] = file_hash(path)
-    return ArrayFile.open(path).matrix(member, rows, finite=finite, low_precision=True)
-
-
-def submitted_roles(table: Table, columns: Columns, *, dated: bool = True) -> dict[str, str]:
-    """Return the columns of the submissions with one value per unit, by role; those that are named may not be there.
+def table_roles(table: Table, columns: Columns, whose: str, *, dated: bool = True) -> dict[str, str]:
+    """Return the columns with one value per row, by role; those that are named may not be there.
 
     A column ``time`` holds times only where ``dated``, that is where times are not from elsewhere.
     """
-    names = {"identity": columns.identity}
-    if labels := table.label_column(columns.label):
-        names["label"] = labels
-    for role in ("id", "time", "text", "image", "trusted_source", "metadata"):
+    names = {} if (label := table.label_column(columns.label)) is None else {"label": label}
+    roles = ["text", "image"]
+    if whose == "submissions":
+        names["identity"] = columns.identity
+        roles = ["id", "time", *roles, "trusted_source", "metadata"]
+    for role in roles:
         by_itself = role == "id" or (role == "time" and dated)
         if (name := getattr(columns, role)) is not None:
             names[role] = name
@@ -698,21 +592,20 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
             require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)
 
 
-def _count_labels(rows: SubmittedRows, held: Rows, sample: Rows | None = None) -> Tables:
+def _count_labels(rows: Rows, validation: Rows, reference: Rows | None = None) -> Tables:
     """Return the tables as they are if units and validation rows have labels; else without any."""
-    sides: dict[str, Rows] = {"the submissions": rows, "the validation rows": held}
-    having = [name for name, table in sides.items() if is_labelled(table.label)]
-    if len(having) == len(sides):
-        return Tables(rows, held, sample, ())
+    sides = {"the submissions": rows, "the validation rows": validation}
+    labelled = [name for name, table in sides.items() if is_labelled(table.label)]
+    if len(labelled) == len(sides):
+        return Tables(rows, validation, reference, ())
     ignored = [
-        f"{name} have labels, {other} have none" for name in having for other in sides if other != name
+        f"{name} have labels, {other} have none" for name in labelled for other in sides if other != name
     ]
     ignored += [
         f"column “label” of {name} is empty in every row" for name, table in sides.items() if table.blank
     ]
-    return Tables(
-        without_labels(rows), without_labels(held), sample and without_labels(sample), tuple(ignored)
-    )
+    sample = reference and without_labels(reference)
+    return Tables(without_labels(rows), without_labels(validation), sample, tuple(ignored))
 
 
 def _has_no_labels(column: Column, spec: PayoutSpec) -> bool:

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -122,7 +122,14 @@ from datamarket_gym.payout.results import (
     write_manifest,
     write_tables,
 )
-from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, flat_settings
+from datamarket_gym.payout.settings import (
+    INTAKE_OPTION,
+    SETTINGS,
+    PayoutSpec,
+    flat_settings,
+    option,
+    settings_of,
+)
 from datamarket_gym.payout.stored_inputs import Places, fetched, keep, require_grown, stored_log_tip
 from datamarket_gym.payout.validation_coverage import write_needs
 from datamarket_gym.payout.warnings import FILE as WARNINGS
@@ -135,6 +142,7 @@ from datamarket_gym.payout.warnings import (
     warnings_of,
     write_warnings,
 )
+from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.oracle import UtilityOracle
@@ -546,24 +554,46 @@ def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: Payout
     enter_draft(ledger, out, draft)
 
 
-@dataclass(frozen=True)
-class PayRequest:
-    """All that a job is given; tables are files, or queries of databases (`units.readers.databases`)."""
+_earlier = partial(option, panel="Earlier runs and the ledger")
+
+
+class PayOptions(Document):
+    """The options of a payout run beside its settings; tables are files, or queries of databases."""
+
+    validation: str = option(
+        "Table of validation rows, labelled if the units are, or a folder label/image (without labels a folder of "
+        "images).",
+        ...,
+    )
+    out: Path = option("Folder of the run; the same command resumes a run that was interrupted.", ...)
+    reference: str | None = option(
+        "Further honest units, in the form of the validation rows, on which the similarity threshold is measured "
+        "instead: for fewer than 500 validation rows. They are neither paid nor scored on."
+    )
+    overrides: Path | None = option(
+        "TOML file of units or payees to separate or to join. See docs/payout.md."
+    )
+    intake: str | None = INTAKE_OPTION
+    ledger: str | None = _earlier(
+        "The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; ledger.sqlite "
+        "beside the folder --out if left out. Balances in this currency are carried forward."
+    )
+    prior: tuple[Path, ...] = _earlier(
+        "Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and new units "
+        "are paid for what they add to it.",
+        (),
+    )
+    reuse: Path | None = _earlier(
+        "Folder of a run of most of these units, such as the one before late units came in. Its comparisons are not "
+        "repeated. Results do not change."
+    )
+
+
+class PayRequest(PayOptions):
+    """All that a payout run is given."""
 
     submissions: str
-    validation: str
-    out: Path
     spec: PayoutSpec
-    overrides: Path | None = None
-    reference: str | None = None
-    ledger: str | None = None
-    prior: tuple[Path, ...] = ()
-    intake: str | None = None
-    reuse: Path | None = None
-
-    def into(self, out: Path, ledger: str | None) -> PayRequest:
-        """The same job elsewhere."""
-        return replace(self, out=out, ledger=ledger)
 
 
 @dataclass(frozen=True)
@@ -657,7 +687,7 @@ def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
     folder.mkdir(parents=True, exist_ok=True)
     if not mine.exists() and not is_address(market) and has_ledger(market):
         _copy(Path(market).resolve(), mine)
-    return request.into(out, str(mine))
+    return request.model_copy(update={"out": out, "ledger": str(mine)})
 
 
 def _copy(ledger: Path, to: Path) -> None:
@@ -676,29 +706,17 @@ CONFIG = "payout.toml"
 
 def as_command(request: PayRequest, config: str | None = None) -> str:
     """The command line of a payout run, for a shell; where a ``config`` is named, that file has the settings."""
-    given = {
-        "validation": request.validation,
-        "out": request.out,
-        "reference": request.reference,
-        "overrides": request.overrides,
-        "prior": list(request.prior),
-        "reuse": request.reuse,
-        "ledger": request.ledger,
-        "intake": request.intake,
-    }
-    settings = flat_settings(request.spec)
-    for name in () if config is not None else settings.keys() - SETTINGS.keys():
+    settings = {} if config is not None else flat_settings(request.spec)
+    for name in settings.keys() - SETTINGS.keys():
         raise ParameterError(
             name, settings[name], "no option says it; put it into a TOML file (--config)"
         )
     words = ["datamarket", "pay", request.submissions]
-    for name, value in given.items():
-        words += _option(f"--{name}", value)
-    if config is not None:
-        words += ["--config", config]
-    for name, value in {} if config is not None else settings.items():
-        flag = SETTINGS[name].off if value is False else SETTINGS[name].flag
-        words += _option(flag, value)
+    for name, setting in settings_of(PayOptions):
+        words += _option(setting.flag, getattr(request, name))
+    words += _option("--config", config)
+    for name, value in settings.items():
+        words += _option(SETTINGS[name].off if value is False else SETTINGS[name].flag, value)
     return shlex.join(words)
 
 
@@ -706,7 +724,7 @@ def _option(flag: str, value: Any) -> list[str]:
     """Return an option as words of a command line; none if it has no value."""
     if value is None:
         return []
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [word for each in value for word in _option(flag, each)]
     if isinstance(value, bool):
         return [flag]

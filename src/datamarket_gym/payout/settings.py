@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticUndefined
 
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.data.columns import time_hint
@@ -40,12 +41,13 @@ MOST_CHECKS = 1000
 
 @dataclass(frozen=True)
 class Setting:
-    """Hold what the command line and the explorer say of a field of the settings."""
+    """Hold what the command line and the explorer say of a field of a model."""
 
     help: str
     panel: str | None
     option: str
-    kind: type
+    annotation: Any
+    default: Any  # None where the field is required or has none
 
     @property
     def flag(self) -> str:
@@ -57,22 +59,35 @@ class Setting:
         """Return the option that turns it off, if it is true or false."""
         return f"--no-{self.option}"
 
+    @property
+    def kind(self) -> type:
+        """Return bool, int, float or list, or str for all else."""
+        kinds = (self.annotation, get_origin(self.annotation), *get_args(self.annotation))
+        return next((each for each in kinds if each in (bool, int, float, list)), str)
 
-def _setting(help: str, default: Any = None, *, panel: str, option: str = "", **limits: Any) -> Any:
-    """Declare a field that has an option, named like the field unless said otherwise."""
+
+def option(
+    help: str, default: Any = None, *, panel: str | None = None, option: str = "", **limits: Any
+) -> Any:
+    """Declare a field of a model that has an option, named like the field unless said otherwise."""
     extra: Any = {"panel": panel, "option": option}
-    if callable(default):
-        return Field(default_factory=default, description=help, json_schema_extra=extra, **limits)
-    return Field(default=default, description=help, json_schema_extra=extra, **limits)
+    value = {"default_factory" if default is list else "default": default}
+    return Field(**value, description=help, json_schema_extra=extra, **limits)
 
 
-_money = partial(_setting, panel="Amount")
-_utility = partial(_setting, panel="What is paid for")
-_check = partial(_setting, panel="Checks")
-_time = partial(_setting, panel="Times")
-_column = partial(_setting, panel="Columns")
-_file = partial(_setting, panel="Units and features in other files")
-_link = partial(_setting, panel="Who is one payee")
+_money = partial(option, panel="Amount")
+_utility = partial(option, panel="What is paid for")
+_check = partial(option, panel="Checks")
+_time = partial(option, panel="Times")
+_column = partial(option, panel="Columns")
+_file = partial(option, panel="Units and features in other files")
+_link = partial(option, panel="Who is one payee")
+
+
+INTAKE_OPTION = option(
+    "Ledger with your intake log. Submission times are then those of the log, not of the table; units that the log "
+    "does not have are refused. See: datamarket intake --help."
+)
 
 
 class Columns(Document):
@@ -340,16 +355,17 @@ class PayoutSpec(Document):
 def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
     """Yield the fields of a model that have an option, which are those with a description."""
     for name, field in model.model_fields.items():
-        kind: Any = get_origin(field.annotation) or field.annotation
+        kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from settings_of(kind, f"{name}.")
         elif field.description:
-            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-            option = str(extra.get("option") or name.replace("_", "-"))
-            panel = str(extra["panel"]) if "panel" in extra else None
-            kinds = (kind, *get_args(field.annotation))
-            kind = next((each for each in kinds if each in (bool, int, float, list)), str)
-            yield f"{prefix}{name}", Setting(field.description, panel, option, kind)
+            extra: Any = field.json_schema_extra or {}
+            option = extra.get("option") or name.replace("_", "-")
+            default = None if field.default is PydanticUndefined else field.default
+            yield (
+                f"{prefix}{name}",
+                Setting(field.description, extra.get("panel"), option, kind, default),
+            )
 
 
 SETTINGS = dict(settings_of(PayoutSpec))

@@ -202,9 +202,16 @@ def pay_request(order: Order, out: Path, ledger: str | None) -> PayRequest:
             raise DataMarketError(f"there is no file of {name}; choose one above")
     submissions, validation, reference = (order.path(role) for role in TABLES)
     return PayRequest(
-        str(submissions), str(validation), out, order.spec(), order.path("overrides"),
-        None if reference is None else str(reference), ledger, order.prior, order.intake,
-    )  # fmt: skip
+        submissions=str(submissions),
+        validation=str(validation),
+        out=out,
+        spec=order.spec(),
+        overrides=order.path("overrides"),
+        reference=None if reference is None else str(reference),
+        ledger=ledger,
+        prior=order.prior,
+        intake=order.intake,
+    )
 
 
 def with_copies(order: Order, run: Path) -> Order:
