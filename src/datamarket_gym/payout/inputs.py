@@ -81,8 +81,7 @@ class Inputs:
     """A submission under numbers, its names, the validation rows, and columns used for linkage.
 
     ``identities[c]`` is the name of identity number c, ``ids[i]`` of unit i; sources are numbers, too.
-    ``validation_embedding`` is what similarity evidence would compare of the validation rows; None where only the
-    submission has embeddings.
+    ``validation_embedding`` is what similarity evidence compares; None where only the submission has embeddings.
     """
 
     submission: Submission
@@ -97,61 +96,56 @@ class Inputs:
     files: FileHashes
     skipped: dict[str, Skipped]  # files in folders that were not read and why, by whose folder it is
     validation_text: list[str] | None = None
-    reference: ReferenceRows | None = (
-        None  # what thresholds are measured on, where it is not the validation rows
-    )
-    aside: frozenset[str] = frozenset()  # names of units that were set aside, or were found to be false
+    reference: ReferenceRows | None = None  # that thresholds are measured on instead
+    aside: frozenset[str] = frozenset()  # names of units that were set aside, or found to be false
     removed: dict[str, int] = field(default_factory=dict)  # found to be false, by identity
-    bad: tuple[BadRow, ...] = ()  # rows that were set aside at the door, since they cannot be used
+    bad: tuple[BadRow, ...] = ()  # rows that cannot be used, and were set aside
     columns: tuple[str, ...] = ()  # that the features came from
     encoder: str = ""  # that made them of texts or images; blank where they were submitted
-    prior: AcquiredUnits | None = (
-        None  # what earlier runs have bought, where the run is priced given that
-    )
+    prior: AcquiredUnits | None = None  # of earlier runs, where the run is priced given these
     received: ReceivedTimes | None = None  # where times are from the operator's intake log
     scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
 
     @property
     def labelled(self) -> bool:
-        """Whether labels count: all have them, the units, the validation rows and what was bought before."""
+        """True if labels count: units, validation rows and previously acquired units have them."""
         return self.submission.labelled
 
     @cached_property
     def owner(self) -> Codes:
-        """The number of each unit's identity; worked out once, as tables ask for it unit by unit."""
+        """Return the number of each unit's identity."""
         return self.submission.identity.astype(np.int64)
 
     @property
     def everyone(self) -> Text:
-        """The numbers of all identities, as submissions write them; of units that were set aside too."""
+        """Return the numbers of all identities, as submissions write them."""
         return numbered(len(self.identities))
 
     @property
     def absent(self) -> frozenset[str]:
-        """Names of units that were submitted and do not play, for whatever reason."""
+        """Return the names of units that were submitted and do not play."""
         return self.aside | {row.unit for row in self.bad}
 
     @property
     def learner(self) -> UtilityFunction | None:
-        """What units are scored by, where it takes more than its written form to make it."""
+        """Return the utility, where its written form is not enough to make it."""
         return None if self.scored is None else self.scored.learner
 
     @property
-    def held(self) -> ValidationContent:
-        """The validation rows, as far as units are compared with them."""
+    def validation_content(self) -> ValidationContent:
+        """Return the validation rows, as far as units are compared with them."""
         return ValidationContent(
             self.validation_features, self.validation_embedding, self.validation_text
         )
 
     def validation_order(self, spec: PayoutSpec) -> Codes:
         """Return the rows of the validation file in the order in which the utility has them."""
-        features, label = self.validation_features, self.validation_label
-        group = validation_groups(features, label, spec.seed)
-        return np.lexsort((unit_keys(features, label), group))
+        rows = self.validation_features, self.validation_label
+        return np.lexsort((unit_keys(*rows), validation_groups(*rows, spec.seed)))
 
     def utility_oracle(self, spec: PayoutSpec) -> UtilityOracle:
-        """Build the utility on the validation rows, in order of their groups and content; given what was bought."""
+        """Build the utility on the validation rows, given previously acquired units."""
         order, embedding = self.validation_order(spec), self.validation_embedding
         utility = UtilityOracle(
             self.validation_features[order],
@@ -164,7 +158,7 @@ class Inputs:
         return utility if self.prior is None else utility.given(self.prior.art)
 
     def named(self, leaks: Leaks) -> Leaks:
-        """Leaked units, which later periods must know, under the names of units and identities."""
+        """Name leaked units and their identities; later runs must know the units."""
         owner = self.owner
         return replace(
             leaks,
@@ -174,16 +168,16 @@ class Inputs:
         )
 
     def without_units(self, names: Collection[str]) -> Inputs:
-        """The inputs without units that checks found to be false; their identities stay."""
-        gone = np.array([name in names for name in self.ids])
-        if gone.all():
+        """Return the inputs without units that checks found to be false; their identities stay."""
+        false = np.array([name in names for name in self.ids])
+        if false.all():
             raise SubmissionError("no unit is left to pay for: all were found to be false")
-        counts = Counter(self.identities[owner] for owner in self.owner[gone])
-        return replace(self.playing(np.flatnonzero(~gone)), removed=dict(counts))
+        counts = Counter(self.identities[owner] for owner in self.owner[false])
+        return replace(self.playing(np.flatnonzero(~false)), removed=dict(counts))
 
     @property
     def kind(self) -> UnitKind:
-        """What units of earlier runs must have in common with these."""
+        """Return what units of earlier runs must have in common with these."""
         units = self.submission
         embedding = None if units.embedding is None else units.embedding.shape[1]
         columns = self.columns if len(self.columns) > 1 else ()
@@ -192,10 +186,7 @@ class Inputs:
         )
 
     def given(self, prior: AcquiredUnits, spec: PayoutSpec) -> Inputs:
-        """The inputs of a run that is priced given what was bought; without labels, where some of that has none.
-
-        Refused where what is paid for needs them.
-        """
+        """Return the inputs of a run priced given acquired units; without labels, or refused, if some have none."""
         if not self.labelled or prior.art.units.labelled:
             return replace(self, prior=prior)
         bought = f"what was bought before ({listed(prior.unlabelled, _FEW)})"
@@ -210,33 +201,29 @@ class Inputs:
         )
 
     def units_named(self, overrides: Iterable[Override]) -> list[str]:
-        """The units of the run, and those of earlier runs that overrides name."""
-        named = {name for each in overrides for name in each.units}
+        """List the units of the run, and those of earlier runs that overrides name."""
+        names = sorted({name for override in overrides for name in override.units})
         prior = self.prior
-        old = [] if prior is None else [name for name in sorted(named) if prior.row_of(name) is not None]
-        return [*self.ids, *old]
+        return [*self.ids, *(n for n in names if prior is not None and prior.row_of(n) is not None)]
 
     def named_known(self, known: AcquiredMatches) -> MatchedAcquiredUnits:
-        """Units that earlier runs have bought, by their names."""
+        """Name units that match previously acquired ones."""
         if self.prior is None or not len(known):
             return MatchedAcquiredUnits.none()
-        return self.prior.named(
-            known,
-            [self.ids[i] for i in known.unit],
-            [self.identities[c] for c in self.owner[known.unit]],
-        )
+        owners = [self.identities[c] for c in self.owner[known.unit]]
+        return self.prior.named(known, [self.ids[i] for i in known.unit], owners)
 
     def playing(self, rest: Codes) -> Inputs:
         """Return the inputs with these units alone; the others are set aside, their identities stay."""
         if len(rest) == len(self.ids):
             return self
-        kept = [self.ids[i] for i in rest]
+        ids = [self.ids[i] for i in rest]
         return replace(
             self,
             submission=self.submission.take(rest),
-            ids=kept,
+            ids=ids,
             links={name: [column[i] for i in rest] for name, column in self.links.items()},
-            aside=self.aside | (frozenset(self.ids) - frozenset(kept)),
+            aside=self.aside | (frozenset(self.ids) - frozenset(ids)),
             received=None if self.received is None else self.received.of(rest),
         )
 

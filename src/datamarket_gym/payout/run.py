@@ -226,7 +226,7 @@ class PayoutJob:
     def leaks(self) -> Leaks:
         """The units that are validation rows, or nearly; an error where there must be none."""
         inputs, check = self.inputs, self.spec.leak_check
-        leaks = find_leaked_units(check, inputs.submission, self.utility, inputs.held)
+        leaks = find_leaked_units(check, inputs.submission, self.utility, inputs.validation_content)
         require_playable(check, inputs.named(leaks), len(inputs.ids), visible)
         return leaks
 
