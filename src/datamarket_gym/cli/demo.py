@@ -23,10 +23,7 @@ from datamarket_gym.mechanism import Mechanism, get_mechanism
 from datamarket_gym.registry import describe, written
 from datamarket_gym.utilities.oracle import Utility
 
-_NOISY = (
-    "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)",
-    "copycat(sigma=0.5)",
-)
+_NOISY = ("composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)", "copycat(sigma=0.5)")
 SHOWN = (
     "honest",
     _NOISY[0],

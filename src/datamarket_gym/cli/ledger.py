@@ -25,12 +25,7 @@ from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.bank.export import PayerRequest, export_from
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import (
-    Effects,
-    open_on_run,
-    resolve_at,
-    revoke_at,
-)
+from datamarket_gym.payout.ledger.disputes import Effects, open_on_run, resolve_at, revoke_at
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry
 from datamarket_gym.payout.ledger.runs import attach as attach_run
 from datamarket_gym.payout.ledger.runs import (
@@ -332,8 +327,7 @@ def checkpoint(
     """Print the ledger's tip hash, to be given to others: entries up to there can then no longer be changed."""
     accounts = ledger_at(where).accounts()
     say(
-        accounts.checkpoint if checkpoints is None else add_checkpoint(checkpoints, accounts),
-        whole=True,
+        accounts.checkpoint if checkpoints is None else add_checkpoint(checkpoints, accounts), whole=True
     )
 
 

@@ -307,11 +307,7 @@ def images_hash(
 ) -> dict[str, str | int]:
     """Hash the images of a folder: their bytes and names, and the names of what was skipped."""
     lines = sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
-    return {
-        "name": folder.name,
-        "bytes": sum(map(len, content)),
-        "sha256": names_hash(lines, skipped),
-    }
+    return {"name": folder.name, "bytes": sum(map(len, content)), "sha256": names_hash(lines, skipped)}
 
 
 def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
@@ -383,10 +379,7 @@ def read_scored(
     found = read_scores(file, units, _held_names(validation, spec, len(held.features))).of(kept)
     label = rows.label if is_labelled(rows.label) else None
     unscored = found.unscored(rows.features, label)
-    return Scored(
-        found.table(rows.features, label, held.features),
-        tuple(rows.ids[i] for i in unscored),
-    )
+    return Scored(found.table(rows.features, label, held.features), tuple(rows.ids[i] for i in unscored))
 
 
 def _id_column(table: Path, spec: PayoutSpec) -> str | None:

@@ -54,9 +54,7 @@ from datamarket_gym.payout.input_files import (
 from datamarket_gym.payout.intake import IntakeLog, ReceivedTimes, content_kind, require_received
 from datamarket_gym.payout.ledger.entries import ContentKind
 from datamarket_gym.payout.ledger.runs import INTAKE
-from datamarket_gym.payout.money import (
-    validation_groups,
-)
+from datamarket_gym.payout.money import validation_groups
 from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.settings import Columns, Files, LinkageRule, PayoutSpec

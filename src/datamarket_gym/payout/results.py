@@ -36,12 +36,7 @@ from datamarket_gym.payout.input_files import quarantine_csv
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.intake import ReceivedTimes
 from datamarket_gym.payout.manifest import FORMAT, KNOWN, NAME, Contents, outputs_of
-from datamarket_gym.payout.money import (
-    LEVEL,
-    Division,
-    PayRule,
-    divide,
-)
+from datamarket_gym.payout.money import LEVEL, Division, PayRule, divide
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.operator_evidence import Override, Payees
 from datamarket_gym.payout.report.pages import Row

@@ -177,9 +177,7 @@ class LinkageRule(Document):
         "Table with the columns id_l, id_r, probability, of which payees are the same; confirmations then do not count."
     )
     between: Literal["identities", "units"] = _link(
-        "What that table names: identities (if left out) or units.",
-        "identities",
-        option="edges-between",
+        "What that table names: identities (if left out) or units.", "identities", option="edges-between"
     )
     probability: float = Field(default=0.95, gt=0, le=1)
 
