@@ -71,7 +71,7 @@ def _print_payments(paid: PaidRequest) -> None:
             say(f"- {item}", indent=2)
         if warning.items and warning.count > _ITEMS:
             say(f"and {warning.count - _ITEMS:,} more", indent=2)
-    for each in paid.told:
+    for each in paid.market_warnings:
         say(f"Warning: {each.words.rstrip('.')}.", WARNING)
     table = Table(title=paid.title)
     table.add_column("payee", overflow="fold")

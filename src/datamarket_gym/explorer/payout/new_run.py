@@ -299,7 +299,7 @@ def _pay(order: Order, request: PayRequest, progress: Progress) -> dict[str, Any
         "columns": columns,
         "payments": [{name: row[name] for name in columns} for row in paid.payments(PAYMENTS)],
         "warnings": [asdict(w) | {"words": order.with_names(w.words)} for w in paid.warnings],
-        "notes": [order.with_names(f"{each.words.rstrip('.')}.") for each in paid.told],
+        "notes": [order.with_names(f"{each.words.rstrip('.')}.") for each in paid.market_warnings],
         "sentences": [order.with_names(each) for each in [*paid.sentences, paid.played]],
         "checks": paid.request.spec.checks,
     }

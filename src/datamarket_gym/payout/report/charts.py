@@ -39,7 +39,7 @@ class DrawnPayment:
 
 def payment_chart(results: Results) -> dict[str, Any]:
     """Draw the highest payments of a run."""
-    paid, names, low, high = results.division.paid, results.names, results.low, results.high
+    paid, names, (low, high) = results.division.paid, results.names, results.interval
     top = sorted(range(len(paid)), key=lambda i: (-paid[i], names[i]))[:MOST_SHOWN]
     return drawn_payments(
         [DrawnPayment(names[i], paid[i], low[i], high[i], results.without_evidence[i]) for i in top],

@@ -157,7 +157,7 @@ def report_record(
         "inputs": inputs.files,
         "mechanism": results.mechanism,
         "method": results.payments.scores.method,
-        "coverage": results.settled,
+        "coverage": results.resolved_coverage,
         "sources": _count_sources(results) if spec.columns.trusted_source else None,
         "charts": charts,
     }
