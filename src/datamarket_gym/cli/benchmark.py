@@ -58,9 +58,8 @@ def suite() -> None:
 
 @benchmark.command("key")
 def key(file: Annotated[Path, Argument(help="File of the key.")]) -> None:
-    """Make a private key, which draws markets that nobody else can prepare for."""
-    made = make_key(file)
-    typer.echo(f"{file}: keep it secret. Bundles that use it carry {made.commitment}")
+    """Make a private key, which draws markets that others cannot prepare for."""
+    typer.echo(f"{file}: keep it secret. Bundles that use it carry {make_key(file).commitment}")
 
 
 class SubmitOptions(Document):
@@ -161,16 +160,10 @@ def _print_board(board: Board) -> None:
     for section in sections(board):
         say(f"{board.suite.name}: {section.group.title}", "bold")
         if wide:
-            table = make_list("", "submission", *section.heads)
-            for column in table.columns[2:]:
-                column.justify = "right"
-            print_rows(
-                table,
-                [
-                    (str(line.place), line.ranked.bundle.entry.name, *line.cells)
-                    for line in section.lines
-                ],
-            )
+            figures = range(2, 2 + len(section.heads))
+            table = make_list("", "submission", *section.heads, right=figures)
+            lines = ((str(e.place), e.ranked.bundle.entry.name, *e.cells) for e in section.lines)
+            print_rows(table, lines)
             say("")
         by_check: dict[str, list[str]] = {}
         for line in section.lines:

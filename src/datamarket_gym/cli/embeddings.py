@@ -10,13 +10,11 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import table as rich
 from rich.console import Console
-from rich.markup import escape
 from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import say
+from datamarket_gym.cli.terminal import make_table, print_rows, say
 from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.errors import DataMarketError, ParameterError
@@ -185,7 +183,7 @@ def theta(
     console = Console()
     console.print(in_words(policy), style="green" if policy.theta else "red", highlight=False)
     classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)
-    console.print(_table(measured, classes))
+    _print_components(measured, classes)
     style = "green" if measured.usable else "red"
     console.print(f"Components: {measured.verdict}", style=style, highlight=False)
 
@@ -197,23 +195,24 @@ def _read(embeddings: str, config: Path | None, settings: dict[str, Any]) -> Emb
         return table_rows(files["embeddings"], spec)
 
 
-def _table(measured: Admissibility, classes: bool) -> rich.Table:
-    table = rich.Table(
-        title=f"For components: {measured.units} units of {measured.dimensions} numbers, {measured.partition} partition"
-    )
-    table.add_column("quantity")
-    table.add_column("value", justify="right")
-    table.add_row("median norm", f"{measured.median_norm:.3f}")
-    whose = "honest units of one class" if classes else "any two honest units"
-    table.add_row(f"pairwise floor: cosine of {whose}, p90", f"{measured.pairwise_floor:.3f}")
-    for cutoff, floor in measured.chaining_floors.items():
-        style = "bold" if cutoff == measured.cutoff else None
-        table.add_row(f"chaining floor: mixed components below {cutoff:g}", f"{floor:.2f}", style=style)
-    ceiling = f"ceiling: cosine with variants ({measured.variants}), p10"
-    table.add_row(ceiling, f"{measured.near_duplicate_p10:.4f}")
+def _print_components(measured: Admissibility, classes: bool) -> None:
+    title = f"For components: {measured.units} units of {measured.dimensions} numbers, {measured.partition} partition"
+    owners = "honest units of one class" if classes else "any two honest units"
     low, high = measured.interval
-    table.add_row("admissible interval", escape(f"[{low:.3f}, {high:.4f}]"), style="bold")
-    table.add_row("margin", f"{measured.margin:.3f}")
+    rows = [
+        ("median norm", f"{measured.median_norm:.3f}"),
+        (f"pairwise floor: cosine of {owners}, p90", f"{measured.pairwise_floor:.3f}"),
+        *(
+            (f"chaining floor: mixed components below {cutoff:g}", f"{floor:.2f}")
+            for cutoff, floor in measured.chaining_floors.items()
+        ),
+        (
+            f"ceiling: cosine with variants ({measured.variants}), p10",
+            f"{measured.near_duplicate_p10:.4f}",
+        ),
+        ("admissible interval", f"[{low:.3f}, {high:.4f}]"),
+        ("margin", f"{measured.margin:.3f}"),
+    ]
     if measured.lonely_classes:
-        table.add_row("classes of a single unit, left out", str(measured.lonely_classes))
-    return table
+        rows.append(("classes of a single unit, left out", str(measured.lonely_classes)))
+    print_rows(make_table("quantity", "value", title=title, right=("value",)), rows)

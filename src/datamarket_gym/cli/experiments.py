@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from typer import Argument, Option
 
 from datamarket_gym import registry
@@ -29,6 +28,7 @@ from datamarket_gym.cli.terminal import (
     Load,
     compute_context,
     make_list,
+    print_rows,
     say,
     with_options,
 )
@@ -141,22 +141,21 @@ def _spec(experiment: str) -> ExperimentSpec:
 
 def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
     """Write the paper's table, how many of its numbers are within our tolerance, and why the others are not."""
-    known = builtin_specs()[spec.name]
-    tables = paper_tables(rows, _names(spec) - _names(known))
+    built_in = builtin_specs()[spec.name]
+    tables = paper_tables(rows, _names(spec) - _names(built_in))
     parts = [as_text(tables, width)] if tables else []
     parts.append("\n".join(_wrap(f"- {text}", width) for text in sentences(shown)))
     lines = [f"{summarize(shown)}."]
-    if spec.seeds < known.seeds:
-        lines.append(
-            f"This run has {spec.seeds} of the experiment's {known.seeds} seeds: expect more cells outside."
-        )
+    if spec.seeds < built_in.seeds:
+        seeds = f"{spec.seeds} of the experiment's {built_in.seeds} seeds"
+        lines.append(f"This run has {seeds}: expect more cells outside.")
     lines += [_wrap(text, width) for text in reasons(shown)]
     return "\n\n".join(filter(None, [*parts, "\n".join(lines)])) + "\n"
 
 
 def _names(spec: ExperimentSpec) -> set[str]:
     """Collect the mechanisms and attacks that an experiment lists, as tables name them."""
-    mechanisms = {found.name for entry in spec.mechanisms for found, _ in entry.expand()}
+    mechanisms = {mechanism.name for entry in spec.mechanisms for mechanism, _ in entry.expand()}
     return mechanisms | {name for name, _ in attacks_of(spec)}
 
 
@@ -179,21 +178,20 @@ def suite(
     specs = [spec.model_copy(update={"seeds": seeds or spec.seeds}) for spec in members(name, device)]
     with compute_context(cluster=cluster), shown_on_stderr() as progress:
         seconds = run_suite(specs, out, jobs=jobs or available_cores(), device=device, progress=progress)
-    table = make_list("experiment", "cells", "seconds, added up")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    rows = []
     for spec in specs:
         timings = json.loads((out / spec.name / "timings.json").read_text(encoding="utf-8"))
-        table.add_row(spec.name, str(timings["cells"]), f"{timings['cell_seconds']:.1f}")
-    Console().print(table, f"\n{seconds:,.1f} seconds by the clock for all of them")
+        rows.append((spec.name, str(timings["cells"]), f"{timings['cell_seconds']:.1f}"))
+    print_rows(make_list("experiment", "cells", "seconds, added up", right=(1, 2)), rows)
+    say(f"\n{seconds:,.1f} seconds by the clock for all of them")
 
 
 def members(suite: str, device: str) -> list[ExperimentSpec]:
     """List the experiments of a suite in order; those that need a GPU only where there is one to use."""
     specs = builtin_specs().values()
-    known = {spec.suite for spec in specs if spec.suite}
-    if suite not in known:
-        raise UnknownNameError("suite", suite, known)
+    suites = {spec.suite for spec in specs if spec.suite}
+    if suite not in suites:
+        raise UnknownNameError("suite", suite, suites)
     gpu = device == "cuda" or (device == "auto" and gpu_there())
     return [s for s in specs if s.suite == suite and (s.device == "any" or gpu)]
 
@@ -243,23 +241,22 @@ def figures(
     """
     require_extra("matplotlib", "figures")  # before anything is read
     built_in = builtin_specs()
-    found = [one for one in held(folder) if one.form == "compact" or is_finished(one.path)]
-    if not found:
+    places = [each for each in held(folder) if each.form == "compact" or is_finished(each.path)]
+    if not places:
         raise DataMarketError(
             f"there is neither a finished run nor a compact result in {str(folder)!r}; run an experiment first "
             "(datamarket run s2), then: datamarket figures runs/s2"
         )
-    read = [(one, opened(one, built_in)) for one in found]
-    others = {one.name: each.rows for one, each in read}
-    for one, each in read:
-        spec = each.spec
-        into = out or (one.path if one.form == "run" else Path("docs/figures"))
+    results = [(place, opened(place, built_in)) for place in places]
+    others = {place.name: result.rows for place, result in results}
+    for place, result in results:
+        spec = result.spec
+        into = out or (place.path if place.form == "run" else Path("docs/figures"))
         # A run has its experiment's own figures, if it was run as that is built in, else the general one.
-        own = figures_of(spec.name) if one.form == "compact" or as_built_in(each, built_in) else []
+        own = figures_of(spec.name) if place.form == "compact" or as_built_in(result, built_in) else []
+        general, title = {} if own else {"of": ""}, f"{spec.name}: {spec.title}"
         for name in own or [spec.name]:
-            general = {} if own else {"of": ""}
-            title = f"{spec.name}: {spec.title}"
-            for file in draw(name, each.rows, into, title=title, others=others, **general):
+            for file in draw(name, result.rows, into, title=title, others=others, **general):
                 typer.echo(str(file))
 
 
@@ -272,17 +269,16 @@ def list_(
     """List every registered component, each with a line."""
     registry.load(load or [])
     warnings.simplefilter("ignore", PluginWarning)  # they are listed at the end
-    table = Table(box=None, pad_edge=False)
-    table.add_column("kind", style="dim")
-    table.add_column("name", no_wrap=True, style="bold")
-    table.add_column("what it is")
     kind = "learner" if kind == "utility" else kind  # as the registry calls it
+    rows = []
     for each in [kind] if kind else sorted(HOMES):
         for name in components(each):
-            it = describe(each, name)
-            line = ": ".join(filter(None, [it.title, it.summary]))
-            table.add_row("utility" if each == "learner" else each, name, line)
-    Console().print(table)
+            component = describe(each, name)
+            line = ": ".join(filter(None, [component.title, component.summary]))
+            rows.append(("utility" if each == "learner" else each, name, line))
+    table = make_list("kind", "name", "what it is")
+    table.columns[1].no_wrap = True
+    print_rows(table, rows)
     for why in broken_plugins().values():
         say(f"\n{why}", whole=True)
 
@@ -298,12 +294,9 @@ def list_baselines() -> None:
     """List the other libraries, which are installed, and the names of their mechanisms."""
     table = make_list("library", "installed", "mechanisms")
     for name, library in BASELINES.items():
-        found = installed(name)
-        state = (
-            f"{found['version']}, Python {found['python']}"
-            if found
-            else f"no: datamarket baselines install {name}"
-        )
+        state = f"no: datamarket baselines install {name}"
+        if version := installed(name):
+            state = f"{version['version']}, Python {version['python']}"
         table.add_row(name, state, " ".join(f"baseline@{name}-{way}" for way in library.valuators))
     Console().print(table)
     say(f"\nenvironments lie in {baselines_folder()}", whole=True)
@@ -323,5 +316,5 @@ def install_baselines(
     for name in names:
         baseline_named(name)
     for name in names:
-        found = install(name, python, lambda line: typer.echo(line, err=True))
-        typer.echo(f"{name} {found['version']} is installed, with Python {found['python']}")
+        version = install(name, python, lambda line: typer.echo(line, err=True))
+        typer.echo(f"{name} {version['version']} is installed, with Python {version['python']}")

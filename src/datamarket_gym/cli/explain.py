@@ -1,4 +1,4 @@
-"""``datamarket explain``: why a payee is paid what it is, or which validation rows nobody covers."""
+"""``datamarket explain``: why a payee is paid what it is, or which validation rows no unit covers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import FEW, say, say_more
+from datamarket_gym.cli.terminal import FEW, make_table, print_rows, say, say_more
 from datamarket_gym.errors import require_known
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.comparison import compare_runs
@@ -122,7 +121,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
         rest = "all of them" if explanation.matches_in_all <= MOST_MATCHES else f"{MOST_MATCHES:,}"
         say(
             f"{SHOWN} of {explanation.matches_in_all:,} matches of its units are shown; --json lists {rest}, and "
-            "evidence.parquet holds those of everybody."
+            "evidence.parquet holds those of all payees."
         )
     for paragraph in other_messages(explanation):
         say(paragraph)
@@ -148,23 +147,31 @@ def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
     if as_json:
         Console().print_json(json.dumps(asdict(comparison if payee is None else payments[0])))
         return
-    columns = ("", visible(other.name), visible(run.name))
-    differing = Table(*columns, title="Settings and inputs that differ")
-    for each in (*comparison.settings, *comparison.inputs):
-        values = ("none" if value is None else str(value) for value in (each.before, each.after))
-        differing.add_row(each.name, *(escape(visible(value, 80)) for value in values))
+    columns = ("setting or payee", f"{visible(other.name)} (earlier)", visible(run.name))
     before, after = (Currency(code) for code in comparison.currencies)
-    codes = " and ".join(dict.fromkeys(comparison.currencies))
-    paid = Table(*columns, "change", title=f"Payments ({codes})")
-    for payment in payments[:FEW]:
-        change = payment.change
-        paid.add_row(
-            escape(visible(payment.identity)),
-            "none" if payment.before is None else before.shown(payment.before),
-            "none" if payment.after is None else after.shown(payment.after),
-            "" if change is None else f"{'+' * (change > 0)}{after.shown(change)}",
+
+    def cell(value: object) -> str:
+        return "none" if value is None else visible(str(value), 80)
+
+    def change(minor: int | None) -> str:
+        return "" if minor is None else f"{'+' * (minor > 0)}{after.shown(minor)}"
+
+    differing = [
+        (each.name, cell(each.before), cell(each.after))
+        for each in (*comparison.settings, *comparison.inputs)
+    ]
+    paid = [
+        (
+            visible(payment.identity),
+            cell(payment.before if payment.before is None else before.shown(payment.before)),
+            cell(payment.after if payment.after is None else after.shown(payment.after)),
+            change(payment.change),
         )
-    for table in (differing, paid):
-        if table.row_count:
-            Console().print(table)
+        for payment in payments[:FEW]
+    ]
+    codes = " and ".join(dict.fromkeys(comparison.currencies))
+    if differing:
+        print_rows(make_table(*columns, title="Settings and inputs that differ"), differing)
+    if paid:
+        print_rows(make_table(*columns, "change", title=f"Payments ({codes})"), paid)
     say_more(len(payments), "; --json has all of them")

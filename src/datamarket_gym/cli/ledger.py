@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -53,6 +55,7 @@ from datamarket_gym.registry import Document
 
 _SHOWN = 50
 _LONGEST = 300
+_PAYER = ("", "_account", "_bic", "_country", "_town")
 
 ledger = typer.Typer(
     no_args_is_help=True,
@@ -60,7 +63,9 @@ ledger = typer.Typer(
 )
 Batch = Annotated[str, Option(help="Id of the batch, as export and ledger show print it.")]
 Reference = Annotated[str, Option(help="What identifies the payment, such as a transfer number.")]
-PartAmount = Annotated[str | None, Option(help="How much of the balance; all if left out.")]
+Why = Annotated[str, Option(help="The reason, which the ledger keeps.")]
+_CURRENCY = "Three letters, such as EUR; needed if the ledger has several currencies."
+CurrencyCode = Annotated[str, Option("--currency", help=_CURRENCY)]
 
 
 @ledger.command("show")
@@ -204,7 +209,7 @@ def rules(
     least: Annotated[
         str | None, Option(help="The least amount that is sent to a payee; less waits and adds up.")
     ] = None,
-    currency: terminal.Currency = "",
+    currency: CurrencyCode = "",
     by: terminal.By = None,
 ) -> None:
     """Set how many people approve a run and the least amount that is sent; without options, show both.
@@ -214,48 +219,76 @@ def rules(
     _print_rules(transactions.set_rules(ledger_at(where), approvals, least, currency, by))
 
 
-@ledger.command("correct")
-def correct(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    amount: Annotated[str, Option(help="How much more is owed, such as 12.50; below zero: less.")],
-    of: Annotated[
-        int, Option(help="Number of the entry that is corrected (see: datamarket statements).")
-    ],
-    why: terminal.Why,
-    by: terminal.By = None,
+class PayeeEntry(Document):
+    """The options of every command that enters something about a payee."""
+
+    payee: str = option("The payee's name, as in payments.csv.", ...)
+    why: str = option("The reason, which the ledger keeps.", ...)
+
+
+class Correction(PayeeEntry):
+    amount: str = option("How much more is owed, such as 12.50; below zero: less.", ...)
+    of: int = option("Number of the entry that is corrected (see: datamarket statements).", ...)
+
+
+class Fee(PayeeEntry):
+    amount: str = option("The fee, such as 2.50.", ...)
+    currency: str = option(_CURRENCY, "")
+
+
+class ReturnedPayment(PayeeEntry):
+    of: int | None = option("Number of the entry that sent it; the payee's last one if left out.")
+
+
+class EndedBalance(PayeeEntry):
+    amount: str | None = option("How much of the balance; all if left out.")
+    currency: str = option(_CURRENCY, "")
+
+
+def _add_command(
+    name: str, model: type[PayeeEntry], enter: Callable[..., LedgerEntry], text: str
 ) -> None:
-    """Enter a correction of an earlier entry. An approved run is never rewritten."""
-    _print_entered(transactions.correct(ledger_at(where), payee, amount, of, why, by))
+    """Add a command that calls ``enter`` with the options of a model."""
+
+    @ledger.command(name, help=text)
+    @terminal.with_options(model)
+    def command(where: terminal.Ledger, options: Document, by: terminal.By = None) -> None:
+        for message in entry_messages(enter(ledger_at(where), **dict(options), by=by)):
+            say(message)
 
 
-@ledger.command("fee")
-def fee(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    amount: Annotated[str, Option(help="The fee, such as 2.50.")],
-    why: terminal.Why,
-    currency: terminal.Currency = "",
-    by: terminal.By = None,
-) -> None:
-    """Deduct a fee from what a payee is owed."""
-    _print_entered(transactions.charge(ledger_at(where), payee, amount, currency, why, by))
-
-
-@ledger.command("hold")
-def hold(
-    where: terminal.Ledger, payee: terminal.Payee, why: terminal.Why, by: terminal.By = None
-) -> None:
-    """Send a payee nothing until it is released; what it is owed stays owed."""
-    _print_entered(transactions.hold(ledger_at(where), payee, why, by))
-
-
-@ledger.command("release")
-def release(
-    where: terminal.Ledger, payee: terminal.Payee, why: terminal.Why, by: terminal.By = None
-) -> None:
-    """End a hold."""
-    _print_entered(transactions.release(ledger_at(where), payee, why, by))
+_add_command(
+    "correct",
+    Correction,
+    transactions.correct,
+    "Enter a correction of an earlier entry. An approved run is never rewritten.",
+)
+_add_command("fee", Fee, transactions.charge, "Deduct a fee from what a payee is owed.")
+_add_command(
+    "hold",
+    PayeeEntry,
+    transactions.hold,
+    "Send a payee nothing until it is released; what it is owed stays owed.",
+)
+_add_command("release", PayeeEntry, transactions.release, "End a hold.")
+_add_command(
+    "bounced",
+    ReturnedPayment,
+    transactions.bounced,
+    "Enter that a payment has come back from the bank: it is owed again.",
+)
+_add_command(
+    "fund",
+    EndedBalance,
+    partial(transactions.end_balance, kind="funded"),
+    "Pay a payee's carried-forward credit, or part of it, out of the market's own money.",
+)
+_add_command(
+    "write-off",
+    EndedBalance,
+    partial(transactions.end_balance, kind="written_off"),
+    "Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit.",
+)
 
 
 @ledger.command("sent")
@@ -267,54 +300,10 @@ def sent(where: terminal.Ledger, batch: Batch, reference: Reference, by: termina
 
 
 @ledger.command("cancel")
-def cancel(where: terminal.Ledger, batch: Batch, why: terminal.Why, by: terminal.By = None) -> None:
+def cancel(where: terminal.Ledger, batch: Batch, why: Why, by: terminal.By = None) -> None:
     """Cancel a batch that the bank will not send: all of it is owed again and can be ordered again."""
     done = transactions.cancel(ledger_at(where), batch, why, by)
     say(f"batch {done.id}: cancelled; all of it is owed again")
-
-
-@ledger.command("bounced")
-def bounced(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    why: terminal.Why,
-    of: Annotated[
-        int | None, Option(help="Number of the entry that sent it; the payee's last one if left out.")
-    ] = None,
-    by: terminal.By = None,
-) -> None:
-    """Enter that a payment has come back from the bank: it is owed again."""
-    _print_entered(transactions.bounced(ledger_at(where), payee, why, of, by))
-
-
-@ledger.command("fund")
-def fund(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    why: terminal.Why,
-    amount: PartAmount = None,
-    currency: terminal.Currency = "",
-    by: terminal.By = None,
-) -> None:
-    """Pay a payee's carried-forward credit, or part of it, out of the market's own money."""
-    _print_entered(
-        transactions.end_balance(ledger_at(where), "funded", payee, currency, why, amount, by)
-    )
-
-
-@ledger.command("write-off")
-def write_off(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    why: terminal.Why,
-    amount: PartAmount = None,
-    currency: terminal.Currency = "",
-    by: terminal.By = None,
-) -> None:
-    """Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."""
-    _print_entered(
-        transactions.end_balance(ledger_at(where), "written_off", payee, currency, why, amount, by)
-    )
 
 
 @ledger.command("checkpoint")
@@ -341,11 +330,6 @@ def attach(
     """Record in a run's folder where its ledger is, after either was moved."""
     attach_run(run, where)
     typer.echo("attached")
-
-
-def _print_entered(entry: LedgerEntry) -> None:
-    for text in entry_messages(entry):
-        say(text)
 
 
 class ExportOptions(Document):
@@ -378,7 +362,7 @@ def export(
         ),
     ],
     options: ExportOptions,
-    currency: terminal.Currency = "",
+    currency: CurrencyCode = "",
     by: terminal.By = None,
 ) -> None:
     """Order what is owed, and write it as a file for the bank.
@@ -388,13 +372,9 @@ def export(
     file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
     cancelled (datamarket ledger cancel).
     """
-    given = options
-    payer = PayerRequest(
-        given.debtor, given.debtor_account, given.debtor_bic, given.debtor_country, given.debtor_town
-    )
-    order = export_from(
-        where, given.accounts, payer, given.out, given.run, currency or None, given.on, given.form, by
-    )
+    payer = PayerRequest(*(getattr(options, f"debtor{name}") for name in _PAYER))
+    files = where, options.accounts, payer, options.out
+    order = export_from(*files, options.run, currency or None, options.on, options.form, by)
     done, total = order.done, order.done.order
     for doubt in done.doubts:
         say(f"Warning: {doubt}.", WARNING)
@@ -446,7 +426,7 @@ def open_dispute(run: terminal.RunFolder, options: DisputeOptions, by: terminal.
     for text in opened.messages:
         say(text)
     if opened.state not in APPROVED:
-        say("the run is approved only by somebody who says --accept disputes")
+        say("the run is approved only with --accept disputes")
     say(f"decide it: datamarket dispute resolve {run} --number {number} --outcome ... --why ...")
 
 
@@ -475,11 +455,7 @@ class ResolveOptions(Document):
 @dispute.command("resolve")
 @terminal.with_options(ResolveOptions)
 def resolve(
-    where: terminal.Ledger,
-    number: Number,
-    options: ResolveOptions,
-    why: terminal.Why,
-    by: terminal.By = None,
+    where: terminal.Ledger, number: Number, options: ResolveOptions, why: Why, by: terminal.By = None
 ) -> None:
     """Decide a dispute, once. One that is upheld can move money, and change what later runs match.
 
@@ -490,7 +466,7 @@ def resolve(
     say(f"dispute {number} is {decided.state}")
     if decided.open:
         say(
-            "the ledger requires several people: it is decided when somebody else gives the same command, "
+            "the ledger requires several people: it is decided when another person gives the same command, "
             "correction and all"
         )
     for line in describe_effects(decided, store.read()):
@@ -498,7 +474,7 @@ def resolve(
 
 
 @dispute.command("revoke")
-def revoke(where: terminal.Ledger, number: Number, why: terminal.Why, by: terminal.By = None) -> None:
+def revoke(where: terminal.Ledger, number: Number, why: Why, by: terminal.By = None) -> None:
     """End what an upheld dispute changes in later runs. Its correction stays; enter another one instead."""
     revoke_at(where, number, why, by)
     say(f"what dispute {number} changes ends with the next run; corrections stay")

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import FEW, WARNING, print_checks, say, say_more
+from datamarket_gym.cli.terminal import FEW, WARNING, make_table, print_checks, print_rows, say, say_more
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
@@ -73,17 +70,17 @@ def _print_payments(paid: PaidRequest) -> None:
             say(f"and {warning.count - _ITEMS:,} more", indent=2)
     for each in paid.market_warnings:
         say(f"Warning: {each.words.rstrip('.')}.", WARNING)
-    table = Table(title=paid.title)
-    table.add_column("payee", overflow="fold")
-    shown = paid.columns
-    for name in [*shown, "units"]:
-        head = {"balance": "carried forward"}.get(name, name.replace("_", " "))
-        table.add_column(head, justify="right")
-    for row in paid.payments(FEW):
-        table.add_row(
-            escape(visible(row["identity"])), *(row[name] for name in shown), f"{row['units']:,}"
-        )
-    Console().print(table)
+    columns = [*paid.columns, "units"]
+    heads = ["carried forward" if name == "balance" else name.replace("_", " ") for name in columns]
+    table = make_table("payee", *heads, title=paid.title, right=heads, whole=heads)
+    rows = paid.payments(FEW)
+    print_rows(
+        table,
+        [
+            (visible(r["identity"]), *(f"{r[c]:,}" if c == "units" else r[c] for c in columns))
+            for r in rows
+        ],
+    )
     say_more(paid.manifest["identities"], " in payments.csv")
     for sentence in paid.sentences:
         say(sentence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from pathlib import Path
@@ -74,12 +74,7 @@ Ledger = Annotated[
         metavar="LEDGER", help="The ledger: its file, its address, or the folder of a run entered in it."
     ),
 ]
-Payee = Annotated[str, Option(help="The payee's name, as in payments.csv.")]
 By = Annotated[str | None, Option(help="Your name, for the ledger; the user's name if left out.")]
-Why = Annotated[str, Option(help="The reason, which the ledger keeps.")]
-Currency = Annotated[
-    str, Option(help="Three letters, such as EUR; needed if the ledger has several currencies.")
-]
 Checkpoints = Annotated[
     Path | None,
     Option(
@@ -128,9 +123,9 @@ def _add_options(
 
         @wraps(command)
         def typed(*places: Any, **values: Any) -> None:
-            given = {name: values.pop(key, None) for key, name in keys.items()}
-            typed_values = {name: value for name, value in given.items() if value is not None}
-            command(*places, **values, **{argument: build(typed_values)})
+            settings = {name: values.pop(key, None) for key, name in keys.items()}
+            settings = {name: value for name, value in settings.items() if value is not None}
+            command(*places, **values, **{argument: build(settings)})
 
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         typed.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -231,16 +226,16 @@ def make_table(
     return table
 
 
-def make_list(*heads: str, columns: int = 0) -> Table:
-    """Make a table without lines."""
-    table = Table(box=None, pad_edge=False, show_header=bool(heads))
-    for head in heads or [""] * columns:
-        table.add_column(head, overflow="fold")
+def make_list(*heads: str, right: Collection[int] = ()) -> Table:
+    """Make a table without lines; ``right`` are numbers of columns of figures."""
+    table = Table(box=None, pad_edge=False, show_header=any(heads))
+    for i, head in enumerate(heads):
+        table.add_column(head, overflow="fold", justify="right" if i in right else "left")
     return table
 
 
 def print_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
-    """Fill a table with rows of plain text and print it."""
+    """Fill a table with rows of plain text, as names in it are shown, and print it."""
     for row in rows:
         table.add_row(*map(escape, row))
     Console().print(table)
@@ -248,7 +243,7 @@ def print_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
 
 def print_checks(checks: Sequence[Check]) -> bool:
     """Print what was verified; return whether all of it is good."""
-    table = make_list(columns=3)
+    table = make_list("", "", "")
     for check in checks:
         table.add_row(
             "[green]ok[/]" if check.good else "[red]FAILED[/]", check.what, escape(check.detail)

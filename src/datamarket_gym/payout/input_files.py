@@ -199,7 +199,7 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
     if labels and 0 < depths[low] < depths[high]:
         raise DataMarketError(
             f"{str(folder)!r} holds {depths[low]:,} images as {labelled} and {depths[high]:,} as {plain}, which would "
-            "not be read; lay all out alike, or, where units have no labels, the validation rows without folders"
+            "not be read; lay all out in one way, or, where units have no labels, the validation rows without folders"
         )
     levels = {low} if low in depths else {high} & set(depths) or {low}
     if not labels:

@@ -295,6 +295,66 @@ def read_inputs(
     return replace(_assemble(tables, files, reader.skipped), scored=scored)
 
 
+@dataclass
+class _RawRows:
+    """Columns of a table by role, before they are taken as names, labels and times; and its matrices."""
+
+    spec: PayoutSpec
+    names: dict[str, str]
+    single: dict[str, Column]
+    dense: dict[str, Features]
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.names
+
+    def __getitem__(self, role: str) -> Column:
+        return self.single[self.names[role]]
+
+    def optional(self, role: str) -> Optional | None:
+        return self[role].optional() if role in self else None
+
+    def keep(self, rows: Codes) -> None:
+        """Keep these rows alone."""
+        self.single = {name: column.of(rows) for name, column in self.single.items()}
+        self.dense = {role: taken(matrix, rows) for role, matrix in self.dense.items()}
+
+    def labels(self, count: int, *, numbers: bool = False) -> NDArray[Any]:
+        """Return the labels as written, or as the numbers that they stand for; empty ones if there are none."""
+        if "label" not in self:
+            return unlabelled(count)
+        return self["label"].numbers() if numbers else self["label"].values()
+
+    def logged_content(self) -> tuple[ContentKind, list[str] | list[bytes] | Features]:
+        """Return what the intake log has of units: their texts, the files of their images, or their features."""
+        kind, folder = content_kind(self.spec.columns), self.spec.files.images
+        if kind == "text":
+            return kind, self["text"].strings()
+        if kind == "image" and folder is not None:
+            return kind, image_bytes(Path(folder), self["image"].named())
+        if kind == "features" and "features" in self.dense:
+            return kind, self.dense["features"]
+        raise SubmissionError(_NO_FEATURES.format("submissions"))
+
+    def quarantine(self, faults: Faults, what: str) -> tuple[Codes, tuple[BadRow, ...]]:
+        """Return the rows that can be used, and the others with what is wrong."""
+        note_columns(
+            faults,
+            {role: self[role] for role in self.names if role not in ("trusted_source", "metadata")},
+        )
+        if "label" in self and _predicts_numbers(self.spec):
+            for row, wrong in self["label"].bad_numbers().items():
+                faults.note([row], f"{self.names['label']}: {wrong}")
+        for role, matrix in self.dense.items():
+            faults.note_numbers(role, matrix)
+        folder = self.spec.files.images
+        if "features" not in self.dense and "image" in self and folder is not None:
+            encoder = content_encoder(self.spec, "image").encoder
+            note_images(faults, Path(folder), self["image"].optional(), encoder)
+        identity = self["identity"].optional()
+        ids = self.optional("id") or [f"row {i}" for i in range(len(identity))]
+        return split_rows(faults, ids, identity, what)
+
+
 @dataclass(frozen=True)
 class InputReader:
     """Read the tables of a run; keep the hash of each file, and what of folders was not read.
@@ -352,60 +412,48 @@ class InputReader:
         text = [*(name for role, name in names.items() if role not in ("label", "time")), *linked]
         other += table.counting(text, other, matrices)
         faults = Faults() if submitted and spec.quarantine else None
-        single, dense = table.read(text, other, matrices, faults, low_precision=submitted)
-        count = rows_read(single, dense)
-        if blank := "label" in names and _has_no_labels(single[names["label"]], spec):
+        raw = _RawRows(spec, names, *table.read(text, other, matrices, faults, low_precision=submitted))
+        count = rows_read(raw.single, raw.dense)
+        if blank := "label" in raw and _has_no_labels(raw["label"], spec):
             del names["label"]
         for role, file in arrays.items():
             if file is not None:
                 file_role = role if role == "embedding" else f"{whose} {role}"
                 array = self._array_file(file, count, file_role, finite=faults is None)
-                dense[role] = array if submitted else np.asarray(array)
-
-        def keep(rows: Codes) -> None:
-            nonlocal single, dense
-            single = {name: column.of(rows) for name, column in single.items()}
-            dense = {role: taken(matrix, rows) for role, matrix in dense.items()}
-
+                raw.dense[role] = array if submitted else np.asarray(array)
         rows, bad, received = np.arange(count), tuple[BadRow, ...](), None
         if faults is not None:
-            rows, bad = _quarantine(faults, spec, names, single, dense, repr(str(path)))
-            keep(rows)
-        ids = single[names["id"]].named() if "id" in names else [f"row {i}" for i in rows.tolist()]
+            rows, bad = raw.quarantine(faults, repr(str(path)))
+            raw.keep(rows)
+        ids = raw["id"].named() if "id" in raw else [f"row {i}" for i in rows.tolist()]
         if submitted and self.log is not None:
-            owners, label = single[columns.identity].named(), _labels(single, names, len(ids))
-            kind, content = _content(spec, single, dense)
-            received, unlogged = self.log.received(kind, owners, label, content)
+            owners = raw["identity"].named()
+            kind, content = raw.logged_content()
+            received, unlogged = self.log.received(kind, owners, raw.labels(len(ids)), content)
             if not spec.quarantine:
                 require_received(unlogged, ids, owners, self.log)
             logged, bad = add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
-            keep(logged)
+            raw.keep(logged)
             ids, received = [ids[i] for i in logged], received.of(logged)
-        label = _labels(single, names, len(ids), numbers=_predicts_numbers(spec))
-        encoder = ""
-        if "features" not in dense:
-            dense["features"] = self._embedded_content(
-                spec, single, ids if submitted else range(count), whose
-            )
+        label, encoder = raw.labels(len(ids), numbers=_predicts_numbers(spec)), ""
+        if "features" not in raw.dense:
+            content_ids = ids if submitted else range(count)
+            raw.dense["features"] = self._embedded_content(raw, content_ids, whose)
             encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
-        for role, matrix in {} if submitted else dense.items():
+        for role, matrix in {} if submitted else raw.dense.items():
             _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
-
-        def optional(role: str) -> Optional | None:
-            return single[names[role]].optional() if role in names else None
-
         return Rows(
             ids=ids,
-            identity=single[columns.identity].named() if submitted else [],
+            identity=raw["identity"].named() if submitted else [],
             label=label,
-            features=dense["features"],
-            embedding=dense.get("embedding"),
-            time=single[names["time"]].times() if "time" in names else getattr(received, "time", None),
-            links={name: single[name].optional() for name in linked},
-            source=optional("trusted_source"),
-            metadata=optional("metadata"),
+            features=raw.dense["features"],
+            embedding=raw.dense.get("embedding"),
+            time=raw["time"].times() if "time" in raw else getattr(received, "time", None),
+            links={name: raw.single[name].optional() for name in linked},
+            source=raw.optional("trusted_source"),
+            metadata=raw.optional("metadata"),
             columns=tuple(matrices.get("features", ())),
-            text=single[names["text"]].strings() if "text" in names else None,
+            text=raw["text"].strings() if "text" in raw else None,
             bad=bad,
             encoder=encoder,
             received=received,
@@ -425,18 +473,16 @@ class InputReader:
         own = {"columns": columns, "files": Files(images=str(path)), "linkage": LinkageRule()}
         return table, self.spec.model_copy(update=own)
 
-    def _embedded_content(
-        self, spec: PayoutSpec, single: dict[str, Column], ids: Sequence[object], whose: str
-    ) -> Features:
+    def _embedded_content(self, raw: _RawRows, ids: Sequence[object], whose: str) -> Features:
         """Embed texts or images; the hash of a folder covers the bytes and names of images, and what was skipped."""
-        columns, files = spec.columns, spec.files
+        spec = raw.spec
         what = "unit" if whose == "submissions" else f"{whose} row"
-        if columns.text is not None:
-            return embed(single[columns.text].strings(), content_encoder(spec, "text"), ids, what)
-        folder = getattr(files, f"{whose}_images", None) or files.images
-        if columns.image is None or folder is None:
+        if "text" in raw:
+            return embed(raw["text"].strings(), content_encoder(spec, "text"), ids, what)
+        folder = getattr(spec.files, f"{whose}_images", None) or spec.files.images
+        if "image" not in raw or folder is None:
             raise SubmissionError(_NO_FEATURES.format(whose))
-        names = single[columns.image].named()
+        names = raw["image"].named()
         content = image_bytes(Path(folder), names, "row" if what == "unit" else what)
         if whose in self.skipped:  # a folder of images, which no table names
             role, ids, what = whose, names, "image"
@@ -450,54 +496,6 @@ class InputReader:
         path, member = file_and_member(written)
         self.files[role] = file_hash(path)
         return ArrayFile.open(path).matrix(member, rows, finite=finite, low_precision=True)
-
-
-def _quarantine(
-    faults: Faults,
-    spec: PayoutSpec,
-    names: dict[str, str],
-    single: dict[str, Column],
-    dense: dict[str, Features],
-    what: str,
-) -> tuple[Codes, tuple[BadRow, ...]]:
-    """Return the rows that can be used, and the others with what is wrong."""
-    required = {r: single[n] for r, n in names.items() if r not in ("trusted_source", "metadata")}
-    note_columns(faults, required)
-    if "label" in names and _predicts_numbers(spec):
-        for row, wrong in single[names["label"]].bad_numbers().items():
-            faults.note([row], f"{names['label']}: {wrong}")
-    for role, matrix in dense.items():
-        faults.note_numbers(role, matrix)
-    if "features" not in dense and spec.columns.image is not None and spec.files.images is not None:
-        named = single[spec.columns.image].optional()
-        note_images(faults, Path(spec.files.images), named, content_encoder(spec, "image").encoder)
-    identity = single[spec.columns.identity].optional()
-    ids = single[names["id"]].optional() if "id" in names else [f"row {i}" for i in range(len(identity))]
-    return split_rows(faults, ids, identity, what)
-
-
-def _labels(
-    single: dict[str, Column], names: dict[str, str], count: int, *, numbers: bool = False
-) -> NDArray[Any]:
-    """Return the labels, as they are written or as the numbers that they stand for; empty ones where there are none."""
-    if "label" not in names:
-        return unlabelled(count)
-    column = single[names["label"]]
-    return column.numbers() if numbers else column.values()
-
-
-def _content(
-    spec: PayoutSpec, single: dict[str, Column], dense: dict[str, Features]
-) -> tuple[ContentKind, list[str] | list[bytes] | Features]:
-    """Return what the intake log has of units: their texts, the files of their images, or their features."""
-    what, columns = content_kind(spec.columns), spec.columns
-    if what == "text":
-        return what, single[str(columns.text)].strings()
-    if what == "image" and spec.files.images is not None:
-        return what, image_bytes(Path(spec.files.images), single[str(columns.image)].named())
-    if what == "features" and "features" in dense:
-        return what, dense["features"]
-    raise SubmissionError(_NO_FEATURES.format("submissions"))
 
 
 def _require_size(
@@ -603,7 +601,7 @@ def _has_no_labels(column: Column, spec: PayoutSpec) -> bool:
 
 
 def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:
-    """Make one vector per item; an item that cannot be embedded is named by its unit, or by its row."""
+    """Make one vector per item; name the unit or row of one that cannot be embedded."""
     try:
         return chosen.encode(items)
     except ContentError as error:
@@ -621,21 +619,24 @@ def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
 
 
 def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) -> Inputs:
-    rows, held, sample, ignored = tables
+    rows, validation, sample, ignored = tables
     require_writable("id", rows.ids)
     require_writable("identity", rows.identity)
-    _require_alike(rows, held, "validation")
+    _require_same_columns(rows, validation, "validation")
     if sample is not None:
-        _require_alike(rows, sample, "reference")
+        _require_same_columns(rows, sample, "reference")
     for what, matrix in (("features", rows.features), ("embedding", rows.embedding)):
         _require_size(matrix, repr(what), "remove the unit", rows.ids)
-    _require_once(rows.ids)
+    if len(place := {name: i for i, name in enumerate(rows.ids)}) < len(rows.ids):
+        row, name = next((i, name) for i, name in enumerate(rows.ids) if place[name] != i)
+        raise SubmissionError(
+            f"unit id {name!r} appears in rows {row} and {rows.ids.index(name, row + 1)}; ids must be unique"
+        )
     # An identity of bad rows alone is listed, and paid nothing.
     named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
     identities = sorted(named.union(rows.identity))
     number = {name: i for i, name in enumerate(identities)}
     numbers = numbered(max(len(rows.ids), len(identities)))
-    place = {name: i for i, name in enumerate(rows.ids)}
     source = rows.source or rows.ids  # its own where it names none, or one that is not here
     sources = [place.get(name or "", i) for i, name in enumerate(source)]
     submission = Submission(
@@ -659,15 +660,15 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
         submission=submission,
         ids=rows.ids,
         identities=identities,
-        validation_features=held.features,
-        validation_label=held.label,
-        validation_embedding=held.features if rows.embedding is None else held.embedding,
+        validation_features=validation.features,
+        validation_label=validation.label,
+        validation_embedding=validation.features if rows.embedding is None else validation.embedding,
         links=rows.links,
         has_time=rows.time is not None,
         derived=sum(name not in (None, unit) for unit, name in zip(rows.ids, source, strict=True)),
         files=files,
         skipped=skipped,
-        validation_text=held.text,
+        validation_text=validation.text,
         reference=reference,
         bad=rows.bad,
         columns=rows.columns,
@@ -683,30 +684,18 @@ def numbered(count: int) -> Text:
     return digits.astype(np.uint32).view("U9").reshape(-1)
 
 
-def _require_once(ids: list[str]) -> None:
-    """Refuse two units of one name, by both rows."""
-    if len(set(ids)) == len(ids):
-        return
-    seen: dict[str, int] = {}
-    for row, name in enumerate(ids):
-        if seen.setdefault(name, row) != row:
-            raise SubmissionError(
-                f"unit id {name!r} appears in rows {seen[name]} and {row}; ids must be unique"
-            )
-
-
-def _require_alike(rows: Rows, held: Rows, whose: str) -> None:
+def _require_same_columns(rows: Rows, operator_rows: Rows, whose: str) -> None:
     """Refuse rows whose numbers are not those of the submissions."""
     for what in ("features", "embedding"):
-        theirs, ours = getattr(rows, what), getattr(held, what)
+        theirs, ours = getattr(rows, what), getattr(operator_rows, what)
         if theirs is not None and ours is not None and theirs.shape[1] != ours.shape[1]:
             raise SubmissionError(
                 f"{what!r} has {theirs.shape[1]} numbers per unit in the submissions and {ours.shape[1]} in the "
                 f"{whose} rows; give both the same"
             )
-    if min(len(rows.columns), len(held.columns)) > 1 and rows.columns != held.columns:
-        pairs = zip(rows.columns, held.columns, strict=True)
-        theirs, ours = next((a, b) for a, b in pairs if a != b)
+    names, other_names = rows.columns, operator_rows.columns
+    if min(len(names), len(other_names)) > 1 and names != other_names:
+        theirs, ours = next((a, b) for a, b in zip(names, other_names, strict=True) if a != b)
         raise SubmissionError(
             f"the features of the submissions are {theirs!r} where those of the {whose} rows are {ours!r}; give both "
             "tables the same columns"

@@ -6,7 +6,7 @@ whole number. With Q the sum of what is positive, payee by payee, an identity of
     x_i = A  W_g+ / Q  w_i+ / P_g,      W_g = sum of w in g,   P_g = sum of w+ in g,
 
 as an exact fraction; it is paid floor(x_i) or one cent more by largest remainder. Equal remainders go by content
-key; identities alike in that too are ordered at random by all content. So the payments sum to A and none is
+key; identities equal in that too are ordered at random by all content. So the payments sum to A and none is
 off by a whole cent.
 
 Policies for scores below zero, which accuracy has and coverage has not: ``zero`` counts a cluster's

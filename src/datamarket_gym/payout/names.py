@@ -54,7 +54,7 @@ _SIGNS = "=+\\-@\u207a\u207b\u207c\u208a\u208b\u208c\u2212\ufb29\ufe62\ufe63\ufe
 # What importers drop or hide in front of a sign: blanks, quotes, characters that cannot be seen.
 _BEFORE = "(?:[^\\S\t\r\n]|['\"\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff])*"
 _FORMULA = f"{_BEFORE}[{_SIGNS}]"
-# Where a cell can begin: at the start, and after whatever separates cells in somebody's settings.
+# Where a cell can begin: at the start, and after whatever separates cells in some settings.
 _CELL = re.compile(f"(?<=[;,\t\r\n])(?={_FORMULA})")
 _CELL_SAFE = re.compile(f"(?<=[;,\t\r\n])'(?={_FORMULA})")
 _START = re.compile(f"['\t\r\n]|{_FORMULA}")

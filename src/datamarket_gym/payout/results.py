@@ -104,10 +104,10 @@ def _shares(similarities: Values) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Everything about a run that follows from its inputs.
+    """Hold all that follows from the inputs of a run.
 
-    ``payments`` are the pipeline's records, before any policy. ``names`` are the identities of this run,
-    then those that only bring a balance from an earlier one.
+    ``payments`` are the pipeline's records, before any policy. ``names`` are the identities of this run, then
+    those that only bring a balance from an earlier one.
     """
 
     spec: PayoutSpec
@@ -179,7 +179,7 @@ class Results:
 
 @dataclass(frozen=True, eq=False)
 class Cents:
-    """Payments in minor units: for whom, how much, and how that depends on the scores."""
+    """Hold payments in minor units, the identities, and how payments depend on the scores."""
 
     names: list[str]
     division: Division
@@ -554,11 +554,11 @@ def write_manifest(
     results: Results,
     run: str,
     opening: dict[str, int],
-    standing: list[Override],
+    in_force: list[Override],
     settles: SettledDraft | None,
     folder: Path,
 ) -> None:
-    """Write the manifest of a finished run; ``opening`` and ``standing`` are what the ledger brought."""
+    """Write the manifest of a finished run; ``opening`` and ``in_force`` are what the ledger brought."""
     spec, division, received = results.spec, results.division, results.inputs.received
     clusters, earlier = results.payments.clustering, results.inputs.prior
     coverage = results.resolved_coverage
@@ -578,7 +578,7 @@ def write_manifest(
             "evidence": {"used": str(results.mechanism.evidence), "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
-            "standing_overrides": [o.model_dump(mode="json") for o in standing],
+            "standing_overrides": [o.model_dump(mode="json") for o in in_force],
             "settles": None if settles is None else settles.model_dump(mode="json"),
             **({} if received is None else {"intake": asdict(received.upto)}),
             "versions": {

@@ -146,7 +146,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class PayoutJob:
-    """All that decides a run, read and checked; ``run`` is its id."""
+    """Hold all that decides a run, read and checked; ``run`` is its id."""
 
     spec: PayoutSpec
     inputs: Inputs
@@ -186,10 +186,10 @@ class PayoutJob:
         earlier = tuple(AcquiredRun.read(folder) for folder in places.prior)
         if earlier:
             inputs = inputs.given(AcquiredUnits.read(earlier, inputs.kind), spec)
-        standing, left_out = select_overrides(
+        in_force, left_out = select_overrides(
             taken.overrides, inputs.units_named(taken.overrides), inputs.identities
         )
-        overrides, taken = [*own, *standing], replace(taken, overrides=standing)
+        overrides, taken = [*own, *in_force], replace(taken, overrides=in_force)
         run = run_id(
             spec, inputs.files, overrides, taken.opening, settles, prior=[p.plain for p in earlier]
         )
@@ -513,7 +513,7 @@ def _check_ledger(accounts: Accounts, run: str, out: Path) -> None:
         return
     raise DataMarketError(
         f"this run is in the ledger already, and is {describe_state(record.state)}: the same inputs and settings, in "
-        f"{record.places.get('run', 'another folder')!r}. Nobody is paid for it again; to look at it, go there"
+        f"{record.places.get('run', 'another folder')!r}. It is not paid again; to see it, go there"
     )
 
 

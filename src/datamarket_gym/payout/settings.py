@@ -91,11 +91,9 @@ INTAKE_OPTION = option(
 
 
 class Columns(Document):
-    """Our roles and the names of the columns that hold them; None where the role is not used.
+    """Name the columns by role; None where the role is not used.
 
-    ``features`` and ``embedding`` name a list column, the stem of numbered columns (``f`` for ``f_0``,
-    ``f_1``, ...) or several numeric columns separated by commas. Without a ``label`` the column ``label`` is taken if
-    there is one, and else there are no labels (`payout.input_tables`).
+    Without a ``label`` the column ``label`` is taken if there is one, and else there are no labels.
     """
 
     id: str | None = _column("Column with unit ids.")
@@ -152,10 +150,9 @@ class Files(Document):
 
 
 class LinkageRule(Document):
-    """Which identities belong together: those that confirm one another, or that an edge table matches.
+    """Say which identities belong together: those that confirm one another, or that an edge table matches.
 
-    Keys and splink find claims, which match nobody. A key is one column, or several joined by ``+``; ``time:3600``
-    counts times within the hour as equal.
+    Keys and splink find claims, which match no identities.
     """
 
     keys: list[str] = _link(
@@ -298,37 +295,37 @@ class PayoutSpec(Document):
 
     @property
     def opening(self) -> float | None:
-        """When the market began, in seconds since 1970; a date alone means its first moment."""
+        """Return when the market began, in seconds since 1970; a date alone means its first moment."""
         return None if self.opens is None else _seconds("opens", self.opens, 0)
 
     @property
     def closing(self) -> float | None:
-        """When it closed; a date alone means its last moment."""
+        """Return when it closed; a date alone means its last moment."""
         return None if self.closes is None else _seconds("closes", self.closes, 1)
 
     @property
     def money(self) -> Currency:
-        """The currency."""
+        """Return the currency."""
         return Currency(self.currency)
 
     @property
     def minor(self) -> int:
-        """The amount in minor units."""
+        """Return the amount in minor units."""
         return self.money.minor(self.amount)
 
     @property
     def utility(self) -> Utility:
-        """What is paid for: coverage as it is, accuracy over chance, so that labelled noise earns nothing."""
+        """Return what is paid for: coverage, or accuracy over chance, so that labelled noise earns nothing."""
         return Utility.paying(self.learner)
 
     @property
     def worth(self) -> Worth:
-        """What is paid for, in words."""
+        """Return the words for what is paid for."""
         return worth_of(self.learner)
 
     @property
     def spot_checks(self) -> Checks:
-        """The spot checks that the run requires."""
+        """Return the spot checks that the run requires."""
         return Checks(self.checks, self.power)
 
     def mechanism(self, evidence: str) -> Mechanism:
@@ -371,7 +368,7 @@ SETTINGS = dict(settings_of(PayoutSpec))
 
 
 def _seconds(name: str, text: str, days: int) -> float:
-    """A moment in seconds since 1970, UTC where it names no zone; to a date alone so many days are added."""
+    """Read a moment in seconds since 1970, in UTC if it names no zone; add so many days to a date alone."""
     with suppress(ValueError):
         if math.isfinite(seconds := float(text)):
             return seconds
