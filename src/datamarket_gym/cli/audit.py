@@ -113,10 +113,9 @@ def audit(
         )
     write_text(options.out / "audit.md", markdown(report))
     Console().print(_table(report))
-    for text, style in _paragraphs(report):
-        say(text, style)
-    if ignored:
-        say(f"Warning: Labels do not count: {'; '.join(ignored)}.", "red")
+    labels = [f"Warning: Labels do not count: {'; '.join(ignored)}."] if ignored else []
+    for text in [*_paragraphs(report), *labels]:
+        say(text, "red" if text.startswith("Warning: ") else None)
     say(f"\nthe report with all certificates is in {options.out}/")
 
 
@@ -126,17 +125,17 @@ def _market(
     """Read, as a payout run does, the market that is audited, what it is paid by, and labels that do not count."""
     submissions, validation = tables["submissions"], tables["validation"]
     read = InputReader(spec, log).read(submissions, validation, tables.get("reference"))
-    held, other = read.validation, read.reference
+    rows, other = read.validation, read.reference
     sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)
-    submission = _submission(submissions, spec, read.rows)
-    file, scored = scores_file(spec, tables.get("scores")), None
+    file, learner = scores_file(spec, tables.get("scores")), None
     if file is not None:
-        scored = read_scored(file, submissions, validation, spec, read.rows, held)
+        learner = read_scored(file, submissions, validation, spec, read.rows, rows).learner
+    features, label, embedding = rows.features, rows.label, rows.embedding
     oracle = UtilityOracle(
-        held.features, held.label, utility, learner=None if scored is None else scored.learner,
-        embedding=held.embedding, reference=sample,
-    )  # fmt: skip
-    state = market_state(submission, held.features, held.label, seed, log is not None)
+        features, label, utility, learner=learner, embedding=embedding, reference=sample
+    )
+    submission = _submission(submissions, spec, read.rows)
+    state = market_state(submission, features, label, seed, log is not None)
     return state, oracle, read.ignored
 
 
@@ -147,11 +146,8 @@ def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
     named: dict[str, Any] = {}
     if not path.is_dir():
         table = Table.open(path)
-        used = {name for name in columns.model_dump().values() if isinstance(name, str)} | {
-            "id",
-            "time",
-            table.label_column(columns.label) or "",
-        }
+        used = {name for name in columns.model_dump().values() if name}
+        used |= {"id", "time", table.label_column(columns.label)}
         for matrix in (columns.features or "features", columns.embedding or "embedding"):
             used.update(table.matrix_columns(matrix) or matrix.split(","))
         text = [name for name in ("source", "batch", "licence") if name in set(table.names) - used]
@@ -171,9 +167,8 @@ def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
 
 def _table(report: AuditReport) -> rich.Table:
     gains = ("gain",) if report.checks is None else ("gain unchecked", "expected")
-    attack = "attack, and by whom"
     table = make_table(
-        attack,
+        "attack, and by whom",
         *gains,
         *("victim's loss", "guaranteed", "stopped by (honest pay moved)"),
         title=f"Worst gain and worst loss found against {report.label}, {len(report.trials)} trials",
@@ -186,10 +181,10 @@ def _table(report: AuditReport) -> rich.Table:
         harmful = finding.loss.by_evidence > STOP_LOSS
         table.add_row(
             escape(f"{trial.attack.replace('(', ' (')} by {trial.provider}{assuming(trial)}"),
-            *(
+            *[
                 _gain(gain, report.stop_at)
-                for gain in (finding.unchecked.gain, finding.worst.expected_gain)[: len(gains)]
-            ),
+                for gain in (finding.unchecked.gain, finding.worst.expected_gain)
+            ][: len(gains)],
             f"[{'red' if harmful else 'default'}]{_loss(finding.loss)}[/]",
             finding.certificate.summary,
             _stopped_by(finding, report.stop_at),
@@ -221,10 +216,10 @@ def _stopped_by(finding: Finding, stop_at: float) -> str:
     return ", ".join(advised) or "nothing that was tried"
 
 
-def _paragraphs(report: AuditReport) -> Iterator[tuple[str, str | None]]:
-    """Yield what the screen and the page say of all attacks together, each with its style on the screen."""
+def _paragraphs(report: AuditReport) -> Iterator[str]:
+    """Yield what the screen and the page say of all attacks together."""
     if report.assumed:
-        yield report.assumed, None
+        yield report.assumed
     if report.checks is not None:
         heads = {
             "stopped": "Stopped without checks",
@@ -234,30 +229,25 @@ def _paragraphs(report: AuditReport) -> Iterator[tuple[str, str | None]]:
         }
         attacks = {head: report.families(verdict) for verdict, head in heads.items()}
         if text := " ".join(f"{head}: {', '.join(names)}." for head, names in attacks.items() if names):
-            yield text, None
-    yield _worst(report), None
+            yield text
+    yield _worst(report)
     if report.harms:
-        harm = report.harms[0]
-        yield f"Others lose most by {harm.family}: {harm.loss.words}", "red"
+        yield f"Others lose most by {report.harms[0].family}: {report.harms[0].loss.words}"
     else:
         yield (
-            "What others lose is competition: no attack that was tried makes evidence cost anybody more than "
-            f"{STOP_LOSS:.0%} of the honest share; others may.",
-            None,
+            "What others lose is competition: no attack that was tried makes evidence cost any of them more than "
+            f"{STOP_LOSS:.0%} of the honest share; others may."
         )
     for forgery in forgeries(report):
-        yield forgery.words(forgery.family), None
+        yield forgery.words(forgery.family)
     if report.evidence:
-        yield f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else ""), None
+        yield f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else "")
     else:
-        yield (
-            f"{report.label} is a mechanism of its own: no evidence layers were tried against it.",
-            None,
-        )
+        yield f"{report.label} is a mechanism of its own: no evidence layers were tried against it."
     for why, names in report.unplayed.items():
-        yield f"Not played, {', '.join(names)}: {why}.", None
+        yield f"Not played, {', '.join(names)}: {why}."
     for warning in report.warnings:
-        yield f"Warning: {warning}.", "red"
+        yield f"Warning: {warning}."
 
 
 def _worst(report: AuditReport) -> str:
@@ -278,10 +268,9 @@ def markdown(report: AuditReport) -> str:
         f"# Audit of {report.label}",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
-        *(text for text, _ in _paragraphs(report)),
+        *_paragraphs(report),
     ]
     for finding in report.findings:
-        paragraphs += [
-            f"## {finding.family}", finding.words(report.stop_at), finding.certificate.words
-        ]  # fmt: skip
+        texts = finding.words(report.stop_at), finding.certificate.words
+        paragraphs += [f"## {finding.family}", *texts]
     return "\n\n".join(paragraphs) + "\n"

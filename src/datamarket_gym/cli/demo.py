@@ -100,10 +100,8 @@ def demo(
 
 
 def _gain_table(gains: Gains, seeds: int) -> Table:
-    table = Table(
-        title=f"Attacked / honest payment: mean of {seeds} markets \\[ratio of means]",
-        caption="With checks: the expected payment.",
-    )
+    table = Table(title=f"Attacked / honest payment: mean of {seeds} markets \\[ratio of means]")
+    table.caption = "With checks: the expected payment."
     table.add_column("attack of provider_0")
     titles = [scheme.title for scheme in schemes()]
     for title in titles:
