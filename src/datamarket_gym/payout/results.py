@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import Field
 
 from datamarket_gym import __version__
@@ -274,14 +275,13 @@ def clusters_to_show(results: Results) -> tuple[list[Row], int]:
 
 def describe(results: Results, chosen: Codes) -> list[Row]:
     """Describe clusters with their units (the one that stands for them first) and matches."""
-    inputs, clusters, canonical = results.inputs, results.payments.clustering, results.payments.canonical
+    inputs, clusters = results.inputs, results.payments.clustering
     label, edges, scores = clusters.label, clusters.edges, results.payments.scores
     errors, rank = score_errors(results), seniority_ranks(inputs.submission, clusters.tie_breaker)
-    share = np.zeros(len(label))
-    np.add.at(share, canonical.claim_unit, canonical.claim_share)
-    represents = np.zeros(len(label), dtype=bool)
-    represents[canonical.unit] = True
+    share, represents = _claims(results)
     members, edges_of = _grouped(label, chosen), _grouped(label[edges.left], chosen)
+    worth = scores.values if results.spec.negative == "carry" else np.maximum(scores.values, 0.0)
+    worth = results.spec.minor * (worth / worth.sum())  # before anything is carried forward
     rows = []
     for c in chosen.tolist():
         units = members[c][np.lexsort((rank[members[c]], ~represents[members[c]]))]
@@ -293,7 +293,7 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
             "identities": len(set(names.values())),
             "owners": _listed([name for u, name in names.items() if share[u] > 0]),
             "others": _listed([name for u, name in names.items() if not share[u]]),
-            "worth": _worth(results, c),
+            "worth": f"{results.spec.currency} {results.spec.money.text(round(float(worth[c])))}",
             "reasons": ", ".join(sorted(set(edges.reason[strongest].tolist()))),
             "score": f"{scores.values[c]:.2e}",
             "error": f"{errors[c]:.1e}",
@@ -322,6 +322,14 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
     return rows
 
 
+def _claims(results: Results) -> tuple[Values, NDArray[np.bool_]]:
+    """Return the share that each unit has of its cluster, and which units represent theirs."""
+    canonical, units = results.payments.canonical, np.arange(len(results.inputs.ids))
+    share = np.zeros(len(units))
+    np.add.at(share, canonical.claim_unit, canonical.claim_share)
+    return share, np.isin(units, canonical.unit)
+
+
 def _grouped(codes: Codes, chosen: Codes) -> dict[int, Codes]:
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], chosen)
@@ -331,15 +339,6 @@ def _grouped(codes: Codes, chosen: Codes) -> dict[int, Codes]:
 
 def _listed(names: list[str]) -> str:
     return listed(map(visible, dict.fromkeys(names)), 3)
-
-
-def _worth(results: Results, cluster: int) -> str:
-    """Write what the cluster's score comes to, before anything is carried forward."""
-    used = results.payments.scores.values
-    if results.spec.negative == "zero":
-        used = np.maximum(used, 0.0)
-    money = results.spec.money
-    return f"{results.spec.currency} {money.text(round(results.spec.minor * float(used[cluster] / used.sum())))}"
 
 
 _ROWS = 8192
@@ -465,11 +464,7 @@ def cluster_table(results: Results) -> pa.Table:
     order of seniority, ``moment`` in that of times (equal where times are); ``drawn`` tells that random tie-breaking
     decided who owns the cluster. ``received`` is the time in the intake log, in seconds since 1970, of ``entry``.
     """
-    inputs, canonical = results.inputs, results.payments.canonical
-    share = np.zeros(len(inputs.ids))
-    np.add.at(share, canonical.claim_unit, canonical.claim_share)
-    chosen = np.zeros(len(inputs.ids), dtype=bool)
-    chosen[canonical.unit] = True
+    inputs, (share, represents) = results.inputs, _claims(results)
     label = results.payments.clustering.label
     public = results.payments.scores.number[label]
     rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
@@ -480,7 +475,7 @@ def cluster_table(results: Results) -> pa.Table:
     by_unit, received = unit_amounts(used), inputs.received
     columns = {
         "units_in_cluster": size,
-        "represents": chosen,
+        "represents": represents,
         "share": share,
         "score": results.payments.scores.values[label],
         "score_error": score_errors(results)[label],

@@ -406,13 +406,9 @@ def nested(flags: Mapping[str, Any], data: dict[str, Any] | None = None) -> dict
     """Nest settings by names with points (``columns.id``; None: not given) on top of others."""
     data = {} if data is None else data
     for name, value in flags.items():
-        if value is None or value == []:
-            continue
-        *path, last = name.split(".")
-        section = data
-        for part in path:
-            section = section.setdefault(part, {})
-        section[last] = value
+        section, _, key = name.rpartition(".")
+        if value is not None and value != []:
+            (data.setdefault(section, {}) if section else data)[key] = value
     return data
 
 
@@ -420,28 +416,20 @@ def flat_settings(spec: PayoutSpec) -> dict[str, Any]:
     """List the settings that differ from their defaults, by their names with points: ``columns.id``."""
     flat: dict[str, Any] = {}
     for name, value in spec.model_dump(exclude_defaults=True).items():
-        flat |= (
-            {f"{name}.{key}": v for key, v in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
+        is_section = isinstance(value, dict)
+        flat |= {f"{name}.{key}": v for key, v in value.items()} if is_section else {name: value}
     return flat
 
 
 def to_toml(spec: PayoutSpec) -> str:
-    """Write the settings as a file for ``--config``; values stand as JSON, which for these types is TOML."""
+    """Write the settings as a file for ``--config``; values are written as JSON, which for these types is TOML."""
     sections: dict[str, list[str]] = {}
     for name, value in flat_settings(spec).items():
         section, _, key = name.rpartition(".")
         text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        sections.setdefault(section, []).append(f"{key} = {text}")
-    return (
-        "\n\n".join(
-            "\n".join([f"[{section}]", *lines] if section else lines)
-            for section, lines in sections.items()
-        )
-        + "\n"
-    )
+        lines = sections.setdefault(section, [f"[{section}]"] if section else [])
+        lines.append(f"{key} = {text}")
+    return "\n\n".join("\n".join(lines) for lines in sections.values()) + "\n"
 
 
 def faults_of(flags: Mapping[str, Any]) -> dict[str, str]:
