@@ -18,7 +18,7 @@ from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import Embeddings, load_corpus, load_embeddings
 from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.market.tasks.datasets import DomainTask
-from datamarket_gym.payout.inputs import read_validation_table
+from datamarket_gym.payout.inputs import InputReader
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
@@ -114,7 +114,7 @@ def _read_rows(path: Path, spec: PayoutSpec) -> Embeddings:
     if not path.is_dir() and not (columns.text or columns.image or files.features):
         return load_embeddings(path, columns.model_dump(exclude_unset=True))
     files = files.model_copy(update={"validation_features": files.features})
-    validation = read_validation_table(path, spec.model_copy(update={"files": files}), {})
+    validation = InputReader(spec.model_copy(update={"files": files})).rows(path)
     vectors = validation.features if validation.embedding is None else validation.embedding
     if path.is_dir():
         return Embeddings(vectors, validation.label)

@@ -202,9 +202,16 @@ def pay_request(order: Order, out: Path, ledger: str | None) -> PayRequest:
             raise DataMarketError(f"there is no file of {name}; choose one above")
     submissions, validation, reference = (order.path(role) for role in TABLES)
     return PayRequest(
-        str(submissions), str(validation), out, order.spec(), order.path("overrides"),
-        None if reference is None else str(reference), ledger, order.prior, order.intake,
-    )  # fmt: skip
+        submissions=str(submissions),
+        validation=str(validation),
+        out=out,
+        spec=order.spec(),
+        overrides=order.path("overrides"),
+        reference=None if reference is None else str(reference),
+        ledger=ledger,
+        prior=order.prior,
+        intake=order.intake,
+    )
 
 
 def with_copies(order: Order, run: Path) -> Order:
@@ -283,7 +290,7 @@ def _pay(order: Order, request: PayRequest, progress: Progress) -> dict[str, Any
         "columns": columns,
         "payments": [{name: row[name] for name in columns} for row in paid.payments(PAYMENTS)],
         "warnings": [asdict(w) | {"words": order.with_names(w.words)} for w in paid.warnings],
-        "notes": [order.with_names(f"{each.words.rstrip('.')}.") for each in paid.told],
+        "notes": [order.with_names(f"{each.words.rstrip('.')}.") for each in paid.market_warnings],
         "sentences": [order.with_names(each) for each in [*paid.sentences, paid.played]],
         "checks": paid.request.spec.checks,
     }

@@ -32,7 +32,7 @@ from datamarket_gym.payout.inputs import (
     content_encoder,
     link_columns,
     matrix_roles,
-    submitted_roles,
+    table_roles,
 )
 from datamarket_gym.payout.run import PayoutJob
 from datamarket_gym.payout.settings import PayoutSpec, checked_spec, faults_of, nested
@@ -280,7 +280,7 @@ def _short(cell: Any) -> str:
 def submission_roles(path: Path, spec: PayoutSpec) -> dict[str, Any]:
     """Find the roles of the columns of submissions, by what `preview_table` calls them, and what is missing."""
     table, missing = Table.open(path), list[str]()
-    single = _attempt(missing, submitted_roles, table, spec.columns)
+    single = _attempt(missing, table_roles, table, spec.columns, "submissions")
     single = single or {"identity": spec.columns.identity}
     roles = {role: [name] for role, name in single.items()}
     for role, file in (("features", spec.files.features), ("embedding", spec.files.embedding)):

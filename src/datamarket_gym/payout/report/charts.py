@@ -39,7 +39,7 @@ class DrawnPayment:
 
 def payment_chart(results: Results) -> dict[str, Any]:
     rows = zip(
-        results.names, results.division.paid, results.low, results.high, results.without_evidence, strict=True
+        results.names, results.division.paid, *results.interval, results.without_evidence, strict=True
     )  # fmt: skip
     highest = sorted((DrawnPayment(*row) for row in rows), key=lambda row: (-row.paid, row.name))
     return drawn_payments(highest[:MOST_SHOWN], results.spec.money)
