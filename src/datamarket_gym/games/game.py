@@ -235,10 +235,6 @@ class DiskCache(CoalitionCache):
         signed = np.ascontiguousarray(cache_keys).view(np.int64)
         rows = zip(signed[:, 0].tolist(), signed[:, 1].tolist(), values.tolist(), strict=True)
         lines = ((self._utility, *row) for row in rows)
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
+        with self._file:  # commits, or rolls back
+            self._file.execute("BEGIN IMMEDIATE")
             self._file.executemany("INSERT OR IGNORE INTO cache VALUES (?, ?, ?, ?)", lines)
-        except BaseException:
-            self._file.execute("ROLLBACK")
-            raise
-        self._file.execute("COMMIT")

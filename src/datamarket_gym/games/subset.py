@@ -53,13 +53,10 @@ class Subset(Estimator):
             computed = ask(game, both)
             marginals[start : start + at_once] = computed[1::2] - computed[::2]
         moments = Moments.zeros(n_players)
-        moments.add(
-            np.ascontiguousarray(marginals.reshape(n_players, n_samples).T),
-            np.full(n_players, float(n_samples)),
-        )
-        return Estimate(
-            moments.mean(), moments.standard_errors(), game.asked - before, "subset", n_samples
-        )
+        samples = np.ascontiguousarray(marginals.reshape(n_players, n_samples).T)
+        moments.add(samples, np.full(n_players, float(n_samples)))
+        values, errors = moments.mean(), moments.standard_errors()
+        return Estimate(values, errors, game.asked - before, "subset", n_samples)
 
 
 @register("estimator", "msr")
