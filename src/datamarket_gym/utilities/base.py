@@ -360,8 +360,8 @@ def _order_further(
     Writes into ``order`` and ``new``; returns the places of rows that others may still equal.
     """
     rows, width, run = order[unresolved], features.shape[1], np.cumsum(new[unresolved])
-    stored = isinstance(features, np.ndarray | LowPrecisionRows)
-    if stored and (at == at[0]).all():  # no other columns are read
+    same = (at == at[0]).all()
+    if same and isinstance(features, np.ndarray | LowPrecisionRows):  # no other columns are read
         cells = features[rows, at[0] : at[0] + _AT_ONCE]
     else:
         column = np.minimum(at[:, None] + np.arange(_AT_ONCE), width - 1)
