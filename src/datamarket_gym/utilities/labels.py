@@ -55,20 +55,13 @@ class Coding:
         return np.searchsorted(self.classes, _read(label, self.numbers))
 
     def training_rows(
-        self,
-        features: Features,
-        label: NDArray[Any],
-        player: Codes,
-        n: int,
-        weight: Values | None = None,
+        self, features: Features, label: NDArray[Any], player: Codes, n: int, weight: Values | None
     ) -> TrainingRows:
-        classes = self.classes
-        return TrainingRows(
-            features, self.codes(label), player, n, len(classes), weight, classes=classes
-        )
+        code, classes = self.codes(label), self.classes
+        return TrainingRows(features, code, player, n, len(classes), weight, classes=classes)
 
     def one_player(self, features: Features, label: NDArray[Any]) -> TrainingRows:
-        return self.training_rows(features, label, np.zeros(len(label), np.int64), 1)
+        return self.training_rows(features, label, np.zeros(len(label), np.int64), 1, None)
 
 
 def _read(label: NDArray[Any], numbers: bool) -> NDArray[Any]:
