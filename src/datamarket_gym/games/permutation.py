@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import combined_key
@@ -57,9 +58,7 @@ class Permutation(Estimator):
     ] = 0.0
     checkpoint: str | None = None
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         """Estimate scores and standard errors from budget // K orders, two at least (antithetic: four)."""
         n_players = game.n_players
         together = 2 if self.antithetic else 1

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.random import Generator
 
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import require_count
@@ -122,9 +123,7 @@ class Estimator(Component, ABC):
     """Plug point ``estimator``: a frozen dataclass that values all players within a budget."""
 
     @abstractmethod
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         """Ask the game for at most ``budget`` coalitions (in large batches) and value its players."""
 
     def budget(self, samples: int, n_players: int) -> int:

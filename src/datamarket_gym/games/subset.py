@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
@@ -33,9 +34,7 @@ class Subset(Estimator):
         """Count two evaluations a draw and player."""
         return 2 * samples * n_players
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         n_players = game.n_players
         require_budget(budget, 4 * n_players, "subset", n_players)
         n_samples = budget // (2 * n_players)
@@ -66,9 +65,7 @@ class MaximumSampleReuse(Estimator):
 
     title = "maximum sample reuse"
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         """Compute differences of two means, with the standard errors of Welch's comparison."""
         if not isinstance(semivalue, Banzhaf):
             remedy = "maximum sample reuse is for banzhaf; use stratified, permutation or auto"
@@ -101,7 +98,7 @@ def _float_rows(n_players: int) -> int:
     return max(1, BATCH_CELLS // (8 * n_players))
 
 
-def _others(players: np.ndarray, size_weights: Values, rng: np.random.Generator) -> CoalitionMatrix:
+def _others(players: np.ndarray, size_weights: Values, rng: Generator) -> CoalitionMatrix:
     """Draw a coalition without the player for each entry: its size by the weights, its members uniform."""
     n_players = len(size_weights)
     sizes = rng.choice(n_players, size=len(players), p=size_weights)
