@@ -137,8 +137,7 @@ class AdditiveGame(ClosedFormGame):
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
         # not a matrix product: its last bit would depend on the rest of the batch
-        values: Values = np.where(coalitions, self.worths, 0.0).sum(axis=1)
-        return values
+        return np.where(coalitions, self.worths, 0.0).sum(axis=1)
 
     def exact(self, semivalue: Semivalue) -> Values:
         return self.worths.copy()
@@ -172,8 +171,7 @@ class RandomMonotoneGame(ClosedFormGame):
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
         numbers = coalitions.astype(np.int64) @ (1 << np.arange(self.n_players, dtype=np.int64))
-        values: Values = self.table[numbers]
-        return values
+        return self.table[numbers]
 
     def exact(self, semivalue: Semivalue) -> Values:
         """Apply the definition, term by term: slow, and independent of the folding of `exact`."""

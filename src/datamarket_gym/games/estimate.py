@@ -181,8 +181,7 @@ def _shared(numbers: Values, sorted_keys: Keys) -> Values:
     if len(starts) == len(numbers):
         return numbers
     counts = np.diff(np.append(starts, len(numbers)))
-    means: Values = np.repeat(np.add.reduceat(numbers, starts) / counts, counts)
-    return means
+    return np.repeat(np.add.reduceat(numbers, starts) / counts, counts)
 
 
 class OrderedView(Game):

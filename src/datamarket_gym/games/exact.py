@@ -28,8 +28,7 @@ _BLOCK_BITS = 12  # 2^12 values fit the first-level cache
 
 def coalitions_numbered(start: int, stop: int, n_players: int) -> CoalitionMatrix:
     numbers = np.arange(start, stop, dtype=np.uint32)
-    bits: CoalitionMatrix = (numbers[:, None] >> np.arange(n_players, dtype=np.uint32)) & 1 == 1
-    return bits
+    return (numbers[:, None] >> np.arange(n_players, dtype=np.uint32)) & 1 == 1
 
 
 def full_table(game: Game) -> Values:

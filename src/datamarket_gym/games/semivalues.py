@@ -39,8 +39,7 @@ class Semivalue(Component, ABC):
         """Return omega_{K,s} for s = 0..K-1: the weight of each size over the number of coalitions of that size."""
         from scipy.special import comb
 
-        weights: Values = self.size_weights(n_players) / comb(n_players - 1, np.arange(n_players))
-        return weights
+        return self.size_weights(n_players) / comb(n_players - 1, np.arange(n_players))
 
 
 SEMIVALUES: Kind[Semivalue] = Kind("semivalue", Semivalue)

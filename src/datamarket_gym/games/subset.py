@@ -105,5 +105,4 @@ def _others(players: np.ndarray, size_weights: Values, rng: Generator) -> Coalit
     draws = rng.random((len(players), n_players))
     draws[np.arange(len(players)), players] = 2.0  # last, hence never among the others
     rank = np.argsort(np.argsort(draws, axis=1), axis=1)
-    chosen: CoalitionMatrix = rank < sizes[:, None]
-    return chosen
+    return rank < sizes[:, None]

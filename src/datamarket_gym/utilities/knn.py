@@ -188,8 +188,7 @@ class NeighbourScorer(Scorer):
         total = self.sums_by_group(size_weights, empty_value, group)
         if self.near.single:
             total[:, self.near.player] = total.copy()
-        mean: Values = total / np.bincount(group)[:, None]
-        return mean
+        return total / np.bincount(group)[:, None]
 
     def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
         """Add up the formula over each group of validation rows: shape (groups, columns of players)."""
@@ -244,8 +243,7 @@ class KnnGiven(AlwaysThere):
                 order = order[np.sort(np.unique(near.player[order], return_index=True)[1])]
             is_new = near.player[order] < n
             total[group[row], near.player[order[is_new]]] += formula(row, order, is_new)
-        mean: Values = total / np.bincount(group)[:, None]
-        return mean
+        return total / np.bincount(group)[:, None]
 
     def _orders(self) -> Iterator[Order]:
         """Yield for each validation row the content positions from near to far, up to the k-th nearest row of P."""
@@ -350,8 +348,7 @@ class JoiningGame:
             old, new = float((agrees & ~is_new).sum()), float((agrees & is_new).sum())
             right = right + self._beside(1.0, old, new)
             wrong = wrong - self._beside(0.0, old, new)
-        phi: Values = np.where(agrees, right, -wrong)[is_new]
-        return phi
+        return np.where(agrees, right, -wrong)[is_new]
 
     def _beside(self, a: float, old: float, new: float) -> float:
         """Compute d(a) from the sums of a over P and over the players."""

@@ -188,11 +188,9 @@ class Explained:
     def units(self, target: Values) -> Values:
         """Scale labels to d, clipped to the range of the validation labels."""
         share = (np.clip(target, self.lowest, self.highest) - self.lowest) / (self.highest - self.lowest)
-        d: Values = (share - self.mean) / self.deviation
-        return d
+        return (share - self.mean) / self.deviation
 
 
 def gain(predicted: Values, truth: Values) -> Values:
     """Compute the share that each prediction d^ explains of its validation row: d^ (2 d - d^)."""
-    explained: Values = predicted * (2.0 * truth - predicted)
-    return explained
+    return predicted * (2.0 * truth - predicted)
