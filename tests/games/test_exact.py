@@ -47,19 +47,15 @@ def test_blocks_of_a_large_table_agree_with_the_formula():
     assert scores[0].sum() == pytest.approx(game.grand_value(), abs=1e-12)
 
 
-def test_the_table_is_asked_in_chunks_and_may_lie_in_a_file(monkeypatch):
+def test_the_table_is_asked_in_chunks(monkeypatch):
     monkeypatch.setattr(exact, "_CHUNK_BITS", 5)
     game = AdditiveGame(np.arange(1.0, 9.0))
     sizes = []
     ask = game.values
     monkeypatch.setattr(game, "values", lambda batch: sizes.append(len(batch)) or ask(batch))
-    in_memory = full_table(game)
+    table = full_table(game)
     assert sizes == [31] + [32] * 7
-    assert in_memory[0b10000011] == 1 + 2 + 8
-    monkeypatch.setattr(exact, "_IN_MEMORY", 3)
-    on_disk = full_table(game)
-    assert isinstance(on_disk, np.memmap)
-    assert (on_disk == in_memory).all()
+    assert table[0b10000011] == 1 + 2 + 8
     assert value(game, Shapley()) == pytest.approx(np.arange(1.0, 9.0), abs=1e-12)
 
 

@@ -1,7 +1,4 @@
-"""Coalition games: the contract, the cache of coalitions, and games with known semivalues.
-
-From a game to scores: semivalues as weights of coalition sizes, exact and sampling estimators.
-"""
+"""Coalition games and their cache, semivalues as weights of coalition sizes, exact and sampling estimators."""
 
 from datamarket_gym.games import closed_form
 from datamarket_gym.games.estimate import Auto, estimate

@@ -14,6 +14,7 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+from numpy.random import Generator
 
 from datamarket_gym.errors import ParameterError, TooManyPlayersError, require_count
 from datamarket_gym.execution.arrays import CoalitionMatrix, Keys, Values
@@ -84,7 +85,7 @@ class SumOfUnanimity(ClosedFormGame):
         self.coefficients = np.asarray(coefficients, dtype=float)
 
     @classmethod
-    def random(cls, n_players: int, rng: np.random.Generator, terms: int = 12) -> SumOfUnanimity:
+    def random(cls, n_players: int, rng: Generator, terms: int = 12) -> SumOfUnanimity:
         """Draw normal coefficients on random carriers of one to four players."""
         require_count("terms", terms)
         sizes = rng.integers(1, min(n_players, 4) + 1, size=terms)
@@ -137,8 +138,7 @@ class AdditiveGame(ClosedFormGame):
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
         # not a matrix product: its last bit would depend on the rest of the batch
-        values: Values = np.where(coalitions, self.worths, 0.0).sum(axis=1)
-        return values
+        return np.where(coalitions, self.worths, 0.0).sum(axis=1)
 
     def exact(self, semivalue: Semivalue) -> Values:
         return self.worths.copy()
@@ -152,9 +152,7 @@ class RandomMonotoneGame(ClosedFormGame):
 
     MAX_PLAYERS = 14
 
-    def __init__(
-        self, n_players: int, rng: np.random.Generator | int, *, keys: Keys | None = None
-    ) -> None:
+    def __init__(self, n_players: int, rng: Generator | int, *, keys: Keys | None = None) -> None:
         require_count("n_players", n_players)
         if n_players > self.MAX_PLAYERS:
             raise TooManyPlayersError(
@@ -172,8 +170,7 @@ class RandomMonotoneGame(ClosedFormGame):
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
         numbers = coalitions.astype(np.int64) @ (1 << np.arange(self.n_players, dtype=np.int64))
-        values: Values = self.table[numbers]
-        return values
+        return self.table[numbers]
 
     def exact(self, semivalue: Semivalue) -> Values:
         """Apply the definition, term by term: slow, and independent of the folding of `exact`."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import combined_key, keyed_generator
@@ -60,9 +61,7 @@ class Auto(Estimator):
         "players whose coalitions are all tried; -1: where that costs no more than sampling",
     ] = -1
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         if (exact := self.closed_form(game, semivalue)) is not None:
             return exact
         chosen = self.choose(game.n_players, semivalue, budget)
@@ -182,8 +181,7 @@ def _shared(numbers: Values, sorted_keys: Keys) -> Values:
     if len(starts) == len(numbers):
         return numbers
     counts = np.diff(np.append(starts, len(numbers)))
-    means: Values = np.repeat(np.add.reduceat(numbers, starts) / counts, counts)
-    return means
+    return np.repeat(np.add.reduceat(numbers, starts) / counts, counts)
 
 
 class OrderedView(Game):

@@ -9,11 +9,11 @@ unweighted first, and the high players need only one weighted sum per block.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from datamarket_gym.errors import ParameterError, TooManyPlayersError
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
@@ -21,16 +21,14 @@ from datamarket_gym.games.game import Game
 from datamarket_gym.games.semivalues import Estimate, Estimator, Semivalue
 from datamarket_gym.registry import register
 
-MAX_PLAYERS = 24
-_IN_MEMORY = 22  # players; a larger table goes to a temporary file
+MAX_PLAYERS = 24  # a table of 128 MiB
 _CHUNK_BITS = 16  # 2^16 coalitions in a batch
 _BLOCK_BITS = 12  # 2^12 values fit the first-level cache
 
 
 def coalitions_numbered(start: int, stop: int, n_players: int) -> CoalitionMatrix:
     numbers = np.arange(start, stop, dtype=np.uint32)
-    bits: CoalitionMatrix = (numbers[:, None] >> np.arange(n_players, dtype=np.uint32)) & 1 == 1
-    return bits
+    return (numbers[:, None] >> np.arange(n_players, dtype=np.uint32)) & 1 == 1
 
 
 def full_table(game: Game) -> Values:
@@ -53,14 +51,7 @@ def full_table(game: Game) -> Values:
             f"is {MAX_PLAYERS} players: use a sampling estimator (auto, permutation, stratified)"
         )
     size = 1 << n_players
-    table: Values
-    if n_players > _IN_MEMORY:
-        # the file has no name: it goes away with the last reference to the table
-        with tempfile.TemporaryFile() as file:
-            table = np.memmap(file, dtype=np.float64, mode="w+", shape=(size,))
-    else:
-        table = np.empty(size)
-    table[0] = 0.0
+    table = np.zeros(size)
     step = 1 << _CHUNK_BITS
     for start in range(0, size, step):
         first, stop = max(start, 1), min(start + step, size)
@@ -133,9 +124,7 @@ class Exact(Estimator):
 
     title = "exact enumeration"
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         """Compute scores without sampling error; ``budget`` and ``rng`` are not used."""
         before = game.asked
         values = semivalues_from_table(full_table(game), [semivalue])[0]

@@ -214,13 +214,11 @@ class DiskCache(CoalitionCache):
             self._file.executescript(_SCHEMA)
             self._file.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", (secrets.token_bytes(16),))
             self.salt: bytes = self._file.execute("SELECT value FROM salt").fetchone()[0]
-            rows = self._file.execute(
-                "SELECT a, b, value FROM cache WHERE utility = ?", (utility,)
-            ).fetchall()
+            select = "SELECT a, b, value FROM cache WHERE utility = ?"
+            rows = self._file.execute(select, (utility,)).fetchall()
         except sqlite3.Error as error:
-            raise DataMarketError(
-                f"the cache {str(path)!r} cannot be used: {error}; name another file"
-            ) from error
+            message = f"the cache {str(path)!r} cannot be used: {error}; name another file"
+            raise DataMarketError(message) from error
         if rows:
             a, b, values = zip(*rows, strict=True)
             cache_keys = np.array([a, b], dtype=np.int64).T.copy().view(np.uint64)
@@ -235,10 +233,6 @@ class DiskCache(CoalitionCache):
         signed = np.ascontiguousarray(cache_keys).view(np.int64)
         rows = zip(signed[:, 0].tolist(), signed[:, 1].tolist(), values.tolist(), strict=True)
         lines = ((self._utility, *row) for row in rows)
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
+        with self._file:  # commits, or rolls back
+            self._file.execute("BEGIN IMMEDIATE")
             self._file.executemany("INSERT OR IGNORE INTO cache VALUES (?, ?, ?, ?)", lines)
-        except BaseException:
-            self._file.execute("ROLLBACK")
-            raise
-        self._file.execute("COMMIT")

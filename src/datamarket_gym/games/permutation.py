@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import combined_key
@@ -57,9 +58,7 @@ class Permutation(Estimator):
     ] = 0.0
     checkpoint: str | None = None
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         """Estimate scores and standard errors from budget // K orders, two at least (antithetic: four)."""
         n_players = game.n_players
         together = 2 if self.antithetic else 1
@@ -69,17 +68,9 @@ class Permutation(Estimator):
 
         before = game.asked
         grand = game.grand_value()
-        file = Checkpoint(
-            self.checkpoint,
-            n_players,
-            None if game.keys is None else combined_key(game.keys.tolist()),
-            grand,
-            factor.tolist(),
-            budget,
-            self.antithetic,
-            self.truncation,
-            rng.bit_generator.state,
-        )
+        keys = None if game.keys is None else combined_key(game.keys.tolist())
+        settings = factor.tolist(), budget, self.antithetic, self.truncation
+        file = Checkpoint(self.checkpoint, n_players, keys, grand, *settings, rng.bit_generator.state)
         resumed = file.load(rng)
         moments, done = resumed or (Moments.zeros(n_players), 0)
         before += resumed is not None  # the grand coalition was counted by the run that began
@@ -94,21 +85,19 @@ class Permutation(Estimator):
             marginals = factor * np.diff(self._prefix_values(game, orders, grand), axis=1)
             samples = np.empty_like(marginals)
             np.put_along_axis(samples, orders, marginals, axis=1)
-            share = np.empty_like(marginals)
-            weights = np.broadcast_to(factor / factor.max(), orders.shape)
-            np.put_along_axis(share, orders, weights, axis=1)
+            weights = np.broadcast_to(factor / factor.max(), orders.shape).ravel()
             pairs = samples.reshape(n_now, together, n_players).mean(axis=1)
-            moments.add(pairs, share.sum(axis=0))
+            share = np.bincount(orders.ravel(), weights, n_players).astype(np.float64)
+            moments.add(pairs, share)
             file.save(moments, rng, done + game.asked - before)
-        return Estimate(
+        values, errors, evaluations = (
             moments.mean(),
             moments.standard_errors(),
             done + game.asked - before,
-            "permutation",
-            samples=None if self.truncation > 0 else n_samples,  # truncated marginals are biased
-            reach=float(factor.max()),
-            bias=self.truncation,
         )
+        independent = None if self.truncation > 0 else n_samples  # truncated marginals are biased
+        reach = float(factor.max())
+        return Estimate(values, errors, evaluations, "permutation", independent, reach, self.truncation)
 
     def _prefix_values(self, game: Game, orders: NDArray[np.int64], grand: float) -> Values:
         """Compute v of the prefixes of length 0..K of each order, shape (B, K + 1)."""

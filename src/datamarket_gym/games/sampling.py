@@ -17,6 +17,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from datamarket_gym.errors import ParameterError
@@ -148,7 +149,7 @@ class Checkpoint:
         self.path = None if path is None else Path(path)
         self.key = hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def load(self, rng: np.random.Generator) -> tuple[Moments, int] | None:
+    def load(self, rng: Generator) -> tuple[Moments, int] | None:
         """Return the sums and evaluations so far, and set the generator; None without a file."""
         if self.path is None or not self.path.exists():
             return None
@@ -167,7 +168,7 @@ class Checkpoint:
         rng.bit_generator.state = state
         return moments, evaluations
 
-    def save(self, moments: Moments, rng: np.random.Generator, evaluations: int) -> None:
+    def save(self, moments: Moments, rng: Generator, evaluations: int) -> None:
         """Write the sums to the file."""
         if self.path is None:
             return

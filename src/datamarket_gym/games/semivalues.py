@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.random import Generator
 
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import require_count
@@ -38,8 +39,7 @@ class Semivalue(Component, ABC):
         """Return omega_{K,s} for s = 0..K-1: the weight of each size over the number of coalitions of that size."""
         from scipy.special import comb
 
-        weights: Values = self.size_weights(n_players) / comb(n_players - 1, np.arange(n_players))
-        return weights
+        return self.size_weights(n_players) / comb(n_players - 1, np.arange(n_players))
 
 
 SEMIVALUES: Kind[Semivalue] = Kind("semivalue", Semivalue)
@@ -122,9 +122,7 @@ class Estimator(Component, ABC):
     """Plug point ``estimator``: a frozen dataclass that values all players within a budget."""
 
     @abstractmethod
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         """Ask the game for at most ``budget`` coalitions (in large batches) and value its players."""
 
     def budget(self, samples: int, n_players: int) -> int:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
@@ -41,9 +42,7 @@ class Stratified(Estimator):
 
     title = "stratified by coalition size"
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         n_players, size_weights = game.n_players, semivalue.size_weights(game.n_players)
         before = game.asked
         listed = _worth_listing(size_weights, budget)
@@ -134,7 +133,7 @@ def _groups(
     ]
 
 
-def _round_table(game: Game, sizes: NDArray[np.intp], rng: np.random.Generator) -> Values:
+def _round_table(game: Game, sizes: NDArray[np.intp], rng: Generator) -> Values:
     """Compute each player's marginal to the ``size`` players before it, in each round: (rounds, K)."""
     n_players = game.n_players
     marginals = np.empty((len(sizes), n_players))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
@@ -33,9 +34,7 @@ class Subset(Estimator):
         """Count two evaluations a draw and player."""
         return 2 * samples * n_players
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         n_players = game.n_players
         require_budget(budget, 4 * n_players, "subset", n_players)
         n_samples = budget // (2 * n_players)
@@ -53,13 +52,10 @@ class Subset(Estimator):
             computed = ask(game, both)
             marginals[start : start + at_once] = computed[1::2] - computed[::2]
         moments = Moments.zeros(n_players)
-        moments.add(
-            np.ascontiguousarray(marginals.reshape(n_players, n_samples).T),
-            np.full(n_players, float(n_samples)),
-        )
-        return Estimate(
-            moments.mean(), moments.standard_errors(), game.asked - before, "subset", n_samples
-        )
+        samples = np.ascontiguousarray(marginals.reshape(n_players, n_samples).T)
+        moments.add(samples, np.full(n_players, float(n_samples)))
+        values, errors = moments.mean(), moments.standard_errors()
+        return Estimate(values, errors, game.asked - before, "subset", n_samples)
 
 
 @register("estimator", "msr")
@@ -69,9 +65,7 @@ class MaximumSampleReuse(Estimator):
 
     title = "maximum sample reuse"
 
-    def estimate(
-        self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
-    ) -> Estimate:
+    def estimate(self, game: Game, semivalue: Semivalue, budget: int, rng: Generator) -> Estimate:
         """Compute differences of two means, with the standard errors of Welch's comparison."""
         if not isinstance(semivalue, Banzhaf):
             remedy = "maximum sample reuse is for banzhaf; use stratified, permutation or auto"
@@ -104,12 +98,11 @@ def _float_rows(n_players: int) -> int:
     return max(1, BATCH_CELLS // (8 * n_players))
 
 
-def _others(players: np.ndarray, size_weights: Values, rng: np.random.Generator) -> CoalitionMatrix:
+def _others(players: np.ndarray, size_weights: Values, rng: Generator) -> CoalitionMatrix:
     """Draw a coalition without the player for each entry: its size by the weights, its members uniform."""
     n_players = len(size_weights)
     sizes = rng.choice(n_players, size=len(players), p=size_weights)
     draws = rng.random((len(players), n_players))
     draws[np.arange(len(players)), players] = 2.0  # last, hence never among the others
     rank = np.argsort(np.argsort(draws, axis=1), axis=1)
-    chosen: CoalitionMatrix = rank < sizes[:, None]
-    return chosen
+    return rank < sizes[:, None]

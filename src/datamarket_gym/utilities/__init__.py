@@ -1,4 +1,4 @@
-"""Learners: coalition to utility, whole batches of coalitions at a time."""
+"""Utilities: from coalitions of training rows to values, whole batches at a time."""
 
 from datamarket_gym.utilities import coverage, knn, logistic, ridge
 from datamarket_gym.utilities import coverage as coverage_truncated

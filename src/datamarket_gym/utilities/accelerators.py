@@ -98,8 +98,7 @@ class CudaArrays(HostArrays):
         return self._torch.from_numpy(native).to(self._device)
 
     def get(self, array: Array) -> NDArray[Any]:
-        host: NDArray[Any] = array.cpu().numpy()
-        return host
+        return array.cpu().numpy()
 
     def empty(self, rows: int, columns: int, kind: str = "float64") -> Array:
         return self._torch.empty((rows, columns), dtype=getattr(self._torch, kind), device=self._device)

@@ -140,9 +140,12 @@ class Scorer(Shown, ABC):
         The rows of all players, and the validation rows; both are validated.
     """
 
+    n_validation: int = 0
+
     def __init__(self, rows: TrainingRows, validation: ValidationRows) -> None:
         require_valid(rows, validation)
         self.rows_of = np.bincount(rows.player, minlength=rows.n_players).astype(np.int64)
+        self.n_validation = len(validation.label)
 
     @property
     def n_players(self) -> int:
@@ -168,8 +171,11 @@ class Scorer(Shown, ABC):
         """Compute the exact semivalues of v(T) = U(T) - empty_value, v(empty) = 0, where a formula is known.
 
         With a background, of v(S) = U(P + S) - U(P); ``empty_value`` is then U(P), and the formula needs none.
+        Unless overridden, it is `closed_form_by_group` of all validation rows.
         """
-        return None
+        all_rows = np.zeros(self.n_validation, dtype=np.int64)
+        values = self.closed_form_by_group(semivalue, empty_value, all_rows)
+        return None if values is None else values[0]
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
         """Return how the closed form is truncated, and the error of that; None where it is exact."""
@@ -354,9 +360,8 @@ def _order_further(
     Writes into ``order`` and ``new``; returns the places of rows that others may still equal.
     """
     rows, width, run = order[unresolved], features.shape[1], np.cumsum(new[unresolved])
-    if (
-        isinstance(features, np.ndarray | LowPrecisionRows) and (at == at[0]).all()
-    ):  # no other columns are read
+    same = (at == at[0]).all()
+    if same and isinstance(features, np.ndarray | LowPrecisionRows):  # no other columns are read
         cells = features[rows, at[0] : at[0] + _AT_ONCE]
     else:
         column = np.minimum(at[:, None] + np.arange(_AT_ONCE), width - 1)

@@ -365,8 +365,7 @@ class RowValues:
 
     def one_row(self, g: Values, baseline: float) -> Values:
         """Compute phi of the players of one validation row, from the least g on."""
-        values: Values = np.cumsum(np.diff(g, prepend=baseline) * self.decisive[: len(g)][::-1])
-        return values
+        return np.cumsum(np.diff(g, prepend=baseline) * self.decisive[: len(g)][::-1])
 
 
 class CoverageScorer(Scorer):

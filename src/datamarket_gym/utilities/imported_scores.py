@@ -165,8 +165,7 @@ class ScoreTable(Described):
     def sums(self, weight: Values) -> Values:
         """Sum the scores of each scored unit over validation rows, weighted by each column of (rows, groups)."""
         parts = [self.scores[span].astype(np.float64) @ weight for span in _spans(self.scores)]
-        sums: Values = np.concatenate(parts)
-        return sums
+        return np.concatenate(parts)
 
 
 def _as_scores(scores: Any) -> Any:

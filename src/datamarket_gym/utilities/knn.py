@@ -74,7 +74,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from itertools import chain
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,15 +117,18 @@ _TABLE_CELLS = 1 << 28  # a table of neighbours up to this size (1 GiB) is cache
 _COALITIONS = 32  # that share one pass over the distances when it is not
 _DEVICE_CELLS = 1 << 26  # distances that a device holds at a time: 512 MiB, and some more such matrices
 
-Order = NDArray[np.int32]
+Order = NDArray[np.signedinteger[Any]]
 """Content positions, nearest first."""
 
 RowValues = Callable[[int, Values, Values], None]
 """Given a validation row's number and its distances, adds the values on it to those of the players by their columns."""
 
-JoiningValues = Callable[[int, Order, NDArray[np.bool_]], Values]
-"""Values on one validation row of players who join a background, from near to far, given its number, the content
-positions of all rows, and which of these are players'."""
+Formula = Callable[[int, Order], Values]
+"""Values on one validation row of players from near to far, given its number and the order of their rows."""
+
+JoiningFormula = Callable[[int, Order, NDArray[np.bool_]], Values]
+"""Values on one validation row of players who join a background, from near to far, given its number, the order of all
+rows, and which of these are players'."""
 
 
 class NeighbourScorer(Scorer):
@@ -139,12 +143,22 @@ class NeighbourScorer(Scorer):
         self._table: Table | None = None
 
     @abstractmethod
-    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
+    def formula(self, size_weights: Values, empty_value: float) -> Formula:
         """Return the formula for one validation row, of weights q_0..q_{N-1}; used where `has_formula`."""
 
     @abstractmethod
-    def joining_values(self, size_weights: Values, background: int) -> JoiningValues:
+    def joining_formula(self, size_weights: Values, background: int) -> JoiningFormula:
         """Return the formula for players who join a background of so many rows."""
+
+    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
+        near, column = self.near, self.near.column
+        formula = self.formula(size_weights, empty_value)
+
+        def add(row: int, distances: Values, total: Values) -> None:
+            order = near.nearest_of_each(distances, 1)
+            total[column[order]] += formula(row, order)
+
+        return add
 
     def has_formula(self, rows_of: NDArray[np.int64]) -> bool:
         """Return whether there is a formula for players with so many rows: single ones of equal weight, or k = 1."""
@@ -163,11 +177,6 @@ class NeighbourScorer(Scorer):
             self._table = sorted_table(self.near, self.k)
         return self.ballot.count(self._table, coalitions)
 
-    def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        all_rows = np.zeros(len(self.near.validation_label), dtype=np.int64)
-        values = self.closed_form_by_group(semivalue, empty_value, all_rows)
-        return None if values is None else values[0]
-
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
@@ -179,8 +188,7 @@ class NeighbourScorer(Scorer):
         total = self.sums_by_group(size_weights, empty_value, group)
         if self.near.single:
             total[:, self.near.player] = total.copy()
-        mean: Values = total / np.bincount(group)[:, None]
-        return mean
+        return total / np.bincount(group)[:, None]
 
     def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
         """Add up the formula over each group of validation rows: shape (groups, columns of players)."""
@@ -217,13 +225,8 @@ class KnnGiven(AlwaysThere):
     def __init__(self, everyone: NeighbourScorer) -> None:
         super().__init__(everyone)
         self._all, self._near, self._k = everyone, everyone.near, everyone.k
-        self.rows_of = everyone.rows_of[:-1]
+        self.rows_of, self.n_validation = everyone.rows_of[:-1], everyone.n_validation
         self._old = np.flatnonzero(self._near.player == self.n_players)
-
-    def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        all_rows = np.zeros(len(self._near.validation_label), dtype=np.int64)
-        values = self.closed_form_by_group(semivalue, empty_value, all_rows)
-        return None if values is None else values[0]
 
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
@@ -232,17 +235,15 @@ class KnnGiven(AlwaysThere):
         size_weights = semivalue.size_weights(n)
         if not self._all.has_formula(self.rows_of) or KthNearest.is_costly(size_weights, self._k):
             return None
-        values = self._all.joining_values(size_weights, len(self._old))
+        formula = self._all.joining_formula(size_weights, len(self._old))
+        several = self.rows_of.sum() > n  # k is 1: of each player, and of P, the nearest row counts
         total = np.zeros((int(group.max()) + 1, n))
         for row, order in enumerate(self._orders()):
-            if (
-                self.rows_of.sum() > n
-            ):  # of each player the nearest row; k is 1, and P one of the players
+            if several:
                 order = order[np.sort(np.unique(near.player[order], return_index=True)[1])]
             is_new = near.player[order] < n
-            total[group[row], near.player[order[is_new]]] += values(row, order, is_new)
-        mean: Values = total / np.bincount(group)[:, None]
-        return mean
+            total[group[row], near.player[order[is_new]]] += formula(row, order, is_new)
+        return total / np.bincount(group)[:, None]
 
     def _orders(self) -> Iterator[Order]:
         """Yield for each validation row the content positions from near to far, up to the k-th nearest row of P."""
@@ -250,8 +251,7 @@ class KnnGiven(AlwaysThere):
         def block(start: int, stop: int) -> list[Order]:
             return [self._up_to_the_kth(row) for _, row in self._near.distances(start, stop)]
 
-        for orders in self._near.over_blocks(block):
-            yield from orders
+        return chain.from_iterable(self._near.over_blocks(block))
 
     def _up_to_the_kth(self, distances: Values) -> Order:
         old, k = distances[self._old], self._k
@@ -348,8 +348,7 @@ class JoiningGame:
             old, new = float((agrees & ~is_new).sum()), float((agrees & is_new).sum())
             right = right + self._beside(1.0, old, new)
             wrong = wrong - self._beside(0.0, old, new)
-        phi: Values = np.where(agrees, right, -wrong)[is_new]
-        return phi
+        return np.where(agrees, right, -wrong)[is_new]
 
     def _beside(self, a: float, old: float, new: float) -> float:
         """Compute d(a) from the sums of a over P and over the players."""
@@ -394,16 +393,14 @@ class KnnScorer(NeighbourScorer):
     def has_formula(self, rows_of: NDArray[np.int64]) -> bool:
         return super().has_formula(rows_of) and (self.k == 1 or self.ballot.vote == "soft")
 
-    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
+    def formula(self, size_weights: Values, empty_value: float) -> Formula:
         near, game = self.near, NearestNeighbourGame.from_weights(size_weights, self.k)
-        column = near.column
 
-        def add(row: int, distances: Values, total: Values) -> None:
-            order = near.nearest_of_each(distances, 1)
-            agrees = (near.label == near.validation_label[row]).astype(np.float64)
-            total[column[order]] += game.values(agrees[order], empty_value)
+        def values(row: int, order: Order) -> Values:
+            agrees = (near.label[order] == near.validation_label[row]).astype(np.float64)
+            return game.values(agrees, empty_value)
 
-        return add
+        return values
 
     def sums_by_group(self, size_weights: Values, empty_value: float, group: Codes) -> Values:
         near = self.near
@@ -426,7 +423,7 @@ class KnnScorer(NeighbourScorer):
                 by.progress.count(done, len(blocks))
         return on.get(total)
 
-    def joining_values(self, size_weights: Values, background: int) -> JoiningValues:
+    def joining_formula(self, size_weights: Values, background: int) -> JoiningFormula:
         game, near = JoiningGame.from_weights(size_weights, self.k, background), self.near
 
         def values(row: int, order: Order, is_new: NDArray[np.bool_]) -> Values:
@@ -588,18 +585,13 @@ class KnnRegressionScorer(NeighbourScorer):
         self._truth = explained.units(validation.target)
         self.ballot = Ballot(self.near, k, "mean", self._d, self._truth)
 
-    def row_values(self, size_weights: Values, empty_value: float) -> RowValues:
+    def formula(self, size_weights: Values, empty_value: float) -> Formula:
         players = np.ones(len(size_weights), dtype=bool)
         ranked = RankedRows.from_order(KthNearest.from_weights(size_weights, self.k), players, 0)
-        column, nothing = self.near.column, size_weights[0] * empty_value
+        nothing = size_weights[0] * empty_value
+        return lambda row, order: ranked.values(self._d[order], self._truth[row]) - nothing
 
-        def add(row: int, distances: Values, total: Values) -> None:
-            order = self.near.nearest_of_each(distances, 1)
-            total[column[order]] += ranked.values(self._d[order], self._truth[row]) - nothing
-
-        return add
-
-    def joining_values(self, size_weights: Values, background: int) -> JoiningValues:
+    def joining_formula(self, size_weights: Values, background: int) -> JoiningFormula:
         kth = KthNearest.from_weights(size_weights, self.k)
 
         def values(row: int, order: Order, is_new: NDArray[np.bool_]) -> Values:

@@ -55,20 +55,13 @@ class Coding:
         return np.searchsorted(self.classes, _read(label, self.numbers))
 
     def training_rows(
-        self,
-        features: Features,
-        label: NDArray[Any],
-        player: Codes,
-        n: int,
-        weight: Values | None = None,
+        self, features: Features, label: NDArray[Any], player: Codes, n: int, weight: Values | None
     ) -> TrainingRows:
-        classes = self.classes
-        return TrainingRows(
-            features, self.codes(label), player, n, len(classes), weight, classes=classes
-        )
+        code, classes = self.codes(label), self.classes
+        return TrainingRows(features, code, player, n, len(classes), weight, classes=classes)
 
     def one_player(self, features: Features, label: NDArray[Any]) -> TrainingRows:
-        return self.training_rows(features, label, np.zeros(len(label), np.int64), 1)
+        return self.training_rows(features, label, np.zeros(len(label), np.int64), 1, None)
 
 
 def _read(label: NDArray[Any], numbers: bool) -> NDArray[Any]:
@@ -195,11 +188,9 @@ class Explained:
     def units(self, target: Values) -> Values:
         """Scale labels to d, clipped to the range of the validation labels."""
         share = (np.clip(target, self.lowest, self.highest) - self.lowest) / (self.highest - self.lowest)
-        d: Values = (share - self.mean) / self.deviation
-        return d
+        return (share - self.mean) / self.deviation
 
 
 def gain(predicted: Values, truth: Values) -> Values:
     """Compute the share that each prediction d^ explains of its validation row: d^ (2 d - d^)."""
-    explained: Values = predicted * (2.0 * truth - predicted)
-    return explained
+    return predicted * (2.0 * truth - predicted)

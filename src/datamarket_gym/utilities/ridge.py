@@ -110,8 +110,7 @@ class PlayerSums:
                 having = coalitions[:, p]
                 lowest[having] = np.minimum(lowest[having], self.lowest[p])
                 highest[having] = np.maximum(highest[having], self.highest[p])
-        varies: CoalitionMatrix = lowest < highest
-        return varies
+        return lowest < highest
 
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -131,8 +130,7 @@ class Models:
         b, t, d = self.slopes.shape
         product = (features @ self.slopes.reshape(b * t, d).T).reshape(len(features), b, t)
         offsets = self.level - np.einsum("btd,bd->bt", self.slopes, self.centre)
-        predicted: NDArray[np.float64] = product + offsets
-        return predicted
+        return product + offsets
 
 
 def from_sums(
@@ -296,8 +294,7 @@ class RidgeScorer(RidgeEngine):
         best = predicted.max(axis=2, keepdims=True)
         equal_best: NDArray[np.bool_] = predicted >= best - _ROUNDING * (1.0 + np.abs(best))
         right = equal_best.argmax(axis=2) == self._truth[:, None]
-        accuracy: Values = right.mean(axis=0)
-        return accuracy
+        return right.mean(axis=0)
 
 
 @register("learner", "ridge_regression")

@@ -336,9 +336,7 @@ def _fit_chunk(
     """Return scores, the first failure, and the first warning of each place: thousands of fits give thousands."""
     with warnings.catch_warnings(record=True) as caught:
         scored = [scorer.coalition_score(coalition) for coalition in coalitions]
-    places: dict[_Place, str] = {}
-    for each in caught:
-        places.setdefault((each.category, each.filename, each.lineno), str(each.message))
+    places = {(w.category, w.filename, w.lineno): str(w.message) for w in reversed(caught)}
     return np.array([v for v, _ in scored]), next((why for _, why in scored if why), ""), places
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -78,10 +78,6 @@ class SolverReport(Shown):
     converged: int = 0  # certain because the gradient is at rounding level
     ties: int = 0  # a validation row stayed within rounding of a boundary: lowest class taken
     gradients: int = 0  # gradient evaluations
-
-    def add(self, other: SolverReport) -> None:
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 class LogisticScorer(Scorer):
