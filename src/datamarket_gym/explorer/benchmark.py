@@ -107,7 +107,7 @@ class WantedResults(Document):
 
     def beside(self, name: str) -> list[Row]:
         """Return the rows of another experiment in this folder; none where it is not there."""
-        if all(one.name != name for one in _holdings(self.folder)):
+        if all(holding.name != name for holding in _holdings(self.folder)):
             return []
         return wanted(self.folder, name).read().rows
 
@@ -116,7 +116,7 @@ class WantedResults(Document):
         if not as_built_in(self.read(), built_in()):
             return {}
         name = self.read().spec.name
-        return {one.name: one for one in presets().values() if one.of == name}
+        return {preset.name: preset for preset in presets().values() if preset.of == name}
 
 
 def wanted(folder: Path, name: str) -> WantedResults:
@@ -137,11 +137,11 @@ def list_experiments(folder: Path) -> list[dict[str, Any]]:
     """List the experiments of a folder by name and title, without reading their rows."""
     return [
         {
-            "name": one.name,
-            "title": built_in()[one.name].title if one.name in built_in() else "",
-            "finished": one.form == "compact" or is_finished(one.path),
+            "name": holding.name,
+            "title": built_in()[holding.name].title if holding.name in built_in() else "",
+            "finished": holding.form == "compact" or is_finished(holding.path),
         }
-        for one in _holdings(folder)
+        for holding in _holdings(folder)
     ]
 
 
@@ -164,10 +164,10 @@ def _json(value: Any) -> Any:
 
 def _holding(folder: Path, name: str) -> Holding:
     holdings = _holdings(folder)
-    for one in holdings:
-        if one.name == name:
-            return one
-    raise UnknownNameError("experiment in this folder", name, [one.name for one in holdings])
+    for holding in holdings:
+        if holding.name == name:
+            return holding
+    raise UnknownNameError("experiment in this folder", name, [holding.name for holding in holdings])
 
 
 def _holdings(folder: Path) -> list[Holding]:
@@ -202,7 +202,7 @@ def _lines(panel: CurvePanel) -> dict[str, Any]:
         "y": {"title": panel.y, "scale": panel.scale, "honest": panel.honest, "limit": panel.limit},
         "lines": [_line(curve, panel.along) for curve in panel.curves if curve.rows],
         "marks": [_line(curve, panel.along) for curve in panel.marks if curve.rows],
-        "levels": [{"label": one.label, "value": number(one.rows[0]["value"])} for one in panel.levels],
+        "levels": [{"label": c.label, "value": number(c.rows[0]["value"])} for c in panel.levels],
         "bounds": [{"label": label, "at": at} for label, at in panel.bounds],
     }
 
@@ -317,7 +317,7 @@ def varying_labels(rows: Sequence[Row], first: Sequence[str]) -> list[str]:
     named = [key for key in ("mechanism", "attack") if key not in first]
     for key in ("family", "k", "task", *_KEPT_LONGEST, *reversed(axes), *named):
         if key in varying and key not in first:
-            others = [each for each in varying if each != key]
+            others = [other for other in varying if other != key]
             if len({tuple(text_of(row.get(k)) for k in others) for row in rows}) == len(rows):
                 varying = others
     return varying
@@ -478,7 +478,9 @@ def experiment(results: ResultsOf, *, progress: Progress) -> dict[str, Any]:
         "rows": len(compact.rows),
         "made": _made(compact.timings, compact.versions),
         "metrics": [{"value": metric, "label": metric_titles(metric)} for metric in metrics],
-        "charts": [{"value": one.name, "label": one.title} for one in results.figures().values()],
+        "charts": [
+            {"value": preset.name, "label": preset.title} for preset in results.figures().values()
+        ],
         "paper": {
             "within": within,
             "outside": outside,
