@@ -354,7 +354,7 @@ class TestMarketOnAPhone:
         assert folded == {
             "attack": True, "mechanism": True, "checks": False, "market": False, "scoring": False,
         }  # fmt: skip
-        assert "Shapley by name" in page.inner_text(".market-brief")
+        assert "identity-level Shapley" in page.inner_text(".market-brief")
         overlaps = page.evaluate(
             """() => {
                 const labels = [...document.querySelectorAll('.evidence .label')];

@@ -76,7 +76,7 @@ def test_what_merges_is_what_cosine_evidence_merges(served, page):
     ]
     found = page.evaluate(
         """async ([body, thetas]) => {
-            const { Forest } = await import("/static/pages/threshold/forest.js");
+            const { Forest } = await import("/static/pages/threshold.js");
             const { ask } = await import("/static/lib/ask.js");
             const forest = new Forest(await ask("/api/threshold/rows", { body }));
             return thetas.map((theta) => ({ ...forest.at(theta), sizes: null, first: [...forest.components(theta)] }));
@@ -123,7 +123,7 @@ def test_verdicts_and_bounds_are_the_librarys(served, page):
     )
     curves = {name: (x, y) for name, x, y in drawn}
     assert curves["mixed components"] == ([*np.round(check.curve_theta, 6)], [*np.round(check.curve, 6)])
-    assert curves["honest price"] == (policy.cost.thetas, policy.cost.costs)
+    assert curves["false-match cost"] == (policy.cost.thetas, policy.cost.costs)
     shapes = page.evaluate("document.querySelector('.theta-chart .plot').layout.shapes")
     assert [[s["x0"], s["x1"]] for s in shapes if s["type"] == "rect"] == [list(check.interval)]
     for name in ("chaining", "recommended", "pairwise", "ceiling", "middle"):
@@ -256,7 +256,7 @@ def test_a_link_shows_the_same_and_back_goes_back(served, page, chromium):
     page.goto(f"{url}/threshold?source=upload:gone")
     page.wait_for_selector("main[data-rows=refused]")
     page.wait_for_selector("main[data-check=refused][data-policy=refused]")
-    assert page.inner_text(".view").count("upload it once more") == 1
+    assert page.inner_text(".view").count("upload it again") == 1
     assert page.input_value("select[name=source]") == "upload:gone"
     page.select_option("select[name=source]", "synthetic")
     arrived(page)

@@ -8,7 +8,7 @@ import { Picture } from "./threshold/picture.js";
 import { Side } from "./threshold/side.js";
 
 /** The forest of some rows: matches by similarity, the strongest first, and each row's owner and class (numbers). */
-class Forest {
+export class Forest {
   constructor({ rows, left, right, score, owner = null, label = null }) {
     Object.assign(this, { rows, left, right, score, owner, label });
   }
