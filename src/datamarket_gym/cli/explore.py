@@ -72,8 +72,7 @@ def explore(
             ServerOptions(
                 named=tuple(named or ()), host=host, port=port, names=tuple(name or ()), token=token,
                 workers=workers or available_cores(), upload_limit=upload_limit, uploads=uploads,
-                setup=Setup(files, data, ("datamarket_gym.explorer.server",),
-                            ("datamarket_gym.explorer.server.warm_up",)),
+                setup=Setup(files, data, ("datamarket_gym.explorer.server.warm_up",)),
             ),
             browser,
             lambda text: typer.echo(text, err=True),
