@@ -4,7 +4,7 @@ import { draw } from "../../lib/chart.js";
 import { button, checkbox, tabs } from "../../lib/controls.js";
 import { content, el, facts, fill, many, name, seen } from "../../lib/dom.js";
 import { download } from "../../lib/files.js";
-import { grid, pagedTable } from "../../lib/table.js";
+import { grid, pagedTable, remote } from "../../lib/table.js";
 import { link, urlState } from "../../lib/url.js";
 import { historyOf, moved, movedFields, lines, runTitle, stateTag, warnings } from "./parts.js";
 
@@ -142,7 +142,7 @@ const payments = (state, found) => {
   const { run, search, sort, page } = state.value;
   const chart = el("div");
   const list = pagedTable({
-    path: "/api/payout/payments", params: () => ({ run }), name: "payments", caption: "Payments", word: "payees",
+    fetch: remote("/api/payout/payments", () => ({ run })), name: "payments", caption: "Payments", word: "payees",
     asked: { search, sort, page }, onstate: (chosen) => state.set(chosen),
     columns: [
       {
@@ -190,7 +190,7 @@ const names = (run, list, more) => [
 const evidence = (state, found) => {
   const { run, cluster, cluster_page } = state.value;
   const list = pagedTable({
-    path: "/api/payout/clusters", params: () => ({ run }), name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
+    fetch: remote("/api/payout/clusters", () => ({ run })), name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
     empty: "No unit was taken for the same as another.",
     asked: { search: cluster, sort: "", page: cluster_page }, onstate: (chosen) => state.set({ cluster: chosen.search, cluster_page: chosen.page }),
     columns: [
