@@ -68,7 +68,7 @@ const asking = (label, key, path, state, payee, shown) => {
 };
 
 /** Validation rows in lines, and that they are secret. */
-const needs = (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)];
+const rowLines = (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)];
 
 const statement = (state, found) => {
   const place = el("div", { "aria-live": "polite" });
@@ -106,7 +106,7 @@ const showPayee = async (main, state) => {
       asking("What if without its evidence", "what-if", "/api/payout/what-if", state, payee, (got) => el("p", { class: "note" }, seen(got.words)))),
     found.needs.length
       ? el("section", {}, el("h2", {}, "What its units are to the buyer"), lines(found.needs),
-        asking("Which needs these are (for the operator alone)", "needs", "/api/payout/needs", state, payee, needs))
+        asking("Which validation rows they cover (for the operator alone)", "needs", "/api/payout/needs", state, payee, rowLines))
       : null,
     statement(state, found),
     el("section", {}, el("h2", {}, "Inputs"), movedFields(state)));
@@ -204,7 +204,7 @@ const evidence = (state, found) => {
   const node = el("div", {},
     el("p", {}, el("strong", {}, "Evidence used: "), el("code", {}, seen(found.evidence.used)), ". ", seen(found.evidence.why)),
     found.acquired ? el("p", {}, seen(found.acquired)) : null,
-    found.has_needs ? asking("Which needs are covered least (for the operator alone)", "least-covered", "/api/payout/least-covered", state, null, needs) : null,
+    found.has_needs ? asking("Which validation rows are covered least (for the operator alone)", "least-covered", "/api/payout/least-covered", state, null, rowLines) : null,
     el("p", { class: "soft" }, "Search by the name of a unit or of a payee."), list);
   node.begin = () => list.ready;
   node.follow = () => list.follow({ search: state.value.cluster, sort: "", page: state.value.cluster_page });
