@@ -23,7 +23,6 @@ from datamarket_gym.data.readers.tables import Table, ending
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.admissible_interval import (
     IDENTITIES,
-    Admissibility,
     forest_of,
     honest_market,
 )
@@ -162,13 +161,6 @@ class RowPool:
     classes: Sequence[str] = ()  # names of classes that are numbers
     domain: str = ""
     evidence: str = ""  # that a run has used
-
-    def check(self, options: ThetaOptions, progress: Progress) -> Admissibility:
-        """Run the check for components."""
-        check = ThetaCheck(**options.model_dump())
-        if self.domain:
-            return check.of_domain(self.domain, progress)
-        return check.of(self.rows, self.own, progress)
 
     def labels(self) -> list[str] | None:
         """Name the class of each row; None where there are none."""
@@ -368,7 +360,11 @@ def rows_shown(origin: Rows, market: ShownMarket = MARKET, *, progress: Progress
 def check_theta(origin: Rows, check: ThetaOptions = OPTIONS, *, progress: Progress) -> dict[str, Any]:
     """Run the check for components, with the similarities that it looked at."""
     pool = _read(origin, progress)
-    admissible, label = pool.check(check, progress), pool.rows.label
+    settings, label = ThetaCheck(**check.model_dump()), pool.rows.label
+    if pool.domain:
+        admissible = settings.of_domain(pool.domain, progress)
+    else:
+        admissible = settings.of(pool.rows, pool.own, progress)
     return admissible.as_dict() | {
         "alike": histogram(admissible.alike),
         "copies": histogram(admissible.copies),
