@@ -22,7 +22,7 @@ FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
 OWN = {"x-datamarket": "explorer"}
-WARM = Setup(modules=("datamarket_gym.explorer.server",))
+WARM = Setup(ahead=("datamarket_gym.explorer.server.static_folder",))
 
 
 @contextlib.contextmanager

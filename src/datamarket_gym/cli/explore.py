@@ -67,7 +67,7 @@ def explore(
     with looking_in(data):
         server = "datamarket_gym.explorer.server"
         chosen = options.model_dump(exclude={"browser", "workers"})
-        setup = Setup(files, data, (server,), (f"{server}.warm_up",))
+        setup = Setup(files, data, (f"{server}.warm_up",))
         workers = options.workers or available_cores()
         serve(
             ServerOptions(named=tuple(named or ()), workers=workers, setup=setup, **chosen),

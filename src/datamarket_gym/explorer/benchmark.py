@@ -107,7 +107,7 @@ class WantedResults(Document):
 
     def beside(self, name: str) -> list[Row]:
         """Return the rows of another experiment in this folder; none where it is not there."""
-        if all(one.name != name for one in _stored_results(self.folder)):
+        if all(result.name != name for result in _stored_results(self.folder)):
             return []
         return wanted(self.folder, name).read().rows
 
@@ -116,7 +116,7 @@ class WantedResults(Document):
         if not as_built_in(self.read(), built_in()):
             return {}
         name = self.read().spec.name
-        return {key: one for key, one in presets().items() if one.of == name}
+        return {key: preset for key, preset in presets().items() if preset.of == name}
 
 
 def wanted(folder: Path, name: str) -> WantedResults:
@@ -137,11 +137,11 @@ def list_experiments(folder: Path) -> list[dict[str, Any]]:
     """List the experiments of a folder by name and title, without reading their rows."""
     return [
         {
-            "name": one.name,
-            "title": built_in()[one.name].title if one.name in built_in() else "",
-            "finished": one.form == "compact" or is_finished(one.path),
+            "name": result.name,
+            "title": built_in()[result.name].title if result.name in built_in() else "",
+            "finished": result.form == "compact" or is_finished(result.path),
         }
-        for one in _stored_results(folder)
+        for result in _stored_results(folder)
     ]
 
 
@@ -164,10 +164,10 @@ def _json(value: Any) -> Any:
 
 def _stored_result(folder: Path, name: str) -> StoredResults:
     holdings = _stored_results(folder)
-    for one in holdings:
-        if one.name == name:
-            return one
-    raise UnknownNameError("experiment in this folder", name, [one.name for one in holdings])
+    for result in holdings:
+        if result.name == name:
+            return result
+    raise UnknownNameError("experiment in this folder", name, [result.name for result in holdings])
 
 
 def _stored_results(folder: Path) -> list[StoredResults]:
@@ -204,7 +204,7 @@ def _lines(panel: CurvePanel) -> dict[str, Any]:
         "y": {"title": panel.y, "scale": panel.scale, "honest": panel.honest, "limit": panel.limit},
         "lines": [_line(curve, panel.along) for curve in panel.curves if curve.rows],
         "marks": [_line(curve, panel.along) for curve in panel.marks if curve.rows],
-        "levels": [{"label": one.label, "value": number(one.rows[0]["value"])} for one in panel.levels],
+        "levels": [{"label": c.label, "value": number(c.rows[0]["value"])} for c in panel.levels],
         "bounds": [{"label": label, "at": at} for label, at in panel.bounds],
     }
 
@@ -319,7 +319,7 @@ def varying_labels(rows: Sequence[Row], first: Sequence[str]) -> list[str]:
     named = [key for key in ("mechanism", "attack") if key not in first]
     for key in ("family", "k", "task", *_KEPT_LONGEST, *reversed(axes), *named):
         if key in varying and key not in first:
-            others = [each for each in varying if each != key]
+            others = [other for other in varying if other != key]
             if len({tuple(text_of(row.get(k)) for k in others) for row in rows}) == len(rows):
                 varying = others
     return varying
@@ -480,7 +480,9 @@ def experiment(results: ResultsOf, *, progress: Progress) -> dict[str, Any]:
         "rows": len(compact.rows),
         "made": _made(compact.timings, compact.versions),
         "metrics": [{"value": metric, "label": metric_titles(metric)} for metric in metrics],
-        "charts": [{"value": key, "label": one.figure.title} for key, one in results.figures().items()],
+        "charts": [
+            {"value": key, "label": preset.figure.title} for key, preset in results.figures().items()
+        ],
         "paper": {
             "within": within,
             "outside": outside,

@@ -128,7 +128,7 @@ class Uploads:
                 f"a file may have {self.most // MIB:,} MiB here; start the explorer with a larger --upload-limit, or "
                 "name the file's folder on the command line"
             )
-        whole = sum(each.size for each in self._known.values()) + self._underway
+        whole = sum(upload.size for upload in self._known.values()) + self._underway
         if whole > self.most * _TIMES:
             raise TooLarge(
                 f"all uploads together may have {self.most * _TIMES // MIB:,} MiB; start the explorer again"
@@ -174,19 +174,19 @@ class NamedPlaces:
         """List folders of experiments, folders of those, and folders of compact results."""
         places = self._folders()
         above = {place.folder.parent for place in places if _is_experiment(place.folder)}
-        return [each for each in places if each.folder in above or _is_results(each.folder)]
+        return [place for place in places if place.folder in above or _is_results(place.folder)]
 
     def ledgers(self) -> list[Place]:
         """List ledgers that were named, those in folders that were, and those of runs."""
         ledgers = {name: Place(name, at) for name, at in self._ledgers.items()}
-        known = {place.address for place in ledgers.values()}
+        addresses = {place.address for place in ledgers.values()}
         for place in self._folders():
             for folder in (place.folder, place.folder.parent):
                 if _has(folder, LEDGER) and (folder is place.folder or _is_payout(place.folder)):
                     path = folder / LEDGER
                     real = os.path.realpath(path)
-                    if real not in known and self._holds(path):
-                        known.add(real)
+                    if real not in addresses and self._holds(path):
+                        addresses.add(real)
                         id_ = f"{place.id}/{LEDGER}" if folder is place.folder else LEDGER
                         name = _free(id_, ledgers)
                         ledgers[name] = Place(name, real)

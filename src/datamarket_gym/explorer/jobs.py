@@ -188,7 +188,7 @@ class JobQueue:
                 raise Superseded("a newer question of this page came before this one")
             job = self._computing.get(key) if key is not None else None
             if job is None:
-                if sum(each.state == "waiting" for each in self._jobs.values()) >= _QUEUE:
+                if sum(other.state == "waiting" for other in self._jobs.values()) >= _QUEUE:
                     raise Busy("too many questions wait to be answered; ask again in a moment")
                 job = self._new(function, arguments, key)
                 if key is not None:
@@ -318,6 +318,6 @@ def _json(content: bytes, status: int = 200) -> Response:
 
 
 def _key(function: Function, arguments: tuple[Any, ...]) -> str:
-    parts = [each.model_dump_json() if isinstance(each, BaseModel) else repr(each) for each in arguments]
+    parts = [a.model_dump_json() if isinstance(a, BaseModel) else repr(a) for a in arguments]
     text = json.dumps([f"{function.__module__}.{function.__qualname__}", *parts])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
-from numpy.typing import NDArray
 from pydantic import Field
 
 from datamarket_gym.data.content_keys import keyed_generator
@@ -24,7 +23,6 @@ from datamarket_gym.data.readers.tables import Table, ending
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.admissible_interval import (
     IDENTITIES,
-    Admissibility,
     forest_of,
     honest_market,
 )
@@ -143,34 +141,26 @@ def origin_of(request: RowsRequest, places: NamedPlaces) -> Origin:
 Rows = Annotated[Origin, Find(lambda site, request: origin_of(request, site.places), RowsRequest)]
 WantedRows = Annotated[tuple[int, ...], Field(max_length=_CONTENTS)]
 MARKET, OPTIONS = ShownMarket(), ThetaOptions()
-Contents = Callable[[Codes], Sequence[Any]]
-"""The raw content of some rows."""
+Contents = Callable[[Codes], Sequence[str | bytes | None]]
+"""The texts or images of some rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowPool:
     """Hold rows that are measured and shown: vectors, classes and owners, and what each row holds.
 
-    ``own`` is how honest providers come by them, ``kind`` what a row is to look at: text, image or numbers.
+    ``own`` is how honest providers come by them; rows without ``contents`` are shown as numbers.
     """
 
     title: str
     rows: Embeddings
     own: str
     policy: Callable[[], Threshold]
-    kind: str = "numbers"
     contents: Contents | None = None
     names: Sequence[str] | None = None
     classes: Sequence[str] = ()  # names of classes that are numbers
     domain: str = ""
     evidence: str = ""  # that a run has used
-
-    def check(self, options: ThetaOptions, progress: Progress) -> Admissibility:
-        """Run the check for components."""
-        check = ThetaCheck(**options.model_dump())
-        if self.domain:
-            return check.of_domain(self.domain, progress)
-        return check.of(self.rows, self.own, progress)
 
     def labels(self) -> list[str] | None:
         """Name the class of each row; None where there are none."""
@@ -180,23 +170,23 @@ class RowPool:
         if self.classes:
             return [self.classes[int(code)] for code in label.tolist()]
         before = "class " if label.dtype.kind in "iu" else ""
-        return [f"{before}{each}" for each in label.tolist()]
+        return [f"{before}{name}" for name in label.tolist()]
 
     def unit_contents(self, places: Sequence[int]) -> list[UnitContent]:
         """Read what some rows hold."""
         rows = np.asarray(places, dtype=np.int64)
         if len(rows) and not (rows.min() >= 0 and rows.max() < len(self.rows.vectors)):
             raise DataMarketError(f"there are {len(self.rows.vectors)} rows; name those from 0 on")
-        content = [None] * len(rows) if self.contents is None else list(self.contents(rows))
+        contents = [None] * len(rows) if self.contents is None else self.contents(rows)
         labels = self.labels()
         return [
             UnitContent(
                 "" if labels is None else labels[row],
                 self.rows.vectors[row],
-                content[i] if self.kind == "text" else None,
-                content[i] if self.kind == "image" else None,
+                text=content if isinstance(content, str) else None,
+                image=content if isinstance(content, bytes) else None,
             )
-            for i, row in enumerate(rows.tolist())
+            for row, content in zip(rows.tolist(), contents, strict=True)
         ]
 
 
@@ -230,7 +220,6 @@ def _domain(name: str) -> RowPool:
         rows,
         task.dealt_by,
         lambda: recommended(rows),
-        domain.kind if there else "numbers",
         contents if there else None,
         classes=domain.classes,
         domain=name,
@@ -248,7 +237,6 @@ def _table(origin: Origin) -> RowPool:
         table.training(),
         "iid",
         lambda: recommended(table),
-        "numbers" if texts is None else "text",
         None if texts is None else lambda places: [texts[i] for i in place[places].tolist()],
         names=[f"row {i}" for i in place.tolist()],
     )
@@ -301,7 +289,7 @@ def _units(inputs: Inputs, spec: PayoutSpec, places: Places) -> RowPool:
         ),
         IDENTITIES,
         lambda: measure_threshold(submission, utility),
-        *_content(None if texts is None else texts[some], images if is_image else None),
+        texts[some].__getitem__ if texts is not None else images if is_image else None,
         names,
     )
 
@@ -332,21 +320,15 @@ def _operator_rows(inputs: Inputs, spec: PayoutSpec, places: Places, *, part: Pa
         return image_bytes(Path(str(folder)), [column[i] for i in chosen])
 
     is_image = path.is_dir() or bool(spec.columns.image and folder)
-    in_order_of_rows = None if texts is None else np.array(texts, dtype=object)[order]
+    ordered = None if texts is None else np.array(texts, dtype=object)[order]
     return RowPool(
         f"The {part} rows of the run",
         Embeddings(honest.vectors, honest.classes if is_labelled(honest.classes) else None),
         "iid",
         partial(choose_threshold, honest, None, measured_on=part),
-        *_content(in_order_of_rows, images if is_image else None),
+        ordered.__getitem__ if ordered is not None else images if is_image else None,
         [f"{part} row {i}" for i in order.tolist()],
     )
-
-
-def _content(texts: NDArray[Any] | None, images: Contents | None) -> tuple[str, Contents | None]:
-    if texts is not None:
-        return "text", texts.__getitem__
-    return ("numbers", None) if images is None else ("image", images)
 
 
 def rows_shown(origin: Rows, market: ShownMarket = MARKET, *, progress: Progress) -> dict[str, Any]:
@@ -370,8 +352,6 @@ def rows_shown(origin: Rows, market: ShownMarket = MARKET, *, progress: Progress
         "owners": owners,
         "label": label,
         "labels": classes,
-        "kind": pool.kind,
-        "identities": pool.rows.identity is not None,
         "evidence": pool.evidence,
         "nearest": histogram(nearest),
     }
@@ -380,7 +360,11 @@ def rows_shown(origin: Rows, market: ShownMarket = MARKET, *, progress: Progress
 def check_theta(origin: Rows, check: ThetaOptions = OPTIONS, *, progress: Progress) -> dict[str, Any]:
     """Run the check for components, with the similarities that it looked at."""
     pool = _read(origin, progress)
-    admissible, label = pool.check(check, progress), pool.rows.label
+    settings, label = ThetaCheck(**check.model_dump()), pool.rows.label
+    if pool.domain:
+        admissible = settings.of_domain(pool.domain, progress)
+    else:
+        admissible = settings.of(pool.rows, pool.own, progress)
     return admissible.as_dict() | {
         "alike": histogram(admissible.alike),
         "copies": histogram(admissible.copies),

@@ -39,12 +39,11 @@ _NICE = 5  # pages are served before anything is computed
 
 @dataclass(frozen=True)
 class Setup:
-    """Say what a worker begins with: files with plug points, where data lie, modules to import and functions
-    ``module.name`` to call before the first question; ``memory`` bounds its bytes, 0 does not."""
+    """Say what a worker begins with: files with plug points, where data lie, and functions ``module.name`` to call
+    before the first question; ``memory`` bounds its bytes, 0 does not."""
 
     load: tuple[Path, ...] = ()
     data: Path | None = None
-    modules: tuple[str, ...] = ()
     ahead: tuple[str, ...] = ()
     memory: int = 0
 
@@ -120,8 +119,6 @@ def _work(questions: Connection, setup: Setup) -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (setup.memory, setup.memory))
     registry.load(setup.load)
     with looking_in(setup.data), suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        for name in setup.modules:
-            import_module(name)
         for name in setup.ahead:
             module, _, function = name.rpartition(".")
             getattr(import_module(module), function)()

@@ -126,7 +126,7 @@ def certificate(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism
         raise
     except DataMarketError as error:
         return {"certified": False, "claim": "none", "gain": None, "bound": None, "why": str(error)}
-    broken = [each.why for each in record.conditions if not each.holds and each.name in _NEEDED]
+    broken = [c.why for c in record.conditions if not c.holds and c.name in _NEEDED]
     certified = record.claim != "none"
     return {
         "certified": certified,
@@ -158,7 +158,7 @@ def _terms(terms: Terms) -> list[dict[str, Any]]:
 def scheme(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism) -> dict[str, Any]:
     """Describe what the mechanism pays without and with the attack; not to be written to."""
     profile = attacked_by(market.draw, attack)
-    before, after = (paid_by(market, each, mechanism) for each in (None, attack))
+    before, after = (paid_by(market, choice, mechanism) for choice in (None, attack))
     honest, attacked = before.paid.payments, after.paid.payments
     thresholds = {"honest": honest.threshold, "attacked": attacked.threshold}
     return {

@@ -168,7 +168,7 @@ def unit_page(run: RunWithInputs, number: int, *, progress: Progress) -> dict[st
     """Show one check: the unit, its nearest earlier others, and the letter to its payee."""
     progress.stage("reading the units, once for all checks")
     comparison, drawn = _compared(run, sha256(run / MANIFEST), sha256(run / CHECKS))
-    draw = next((each for each in drawn.draws if each.number == number), None)
+    draw = next((draw for draw in drawn.draws if draw.number == number), None)
     if draw is None:
         raise DataMarketError(f"there is no check {number}; there are 1 to {len(drawn.draws)}")
     labelled = comparison.results.inputs.submission.labelled
@@ -335,7 +335,7 @@ def draw(run: RunWithInputs, beacon: str, by: By, *, progress: Progress) -> dict
     """Draw the units to check, once."""
     progress.stage("drawing the units to check")
     drawn = draw_checks(run, beacon, by, places_of(run))
-    payees = counted(len({each.payee for each in drawn.draws}), "payee")
+    payees = counted(len({draw.payee for draw in drawn.draws}), "payee")
     return {"words": f"{counted(len(drawn.draws), 'check')} of {payees} were drawn."}
 
 
@@ -393,7 +393,7 @@ def _record_some(
         if len(answers) == 1:
             refused[answers[0].number] = str(error)
             return 0
-    return sum(_record_some(run, [each], correct, by, single, refused) for each in answers)
+    return sum(_record_some(run, [answer], correct, by, single, refused) for answer in answers)
 
 
 def record_table(

@@ -260,38 +260,33 @@ def approved_runs(runs: OpenableRuns, *, progress: Progress) -> dict[str, Any]:
     return {"runs": approved}
 
 
-def dry_run(
-    order: Order, out: Path, ledger: str | None, folder: Path, place: str, progress: Progress
+def pay_run(
+    order: Order, out: Path, ledger: str | None, place: str, rehearse_in: Path | None, progress: Progress
 ) -> dict[str, Any]:
-    """Pay in a folder and with a ledger of its own what would go to ``out``; ``place`` is the id of the run."""
-    order = with_copies(order, folder / "run")
-    request = rehearsal(pay_request(order, out, ledger), folder)
-    return {"place": place, "dry": True, **_pay(order, request, progress)}
+    """Make the payout run: a draft in the market's ledger; ``place`` is the id of the run.
 
-
-def real_run(
-    order: Order, out: Path, ledger: str | None, place: str, progress: Progress
-) -> dict[str, Any]:
-    """Make the payout run: a draft in the market's ledger, until it is approved."""
-    order = with_copies(order, out)
-    return {"place": place, "dry": False, **_pay(order, pay_request(order, out, ledger), progress)}
-
-
-def _pay(order: Order, request: PayRequest, progress: Progress) -> dict[str, Any]:
+    A dry run is made in a folder, and with a ledger, of its own.
+    """
+    order = with_copies(order, out if rehearse_in is None else rehearse_in / "run")
+    request = pay_request(order, out, ledger)
+    if rehearse_in is not None:
+        request = rehearsal(request, rehearse_in)
     try:
         paid: PaidRequest = pay_requested(request, progress)
     except DataMarketError as error:
         raise DataMarketError(order.with_names(str(error))) from error
     columns = ["identity", *paid.columns, "units"]
     return {
+        "place": place,
+        "dry": rehearse_in is not None,
         "run": paid.manifest["run"],
         "title": paid.title,
         "identities": paid.manifest["identities"],
         "columns": columns,
         "payments": [{name: row[name] for name in columns} for row in paid.payments(PAYMENTS)],
         "warnings": [asdict(w) | {"words": order.with_names(w.words)} for w in paid.warnings],
-        "notes": [order.with_names(f"{each.words.rstrip('.')}.") for each in paid.market_warnings],
-        "sentences": [order.with_names(each) for each in [*paid.sentences, paid.played]],
+        "notes": [order.with_names(f"{note.words.rstrip('.')}.") for note in paid.market_warnings],
+        "sentences": [order.with_names(text) for text in [*paid.sentences, paid.played]],
         "checks": paid.request.spec.checks,
     }
 
@@ -341,17 +336,20 @@ def router(site: Site) -> APIRouter:
     def order(request: RunSettings) -> tuple[Order]:
         return (order_of(places, request),)
 
-    def rehearsed(request: NewRunRequest) -> tuple[Any, ...]:
+    def valid(request: NewRunRequest) -> tuple[Order, Path, str | None]:
         order = order_of(places, request.settings)
         order.spec()  # which refuses what is wrong with the settings
-        out, ledger = _target(places, request)
+        return order, *_target(places, request)
+
+    def rehearsed(request: NewRunRequest) -> tuple[Any, ...]:
+        order, out, ledger = valid(request)
         file = Path(ledger or default_ledger(out))
         stamp = f"{file.stat().st_size} {file.stat().st_mtime_ns}" if file.is_file() else ""
         key = hashlib.sha256(f"{order.model_dump_json()} {out} {ledger} {stamp}".encode()).hexdigest()
         folder = places.new_run(None, f"dry-run-{key[:12]}")
         if not request.market:
             out, ledger = folder / "run", None
-        return order, out, ledger, folder, f"{UPLOADED}/{folder.name}/run"
+        return order, out, ledger, f"{UPLOADED}/{folder.name}/run", folder
 
     def paid(request: NewRunRequest) -> tuple[Any, ...]:
         if not request.market:
@@ -359,10 +357,8 @@ def router(site: Site) -> APIRouter:
                 "there is no folder to pay in; start the explorer with one (datamarket explore MARKET/), or copy the "
                 "command line"
             )
-        order = order_of(places, request.settings)
-        order.spec()
-        out, ledger = _target(places, request)
-        return order, out, ledger, f"{request.market}/{out.name}"
+        order, out, ledger = valid(request)
+        return order, out, ledger, f"{request.market}/{out.name}", None
 
     @routes.get("/form")
     def get_form() -> dict[str, Any]:
@@ -384,8 +380,8 @@ def router(site: Site) -> APIRouter:
     routes.answer("GET", "/earlier", approved_runs)
     routes.answer("POST", "/preview", preview_file, FileRequest, file, cache=True)
     routes.answer("POST", "/check", check_tables, RunSettings, order, cache=True)
-    routes.answer("POST", "/dry-run", dry_run, NewRunRequest, rehearsed, long=True)
-    routes.answer("POST", "/run", real_run, NewRunRequest, paid, long=True)
+    routes.answer("POST", "/dry-run", pay_run, NewRunRequest, rehearsed, long=True)
+    routes.answer("POST", "/run", pay_run, NewRunRequest, paid, long=True)
     return routes
 
 

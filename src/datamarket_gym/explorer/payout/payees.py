@@ -104,7 +104,7 @@ def what_if(
     }
 
 
-def covered_needs(
+def covered_rows(
     run: RunWithInputs, payee: str, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
 ) -> dict[str, Any]:
     """Name the validation rows that the payee's units cover; for the operator alone."""
@@ -155,7 +155,7 @@ def router(site: Site) -> APIRouter:
     routes.answer("GET", "/statement", statement)
     routes.answer("POST", "/contents", contents)
     routes.answer("POST", "/what-if", what_if, long=True)
-    routes.answer("POST", "/needs", covered_needs)
+    routes.answer("POST", "/needs", covered_rows)
     routes.answer("POST", "/least-covered", least_covered)
 
     @routes.get("/statements")

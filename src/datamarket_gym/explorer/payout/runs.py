@@ -35,6 +35,7 @@ from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces, NotThere
 from datamarket_gym.explorer.routes import Find, Parameters, Routes, Site
+from datamarket_gym.explorer.workers import explain_error
 from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
@@ -204,7 +205,7 @@ def list_runs(runs: Runs, ledgers: Ledgers, *, progress: Progress) -> dict[str, 
             read_manifest(folder)
             rows.append({"run": name, "broken": "", **summary(record_of(folder, read))})
         except (DataMarketError, OSError) as error:
-            rows.append({"run": name, "broken": _reason(error)})
+            rows.append({"run": name, "broken": explain_error(error)[1]})
         progress.count(done, len(runs))
     return {"runs": rows, "ledgers": [_ledger(name, address) for address, name in ledgers.items()]}
 
@@ -223,7 +224,7 @@ def _ledger(name: str, address: str) -> dict[str, Any]:
     try:
         accounts = open_ledger(address).accounts()
     except (DataMarketError, OSError) as error:
-        return {"ledger": name, "broken": _reason(error)}
+        return {"ledger": name, "broken": explain_error(error)[1]}
     return {
         "ledger": name,
         "broken": "",
@@ -232,12 +233,6 @@ def _ledger(name: str, address: str) -> dict[str, Any]:
         "at": accounts.at,
         "disputes": sum(dispute.open for dispute in accounts.disputes.by_number.values()),
     }
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{Path(str(error.filename)).name!r}: {error.strerror}"
-    return str(error)
 
 
 def summary(record: RunRecord) -> dict[str, Any]:
@@ -484,7 +479,7 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
         "next": next_step(record, len(warnings)),
         "later": run_id_at("" if record.superseded is None else record.superseded[1], runs) or None,
         "ledger": None if receipt is None else ledgers.get(ledger_address(receipt.ledger)),
-        "warnings": [asdict(each) for each in warnings],
+        "warnings": [asdict(warning) for warning in warnings],
         "facts": _facts(manifest, record, spec),
         "divided": f"Divided among {manifest['identities']:,} identities by {divided}. The payments add up to the "
         "amount exactly.",
@@ -499,7 +494,7 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
         "acquired": acquired_messages(manifest, accounts),
         "has_needs": spec.learner.startswith("coverage"),
         "inputs": _inputs(manifest, record),
-        "history": [entry_row(each) for each in record.history if each.kind not in _PER_PAYEE],
+        "history": [entry_row(e) for e in record.history if e.kind not in _PER_PAYEE],
         "files": [name for name in DOWNLOADS if (run / name).is_file()],
         "settles": (manifest["settles"] or {}).get("run"),
     }
@@ -521,7 +516,7 @@ def _facts(manifest: dict[str, Any], record: RunRecord, spec: PayoutSpec) -> lis
     owed = sum(line.balance for line in record.lines if line.balance > 0)
     facts = [
         ("amount", f"{money.code} {money.shown(record.amount)}"),
-        ("identities paid", f"{sum(each > 0 for each in paid):,} of {len(paid):,}"),
+        ("identities paid", f"{sum(amount > 0 for amount in paid):,} of {len(paid):,}"),
         ("largest payment", f"{money.shown(max(paid))} ({max(paid) / record.amount:.0%})"),
         ("units", f"{manifest['units']:,}"),
         ("previously acquired", f"{manifest['known']:,}" if manifest.get("prior") else ""),

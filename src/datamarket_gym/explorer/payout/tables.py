@@ -86,7 +86,7 @@ class Order(Document):
 
     def path(self, role: str) -> Path | None:
         """Return where the file of a role is, if one was chosen."""
-        return next((each.path for each in self.files if each.role == role), None)
+        return next((file.path for file in self.files if file.role == role), None)
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -372,7 +372,7 @@ def roles(order: Order, spec: PayoutSpec) -> dict[str, Any]:
             )
         except DataMarketError as error:
             table = {"roles": {}, "missing": [str(error)]}
-        tables[role] = table | {"missing": [order.with_names(each) for each in table["missing"]]}
+        tables[role] = table | {"missing": [order.with_names(message) for message in table["missing"]]}
     return tables
 
 

@@ -22,84 +22,18 @@ export const grid = (caption, heads, lines, look = "stack") => {
 };
 
 /**
- * A table. columns: [{key, title, number, show: row => text or node}]; sort: "key" or "-key"; onstate({search, sort})
- * is told what the reader chose, for the address of the page; pick(row) makes rows that can be opened.
+ * A table that is fetched page by page: fetch({search, sort, page}) answers {rows, found, in_all, page, pages}.
+ * columns: [{key, title, number, sorts, show: row => text or node}]; asked: what is fetched first; onstate is told what the
+ * reader chose, for the address of the page; pick(row) makes rows that can be opened. `ready` is a promise of its first rows.
  */
-export const table = ({ columns, rows, name, caption = "", search = true, sort = "", query = "", onstate = () => {}, pick = null, csv = true }) => {
-  let by = sort.replace(/^-/, "");
-  let down = sort.startsWith("-");
-  let leaf = 0;
-  const body = el("tbody");
-  const said = el("span", { class: "soft", role: "status" });
-  const find = el("input", { type: "search", name: `search-${name}`, placeholder: "search", "aria-label": `Search ${caption || name}`, value: query });
-  const back = el("button", { type: "button", class: "quiet", name: `back-${name}`, on: { click: () => turn(-1) } }, "\u2190 previous");
-  const on = el("button", { type: "button", class: "quiet", name: `on-${name}`, on: { click: () => turn(1) } }, "next \u2192");
-  const heads = columns.map((column) =>
-    el("th", { class: column.number ? "n" : "", scope: "col" },
-      el("button", { type: "button", class: "head", name: `sort-${name}-${column.key}`, on: { click: () => choose(column.key) } }, column.title)));
-  const text = (row) => columns.map((column) => row[column.key]).filter((value) => value !== null && value !== undefined).join(" ").toLowerCase();
-  const found = () => {
-    const wanted = find.value.trim().toLowerCase();
-    const kept = wanted ? rows.filter((row) => text(row).includes(wanted)) : [...rows];
-    if (by) kept.sort((a, b) => (down ? order(b[by], a[by]) : order(a[by], b[by])));
-    if (by && down) kept.sort((a, b) => Number(a[by] === null || a[by] === undefined) - Number(b[by] === null || b[by] === undefined));
-    return kept;
-  };
-  const line = (row) =>
-    el("tr", pick ? { class: "pick", tabindex: "0", on: { click: () => pick(row), keydown: (event) => event.key === "Enter" && event.target === event.currentTarget && pick(row) } } : {},
-      columns.map((column) => {
-        const inside = column.show ? column.show(row) : row[column.key];
-        const content = inside === null || inside === undefined ? "\u2014" : typeof inside === "string" ? seen(inside) : inside;
-        return el("td", { class: `${column.number ? "n" : "name"}${column.key_cell ? " key" : ""}`, "data-h": column.title }, content);
-      }));
-  const draw = () => {
-    const kept = found();
-    const leaves = Math.max(1, Math.ceil(kept.length / LEAF));
-    leaf = Math.min(leaf, leaves - 1);
-    fill(body, kept.slice(leaf * LEAF, (leaf + 1) * LEAF).map(line));
-    said.textContent = kept.length === rows.length ? `${many(rows.length)} rows` : `${many(kept.length)} of ${many(rows.length)} rows`;
-    if (leaves > 1) said.textContent += `, page ${leaf + 1} of ${leaves}`;
-    back.hidden = on.hidden = leaves === 1;
-    back.disabled = leaf === 0;
-    on.disabled = leaf === leaves - 1;
-    columns.forEach((column, i) => heads[i].setAttribute("aria-sort", column.key === by ? (down ? "descending" : "ascending") : "none"));
-  };
-  const turn = (step) => {
-    leaf += step;
-    draw();
-  };
-  const choose = (key) => {
-    down = by === key ? !down : Boolean(columns.find((column) => column.key === key).number);
-    by = key;
-    leaf = 0;
-    draw();
-    onstate({ search: find.value, sort: `${down ? "-" : ""}${by}` });
-  };
-  find.addEventListener("input", () => {
-    leaf = 0;
-    draw();
-    onstate({ search: find.value, sort: by ? `${down ? "-" : ""}${by}` : "" });
-  });
-  draw();
-  return el("div", { class: "listing", "data-table": name },
-    el("div", { class: "tools" }, search ? find : null, said, back, on,
-      csv ? el("button", { type: "button", class: "quiet", name: `csv-${name}`, on: { click: () => download(`${name}.csv`, csvOf({ columns, rows: found() }), "text/csv") } }, "CSV") : null),
-    el("div", { class: "scroll" }, el("table", { class: "stack" }, caption ? el("caption", {}, caption) : null, el("thead", {}, el("tr", {}, heads)), body)));
-};
-
-/**
- * A table that is asked for page by page. columns: [{key, title, number, sorts, show: row => text or node}]; asked: {search, sort, page} at first; onstate is
- * told what the reader chose. `ready` of the node is a promise of its first rows.
- */
-export const pagedTable = ({ path, params, columns, name, caption = "", asked, onstate, word = "rows", empty = "There is nothing here.", extra = () => null }) => {
-  const now = { search: asked.search, sort: asked.sort, page: asked.page };
+export const pagedTable = ({ fetch, columns, name, caption = "", asked, onstate = () => {}, word = "rows", empty = "There is nothing here.", search = true, pick = null, extra = () => null, last = null }) => {
+  const now = { ...asked };
   const body = el("tbody");
   const said = el("span", { class: "soft", role: "status" });
   const wait = el("div");
   const find = el("input", { type: "search", name: `search-${name}`, placeholder: "search", "aria-label": `Search ${caption || name}`, value: now.search });
-  const turn = (step) => () => tell({ page: now.page + step });
-  const back = el("button", { type: "button", class: "quiet", name: `back-${name}`, on: { click: turn(-1) } }, "\u2190 previous");
-  const on = el("button", { type: "button", class: "quiet", name: `on-${name}`, on: { click: turn(1) } }, "next \u2192");
+  const turner = (key, step, label) => el("button", { type: "button", class: "quiet", name: `${key}-${name}`, hidden: true, on: { click: () => tell({ page: now.page + step }) } }, label);
+  const [back, on] = [turner("back", -1, "\u2190 previous"), turner("on", 1, "next \u2192")];
   const by = () => now.sort.replace(/^-/, "");
   const choose = (column) => () => {
     const down = by() === column.key ? !now.sort.startsWith("-") : Boolean(column.number);
@@ -109,20 +43,24 @@ export const pagedTable = ({ path, params, columns, name, caption = "", asked, o
     el("th", { class: column.number ? "n" : "", scope: "col" },
       column.sorts === false ? column.title : el("button", { type: "button", class: "head", name: `sort-${name}-${column.key}`, on: { click: choose(column) } }, column.title)));
   const line = (row) =>
-    el("tr", {}, columns.map((column) => el("td", { class: column.number ? "n" : "name", "data-h": column.title }, column.show ? column.show(row) : row[column.key])));
-  const fetched = latest((signal) =>
-    ask(link(path, { ...params(), search: now.search, sort: by(), down: now.sort.startsWith("-") || "", page: now.page || "" }), { signal, progress: wait }));
+    el("tr", pick ? { class: "pick", tabindex: "0", on: { click: () => pick(row), keydown: (event) => event.key === "Enter" && event.target === event.currentTarget && pick(row) } } : {},
+      columns.map((column) => {
+        const inside = column.show ? column.show(row) : row[column.key];
+        const content = inside === null || inside === undefined ? "\u2014" : typeof inside === "string" ? seen(inside) : inside;
+        return el("td", { class: column.number ? "n" : "name", "data-h": column.title }, content);
+      }));
+  const fetched = latest((signal) => fetch(now, { signal, progress: wait }));
   const draw = () => attempt(wait, async () => {
     columns.forEach((column, i) => heads[i].setAttribute("aria-sort", column.key === by() ? (now.sort.startsWith("-") ? "descending" : "ascending") : "none"));
-    const found = await fetched();
-    if (!found) return;
-    now.page = found.page;
-    fill(body, found.rows.length ? found.rows.map(line) : el("tr", {}, el("td", { colspan: columns.length }, now.search ? "Nothing has these letters in it." : empty)));
-    said.textContent = found.found === found.in_all ? `${many(found.in_all)} ${word}` : `${many(found.found)} of ${many(found.in_all)} ${word}`;
-    if (found.pages > 1) said.textContent += `, page ${many(found.page + 1)} of ${many(found.pages)}`;
-    back.hidden = on.hidden = found.pages === 1;
-    back.disabled = found.page === 0;
-    on.disabled = found.page === found.pages - 1;
+    const got = await fetched();
+    if (!got) return;
+    now.page = got.page;
+    fill(body, got.rows.length ? got.rows.map(line) : el("tr", {}, el("td", { colspan: columns.length }, now.search ? "Nothing has these letters in it." : empty)));
+    said.textContent = got.found === got.in_all ? `${many(got.in_all)} ${word}` : `${many(got.found)} of ${many(got.in_all)} ${word}`;
+    if (got.pages > 1) said.textContent += `, page ${many(got.page + 1)} of ${many(got.pages)}`;
+    back.hidden = on.hidden = got.pages === 1;
+    back.disabled = got.page === 0;
+    on.disabled = got.page === got.pages - 1;
   });
   const tell = (changes) => {
     Object.assign(now, changes);
@@ -130,9 +68,8 @@ export const pagedTable = ({ path, params, columns, name, caption = "", asked, o
     return draw();
   };
   find.addEventListener("input", () => tell({ search: find.value, page: 0 }));
-  back.hidden = on.hidden = true;
   const node = el("div", { class: "listing", "data-table": name },
-    el("div", { class: "tools" }, find, extra(() => tell({ page: 0 })), said, back, on), wait,
+    el("div", { class: "tools" }, search ? find : null, extra(() => tell({ page: 0 })), said, back, on, last), wait,
     el("div", { class: "scroll" }, el("table", { class: "stack" }, caption ? el("caption", {}, caption) : null, el("thead", {}, el("tr", {}, heads)), body)));
   node.ready = draw();
   /** Show what the address says now, after the reader went back. */
@@ -143,4 +80,26 @@ export const pagedTable = ({ path, params, columns, name, caption = "", asked, o
     draw();
   };
   return node;
+};
+
+/** Pages of a table that the explorer reads. */
+export const remote = (path, params) => ({ search, sort, page }, options) =>
+  ask(link(path, { ...params(), search, sort: sort.replace(/^-/, ""), down: sort.startsWith("-") || "", page: page || "" }), options);
+
+/** A table of rows that are here: searched, sorted, leafed through and downloaded; sort: "key" or "-key". */
+export const table = ({ columns, rows, name, sort = "", query = "", csv = true, ...more }) => {
+  let kept = rows;
+  const text = (row) => columns.map((column) => row[column.key]).filter((value) => value !== null && value !== undefined).join(" ").toLowerCase();
+  const fetch = async (now) => {
+    const [wanted, by, down] = [now.search.trim().toLowerCase(), now.sort.replace(/^-/, ""), now.sort.startsWith("-")];
+    kept = wanted ? rows.filter((row) => text(row).includes(wanted)) : [...rows];
+    if (by) kept.sort((a, b) => (down ? order(b[by], a[by]) : order(a[by], b[by])));
+    if (by && down) kept.sort((a, b) => Number(a[by] === null || a[by] === undefined) - Number(b[by] === null || b[by] === undefined));
+    const pages = Math.max(1, Math.ceil(kept.length / LEAF));
+    const page = Math.min(now.page, pages - 1);
+    return { rows: kept.slice(page * LEAF, (page + 1) * LEAF), found: kept.length, in_all: rows.length, page, pages };
+  };
+  const save = () => download(`${name}.csv`, csvOf({ columns, rows: kept }), "text/csv");
+  const last = csv ? el("button", { type: "button", class: "quiet", name: `csv-${name}`, on: { click: save } }, "CSV") : null;
+  return pagedTable({ fetch, columns, name, asked: { search: query, sort, page: 0 }, last, ...more });
 };

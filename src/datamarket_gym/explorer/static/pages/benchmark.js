@@ -157,15 +157,23 @@ const controls = (map, { value, state, told: about }) =>
       control: select({ name: `label-${each.key}`, options: [...each.options, ...PLACES], value: each.value, onchange: (to) => state.set({ picked: { ...value.picked, [each.key]: to }, cell: "" }) }),
     })));
 
-const heatView = async (node, page) => {
-  const { value, state, told: about, question, signal } = page;
-  const metric = about.metrics.some((each) => each.value === value.metric) ? value.metric : about.metrics[0].value;
-  node.classList.add("stale");
+/** What the address names, if it is offered; else the first. */
+const offered = (options, value) => (options.some((each) => each.value === value) ? value : options[0].value);
+
+/** The answer to a question; one that the node holds already is not asked again. */
+const answered = async (node, { question, signal }, what, more) => {
+  const asked = question(what, more);
   const wait = el("div");
   if (!node.childElementCount) fill(node, wait);
-  const asked = question("heat", { metric, down: value.down, across: value.across, picked: JSON.stringify(value.picked) });
-  const map = node.asked === asked ? node.map : await ask(asked, { signal, progress: wait, topic: "heat" });
-  Object.assign(node, { asked, map });
+  if (node.asked !== asked) Object.assign(node, { found: await ask(asked, { signal, progress: wait, topic: what }), asked });
+  return node.found;
+};
+
+const heatView = async (node, page) => {
+  const { value, state, told: about } = page;
+  const metric = offered(about.metrics, value.metric);
+  node.classList.add("stale");
+  const map = await answered(node, page, "heat", { metric, down: value.down, across: value.across, picked: JSON.stringify(value.picked) });
   node.classList.remove("stale");
   const words = (key) => map.free.find((each) => each.value === key)?.label || "all";
   const corner = `${words(map.down)} \\ ${words(map.across)}`;
@@ -188,13 +196,10 @@ const cellText = (key, whole) => (row) => {
   return Number.isInteger(value) || whole ? String(value) : value.toFixed(4);
 };
 
-const rowView = async (node, { value, state, told, question, signal }) => {
-  const metric = told.metrics.some((each) => each.value === value.metric) ? value.metric : told.metrics[0].value;
-  const wait = el("div");
-  if (!node.childElementCount) fill(node, wait);
-  const asked = question("rows", { metric: value.every ? "" : metric });
-  const found = node.asked === asked ? node.found : await ask(asked, { signal, progress: wait, topic: "rows" });
-  Object.assign(node, { asked, found });
+const rowView = async (node, page) => {
+  const { value, state, told } = page;
+  const metric = offered(told.metrics, value.metric);
+  const found = await answered(node, page, "rows", { metric: value.every ? "" : metric });
   const labels = found.columns.filter((each) => each.label);
   const rows = found.rows.map((line) => Object.fromEntries(found.columns.map((each, i) => [each.key, line[i]])));
   const text = (each) => (each === null || each === undefined ? "" : String(each));
@@ -271,13 +276,10 @@ const plot = (panel, file, make) => {
   return { node: el("section", { class: wide }, el("h3", {}, panel.title), place, attacks(panel)), drawn: () => draw(place, { ...make(panel, plain, place.clientWidth), name: file }) };
 };
 
-const pictureView = async (node, { value, state, told, question, signal }) => {
-  const picture = told.charts.some((each) => each.value === value.picture) ? value.picture : told.charts[0].value;
-  const wait = el("div");
-  if (!node.childElementCount) fill(node, wait);
-  const asked = question("chart", { picture });
-  const found = node.asked === asked ? node.found : await ask(asked, { signal, progress: wait, topic: "chart" });
-  Object.assign(node, { asked, found });
+const pictureView = async (node, page) => {
+  const { value, state, told } = page;
+  const picture = offered(told.charts, value.picture);
+  const found = await answered(node, page, "chart", { picture });
   const group = found.groups.includes(value.group) ? value.group : found.groups[0] || "";
   const shown = found.panels.map((panel, i) => [panel, `${value.name}-${picture}-${i + 1}`]).filter(([panel]) => !group || panel.group === group);
   const made = shown.map(([panel, file]) => (panel.kind === "cells" ? { node: cells(panel, file) } : plot(panel, file, panel.kind === "dots" ? dotChart : lineChart)));

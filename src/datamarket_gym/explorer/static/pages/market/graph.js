@@ -68,8 +68,8 @@ function inRows(sorted, width) {
 // How far units are apart: the largest disc may be so wide, and the less the more of them there are.
 function spaced(groups, width) {
   const most = Math.max(...groups.map((group) => group.units.length), 1);
-  const crowd = Math.min(1, 12 / groups.length);
-  return Math.min(6, ((width * 0.085 + 8) * crowd) / Math.sqrt(most));
+  const share = Math.min(1, 12 / groups.length);
+  return Math.min(6, ((width * 0.085 + 8) * share) / Math.sqrt(most));
 }
 
 // Sets x and y of every group; the ellipse is as wide as the page and grows in height until nothing overlaps.
@@ -297,7 +297,7 @@ function ofIdentity(graph, at) {
   const units = graph.units.filter((unit) => unit.identity === at).length;
   const matched = [...neighbours(graph, at)].map(([other, matches]) =>
     other === at ? `${count(matches, "match")} among themselves` : [`${count(matches, "match")} to units of `, name(graph.identities[other].name)]);
-  return [name(identity.name), standing(identity), `: ${count(units, "unit")}; `, matched.length ? between(matched, ", ") : "none is matched to another", "."];
+  return [name(identity.name), roleOf(identity), `: ${count(units, "unit")}; `, matched.length ? between(matched, ", ") : "none is matched to another", "."];
 }
 
 /** A unit: who submitted it, whose it is, its cluster, and what matches it to which others. */
@@ -314,7 +314,7 @@ function ofUnit(graph, row) {
   });
   const more = matches.length > MOST_MATCHES ? ` and ${matches.length - MOST_MATCHES} more` : "";
   return [
-    name(unit.id), ", submitted by ", name(identity.name), standing(identity),
+    name(unit.id), ", submitted by ", name(identity.name), roleOf(identity),
     unit.copyOf === null ? "" : [", made of ", name(graph.units[unit.copyOf].id)],
     unit.owner === identity.provider ? "" : [", data of ", name(unit.owner)],
     unit.cluster === null
@@ -326,7 +326,7 @@ function ofUnit(graph, row) {
   ];
 }
 
-function standing(identity) {
+function roleOf(identity) {
   if (!identity.attacker) return "";
   return identity.pseudonym ? [" (a pseudonym of ", name(identity.provider), ", the attacker)"] : " (the attacker)";
 }

@@ -2,7 +2,7 @@
 import { ask, attempt } from "../../lib/ask.js";
 import { dialog, select, field, tabs } from "../../lib/controls.js";
 import { el, facts, fill, many, name } from "../../lib/dom.js";
-import { grid, pagedTable, table } from "../../lib/table.js";
+import { grid, pagedTable, remote, table } from "../../lib/table.js";
 import { link, urlState } from "../../lib/url.js";
 import { exportForm } from "./checks_pay.js";
 import { actionForm, batchForms, rulesForm, verifyForm, disputesPanel } from "./ledger_forms.js";
@@ -16,8 +16,8 @@ const payeeLink = (page, payee) => (payee ? el("a", { href: link("/payout/ledger
 const ledgerTable = (page, { what, columns, ...more }) => {
   const { find, page: first } = page.state.value;
   return pagedTable({
-    name: what, word: what, path: `/api/payout/ledger/${what}`, columns: columns.map((column) => ({ ...column, sorts: false })),
-    params: () => ({ ledger: page.ledger, kind: what === "entries" ? page.state.value.kind : "" }),
+    name: what, word: what, columns: columns.map((column) => ({ ...column, sorts: false })),
+    fetch: remote(`/api/payout/ledger/${what}`, () => ({ ledger: page.ledger, kind: what === "entries" ? page.state.value.kind : "" })),
     asked: { search: find, sort: "", page: first }, onstate: (chosen) => page.state.set({ find: chosen.search, page: chosen.page }, { quiet: true }), ...more,
   });
 };

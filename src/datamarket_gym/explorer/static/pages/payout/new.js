@@ -40,7 +40,7 @@ export const show = async (main, site) => {
   const waiting = el("div");
 
   const check = latest((signal) => ask("/api/payout/new/check", { body: page.asked(), signal, progress: waiting }));
-  const settle = latest((signal) => ask("/api/payout/new/settings", { body: page.target(), signal }));
+  const resolve = latest((signal) => ask("/api/payout/new/settings", { body: page.target(), signal }));
   const both = (value) => Boolean(value.files.submissions && value.files.validation);
   const look = async () => {
     views.checked.wait();
@@ -55,12 +55,12 @@ export const show = async (main, site) => {
       views.checked.tell(null, false);
     }
   };
-  const settled = async () => {
+  const showSettings = async () => {
     try {
-      const found = await settle();
+      const found = await resolve();
       if (!found) return;
       views.settings.tell(found);
-      views.goes.settled(found);
+      views.goes.showFaults(found);
       views.written.tell(found);
       views.run.ready(both(state.value) && !Object.keys(found.faults).length, found);
     } catch (error) {
@@ -79,7 +79,7 @@ export const show = async (main, site) => {
     views.goes.refresh();
     views.run.refresh();
     if (tables !== asked) look();
-    if (whole !== sent) settled();
+    if (whole !== sent) showSettings();
     asked = tables;
     sent = whole;
   };

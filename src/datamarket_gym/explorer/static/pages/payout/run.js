@@ -4,7 +4,7 @@ import { draw } from "../../lib/chart.js";
 import { button, checkbox, tabs } from "../../lib/controls.js";
 import { content, el, facts, fill, many, name, seen } from "../../lib/dom.js";
 import { download } from "../../lib/files.js";
-import { grid, pagedTable } from "../../lib/table.js";
+import { grid, pagedTable, remote } from "../../lib/table.js";
 import { link, urlState } from "../../lib/url.js";
 import { historyOf, moved, movedFields, lines, runTitle, stateTag, warnings } from "./parts.js";
 
@@ -68,7 +68,7 @@ const asking = (label, key, path, state, payee, shown) => {
 };
 
 /** Validation rows in lines, and that they are secret. */
-const needs = (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)];
+const rowLines = (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)];
 
 const statement = (state, found) => {
   const place = el("div", { "aria-live": "polite" });
@@ -106,7 +106,7 @@ const showPayee = async (main, state) => {
       asking("What if without its evidence", "what-if", "/api/payout/what-if", state, payee, (got) => el("p", { class: "note" }, seen(got.words)))),
     found.needs.length
       ? el("section", {}, el("h2", {}, "What its units are to the buyer"), lines(found.needs),
-        asking("Which needs these are (for the operator alone)", "needs", "/api/payout/needs", state, payee, needs))
+        asking("Which validation rows they cover (for the operator alone)", "needs", "/api/payout/needs", state, payee, rowLines))
       : null,
     statement(state, found),
     el("section", {}, el("h2", {}, "Inputs"), movedFields(state)));
@@ -142,7 +142,7 @@ const payments = (state, found) => {
   const { run, search, sort, page } = state.value;
   const chart = el("div");
   const list = pagedTable({
-    path: "/api/payout/payments", params: () => ({ run }), name: "payments", caption: "Payments", word: "payees",
+    fetch: remote("/api/payout/payments", () => ({ run })), name: "payments", caption: "Payments", word: "payees",
     asked: { search, sort, page }, onstate: (chosen) => state.set(chosen),
     columns: [
       {
@@ -190,7 +190,7 @@ const names = (run, list, more) => [
 const evidence = (state, found) => {
   const { run, cluster, cluster_page } = state.value;
   const list = pagedTable({
-    path: "/api/payout/clusters", params: () => ({ run }), name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
+    fetch: remote("/api/payout/clusters", () => ({ run })), name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
     empty: "No unit was taken for the same as another.",
     asked: { search: cluster, sort: "", page: cluster_page }, onstate: (chosen) => state.set({ cluster: chosen.search, cluster_page: chosen.page }),
     columns: [
@@ -204,7 +204,7 @@ const evidence = (state, found) => {
   const node = el("div", {},
     el("p", {}, el("strong", {}, "Evidence used: "), el("code", {}, seen(found.evidence.used)), ". ", seen(found.evidence.why)),
     found.acquired ? el("p", {}, seen(found.acquired)) : null,
-    found.has_needs ? asking("Which needs are covered least (for the operator alone)", "least-covered", "/api/payout/least-covered", state, null, needs) : null,
+    found.has_needs ? asking("Which validation rows are covered least (for the operator alone)", "least-covered", "/api/payout/least-covered", state, null, rowLines) : null,
     el("p", { class: "soft" }, "Search by the name of a unit or of a payee."), list);
   node.begin = () => list.ready;
   node.follow = () => list.follow({ search: state.value.cluster, sort: "", page: state.value.cluster_page });

@@ -77,7 +77,7 @@ export const goesView = (page) => {
       moved();
     },
     tell: (error) => fill(wrong, problem(error)),
-    settled: ({ faults }) => fill(wrong, faults.name ? el("p", { class: "fault", role: "alert" }, faults.name) : null),
+    showFaults: ({ faults }) => fill(wrong, faults.name ? el("p", { class: "fault", role: "alert" }, faults.name) : null),
   };
 };
 

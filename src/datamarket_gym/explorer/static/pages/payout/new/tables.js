@@ -8,11 +8,11 @@ import { warnings } from "../parts.js";
 const ROLES = [
   { role: "id", key: "columns.id", label: "Id of the unit", tag: "id" },
   { role: "identity", key: "columns.identity", label: "Identity: who submitted it", tag: "identity" },
-  { role: "label", key: "columns.label", label: "Label", tag: "label", held: true },
-  { role: "features", key: "columns.features", label: "Features", tag: "features", held: true, several: true },
-  { role: "embedding", key: "columns.embedding", label: "Embedding, for similarity", tag: "embedding", held: true, several: true },
+  { role: "label", key: "columns.label", label: "Label", tag: "label", validation: true },
+  { role: "features", key: "columns.features", label: "Features", tag: "features", validation: true, several: true },
+  { role: "embedding", key: "columns.embedding", label: "Embedding, for similarity", tag: "embedding", validation: true, several: true },
   { role: "time", key: "columns.time", label: "Time of receipt", tag: "time" },
-  { role: "text", key: "columns.text", label: "Text, to be embedded", tag: "text", held: true },
+  { role: "text", key: "columns.text", label: "Text, to be embedded", tag: "text", validation: true },
   { role: "trusted_source", key: "columns.trusted_source", label: "Trusted source", tag: "source" },
   { role: "metadata", key: "columns.metadata", label: "Metadata: units that agree in it are matched", tag: "metadata" },
   { role: "link", key: "linkage.keys", label: "Link: equal values are claims of who is who", tag: "link", list: true },
@@ -23,7 +23,7 @@ const ROLES = [
 const link = (role) => ROLES.find((each) => each.role === role) || { role, tag: role, label: role };
 
 /** The roles that a column of a table can have. */
-const rolesFor = (table) => (table === "submissions" ? ROLES : ROLES.filter((each) => each.held));
+const rolesFor = (table) => (table === "submissions" ? ROLES : ROLES.filter((each) => each.validation));
 
 const parts = (text) => (text || "").split(",").map((part) => part.trim()).filter(Boolean);
 
