@@ -37,12 +37,12 @@ def validate_game(game: Game) -> None:
     rng = np.random.default_rng(0)
     coalitions = rng.random((40, game.n_players)) < 0.5
     coalitions[0] = False
-    asked = game.asked
+    before = game.asked
     values = game.values(coalitions)
     promise(values.shape == (40,), f"40 coalitions gave values of shape {values.shape}")
     promise(np.isfinite(values).all(), "a value is not finite")
     promise(values[0] == 0.0, "the empty coalition is not worth 0")
-    promise(game.asked - asked == 40, "the game does not count what it is asked")
+    promise(game.asked - before == 40, "the game does not count what it is asked")
     computed = game.computed
     order = rng.permutation(40)
     promise((game.values(coalitions[order]) == values[order]).all(), "values depend on the batch")
