@@ -123,7 +123,7 @@ class MiniLm(Encoder):
     def forward(self, prepared: Sequence[str]) -> NDArray[np.float32]:
         model = _model(*_files(), self.device, self.tokens)
         ids = [encoding.ids for encoding in model.tokenizer.encode_batch(list(prepared))]
-        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))  # similar lengths save padding
         out = np.empty((len(ids), 384), dtype=np.float32)
         for at in range(0, len(order), 8):
             rows = order[at : at + 8]
