@@ -53,7 +53,7 @@ def report(name, pairs, missing, digits):
 def check_experiments(names, runs, jobs):
     """Run experiments with their published seeds and compare all summary rows."""
     specs = builtin_specs()
-    stored = {name: read_compact(DOCS / "results" / f"{name}.json", specs) for name in names}
+    stored = {name: read_compact(DOCS / "results" / f"{name}.json") for name in names}
     published = [
         specs[name].model_copy(update={"seeds": each.seeds, "first_seed": each.first_seed})
         for name, each in stored.items()

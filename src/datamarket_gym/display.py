@@ -48,7 +48,7 @@ class Screen:
         texts: int = 1,
         widest: int = _WIDEST,
     ) -> Screen:
-        """The first rows, each cell as a short text."""
+        """Show the first rows, each cell as a short text."""
         few = tuple(tuple(_cell(value, widest) for value in row) for row in islice(rows, ROWS))
         return cls(title, tuple(heads), few, rows_in_all, texts)
 
@@ -63,17 +63,20 @@ class Screen:
         return f"... and {more} more" if more > 0 else ""
 
     def text(self) -> str:
-        """Plain text of at most 80 columns."""
+        """Return plain text of at most 80 columns."""
         table = [self.heads, *self.rows]
         wide = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
         lines = [
-            "  ".join(_padded(row[i], wide[i], i >= self.texts) for i in range(len(wide))).rstrip()
+            "  ".join(
+                f"{cell:{'>' if i >= self.texts else '<'}{wide[i]}}" for i, cell in enumerate(row)
+            ).rstrip()
             for row in table
         ]
-        return "\n".join(filter(None, [*_folded(self.title), *lines, self.rest]))
+        title = wrap(self.title, _ACROSS, subsequent_indent="  ")
+        return "\n".join(filter(None, [*title, *lines, self.rest]))
 
     def rich(self) -> Table:
-        """A table for rich; what is in the cells is text, never markup."""
+        """Return a table for rich; what is in the cells is text, never markup."""
         from rich.table import Table
         from rich.text import Text
 
@@ -104,7 +107,7 @@ class Described:
             cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
 
     def screen(self) -> Screen:
-        """What is shown: its fields, unless a class says something else."""
+        """Return what is shown: the fields, unless a class says something else."""
         public = {name: value for name, value in _fields(self).items() if not name.startswith("_")}
         return Screen.of_fields(_headline(self), public)
 
@@ -132,7 +135,7 @@ class Shown(Described):
 
 
 def described(value: object) -> str:
-    """A value in a few words: of an array its type and shape, of one of our objects its title."""
+    """Describe a value in a few words: an array by its type and shape, one of our objects by its title."""
     if isinstance(value, Shown):
         own = type(value).screen is not Described.screen
         return value.screen().title if own else _headline(value)
@@ -153,13 +156,13 @@ def described(value: object) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most that many characters, all of which can be printed."""
+    """Return a text of at most that many characters, all of which can be printed."""
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def folded(text: str) -> str:
-    """A long line over several, each but the first indented, without the addresses of objects."""
+    """Wrap a long line, all but the first indented, without the addresses of objects."""
     lines = wrap(
         re.sub(r" object at 0x[0-9a-f]+", "", text), 100, subsequent_indent="    ", max_lines=20
     )
@@ -167,12 +170,12 @@ def folded(text: str) -> str:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """``1 unit``, ``2,000 units``, ``3 identities``."""
+    """Write ``1 unit``, ``2,000 units``, ``3 identities``."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def listed(items: Iterable[str], most: int, between: str = ", ") -> str:
-    """``a, b and 3 more``: the first items, and how many there are besides."""
+    """Write ``a, b and 3 more``: the first items, and how many there are besides."""
     items = list(items)
     more = len(items) - most
     return between.join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
@@ -183,7 +186,7 @@ def _cell(value: object, widest: int) -> str:
 
 
 def _items(items: Sized, first: list[str]) -> str:
-    """All of few items; of more, or of long ones, how many there are and how they begin."""
+    """Write all of few items; of more, or of long ones, how many there are and how they begin."""
     if not first:
         return "empty"
     same = len(first) > 2 and len(set(first)) == 1
@@ -198,7 +201,7 @@ def _headline(shown: object) -> str:
 
 
 def _fields(shown: Any) -> dict[str, object]:
-    """What is shown of an object; fields that are kept out of a ``repr`` are kept out of this."""
+    """Return what is shown of an object; fields that are kept out of a ``repr`` are kept out of this."""
     if dataclasses.is_dataclass(shown):
         names = [f.name for f in dataclasses.fields(shown) if f.repr]
     elif hasattr(type(shown), "model_fields"):
@@ -206,11 +209,3 @@ def _fields(shown: Any) -> dict[str, object]:
     else:
         names = [n for n in vars(shown) if not (n.startswith("_") or hasattr(type(shown), n))]
     return {name: getattr(shown, name) for name in names}
-
-
-def _padded(cell: str, wide: int, to_the_right: bool) -> str:
-    return cell.rjust(wide) if to_the_right else cell.ljust(wide)
-
-
-def _folded(title: str) -> list[str]:
-    return wrap(title, _ACROSS, subsequent_indent="  ")

@@ -232,9 +232,9 @@ def require_count(parameter: str, value: int, at_least: int = 1) -> None:
 
 def require_whole(parameter: str, value: SupportsIndex, at_least: int = 1) -> int:
     """Return a whole number, NumPy's too, as an int; refuse anything but one of at least ``at_least``."""
-    found = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else value
-    require_count(parameter, found, at_least)  # type: ignore[arg-type]  # what is no number is refused there
-    return found  # type: ignore[return-value]
+    number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else value
+    require_count(parameter, number, at_least)  # type: ignore[arg-type]  # what is no number is refused there
+    return number  # type: ignore[return-value]
 
 
 def require_choice(parameter: str, value: str, choices: Iterable[str]) -> None:

@@ -37,7 +37,7 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from types import CodeType, MappingProxyType, UnionType
+from types import CodeType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -99,14 +99,13 @@ class Range:
     open_low: bool = False
 
 
-@dataclass(frozen=True, init=False)
-class OneOf:
+class OneOf(tuple[str, ...]):
     """The words that a parameter may be; beside a `Range`, those that stand in the place of a number."""
 
-    words: tuple[str, ...]
+    __slots__ = ()
 
-    def __init__(self, *words: str) -> None:
-        object.__setattr__(self, "words", words)
+    def __new__(cls, *words: str) -> OneOf:
+        return super().__new__(cls, words)
 
 
 @dataclass(frozen=True)
@@ -123,27 +122,23 @@ class Parameter:
     written: bool = True
 
     def validate(self, value: Any) -> None:
-        numeric = self.range is not None
-        if numeric and not (isinstance(value, str) and value in self.choices):
+        if self.range is None:
+            if self.choices:
+                require_choice(self.name, value, self.choices)
+        elif not (isinstance(value, str) and value in self.choices):
             try:
-                self._validate_number(value)
+                self._validate_number(value, self.range)
             except ParameterError as error:
-                if not self.choices:
-                    raise
                 remedy = ", or ".join([error.remedy, *self.choices])
                 raise ParameterError(self.name, value, remedy) from None
-        elif self.choices and not numeric:
-            require_choice(self.name, value, self.choices)
 
-    def _validate_number(self, value: Any) -> None:
-        assert self.range is not None
-        low, high = self.range.low, self.range.high
+    def _validate_number(self, value: Any, range: Range) -> None:
         if isinstance(value, bool):
             raise ParameterError(self.name, value, "choose a number")
         if self.type is int:
-            require_count(self.name, value, at_least=int(low))
-        if self.type is not int or high < math.inf:
-            require_in(self.name, value, low, high, open_low=self.range.open_low)
+            require_count(self.name, value, at_least=int(range.low))
+        if self.type is not int or range.high < math.inf:
+            require_in(self.name, value, range.low, range.high, open_low=range.open_low)
 
 
 class Component(Described):
@@ -190,7 +185,7 @@ def _read(component: Any) -> Iterator[Parameter]:
         hint = hints.get(name, Any)
         marks = getattr(hint, "__metadata__", ())
         plain = get_args(hint)[0] if marks else hint
-        words = [word for mark in marks if isinstance(mark, OneOf) for word in mark.words]
+        words = [word for mark in marks if isinstance(mark, OneOf) for word in mark]
         words += get_args(plain) if get_origin(plain) is Literal else ()
         text = next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
         title, _, more = text.partition("; ")
@@ -207,23 +202,23 @@ def _read(component: Any) -> Iterator[Parameter]:
 
 
 def _hints(owner: Any) -> Mapping[str, Any]:
-    """Annotations with their marks; where one cannot be read, as in a function's body, those that can."""
+    """Return annotations with their marks; where one cannot be read, as in a function's body, those that can."""
     try:
         return get_type_hints(owner, include_extras=True)
-    except Exception:  # whatever an annotation of somebody else's raises
-        found: dict[str, Any] = {}
+    except Exception:  # whatever an annotation of a plugin raises
+        hints: dict[str, Any] = {}
         for cls in reversed(getattr(owner, "__mro__", (owner,))):
             names = vars(sys.modules[cls.__module__])
             for name, hint in vars(cls).get("__annotations__", {}).items():
                 try:
-                    found[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
+                    hints[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
                 except Exception:
-                    found[name] = {"int": int, "float": float, "str": str, "bool": bool}.get(hint, Any)
-        return MappingProxyType(found)
+                    hints[name] = Any
+        return hints
 
 
 def _type_of(hint: Any) -> type:
-    """The type whose control a form has: of a union the number, of literals their own."""
+    """Return the type whose control a form has: of a union the number, of literals their own."""
     if get_origin(hint) is Literal:
         hint = type(get_args(hint)[0])
     several = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -235,11 +230,6 @@ def sentences_about(text: str, name: str) -> str:
     """Find the sentences of a docstring that speak of a parameter, in plain text."""
     parts = re.split(r"(?<=[.;])\s+", " ".join(text.split()))
     return plain_text(" ".join(p for p in parts if f"``{name}``" in p or f"``{name}=" in p))
-
-
-def first_sentence(text: str) -> str:
-    paragraph = text.strip().split("\n\n")[0]
-    return plain_text(re.split(r"(?<=\.)\s+(?=[A-Z`])", paragraph)[0])
 
 
 def plain_text(text: str) -> str:
@@ -275,7 +265,7 @@ def parsed(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
 
 
 def _items(text: str) -> list[str]:
-    """The text between commas that stand outside quotes and brackets."""
+    """Split text at commas that stand outside quotes and brackets."""
     parts, depth, quote, start = [], 0, "", 0
     escaped = False
     for at, sign in enumerate(text):
@@ -307,7 +297,7 @@ def _literal(text: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A value as `parsed` reads it back; what no text gives back (a function, a NaN inside a list) is refused."""
+    """Write a value as `parsed` reads it back; refuse what no text gives back (a function, a NaN inside a list)."""
     value = plain(value)
     if isinstance(value, str):
         bare = value and _items(f"{value}, x") == [value, "x"] and _literal(value) == value
@@ -322,7 +312,7 @@ def text_of(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, in lists and mappings too."""
+    """Return NumPy's numbers as Python's, in lists and mappings too."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (tuple, list):
@@ -333,7 +323,7 @@ def plain(value: Any) -> Any:
 
 
 def _inner(value: Any) -> str:
-    """A value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
+    """Write a value's repr, with infinities, which are no literals, as 1e999, which is read back as one."""
     if type(value) in (tuple, list):
         inner = ", ".join(map(_inner, value)) + ("," if type(value) is tuple and len(value) == 1 else "")
         return f"[{inner}]" if type(value) is list else f"({inner})"
@@ -380,7 +370,7 @@ def _file(module: str) -> Path | None:
 
 
 def typed(made: Any) -> str:
-    """What a class or function of a notebook does, of which there is no file: its code and its constants."""
+    """Describe a class or function of a notebook, of which there is no file, by its code and its constants."""
     if isinstance(made, CodeType):
         inside = [typed(const) for const in made.co_consts]
         return repr((made.co_code.hex(), made.co_names, made.co_varnames, inside))
@@ -457,7 +447,7 @@ class Kind(Generic[T]):
         return spec
 
     def construct(self, spec: Spec, changes: Mapping[str, Any] | None = None) -> T:
-        """By the constructor of the class that a written form names, with some parameters changed."""
+        """Construct the class that a written form names, with some parameters changed."""
         name, given = parsed(self.name, spec)
         cls: Callable[..., T] = lookup(self.name, name)
         what = f"{self.name} {name}"
@@ -481,7 +471,7 @@ class Kind(Generic[T]):
 
 @lru_cache(maxsize=256)
 def _taken_by(cls: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a constructor; experiments ask for the same ones at each payment."""
+    """Return the parameters of a constructor, cached: experiments ask for the same ones at each payment."""
     return inspect.signature(cls).parameters
 
 
@@ -507,15 +497,15 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
     if _NAME.fullmatch(name) is None:
         raise ParameterError(f"name of the {kind}", name, "use letters, digits and any of _ . -")
 
-    # Who registers, whoever wrote the class.
+    # The module that registers, not the one of the class.
     who = str(sys._getframe(1).f_globals.get("__name__", "")) if by is None else by
 
     def add(component: T) -> T:
         if not is_ours(who):
             # The built-in names first: else one that is not loaded yet could be taken.
             importlib.import_module(HOMES[kind])
-        known = _components[kind].get(name)
-        if known is not None and not _again(known, _by[kind, name], component, who):
+        registered = _components[kind].get(name)
+        if registered is not None and not _again(registered, _by[kind, name], component, who):
             raise DataMarketError(
                 f"{kind} {name!r} is registered twice, by {_by[kind, name]} and by {who}; choose another name"
             )
@@ -525,30 +515,26 @@ def register(kind: str, name: str, *, by: str | None = None) -> Callable[[T], T]
     return add
 
 
-def _again(known: Any, known_by: str, component: Any, by: str) -> bool:
-    """Whether a component is another version of a known one; what is typed at a prompt may change its name."""
+def _again(registered: Any, known_by: str, component: Any, by: str) -> bool:
+    """Tell if a component is another version of a registered one; what is typed at a prompt may change its name."""
     if is_ours(by) or known_by != by:
         return False
     typed = by == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
-    return typed or _class_of(known) == _class_of(component)
-
-
-def _class_of(component: Any) -> str:
-    return str(getattr(component, "__qualname__", type(component).__qualname__))
+    return typed or _made(registered).__qualname__ == _made(component).__qualname__
 
 
 def registered_elsewhere() -> dict[tuple[str, str], Any]:
-    """Components by kind and name that are not of this package: a script's, a notebook's, a plugin's."""
+    """Return components by kind and name that are not of this package: a script's, a notebook's, a plugin's."""
     return {
         (kind, name): component
-        for kind, known in _components.items()
-        for name, component in known.items()
+        for kind, registered in _components.items()
+        for name, component in registered.items()
         if not is_ours(_by[kind, name])
     }
 
 
 def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
-    """The module that registered a component and a hash of its code; None for those of this package."""
+    """Return the module that registered a component and a hash of its code; None for those of this package."""
     lookup(kind, name)
     if is_ours(by := _by[kind, name]):
         return None
@@ -557,7 +543,7 @@ def source_elsewhere(kind: str, name: str) -> tuple[str, str] | None:
 
 
 def sources_elsewhere() -> dict[str, str]:
-    """Hashes by module of the code of those components, of the files beside them that they import, and of objects."""
+    """Hash by module the code of those components, the files beside them that they import, and objects."""
     parts: dict[str, set[str]] = {}
     for (kind, name), component in registered_elsewhere().items():
         made, home = _made(component), _home(kind, name, component)
@@ -569,30 +555,26 @@ def sources_elsewhere() -> dict[str, str]:
 
 
 def scripts_elsewhere() -> set[str]:
-    """The modules of those components, and those beside them that they import, unless they are installed as plugins."""
-    installed = _plugin_packages()
+    """Return the modules of those components, and those beside them that they import, unless installed as plugins."""
+    installed = {entry.module.split(".")[0] for entry in entry_points(group=_PLUGINS)}
     homes = {_home(*key, component) for key, component in registered_elsewhere().items()}
     return {name for home in homes for name in files_of(home) if name.split(".")[0] not in installed}
 
 
-def _plugin_packages() -> set[str]:
-    return {entry.module.split(".")[0] for entry in entry_points(group=_PLUGINS)}
-
-
 def _made(component: Any) -> Any:
-    """The class or function of a component, which may be an object."""
+    """Return the class or function of a component, which may be an object."""
     return component if hasattr(component, "__qualname__") else type(component)
 
 
 def _home(kind: str, name: str, component: Any) -> str:
-    """The module in which a component of somebody else's is written."""
+    """Return the module in which a foreign component is written."""
     module: str = _made(component).__module__
     return _by[kind, name] if is_ours(module) else module
 
 
-def adopt(found: Mapping[tuple[str, str], Any]) -> None:
+def adopt(registered: Mapping[tuple[str, str], Any]) -> None:
     """Make known here, in a worker, what another process has registered; what is built in stays."""
-    for (kind, name), component in found.items():
+    for (kind, name), component in registered.items():
         if name not in _components[kind] or not is_ours(_by[kind, name]):
             by = str(component.__module__)
             _components[kind][name], _by[kind, name] = component, "__main__" if is_ours(by) else by
@@ -609,7 +591,7 @@ def _load_plugins() -> None:
     for entry in entry_points(group=_PLUGINS):
         try:
             entry.load()
-        except (Exception, SystemExit) as error:  # whatever somebody else's module does, ours go on
+        except (Exception, SystemExit) as error:  # whatever a foreign module does, ours go on
             why = (
                 f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
                 "mend it or uninstall its package"
@@ -630,10 +612,10 @@ def components(kind: str) -> dict[str, Any]:
 
 
 def lookup(kind: str, name: str) -> Any:
-    known = components(kind)
-    if name not in known:
-        raise UnknownNameError(kind, name, known, *_broken.values())
-    return known[name]
+    registered = components(kind)
+    if name not in registered:
+        raise UnknownNameError(kind, name, registered, *_broken.values())
+    return registered[name]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -656,7 +638,8 @@ def describe(kind: str, spec: Spec) -> Description:
         parameters = ()
     return Description(
         own.get("title") or name.replace("_", " "),
-        own.get("summary") or first_sentence(text),
+        own.get("summary")
+        or plain_text(re.split(r"(?<=\.)\s+(?=[A-Z`])", text.strip().split("\n\n")[0])[0]),
         parameters,
     )
 
@@ -680,7 +663,7 @@ def create(kind: str, spec: Any) -> Any:
 
 
 def written(component: object) -> str:
-    """The short written form of a component; `create` reads it back."""
+    """Return the short written form of a component; `create` reads it back."""
     for kind in _kinds.values():
         if kind.write is not None and isinstance(component, kind.of):
             return kind.write(component)
@@ -688,7 +671,7 @@ def written(component: object) -> str:
 
 
 def written_fields(component: object) -> str:
-    """The name of a component's class and those shown parameters that are not as by default."""
+    """Return the name of a component's class and those shown parameters that are not as by default."""
     name, registered = _found(component)
     if registered is component:
         return name
@@ -696,9 +679,7 @@ def written_fields(component: object) -> str:
         raise DataMarketError(f"{name} is no frozen dataclass, so it has no written form")
     fields = [f for f in dataclasses.fields(component) if f.init and f.repr]
     values = {f.name: getattr(component, f.name) for f in fields}
-    changed = {
-        f.name: values[f.name] for f in fields if _has_no_default(f) or values[f.name] != f.default
-    }
+    changed = {f.name: values[f.name] for f in fields if values[f.name] != f.default}
     if not changed:
         return name
     if list(changed) == [fields[0].name]:
@@ -713,7 +694,7 @@ def name_of(component: object) -> str:
 
 
 def display_name(component: object) -> str:
-    """The name a component is registered under; of one that is not, its own ``name`` or that of its class."""
+    """Return the name a component is registered under; of one that is not, its own ``name`` or that of its class."""
     try:
         return name_of(component)
     except DataMarketError:
@@ -721,8 +702,8 @@ def display_name(component: object) -> str:
 
 
 def _found(component: object) -> tuple[str, Any]:
-    for known in _components.values():
-        for name, registered in known.items():
+    for registered_here in _components.values():
+        for name, registered in registered_here.items():
             if registered is component or registered is type(component):
                 return name, registered
     raise DataMarketError(
@@ -730,35 +711,29 @@ def _found(component: object) -> tuple[str, Any]:
     )
 
 
-def _has_no_default(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
 def load(files: Iterable[Path]) -> None:
     """Import files by their names, as a script beside them would; worker processes find them the same way."""
     for file in files:
-        _load_script(file)
-
-
-def _load_script(file: Path) -> None:
-    if not file.is_file() or file.suffix != ".py":
-        raise DataMarketError(f"there is no Python file {str(file)!r}; name one that ends in .py")
-    name = file.stem
-    if not name.isidentifier():
-        raise DataMarketError(
-            f"{file.name!r} cannot be imported by its name; use letters, digits and _, as in my_market.py"
-        )
-    there = find_spec(name)
-    if name in sys.modules or (there is not None and there.origin != str(file.resolve())):
-        raise DataMarketError(f"{file.name!r} has the name of a module that is there already; rename it")
-    # Last, so that nothing beside the file can stand in for a library.
-    sys.path.append(str(file.resolve().parent))
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        raise DataMarketError(
-            f"{str(file)!r} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        if not file.is_file() or file.suffix != ".py":
+            raise DataMarketError(f"there is no Python file {str(file)!r}; name one that ends in .py")
+        name = file.stem
+        if not name.isidentifier():
+            raise DataMarketError(
+                f"{file.name!r} cannot be imported by its name; use letters, digits and _, as in my_market.py"
+            )
+        there = find_spec(name)
+        if name in sys.modules or (there is not None and there.origin != str(file.resolve())):
+            raise DataMarketError(
+                f"{file.name!r} has the name of a module that is there already; rename it"
+            )
+        # Last, so that nothing beside the file can stand in for a library.
+        sys.path.append(str(file.resolve().parent))
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise DataMarketError(
+                f"{str(file)!r} cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
 
 
 class Document(Shown, BaseModel):
@@ -780,7 +755,7 @@ def from_toml(model: type[D], text: str, origin: str) -> D:
 
 
 def fault(error: ValidationError, before: str = "") -> DataMarketError:
-    """The first thing that pydantic found wrong, as an error of ours; one of ours passes through."""
+    """Return the first thing that pydantic found wrong, as an error of ours; one of ours passes through."""
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, DataMarketError):

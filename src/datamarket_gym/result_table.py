@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Tabular(ABC):
     @abstractmethod
     def to_arrow(self) -> pa.Table:
-        """The table."""
+        """Return the table."""
 
     def to_frame(self) -> Any:
-        """The table as a pandas DataFrame, or else as a polars one."""
+        """Return the table as a pandas DataFrame, or else as a polars one."""
         if find_spec("pandas"):
             return self.to_arrow().to_pandas()
         if find_spec("polars"):
@@ -76,7 +76,7 @@ class ResultTable(Shown, Tabular):
         return Screen.of(self.title, list(self.columns), zip(*cells, strict=True), len(self), texts, 48)
 
     def _shown(self, name: str, column: NDArray[Any]) -> list[Any]:
-        """The cells of a column as people read them: shares in per cent, money with two decimals."""
+        """Return the cells of a column as people read them: shares in per cent, money with two decimals."""
         if column.dtype.kind != "f":
             return column.tolist()
         if name == "share":

@@ -139,7 +139,7 @@ def units_of(submission):
 
 
 def test_who_pays_nobody_is_not_ranked(drawn):
-    with pytest.raises(DataMarketError, match="earns 0 when honest"):
+    with pytest.raises(DataMarketError, match="pays no provider anything"):
         target(drawn, Paying(lambda s: [0.0] * len(s.identities)))
 
 

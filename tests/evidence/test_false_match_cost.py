@@ -150,7 +150,7 @@ def test_identical_rows_and_their_order_decide_nothing():
 
 def test_closed_forms_of_many_validation_rows_are_those_of_each():
     agrees = RNG.integers(0, 2, (6, 40)).astype(float)
-    game = NearestNeighbourGame.of(np.full(40, 1 / 40), 5)
+    game = NearestNeighbourGame.from_weights(np.full(40, 1 / 40), 5)
     assert game.values(agrees, 0.3).tolist() == [game.values(row, 0.3).tolist() for row in agrees]
 
 

@@ -12,7 +12,7 @@ from datamarket_gym.evidence import seniority_ranks
 from datamarket_gym.evidence import similarity_search as decided
 from datamarket_gym.evidence import similarity_search as module
 from datamarket_gym.evidence import similarity_search as nearest
-from datamarket_gym.evidence.graph import LAYERS, Edges, tie_break_key
+from datamarket_gym.evidence.graph import LAYERS, tie_break_key
 from datamarket_gym.evidence.similarity_bounds import Plan
 from datamarket_gym.evidence.similarity_search import nearest_acquired, nearest_earlier
 from datamarket_gym.execution.arrays import directions
@@ -413,9 +413,8 @@ def test_ties_to_settled_units_depend_on_the_unit_and_on_them_alone(seed, settle
 @pytest.mark.parametrize("evidence", ["cosine@0.9", "exact_hash", "pool"])
 def test_ties_among_old_units_are_left_out_whatever_finds_them(evidence):
     some = cloud(60, 8)
-    known = Edges.of(np.array([0, 1]), np.array([1, 50]), "known")
-    full = EvidenceGraph.build(some, evidence, known=known).edges
-    part = EvidenceGraph.build(some, evidence, known=known, n_acquired=30).edges
+    full = EvidenceGraph.build(some, evidence).edges
+    part = EvidenceGraph.build(some, evidence, n_acquired=30).edges
     assert 0 < len(part) < len(full)
     assert part.right.min() >= 30
     assert part.left.max() < 30

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from datamarket_gym.data.content_keys import DistinctRows
 from datamarket_gym.evidence import similarity_search as nearest
 from datamarket_gym.evidence import similarity_search as searched
-from datamarket_gym.evidence.similarity_bounds import Axes, Cells, Plan, prefix_of
+from datamarket_gym.evidence.similarity_bounds import Axes, Partitions, Plan, prefix_of
 from datamarket_gym.evidence.similarity_search import (
     Device,
     Nearest,
@@ -25,10 +25,10 @@ from datamarket_gym.execution.arrays import LowPrecisionRows, Mapped
 from datamarket_gym.execution.parallel import Compute, computing
 
 PLANS = [
-    Plan(height=64, width=2048, cells=1, groups=5, levels=()),
-    Plan(height=50, width=40, cells=7, groups=3, levels=(1, 2, 3)),
-    Plan(height=33, width=64, cells=4, groups=1, levels=(2,)),
-    Plan(height=1000, width=1000, cells=20, groups=2, levels=(1, 4, 8)),
+    Plan(height=64, width=2048, partitions=1, groups=5, levels=()),
+    Plan(height=50, width=40, partitions=7, groups=3, levels=(1, 2, 3)),
+    Plan(height=33, width=64, partitions=4, groups=1, levels=(2,)),
+    Plan(height=1000, width=1000, partitions=20, groups=2, levels=(1, 4, 8)),
 ]
 
 
@@ -144,7 +144,7 @@ def test_whatever_level_is_chosen_the_bits_are_the_same(level, monkeypatch):
     """The few pairs that say what is cheapest decide nothing else."""
     rows = market("spectrum", np.random.default_rng(2), 400, 24)
     costs = np.where(np.arange(5) == level, 0.0, 1.0)
-    monkeypatch.setattr(searched._Band, "_costs", lambda *_: costs)
+    monkeypatch.setattr(searched._Batch, "_costs", lambda *_: costs)
     plan = Plan(64, 100, 5, 3, (2, 4, 8, 12))
     for one, other in zip(in_full(rows, 0.3), found_by(rows, 0.3, plan), strict=True):
         assert np.array_equal(one, other)
@@ -154,12 +154,12 @@ def test_whatever_level_is_chosen_the_bits_are_the_same(level, monkeypatch):
 def test_the_first_numbers_and_the_length_of_the_rest_never_say_too_little(kind):
     """The bound of every pair at every level, in float32, is no further below the cosine than its slack."""
     unit = arrays.directions(market(kind, np.random.default_rng(3), 200, 48))
-    turned = Axes.of(unit[:50], (2, 8, 24)).turn(unit)
+    rotated = Axes.of(unit[:50], (2, 8, 24)).rotate(unit)
     cosine, off = unit @ unit.T, float(searched.slack_of(48)) / 2
     for level, m in enumerate((2, 8, 24)):
-        prefix = turned.prefix(level, m, slice(None))
+        prefix = rotated.prefix(level, m, slice(None))
         assert (prefix @ prefix.T >= cosine - off).all()
-    assert np.abs(turned.rows @ turned.rows.T - cosine).max() <= off
+    assert np.abs(rotated.rows @ rotated.rows.T - cosine).max() <= off
 
 
 def test_of_rows_that_lie_apart_few_pairs_are_looked_at_in_full():
@@ -173,9 +173,9 @@ def test_of_rows_that_lie_apart_few_pairs_are_looked_at_in_full():
     assert plan.levels
     everyone = np.arange(n)
     for least, numbers, aside in ((0.95, 0.25, 0.002), (0.8, 0.5, 0.01)):
-        search = Search(distinct, Cells.of(distinct, everyone, plan), plan, least)
-        bands = nearest.bands_of(distinct, everyone, search.cells, plan)
-        work = sum(search.counted(band)[2] for band in bands)
+        search = Search(distinct, Partitions.of(distinct, everyone, plan), plan, least)
+        batches = nearest.batches_of(distinct, everyone, search.partitions, plan)
+        work = sum(search.counted(batch)[2] for batch in batches)
         assert work[0] < numbers * width * n * n / 2
         assert work[1] < aside * n * n / 2
 
@@ -265,14 +265,14 @@ def test_memory_is_one_copy_in_single_precision_and_little_else():
 
 def test_no_one_seller_is_the_sample_that_axes_are_made_from(monkeypatch):
     """One unit in a hundred, each at a place that an even sample would take, all in directions nobody else has."""
-    monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE_CELLS", 50)
+    monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE_PARTITIONS", 50)
     monkeypatch.setattr("datamarket_gym.evidence.similarity_bounds._SAMPLE", 50)
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(5000, 130)) * np.r_[np.ones(12), np.full(118, 0.01)]
     rows[np.linspace(0, 4999, 50).astype(int)] = rng.normal(size=(50, 130)) * (np.arange(130) >= 12)
     distinct = DistinctRows(rows)
-    cells = Cells.of(distinct, np.arange(5000), Plan(256, 512, 3, 2, (12,)))
-    assert np.median(cells.turned.rest) < 0.8
+    partitions = Partitions.of(distinct, np.arange(5000), Plan(256, 512, 3, 2, (12,)))
+    assert np.median(partitions.rotated.rest) < 0.8
     short = prefix_of(distinct, 0.95, 1 << 30)
     assert short.rest
     assert np.median(short.short[:, -1]) < 0.8

@@ -93,7 +93,8 @@ def test_a_matrix_that_two_pieces_of_work_hold_travels_once(cluster, here, monke
 
 def test_answers_are_not_all_made_before_they_are_wanted(cluster):
     with computing(Compute(cluster=cluster.address)):
-        made = connection().in_order(lambda shared, i: i, None, [(i,) for i in range(200)])
+        tasks = [(i,) for i in range(200)]
+        made = (done for _, done in connection().each(lambda shared, i: i, None, tasks, ordered=True))
         assert next(made) == 0
         time.sleep(1.0)
         began = sum(map(len, connection()._client.has_what().values()))

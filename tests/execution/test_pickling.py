@@ -91,7 +91,7 @@ def test_the_oracle_takes_what_it_remembers_along(market, learner):
         for paid, there in in_order(Processes(2), fits, known, [(market, "shapley")] * 2):
             assert paid == expected
             assert there == 7
-    assert pickle.loads(pickle.dumps(oracle))._secret == oracle._secret
+    assert pickle.loads(pickle.dumps(oracle))._salt == oracle._salt
     assert len(fresh.cache) == 0  # what a worker learns in memory stays there
 
 

@@ -9,7 +9,7 @@ import pytest
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs
 from datamarket_gym.experiments.cells import attacks_of
-from datamarket_gym.experiments.kinds.spot_checks import family, in_spreads
+from datamarket_gym.experiments.kinds.spot_checks import family, scale_noise
 from datamarket_gym.experiments.presets import draw, figures_of
 from datamarket_gym.experiments.tables import attack_words
 
@@ -93,10 +93,10 @@ def test_results_without_best_responses_or_checks_are_refused(tmp_path):
 
 
 def test_all_attacks_of_s11_have_words_and_no_two_the_same():
-    labels = [label for label, _ in attacks_of(in_spreads(builtin_specs()["s11"], 1.0))]
+    labels = [label for label, _ in attacks_of(scale_noise(builtin_specs()["s11"], 1.0))]
     words = [attack_words(label) for label in labels]
     assert [w for w in words if "_" in w] == []
     assert len(set(words)) == len(words)
-    assert {family(attack) for _, attack in attacks_of(in_spreads(builtin_specs()["s11"], 1.0))} >= set(
+    assert {family(attack) for _, attack in attacks_of(scale_noise(builtin_specs()["s11"], 1.0))} >= set(
         ATTACKS.values()
     ) - {"best response"}

@@ -9,7 +9,7 @@ from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.errors import DataMarketError, UnknownNameError
 from datamarket_gym.experiments import builtin_specs, run_experiment
 from datamarket_gym.experiments.cells import attacks_of, compute, market_of
-from datamarket_gym.experiments.kinds.spot_checks import ASSUMING, family, in_spreads
+from datamarket_gym.experiments.kinds.spot_checks import ASSUMING, family, scale_noise
 from datamarket_gym.experiments.results import collect
 from datamarket_gym.experiments.spec import TaskEntry
 from datamarket_gym.mechanism.pipeline import get_mechanism
@@ -100,10 +100,10 @@ def test_knowledge_is_played_where_it_makes_a_difference_alone(rows):
 
 def test_noise_is_in_spreads_of_the_market():
     state = market_of(TaskEntry(task=SMALL), 3).state
-    ((_, attack),) = attacks_of(in_spreads(small(attacks=[THEFT]), feature_scale(state)))
+    ((_, attack),) = attacks_of(scale_noise(small(attacks=[THEFT]), feature_scale(state)))
     assert attack.steal_sigma == pytest.approx(0.6 * feature_scale(state), rel=1e-3)
     with pytest.raises(DataMarketError, match="give it a name under"):
-        in_spreads(small(attacks=["copycat(sigma={1})"], called={}), 1.0)
+        scale_noise(small(attacks=["copycat(sigma={1})"], called={}), 1.0)
 
 
 def test_best_responses_are_those_of_the_search_and_never_below_honesty(rows):
@@ -134,7 +134,7 @@ def test_fairness_is_of_the_honest_market(rows):
 
 
 def test_families_say_what_needs_more_than_the_mechanism_to_be_broken():
-    found = {label: family(attack) for label, attack in attacks_of(in_spreads(S11, 1.0))}
+    found = {label: family(attack) for label, attack in attacks_of(scale_noise(S11, 1.0))}
     assert {label for label, of in found.items() if of == ASSUMING} == {
         "backdate", "backdate_all", "grind_ties", "grind_ties_all", "squat", "squat_all",
         "worthless_squat_all",
@@ -220,7 +220,7 @@ def test_every_attack_of_the_library_is_played():
     other = {
         name for name in components("attack") if getattr(components("attack")[name], "needs_content", "")
     }
-    played = {name_of(attack) for _, attack in attacks_of(in_spreads(S11, 1.0))}
+    played = {name_of(attack) for _, attack in attacks_of(scale_noise(S11, 1.0))}
     assert set(components("attack")) - other - played == {"provider_zero_attack"}
 
 
@@ -236,5 +236,5 @@ def test_the_published_seeds_are_fresh_and_at_least_five():
 
 
 def test_the_spec_names_attacks_that_exist():
-    for _, attack in attacks_of(in_spreads(S11, 1.0)):
+    for _, attack in attacks_of(scale_noise(S11, 1.0)):
         assert create("attack", attack) is attack

@@ -8,7 +8,7 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.experiments import builtin_specs, run_experiment
-from datamarket_gym.experiments.results import Holding, as_built_in, held, opened
+from datamarket_gym.experiments.results import StoredResults, as_built_in, list_results, read_results
 from repository import published
 
 DOCS = Path(__file__).parents[2] / "docs" / "results"
@@ -23,21 +23,21 @@ def run(tmp_path_factory):
 
 
 def test_compact_results_are_held_in_the_order_of_the_experiments():
-    assert [one.name for one in held(DOCS)] == list(published())
-    assert {one.form for one in held(DOCS)} == {"compact"}
+    assert [one.name for one in list_results(DOCS)] == list(published())
+    assert {one.form for one in list_results(DOCS)} == {"compact"}
 
 
 def test_a_run_is_read_as_its_table_is_written(run):
-    alone, among = held(run / "mine"), held(run)
+    alone, among = list_results(run / "mine"), list_results(run)
     assert [(one.name, one.form) for one in (*alone, *among)] == [("mine", "run")] * 2
-    read = opened(among[0])
+    read = read_results(among[0])
     assert read.rows == json.loads((run / "mine" / "table.json").read_text())
     assert (read.spec.name, read.seeds) == ("s1", 2)
     assert as_built_in(read, builtin_specs())
 
 
 def test_a_run_that_was_changed_is_not_as_it_is_built_in(run):
-    read = opened(held(run)[0])
+    read = read_results(list_results(run)[0])
     changed = builtin_specs()["s1"].model_copy(update={"options": {"other": 1}})
     assert not as_built_in(read, {"s1": changed})
     assert not as_built_in(read, {})
@@ -59,9 +59,9 @@ def test_a_run_that_was_changed_is_not_as_it_is_built_in(run):
 def test_a_damaged_run_is_listed_and_says_what_is_wrong(run, tmp_path, damage, words):
     shutil.copytree(run, tmp_path / "runs")
     damage(tmp_path / "runs" / "mine")
-    (one,) = held(tmp_path / "runs")
+    (one,) = list_results(tmp_path / "runs")
     with pytest.raises(RunError, match=words) as raised:
-        opened(one)
+        read_results(one)
     assert "--out" in str(raised.value)
 
 
@@ -80,10 +80,10 @@ def test_a_file_that_is_no_compact_result_says_so(tmp_path, text, words):
     path = tmp_path / "odd.json"
     path.write_text(text)
     with pytest.raises(DataMarketError, match=words) as raised:
-        opened(Holding("odd", path, "compact"))
+        read_results(StoredResults("odd", path, "compact"))
     assert "'odd.json'" in str(raised.value)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataMarketError, match="not a folder"):
-        held(tmp_path / "nowhere")
+        list_results(tmp_path / "nowhere")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from datamarket_gym.experiments import builtin_specs
-from datamarket_gym.experiments.paper import paper_results, paper_values
+from datamarket_gym.experiments.paper import paper, paper_values
 from datamarket_gym.experiments.presets import figures_of
 from datamarket_gym.experiments.reproduction import compare_with_paper, result_pages, summarize
 from repository import ROOT, published, tool_named
@@ -31,15 +31,15 @@ def test_every_command_names_what_exists():
 
 def test_every_link_leads_to_a_file():
     found = list(tool_named("docs_links").links(PAGE))
-    assert len(found) > 2 * len(paper_results())
+    assert len(found) > 2 * len(paper().result)
     assert [str(file) for file, _ in found if not file.is_file()] == []
     for page in ("index.md", "results.md"):
         assert "](reproduce.md)" in (ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
 def test_every_experiment_with_numbers_of_the_paper_is_on_it_with_its_count():
-    assert set(paper_values()) <= {name for place in paper_results() for name in place.experiments}
-    for place in paper_results():
+    assert set(paper_values()) <= {name for place in paper().result for name in place.experiments}
+    for place in paper().result:
         shown = [
             one for name in place.experiments for one in compare_with_paper(name, published()[name].rows)
         ]
@@ -67,4 +67,4 @@ def test_the_papers_tables_and_figures_are_all_there():
         (label,) = re.findall(r"\\label\{((?:tab|fig):[^}]+)\}", body)
         wanted[label] = f"{kind.title()} {count[kind]}"
     assert len(wanted) == 10
-    assert {place.label: place.number for place in paper_results() if place.label} == wanted
+    assert {place.label: place.number for place in paper().result if place.label} == wanted

@@ -10,11 +10,9 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs
 from datamarket_gym.experiments.paper import (
     Claim,
-    bars,
     entry_of,
-    paper_claims,
+    paper,
     paper_values,
-    unmeasured,
     with_paper,
 )
 from datamarket_gym.experiments.reproduction import TOO_FEW, compare_with_paper, count_verdicts, verdict
@@ -31,19 +29,19 @@ def kept():
 
 def test_every_number_has_a_bar_or_a_reason_for_having_none():
     for entry in VALUES:
-        assert entry.get("bar") in bars() or entry["why"].strip(), entry
+        assert entry.get("bar") in paper().bar or entry["why"].strip(), entry
         assert "tolerance" not in entry  # room is given by bars, never to a single cell
-    for claim in paper_claims():
+    for claim in paper().claim:
         bounds = (claim.paper, claim.at_most, claim.at_least)
         assert sum(bound is not None for bound in bounds) == 1, claim.says
-        assert claim.paper is None or claim.bar in bars() or claim.why, claim.says
-    assert all(one.why.strip() for one in unmeasured())
+        assert claim.paper is None or claim.bar in paper().bar or claim.why, claim.says
+    assert all(one.why.strip() for one in paper().unmeasured)
 
 
 def test_every_bar_is_used_and_says_where_it_comes_from():
-    used = {entry.get("bar") for entry in VALUES} | {claim.bar for claim in paper_claims()}
-    assert used - {None, ""} == set(bars())
-    for bar in bars().values():
+    used = {entry.get("bar") for entry in VALUES} | {claim.bar for claim in paper().claim}
+    assert used - {None, ""} == set(paper().bar)
+    for bar in paper().bar.values():
         assert bar.origin.strip()
         assert (bar.within > 0) != (bar.share > 0)
 
@@ -52,9 +50,11 @@ def test_every_number_of_the_paper_is_one_row_of_the_committed_results(kept):
     for experiment in paper_values():
         found = [entry_of(row) for row in kept[experiment].rows]
         assert all(sum(each is entry for each in found) == 1 for entry in paper_values()[experiment])
-    for claim in paper_claims():
+    for claim in paper().claim:
         assert verdict(claim, kept[claim.experiment].rows) is not None, claim.says
-    named = {claim.experiment for claim in paper_claims()} | {one.experiment for one in unmeasured()}
+    named = {claim.experiment for claim in paper().claim} | {
+        one.experiment for one in paper().unmeasured
+    }
     assert named <= set(kept)
     labels = [tuple((k, str(v)) for k, v in e.items() if k not in ("paper", "why")) for e in VALUES]
     assert max(Counter(labels).values()) == 1
@@ -93,14 +93,14 @@ def test_neighbours_have_one_bar():
             if all(e.get(key) == value for key, value in labels.items())
         ]
         assert len(set(found)) == 1
-        return bars()[found[0]]
+        return paper().bar[found[0]]
 
     cosine = {"mechanism": "quotient_shapley/cosine"}
     for theta in (0.8, 0.85, 0.9, 0.95):
         assert bar("stl10", theta=theta, **cosine).within == 0.05
     assert bar("predict-theta", quantity="chaining floor at 0.10").within == 0.02
-    assert bars()["gain, put back"].within == bars()["gain"].within == 0.1
-    assert bar("s5", metric="gain") == bar("s7", metric="gain") == bars()["gain, put back"]
+    assert paper().bar["gain, put back"].within == paper().bar["gain"].within == 0.1
+    assert bar("s5", metric="gain") == bar("s7", metric="gain") == paper().bar["gain, put back"]
 
 
 def row(value, **labels):
@@ -217,7 +217,7 @@ def test_scatter_is_a_reason_only_for_what_scatters(kept):
 
 def test_both_axes_of_the_noise_grid_are_held_to_the_paper():
     """The paper: the gain rises monotonically along both axes."""
-    assert {claim.along for claim in paper_claims() if claim.experiment == "s5"} >= {"p_fs", "p_fm"}
+    assert {claim.along for claim in paper().claim if claim.experiment == "s5"} >= {"p_fs", "p_fm"}
 
 
 def test_reasons_speak_of_their_own_cell():

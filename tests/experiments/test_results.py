@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.experiments import builtin_specs, parse_spec, run_experiment
+from datamarket_gym.experiments import parse_spec, run_experiment
 from datamarket_gym.experiments.paper import _labelled
 from datamarket_gym.experiments.reproduction import result_pages
 from datamarket_gym.experiments.results import collect, read_all, read_compact
@@ -110,7 +110,7 @@ def test_the_commands_write_the_page_and_refuse_empty_folders(runs, tmp_path):
 @pytest.mark.parametrize("name", ["s10", "agnews", "imdb", "cifar10", "stl10"])
 def test_splits_and_exact_copies_gain_exactly_nothing_on_five_domains(name):
     """Where there are times `recommended` pays 1 in every market that is published, hence no error beside it."""
-    kept = read_compact(DOCS / "results" / f"{name}.json", builtin_specs())
+    kept = read_compact(DOCS / "results" / f"{name}.json")
     found = {
         (row["attack"], row["value"], row["se"])
         for row in kept.rows

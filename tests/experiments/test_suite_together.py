@@ -74,7 +74,7 @@ def test_a_folder_that_holds_something_else_stops_it_before_any_cell(tmp_path, m
 def test_a_gpu_computes_what_needs_it_in_one_process(tmp_path, monkeypatch):
     needs, other = (builtin_specs()[name].model_copy(update=SMALL) for name in ("s8-exact", "s4"))
     assert device_of(needs, "auto") == "cpu"  # none is here
-    monkeypatch.setattr(together, "gpu_there", lambda: True)
+    monkeypatch.setattr(together, "gpu_name", lambda: True)
     assert [device_of(spec, "auto") for spec in (needs, other)] == ["cuda", "cpu"]
     assert [device_of(spec, "cuda") for spec in (needs, other)] == ["cuda", "cuda"]
     asked = []

@@ -48,7 +48,8 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
             table.writerow(["number", "outcome", "note", "by"])
             for draw in drawn.draws:
                 by = looker(
-                    drawn.looks[draw.unit].index(draw.number) + 1, drawn.before.get(draw.unit, [])
+                    drawn.check_numbers[draw.unit].index(draw.number) + 1,
+                    drawn.before.get(draw.unit, []),
                 )
                 table.writerow([draw.number, "false" if draw.payee in failed else "genuine", "seen", by])
         if drawn.draws:

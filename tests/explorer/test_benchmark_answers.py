@@ -246,6 +246,6 @@ def test_what_is_not_there_is_named(asks):
     asked = asks(DOCS)
     assert "did you mean" in asked("heat", "s2", metric="gains", status=422)["error"]
     assert "known" in asked("experiment", "nothing-like-it", status=422)["error"]
-    assert "JSON object" in asked("heat", "s2", metric="gain", picked="[1]", status=422)["error"]
+    assert "picked" in asked("heat", "s2", metric="gain", picked="[1]", status=422)["error"]
     assert "figure" in asked("chart", "s2", picture="frontier", status=422)["error"]
     assert len(held(DOCS)) == len(published_results())

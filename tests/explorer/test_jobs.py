@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import SILENT
 from datamarket_gym.explorer.jobs import Client, JobQueue, Superseded
-from datamarket_gym.explorer.workers import ExplorerFault, Setup, Worker
+from datamarket_gym.explorer.workers import Setup, Worker
 
 
 def noted(folder, text, seconds, progress):
@@ -92,9 +92,7 @@ def desk(request):
 
     @app.get("/jobs/{name}")
     async def job(name: str):
-        found = made.job(name)
-        await found.soon()
-        return found.response()
+        return await made.job(name).response()
 
     @app.delete("/jobs/{name}")
     async def cancel(name: str):
@@ -250,12 +248,12 @@ def test_a_worker_that_cannot_begin_says_so_and_begins_later(desk):
 
     spawn = multiprocessing.get_context("spawn")
     worker = Worker(Setup(), _context=Refusing())
-    with pytest.raises(ExplorerFault, match="no process could be started"):
-        worker.compute(refused, (), SILENT)
+    state, message = worker.compute(refused, (), SILENT)
+    assert state == "fault"
+    assert "no process could be started" in message
     worker.end(for_good=False)
     Refusing.refuses = False
-    with pytest.raises(DataMarketError, match="use y"):
-        worker.compute(refused, (), SILENT)
+    assert worker.compute(refused, (), SILENT) == ("failed", "the bad input 'x'; use y")
     worker.end()
 
 

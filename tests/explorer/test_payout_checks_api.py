@@ -304,7 +304,7 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     refused = followed(asked, asked.post(f"{API}/approve", json=unread))
     assert (refused.status_code, "disputes" in refused.json()["error"]) == (422, True)
     words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
-    assert "somebody else must approve it, too" in words
+    assert "another person must approve it, too" in words
     assert "somebody else must" in approve(run, shown, " ann", tuple(despite), progress=SILENT)["words"]
     assert approve(run, shown, "Ben", tuple(despite), progress=SILENT)["words"] == "approved"
     again = approve(run, shown, "Ben", tuple(despite), progress=SILENT)["words"]

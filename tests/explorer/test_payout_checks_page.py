@@ -65,7 +65,9 @@ def look_through(page, run, false=()):
     """Answer every check by its key."""
     drawn = read_checks(run)
     for draw in drawn.draws:
-        who = person(drawn.looks[draw.unit].index(draw.number) + 1, drawn.before.get(draw.unit, []))
+        who = person(
+            drawn.check_numbers[draw.unit].index(draw.number) + 1, drawn.before.get(draw.unit, [])
+        )
         if page.input_value("[name=by]") != who:
             recorded(page)
             write(page, "by", who)
@@ -110,7 +112,7 @@ def test_from_the_draft_to_the_payment_by_keys(june, tmp_path, explorers, page):
     if read_checks(later).draws:
         look_through(page, later)
     press(page, "step-settle")
-    page.wait_for_selector("text=Everybody passed")
+    page.wait_for_selector("text=All payees passed")
     press(page, "settle")
     page.wait_for_selector("[data-step=approve]")
     assert page.is_disabled("[name=approve]")
@@ -155,7 +157,7 @@ def test_answers_outlive_a_reload_and_undo_leaves_no_trace(june, served, page, c
     make_plan(june, PlanRequest(announce="block 1", checks=3), "planner")
     drawn = draw_checks(june, "block 2", "drawer")
     first, second, third = [draw.number for draw in drawn.draws[:3]]
-    once = {numbers[0] for numbers in drawn.looks.values() if len(numbers) == 1}
+    once = {numbers[0] for numbers in drawn.check_numbers.values() if len(numbers) == 1}
     assert {first, second} <= once  # else others are not told what was found: take another beacon
     url = served(june.parent)
     page.add_init_script("localStorage.setItem('datamarket who', 'Ann')")

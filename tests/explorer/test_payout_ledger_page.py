@@ -33,8 +33,8 @@ def test_what_is_owed_is_shown_and_names_are_text(ledger, served, page):
         row = page.locator("tr", has_text=shown)
         assert Currency("EUR").shown(amount) in row.inner_text()
     assert page.query_selector("td b") is None
-    page.fill("[name=find-payees]", "bob")
-    page.wait_for_selector("text=1 payee")
+    page.fill("[name=search-payees]", "bob")
+    page.wait_for_selector(f"text=1 of {len(PAY)} payees")
     assert "find=bob" in page.url
     page.click("text=bob >> nth=-1")
     page.wait_for_selector("text=Account of bob")
@@ -43,7 +43,7 @@ def test_what_is_owed_is_shown_and_names_are_text(ledger, served, page):
     assert Currency("EUR").shown(account.closing.payable) == "40.00"
     page.wait_for_selector("dt:text-is('owed') + dd:text-is('40.00')")
     page.go_back()
-    page.wait_for_selector("[name=find-payees]")
+    page.wait_for_selector("[name=search-payees]")
 
 
 def test_holds_corrections_and_rules_by_the_page(ledger, explorers, page):
@@ -88,7 +88,7 @@ def test_entries_and_batches(ledger, explorers, page):
     open_at(page, found.url.rstrip("/"), "&tab=entries")
     page.wait_for_selector(f"text={ledger.accounts().number} entries")
     page.select_option("[name=kind]", "payment")
-    page.wait_for_selector("text=3 entries")
+    page.wait_for_selector(f"text=3 of {ledger.accounts().number} entries")
     page.click("[name=ledger-batches]")
     page.select_option("[name=export-form]", "csv")
     page.fill("[name=export-token]", found.site.token.text)
@@ -130,7 +130,7 @@ def test_money_moves_by_the_token_alone(ledger, client):
         "once": "form once",
         "by": "Ann",
         "token": "",
-        "decision": decision,
+        **decision,
     }
     assert asked.post(f"{API}/dispute/resolve", json=body).status_code == 403
     assert ledger.path.read_bytes() == before
@@ -150,8 +150,8 @@ def test_a_dispute_from_its_opening_to_its_end(tmp_path, client):
     shown = told(asked, asked.get(f"{API}/overview", params={"ledger": where}))
     assert shown["disputes"][0]["open"]
     assert shown["holds"][0]["payee"] == payee
-    decision = {"number": 1, "outcome": "upheld", "why": "it is", "separate_units": ["u2"]}
-    body = {"ledger": where, "once": "decided once", "by": "Ann", "token": token, "decision": decision}
+    decision = {"number": 1, "outcome": "upheld", "why": "it is", "effects": {"separate_units": ["u2"]}}
+    body = {"ledger": where, "once": "decided once", "by": "Ann", "token": token, **decision}
     words = told(asked, asked.post(f"{API}/dispute/resolve", json=body))["words"]
     assert words == ["dispute 1 is upheld", "split units u2, in every run to come"]
     body = {

@@ -10,7 +10,7 @@ from run_markets import MARKUP, TURNED, market, payments_csv
 
 from datamarket_gym.execution.progress import SILENT
 from datamarket_gym.explorer.payout.payees import what_if
-from datamarket_gym.explorer.payout.runs import SANDBOX, MovedInputs, verify_run
+from datamarket_gym.explorer.payout.runs import SANDBOX, MovedInputs, recompute
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.report.charts import MOST_SHOWN
 from datamarket_gym.payout.statements.page import file_name
@@ -131,14 +131,12 @@ def test_verify_says_what_the_library_says(asking, months):
     assert found["good"]
 
 
-def test_what_takes_long_asks_the_library(asking, client, months):
-    places = client(
-        months
-    ).site.places  # in this process: the pages' tests have it done in one of its own
-    found = verify_run(places, months / "may", True, MovedInputs(), SILENT)
+def test_what_takes_long_asks_the_library(asking, months):
+    # In this process: the pages' tests have it done in one of its own.
+    found = recompute(months / "may", MovedInputs(), progress=SILENT)
     assert found["good"]
     assert "payments.parquet, recomputed" in [check["what"] for check in found["checks"]]
-    paid = what_if(places, months / "june", "thief", MovedInputs(), SILENT)["minor"]
+    paid = what_if(months / "june", "thief", MovedInputs(), progress=SILENT)["minor"]
     assert paid == without_its_evidence(months / "june", "thief")
     assert "nowhere" in asking("recompute", body={"run": "nowhere"}, status=404)["error"]
     assert "nowhere" in asking("what-if", body={"run": "nowhere", "payee": "x"}, status=404)["error"]

@@ -128,8 +128,8 @@ def test_why_says_what_the_command_line_says(at, months):
         assert words in text
     assert page.locator(".match").count() == len(found.matches)
     page.click("[name=contents]")
-    page.wait_for_selector(".match .mono")
-    assert page.locator(".match .mono").count() == 2 * len(found.matches)
+    page.wait_for_selector(".match .values")
+    assert page.locator(".match .values").count() == 2 * len(found.matches)
     page.click("[name=needs]")
     page.wait_for_selector("text=They are secret")
     page.check("[name=pseudonyms]")
@@ -155,7 +155,7 @@ def test_inputs_that_were_moved_are_told_and_can_be_named(at, months):
     page.fill("[name=moved-validation]", str(months / "in" / "june" / "validation.parquet"))
     page.fill("[name=moved-reference]", "")
     page.click("[name=contents]")
-    page.wait_for_selector(".match .mono")
+    page.wait_for_selector(".match .values")
     assert query(page)["submissions"].endswith("units.parquet")
 
 

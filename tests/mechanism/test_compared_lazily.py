@@ -40,15 +40,15 @@ def many_units():
 def test_many_units_are_compared_without_a_second_matrix():
     units, wide = many_units()
     utility = table_oracle()
-    utility.judging  # noqa: B018  worked out once for all
+    utility.embedded  # noqa: B018  worked out once for all
     keys = units.keys
     tracemalloc.start()
-    seen, judging = with_compared_vectors(units, utility)
+    seen, embedded = with_compared_vectors(units, utility)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 20
     assert seen.keys is keys
-    assert judging is utility.judging
+    assert embedded is utility.embedded
     wanted = utility.compared(wide)
     for rows in (slice(0, 700), slice(N - 1, N), np.array([N - 1, 5, 5])):
         np.testing.assert_array_equal(seen.vectors[rows], wanted[rows])
@@ -78,7 +78,7 @@ def test_many_units_are_represented_and_put_in_order_without_a_copy():
 def test_an_oracle_that_has_compared_travels():
     reference = ReferenceRows(np.random.default_rng(2).normal(size=(30, WIDTH)) * SCALE)
     utility = table_oracle(reference=reference)
-    judging = utility.judging
-    again = pickle.loads(pickle.dumps(utility)).judging
-    np.testing.assert_array_equal(again.embedding, judging.embedding)
+    embedded = utility.embedded
+    again = pickle.loads(pickle.dumps(utility)).embedded
+    np.testing.assert_array_equal(again.embedding, embedded.embedding)
     np.testing.assert_array_equal(again.reference.embedding, utility.compared(reference.features))

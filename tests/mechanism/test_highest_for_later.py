@@ -101,19 +101,19 @@ def test_other_validation_rows_and_other_learners_take_nothing_over():
     fewer = UtilityOracle(utility.features[1:], utility.label[1:], utility.utility)
     lower = UtilityOracle(utility.features, utility.label, Utility("coverage@0.4"))
     for other in (renamed, fewer, lower):
-        assert other.held_digest not in art.highest
+        assert other.validation_digest not in art.highest
         taken, plain = other.given(art), other.given(together(periods))
         assert measure_threshold(new, taken) == measure_threshold(new, plain)
         paid, wanted = (get_mechanism("recommended").pay(new, each) for each in (taken, plain))
         assert paid.scores.values.tobytes() == wanted.scores.values.tobytes()
-    assert utility.held_digest in art.highest
+    assert utility.validation_digest in art.highest
 
 
 def test_a_learner_without_such_numbers_keeps_none_of_its_own():
     utility, periods, _ = market(3, 1.0, "knn@5")
-    assert utility.held_digest not in highest_for_later(periods[0], np.arange(9), utility)
+    assert utility.validation_digest not in highest_for_later(periods[0], np.arange(9), utility)
     few = market(4, 1.0, rows=60)[0]  # too few for a price: crowding is not asked
-    assert set(highest_for_later(periods[0], np.arange(9), few)) == {few.held_digest}
+    assert set(highest_for_later(periods[0], np.arange(9), few)) == {few.validation_digest}
 
 
 def test_the_direction_of_a_row_is_the_same_alone_and_among_others():

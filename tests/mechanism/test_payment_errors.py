@@ -54,8 +54,8 @@ def test_normalised_scores_carry_normalised_errors(copied):
     scaled = get_mechanism("beta_shapley", normalize=True, **SAMPLED).pay(submission, oracle)
     factor = scaled.grand_value / raw.scores.values.sum()
     assert abs(factor - 1) > 0.01
-    assert scaled.raw_total == pytest.approx(raw.scores.values.sum())
-    assert raw.raw_total is None
+    assert scaled.scores.raw_total == pytest.approx(raw.scores.values.sum())
+    assert raw.scores.raw_total is None
     assert scaled.scores.values == pytest.approx(factor * raw.scores.values)
     assert scaled.scores.standard_errors == pytest.approx(factor * raw.scores.standard_errors)
     assert scaled.standard_errors == pytest.approx(factor * raw.standard_errors)

@@ -9,7 +9,7 @@ import pytest
 from datamarket_gym.data import Submission
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.evidence import Clusters
-from datamarket_gym.evidence.graph import Edges, EvidenceGraph
+from datamarket_gym.evidence.graph import Edges, EvidenceGraph, clusters_by
 from datamarket_gym.mechanism import (
     Payments,
     allocate,
@@ -144,10 +144,10 @@ def test_pay_is_its_four_stages_and_other_clusters_replace_the_first(market):
     assert given.as_dict() != paid.as_dict()
 
 
-def test_known_ties_hold_besides_those_that_are_found(submission):
-    m = get_mechanism("recommended", evidence="exact_hash")
-    known = Edges.of(np.array([5, 3]), np.array([1, 3 - 2]), "seen", np.array([0.5, 1.0]))
-    found = EvidenceGraph.build(submission, m.evidence, known=known)
+def test_matches_of_the_operator_hold_besides_those_that_are_found(submission):
+    seen = Edges.of(np.array([5, 3]), np.array([1, 3 - 2]), "seen", np.array([0.5, 1.0]))
+    edges = Edges.concat([EvidenceGraph.build(submission, "exact_hash").edges, seen]).once()
+    found = clusters_by(submission, edges, "unit")
     assert found.label.tolist() == [0, 1, 0, 1, 0, 1]
     pairs = list(
         zip(

@@ -22,7 +22,7 @@ def drawn(folder, beacon="block 1", **wishes):
 
 def looker(folder, found, draw):
     """Who makes a look."""
-    return f"{folder.name} looker {found.looks[draw.unit].index(draw.number)}"
+    return f"{folder.name} looker {found.check_numbers[draw.unit].index(draw.number)}"
 
 
 def answered(folder, false=(), unanswered=()):

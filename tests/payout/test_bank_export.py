@@ -66,7 +66,7 @@ def test_asked_again_it_is_the_same_file_and_the_ledger_is_not_touched(ledger, a
 def test_the_next_batch_has_another_id_and_pays_what_came_since(ledger, accounts, tmp_path):
     june = export_payments(ledger, accounts, MARKET, tmp_path / "june.xml").batch
     batches.confirm(ledger, june.id, "T-1")
-    with pytest.raises(LedgerError, match="nobody is owed anything"):
+    with pytest.raises(LedgerError, match="no payee is owed anything"):
         export_payments(ledger, accounts, MARKET, tmp_path / "none.xml")
     assert not (tmp_path / "none.xml").exists()
     approve(ledger, JULY, {"ann": 5, "cem": 7}, period="July 2026")

@@ -219,9 +219,9 @@ def said(*looks):
 def test_looks_at_one_unit_are_made_by_different_people(twice):
     keep_outcomes(twice, said((1, "genuine", "R. Okafor")))
     for by in ("R. Okafor", " r.okafor"):
-        again = r"number 2 is one of 3 checks of unit 'one', and .* checked it before \(number 1\); have somebody"
+        again = r"number 2 is one of 3 checks of unit 'one', and .* checked it before \(number 1\); have another"
         with pytest.raises(
-            SubmissionError, match=again + " else check it .* or record with --check-once"
+            SubmissionError, match=again + " person check it .* or record with --check-once"
         ):
             keep_outcomes(twice, said((2, "genuine", by)))
     with pytest.raises(
@@ -251,11 +251,11 @@ def test_with_one_look_the_others_are_noted_as_not_made(twice):
     answers = said(
         (1, "genuine", "ro"), (2, "genuine", "ro"), (4, "genuine", ""), (5, "genuine", "R. Okafor")
     )
-    keep_outcomes(twice, answers, one_look=True)
+    keep_outcomes(twice, answers, check_once=True)
     known = {number: answer.outcome for number, answer in answers_of(twice).items()}
     assert known == {1: "genuine", 2: NOT_MADE, 3: NOT_MADE, 4: "genuine", 5: NOT_MADE}
     assert examination_of(TWICE, answers_of(twice)) == "once"
-    assert keep_outcomes(twice, answers, one_look=True) == []
+    assert keep_outcomes(twice, answers, check_once=True) == []
     keep_outcomes(
         twice, said((2, "genuine", "ki"), (3, "genuine", "ls"), (5, "genuine", "ki"))
     )  # made after all
@@ -264,7 +264,7 @@ def test_with_one_look_the_others_are_noted_as_not_made(twice):
 
 def test_with_one_look_nothing_that_was_found_is_lost_and_no_first_look_is_made_up(twice):
     keep_outcomes(
-        twice, said((1, "genuine", "ro"), (2, "false", "ro"), (5, "false", "R. Okafor")), one_look=True
+        twice, said((1, "genuine", "ro"), (2, "false", "ro"), (5, "false", "R. Okafor")), check_once=True
     )
     known = {number: answer.outcome for number, answer in answers_of(twice).items()}
     assert (known[2], known[5]) == ("false", "false")

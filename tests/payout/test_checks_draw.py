@@ -90,7 +90,7 @@ def test_checks_are_drawn_once(folder):
     before = {p: p.read_bytes() for p in (folder / "checks.csv", folder / "checks.html")}
     assert draw_checks(folder, "block 1").draws == first.draws
     assert {p: p.read_bytes() for p in before} == before
-    with pytest.raises(DataMarketError, match="nobody may draw again"):
+    with pytest.raises(DataMarketError, match="are not drawn again"):
         draw_checks(folder, "block 2")
     with pytest.raises(DataMarketError, match="cannot change after that"):
         make_plan(folder, PlanRequest(checks=9))

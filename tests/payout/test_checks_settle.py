@@ -124,9 +124,9 @@ def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_ho
     path.write_text(f"number,outcome,by\n{number},genuine,{names[0]}\n")
     with pytest.raises(DataMarketError, match=r"in an earlier draft.*--check-once"):
         record_answers(new, path)
-    record_answers(new, path, one_look=True)
+    record_answers(new, path, check_once=True)
     path.write_text("number,outcome,by\n" + "".join(f"{d.number},genuine,me\n" for d in found.draws))
-    record_answers(new, path, one_look=True)
+    record_answers(new, path, check_once=True)
     assert settle(new).checked
     assert certificate(new).examined == "once"
     assert certificate(new).gap > 0.2**12
@@ -383,7 +383,7 @@ def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
 
 def test_everybody_fails_and_nobody_can_be_paid(folder):
     answered(folder, false=tuple(cents(folder)))
-    with pytest.raises(DataMarketError, match="nobody is left to be paid"):
+    with pytest.raises(DataMarketError, match="none is left to be paid"):
         settle(folder, folder.parent / "new")
     assert state(folder) == "draft"
     assert not (folder.parent / "new").exists()

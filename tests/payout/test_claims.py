@@ -51,7 +51,7 @@ def test_a_borrowed_key_costs_its_owner_nothing(tmp_path):
     assert identity_rows(found, "identity") == []
     assert identity_rows(found, "claim") == [("cheat 0", VICTIM, "same iban")]
     page = (found / "report.html").read_text(encoding="utf-8")
-    assert "A claim that ties nobody (same iban = “iban of seller 1”)" in page
+    assert "A claim without effect (same iban = “iban of seller 1”)" in page
 
 
 def test_one_side_cannot_confirm_for_both(tmp_path):
@@ -111,7 +111,7 @@ def test_explain_tells_of_claims(tmp_path):
     done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM])
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert "Claimed, and without effect on anybody's pay (same iban): cheat 0, seller 1." in said
+    assert "Claimed, and without effect on any pay (same iban): cheat 0, seller 1." in said
     done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM, "--json"])
     assert json.loads(done.output)["claims"] == [
         {"reason": "same iban", "value": "iban of seller 1", "identities": ["cheat 0", VICTIM]}

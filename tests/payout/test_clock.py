@@ -13,7 +13,7 @@ from datamarket_gym.errors import FutureTimesWarning, ParameterError, Submission
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.settings import checked_spec, payout_spec
-from datamarket_gym.payout.warnings import read_warnings, seems, time_warnings
+from datamarket_gym.payout.warnings import describe_time_unit, read_warnings, time_warnings
 
 DAY = 86_400.0
 START = datetime.datetime(2026, 5, 1, tzinfo=datetime.UTC).timestamp()
@@ -35,11 +35,11 @@ def told(tmp_path, columns, **changes):
 @pytest.mark.parametrize(
     ("columns", "name", "says"),
     [
-        (undated(), "undated", "Nobody was first: the 66 units carry no times"),
+        (undated(), "undated", "No unit was first: the 66 units carry no times"),
         (
             dated(np.full(66, 7.0)),
             "equal_times",
-            "Nobody was first: the 66 units all carry the same time",
+            "No unit was first: the 66 units all carry the same time",
         ),
     ],
     ids=["none", "all equal"],
@@ -65,7 +65,7 @@ def test_times_equal_across_names_are_counted_and_those_of_one_name_are_not(tmp_
     [found] = told(tmp_path / "two", {**columns, "time": time})
     assert (found.name, found.count) == ("equal_times", 2)
     assert found.items == ("“u0” of “seller 0”", "“u1” of “seller 1”")
-    assert found.title == "2 of 60 units carry the same time as a unit of somebody else"
+    assert found.title == "2 of 60 units carry the same time as a unit of another identity"
 
 
 def test_up_to_one_unit_in_a_hundred_may_share_its_time(tmp_path):
@@ -194,7 +194,7 @@ def test_numbers_that_are_no_seconds_are_taken_and_told_what_they_look_like(look
     "times", [[SECONDS, SECONDS + 5], [0, 65], [1e12, 5], [20261301, 20261302], [1.5, 2.5]]
 )
 def test_what_may_be_seconds_is_left_alone(times):
-    assert seems(np.array(times, dtype=float)) == ""
+    assert describe_time_unit(np.array(times, dtype=float)) == ""
 
 
 def test_the_markets_days_are_told_how_to_be_written_too():

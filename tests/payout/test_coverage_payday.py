@@ -151,7 +151,7 @@ def test_the_report_says_what_is_paid_for_and_what_checks_deter(folder):
     assert "kappa is at most 1.00" in page
     left = deterrence_gap(Checks(3, 0.8))  # every draw is a look of its own
     assert f"at most {left:.1%} of its payment" in page
-    assert "to be looked at as often, by different people" in page
+    assert "is checked as often, by different people" in page
     for wrong in ("over chance", "teach a model", "carried</th>"):
         assert wrong not in page.partition("<script")[0]
 
@@ -226,7 +226,7 @@ def test_a_label_that_nobody_submitted_is_a_warning_and_its_rows_pay_nobody(tmp_
     held["label"][few] = "gnu"
     found = run(tmp_path / "gnu", columns, held)
     (warning,) = [each for each in read_warnings(found) if each.name == "unseen_labels"]
-    assert warning.title == "1 validation label was submitted by nobody (4 rows of 40)"
+    assert warning.title == "1 validation label was submitted by no provider (4 rows of 40)"
     assert warning.items == ("“gnu”: 4 rows",)
     assert sum(cents(found).values()) == 100_000
     # Rows that nobody covers say nothing about anybody: the shares are those without them.

@@ -206,7 +206,7 @@ def test_the_market_can_pay_and_says_so(ledger):
         (APPROVED, "rejected", Effects("1.00"), "no effect"),
         (APPROVED, "withdrawn", Effects(separate_units=("u7",)), "no effect"),
         (APPROVED, "upheld", Effects("40.01", "bob"), "cannot be taken back"),
-        (APPROVED, "upheld", Effects("1.00", "alice"), "name somebody else"),
+        (APPROVED, "upheld", Effects("1.00", "alice"), "name another one"),
         (APPROVED, "upheld", Effects("1.00", "dora"), "unknown payee of this run"),
         (APPROVED, "upheld", Effects("", "bob"), "say how much"),
         (APPROVED, "upheld", Effects("-1"), "a positive number"),

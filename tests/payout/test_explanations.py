@@ -90,7 +90,7 @@ def test_it_says_what_the_results_say(folder, results, names):
         assert (found.paid, found.entitled, found.balance) == (
             division.paid[code], division.entitled[code], division.balance[code],
         )  # fmt: skip
-        assert (found.low, found.high) == (results.low[code], results.high[code])
+        assert (found.low, found.high) == tuple(ends[code] for ends in results.interval)
         assert found.score == float(results.score[code])
         assert found.score_error == float(results.error[code] * results.score.sum() / results.spec.minor)
         assert found.learner == "knn"

@@ -10,7 +10,7 @@ from payout_files import spec, table
 
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.market.datasets import IMAGES
-from datamarket_gym.payout.input_files import UNREAD, image_tree, unnamed
+from datamarket_gym.payout.input_files import UNREAD, image_tree, unnamed_images
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import read_warnings
@@ -170,7 +170,9 @@ def test_images_that_no_row_names_are_listed_and_part_of_the_run(listed):
         "images: files/sub/forgotten.png: no row names it; name it in the table, or take it away",
     ]
     assert told["run"] != clean["run"]
-    assert unnamed(listed / "files", ["sub/../sub/forgotten.png", "phone.HEIC"])[0][0] == "held0.png"
+    assert (
+        unnamed_images(listed / "files", ["sub/../sub/forgotten.png", "phone.HEIC"])[0][0] == "held0.png"
+    )
 
 
 def test_images_that_are_missing_or_broken_are_errors_with_their_row_or_set_aside(listed):

@@ -128,7 +128,7 @@ def test_rows_are_told_to_whoever_asks_for_them_alone(folder):
     rows = {need["row"] for unit in told["needs"]["units"] for need in unit["needs"]}
     assert told["need_words"] == {str(row): f"{SECRET} {row}" for row in rows}
     without = typed("explain", folder, "--payee", "seller 1")
-    assert "Of the buyer's 40 needs (validation rows) its units cover" in without
+    assert "Of the 40 validation rows its units cover" in without
     assert "To see which validation rows these are: --needs" in without
     assert SECRET not in without
     assert not re.search(r"row \d", without)
@@ -226,7 +226,7 @@ def test_needs_that_are_not_known_are_not_passed_over_in_silence(tmp_path):
 
 
 def test_validation_rows_that_are_not_there_are_asked_for(folder, tmp_path):
-    with pytest.raises(RunError, match="is not there; say where they are: --validation"):
+    with pytest.raises(RunError, match="is not there; name them with --validation"):
         need_messages(folder, tmp_path / "moved.parquet")
 
 
@@ -250,9 +250,8 @@ def test_of_what_was_bought_before_only_the_rest_is_told_and_paid(tmp_path):
     first = june(tmp_path)
     second = july(tmp_path, fresh(), [first])
     needs, old = Needs.read(second / NEEDS), Needs.read(first / NEEDS)
-    assert (
-        f"40 needs of the buyer (validation rows), of which {(needs.covered >= 0.5).sum()} are covered well"
-        in typed("explain", second, "--needs")
+    assert f"40 validation rows, of which {(needs.covered >= 0.5).sum()} are covered well" in typed(
+        "explain", second, "--needs"
     )
     np.testing.assert_allclose(needs.before, old.covered, atol=1e-12)
     assert (needs.covered >= needs.before).all()
@@ -267,7 +266,7 @@ def test_of_what_was_bought_before_only_the_rest_is_told_and_paid(tmp_path):
                 )  # who covers nothing better is not among them
     page = " ".join((second / "report.html").read_text(encoding="utf-8").split())
     assert (
-        f"What was acquired before covers {needs.before.mean():.1%}, and nobody is paid for that again."
+        f"What was acquired before covers {needs.before.mean():.1%}, and no payee is paid for that again."
         in page
     )
     assert '"name":"covered before"' in page

@@ -105,7 +105,7 @@ def test_scores_from_elsewhere_are_told_of_as_such(folders):
     report, *statements = pages(folder)
     assert re.search(r"scores, summed \d+\.\d+ ", report)  # no part of a whole
     assert "what the scores say that another tool has computed" in report
-    assert "Scores of units on validation rows that another tool has computed" in report
+    assert "Add up scores of units on validation rows that another tool has computed" in report
     assert all("scores that a tool has computed" in each for each in statements)
     assert "so much do the scores of its units come to" in explained(folder)
     for text in (report, *statements, explained(folder)):

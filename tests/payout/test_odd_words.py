@@ -154,7 +154,7 @@ def test_whoever_does_it_has_a_name(ledger):
     before = entries(ledger)
     for by in ("", "  "):
         done = typed("ledger", "hold", ledger, "--payee", "seller 1", "--why", "x", "--by", by)
-        assert "nobody is named" in str(done.exception)
+        assert "no name is given" in str(done.exception)
     assert entries(ledger) == before
 
 

@@ -76,7 +76,7 @@ def test_the_report_and_the_manifest_say_where_times_are_from(folder):
     assert f"up to entry 6, tip {last.tip[:16]}" in page
     assert "Unless that is you alone" not in page
     other = (run(folder / "column") / "report.html").read_text()
-    said = "Times are from the column “time” of the submissions: whoever writes it decides who was first"
+    said = "Times are from the column “time” of the submissions: its author decides who was first"
     assert said in other
     assert other.index(said) < other.index('id="payments"')
     assert "pay --intake LEDGER" in other

@@ -1,6 +1,7 @@
 """Which folders are not taken as prior art, and what is said then; overrides of ties to what was bought."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -43,7 +44,7 @@ def test_a_draft_has_bought_nothing(market):
 def test_a_folder_that_is_none(market, bought, tmp_path):
     with pytest.raises(AcquiredDataError, match="is no folder of a payout run"):
         july(market, fresh(), [tmp_path / "nowhere"], "x")
-    with pytest.raises(DataMarketError, match="holds no payout run that is in a ledger"):
+    with pytest.raises(DataMarketError, match="holds no finished payout run"):
         july(market, fresh(), [tmp_path], "x")
     assert not (market / "x" / "run").exists()
 
@@ -58,14 +59,16 @@ def test_runs_are_taken_in_the_order_of_their_ledger(monkeypatch, tmp_path, ledg
     """Of one ledger entries have numbers, whatever its clock did between them; of two there are only clocks."""
     entries = {"a": (ledgers[0], 5, "2026-06-02"), "b": (ledgers[1], 9, "2026-06-01")}
     monkeypatch.setattr(
-        prior_runs._Approved,
-        "of",
-        lambda folder: prior_runs._Approved(
-            prior_runs.AcquiredRun(folder, folder.name, "", "", (), 0, "EUR"),
-            None,
-            *entries[folder.name],
-        ),
+        prior_runs.AcquiredRun,
+        "read",
+        lambda folder, whole: prior_runs.AcquiredRun(folder, folder.name, "", "", (), 0, "EUR"),
     )
+
+    def approval(folder):
+        ledger, number, at = entries[folder.name]
+        return None, ledger, SimpleNamespace(number=number, at=at)
+
+    monkeypatch.setattr(prior_runs, "_approval", approval)
     for named in ("ab", "ba"):
         found = prior_runs.accepted([tmp_path / name for name in named], tmp_path / "out")
         assert [folder.name for folder in found] == list(order)
@@ -101,7 +104,7 @@ def other(**changes):
         (
             other(features=np.ones((24, 5)) + np.eye(24, 5)),
             {"label": validation()["label"], "features": validation()["features"][:, :5]},
-            "features of 6 numbers, those of this run features of 5 numbers; embed both alike",
+            "features of 6 numbers, those of this run features of 5 numbers; embed both by one encoder",
         ),
         (
             other(embedding=fresh()["features"]),
@@ -111,7 +114,7 @@ def other(**changes):
         (
             other(label=[f"c{i}" for i in fresh()["label"]]),
             {**validation(), "label": [f"c{i}" for i in validation()["label"]]},
-            "are numbers, those of this run text; write them alike",
+            "are numbers, those of this run text; write them in one way",
         ),
     ],
 )
@@ -131,7 +134,7 @@ def test_other_columns(tmp_path):
         tmp_path, spread(units(), old), [], "june", held=spread(validation(), old), columns={"features": ",".join(old)}
     )  # fmt: skip
     approve(first)
-    with pytest.raises(AcquiredDataError, match="are 'a1' where those of this run are 'b1'"):
+    with pytest.raises(AcquiredDataError, match="have the column 'a1', those of this run 'b1'"):
         july(
             tmp_path, spread(fresh(), new), [first], "july", held=spread(validation(), new),
             columns={"features": ",".join(new)},
@@ -153,7 +156,9 @@ def test_another_encoder(tmp_path):
     asked = {"columns": {"text": "text"}}
     first = july(tmp_path, texts(16, 0, "a"), [], "june", held=held, encoder="ngrams@64", **asked)
     approve(first)
-    with pytest.raises(AcquiredDataError, match=r"were made by .*64.*, those of this run by .*32"):
+    with pytest.raises(
+        AcquiredDataError, match=r"features made by .*64.*, those of this run features made by .*32"
+    ):
         july(tmp_path, texts(16, 90, "b"), [first], "july", held=held, encoder="ngrams@32", **asked)
 
 

@@ -239,7 +239,7 @@ def others(folder, monkeypatch):
                 with suppress(DataMarketError):  # data or weights that are not on this machine
                     yield create(kind, made(kind, name))
     yield from (*GAMES.values(), CoalitionCache(), Compute(), *DOMAINS.values())
-    yield NearestNeighbourGame.of(np.full(5, 0.2), 3)
+    yield NearestNeighbourGame.from_weights(np.full(5, 0.2), 3)
     monkeypatch.setenv("DATAMARKET_CACHE", str(folder))
     yield stored("ngrams")
     yield Corpus("text", np.array(["a", "b"], dtype=object), np.arange(2), np.ones(2, dtype=bool))

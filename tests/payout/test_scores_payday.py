@@ -410,7 +410,7 @@ def test_a_function_of_ones_own_pays_from_the_shell_and_later_commands_ask_for_i
     assert "datamarket --load" in str(done.exception)
     done = typed("verify", tmp_path / "ledger.sqlite")
     assert done.exit_code == 1, done.output
-    assert "cannot be looked at" in done.output  # and the others of the ledger are
+    assert "cannot be checked" in done.output  # and the others of the ledger are
     done = typed("--load", own, "verify", tmp_path / "run", "--recompute")
     assert done.exit_code == 0, done.output
     forget(own)

@@ -117,7 +117,7 @@ def test_statements_add_up(seed):
         )
         today = account_statement(accounts, payee, cut, cut)
         for account in whole.accounts:
-            everything[account.currency] = everything[account.currency].plus(account.closing)
+            everything[account.currency] = Owed.total((everything[account.currency], account.closing))
             a, b, c = (
                 next(x for x in s.accounts if x.currency == account.currency)
                 for s in (early, late, today)

@@ -9,7 +9,7 @@ from payout_files import bare, payments, run, units, validation
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.mechanism.allocation import Shares
 from datamarket_gym.mechanism.quotient_game import Scores
-from datamarket_gym.payout import run as run_module
+from datamarket_gym.payout import results as results_module
 from datamarket_gym.payout.money import (
     PayRule,
     moved_at_most,
@@ -19,7 +19,7 @@ from datamarket_gym.payout.money import (
 def test_it_is_paid_and_its_intervals_hold_the_exact_payments(tmp_path, monkeypatch):
     exact = payments(run(tmp_path / "exact", units(), validation(), learner="knn(k=3)", theta="none"))
     # What is left of the intervals is the truncation alone.
-    monkeypatch.setattr(run_module, "standard_errors", lambda payer, scores: np.zeros(len(payer.payee)))
+    monkeypatch.setattr(results_module, "standard_errors", lambda payer, scores: np.zeros(len(payer.payee)))
     folder = run(
         tmp_path / "cut", units(), validation(), learner="knn_truncated(k=3, nearest=40)", theta="none"
     )

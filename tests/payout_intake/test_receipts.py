@@ -38,7 +38,7 @@ def holds(said, ledger):
 
 def test_what_is_there_checks(log, tmp_path):
     ledger, checkpoints = log
-    receipts = [IntakeReceipt.of(ledger, entry) for entry in ledger.accounts().received]
+    receipts = [IntakeReceipt.from_entry(ledger, entry) for entry in ledger.accounts().received]
     assert all(holds(receipt.plain(), ledger) for receipt in receipts)
     assert check_receipt_against_checkpoints(receipts[-1], checkpoints).good
     receipts[0].write(tmp_path / "receipt.json")
@@ -92,7 +92,7 @@ def others(value):
 def test_no_field_of_a_receipt_can_be_changed(log):
     ledger, _ = log
     for entry in ledger.accounts().received:
-        said = IntakeReceipt.of(ledger, entry).plain()
+        said = IntakeReceipt.from_entry(ledger, entry).plain()
         for at in places(said):
             for other in others(said[at[0]] if at else said):
                 changed = put(said, at, lambda _, other=other: other) if at else other
@@ -112,7 +112,7 @@ def chained_anew(said, **changes):
 
 def test_a_receipt_that_somebody_made_up_checks_with_no_ledger_and_no_anchor(log):
     ledger, checkpoints = log
-    said = IntakeReceipt.of(ledger, ledger.accounts().received[0]).plain()
+    said = IntakeReceipt.from_entry(ledger, ledger.accounts().received[0]).plain()
     forged = chained_anew(said, at="2020-01-01T00:00:00.000+00:00", payee="mallory")
     shown = IntakeReceipt.from_plain(forged)  # it agrees with itself
     assert shown.entry.payee == "mallory"
@@ -126,7 +126,7 @@ def test_a_receipt_that_somebody_made_up_checks_with_no_ledger_and_no_anchor(log
 def test_anchors_that_do_not_reach_the_entry_are_told(log):
     ledger, checkpoints = log
     said = check_receipt_against_checkpoints(
-        IntakeReceipt.of(ledger, ledger.accounts().received[0]), checkpoints
+        IntakeReceipt.from_entry(ledger, ledger.accounts().received[0]), checkpoints
     )
     assert not said.good
     assert "none is of entry 2" in said.detail
@@ -134,7 +134,7 @@ def test_anchors_that_do_not_reach_the_entry_are_told(log):
 
 def test_a_receipt_of_another_ledger_or_of_one_written_anew_is_told(log, tmp_path):
     ledger, _ = log
-    receipt = IntakeReceipt.of(ledger, ledger.accounts().received[0])
+    receipt = IntakeReceipt.from_entry(ledger, ledger.accounts().received[0])
     other = story(tmp_path / "other.sqlite")
     assert "is another one" in check_in_ledger(receipt, other)[0].detail
     anew = IntakeReceipt(other.accounts().id, receipt.entry)
@@ -143,7 +143,7 @@ def test_a_receipt_of_another_ledger_or_of_one_written_anew_is_told(log, tmp_pat
 
 def test_a_receipt_is_never_written_over_another(log, tmp_path):
     ledger, _ = log
-    first, second = (IntakeReceipt.of(ledger, entry) for entry in ledger.accounts().received[:2])
+    first, second = (IntakeReceipt.from_entry(ledger, entry) for entry in ledger.accounts().received[:2])
     first.write(tmp_path / "r.json")
     first.write(tmp_path / "r.json")
     with pytest.raises(ReceiptError, match=r"entry 3 of the log; .* holds something else"):

@@ -41,7 +41,7 @@ def test_a_run_is_paid_by_the_batch_that_holds_its_money(clerk):
     assert clerk.paid("june", "transfer 1")
     assert clerk.ledger.accounts().batches[batch.id].state == "sent"
     assert sent(clerk) == {"ann": 600, "ed": 400}
-    with pytest.raises(LedgerError, match="nobody is owed"):
+    with pytest.raises(LedgerError, match="no payee is owed"):
         clerk.order("EUR")
 
 
@@ -120,7 +120,7 @@ def test_fewer_approvals_are_not_asked_for_by_one_person_twice(clerk):
 
 def test_nobody_is_no_approver(clerk):
     clerk.draft("july", "EUR", 50, {"ann": (50, 0)}, {})
-    with pytest.raises(LedgerError, match="nobody is named"):
+    with pytest.raises(LedgerError, match="no name is given"):
         clerk.approve("july", " ")
 
 
@@ -187,11 +187,11 @@ def test_part_of_a_batch_is_not_sent(clerk):
     batch = clerk.order("EUR")
     clerk.confirm(batch.id, "transfer 1")
     entries = clerk.ledger.read()
-    assert Accounts.of(rechained(entries)).tip == clerk.ledger.accounts().tip
+    assert Accounts.from_entries(rechained(entries)).tip == clerk.ledger.accounts().tip
     for cut in (1, 2):  # without its last lines: that the run is paid, what ed was sent
         with pytest.raises(LedgerError, match="only a part"):
-            Accounts.of(rechained(entries[:-cut]))
-    Accounts.of(rechained(entries[:-3]))  # ordered, and nothing sent
+            Accounts.from_entries(rechained(entries[:-cut]))
+    Accounts.from_entries(rechained(entries[:-3]))  # ordered, and nothing sent
 
 
 def test_a_line_of_a_batch_is_not_sent_twice(clerk):
@@ -205,7 +205,7 @@ def test_a_line_of_a_batch_is_not_sent_twice(clerk):
     ann, ed = (next(e for e in entries if e.kind == "sent" and e.payee == who) for who in ("ann", "ed"))
     twice = [ann if entry is ed else entry for entry in entries]
     with pytest.raises(LedgerError, match="no open batch"):
-        Accounts.of(rechained(twice))
+        Accounts.from_entries(rechained(twice))
 
 
 def test_times_are_utc_and_to_the_millisecond(clerk):

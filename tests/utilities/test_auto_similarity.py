@@ -32,4 +32,4 @@ def test_columns_far_from_zero_beside_which_rows_hardly_differ_are_a_tables(offs
 
 def test_a_single_row_and_equal_rows_are_no_table():
     for held in (np.ones((1, 3)), np.ones((4, 3))):
-        assert create("similarity", "auto").settled(held) == create("similarity", "cosine")
+        assert create("similarity", "auto").resolved(held) == create("similarity", "cosine")

@@ -188,7 +188,7 @@ def test_prior_art_stays_with_the_oracle_and_its_memo_apart():
     assert game.computed == 1  # not what is remembered of the rows alone
     assert oracle.cache is not plain_oracle.cache
     assert len(plain_oracle.cache) == len(oracle.cache) == 1
-    for other in (oracle.counted_from("chance"), oracle.judging):
+    for other in (oracle.counted_from("chance"), oracle.embedded):
         assert other.prior is oracle.prior
         assert other.cache is oracle.cache
         assert other.empty_value == oracle.empty_value

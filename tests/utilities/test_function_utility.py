@@ -321,8 +321,6 @@ def test_it_travels_to_other_processes(tmp_path):
         value = oracle("from_a_file")
         again = pickle.loads(pickle.dumps(value.learner))
         assert type(again) is type(value.learner)
-        loud = type(again)(progress=print)
-        assert pickle.loads(pickle.dumps(loud)).progress is None  # workers do not report
         assert registry.describe("learner", "from_a_file").summary == "How much room the units take up."
         (by, first), text = registry.source_elsewhere("learner", "from_a_file"), file.read_text()
         assert by == "own_utility_of_a_test"
@@ -332,26 +330,6 @@ def test_it_travels_to_other_processes(tmp_path):
     finally:
         sys.path.remove(str(tmp_path))
         sys.modules.pop("own_utility_of_a_test", None)
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_a_long_run_says_how_many_sets_were_answered(batched):
-    reported, answered = [], []
-
-    def one(train, validation):
-        answered.append(1)
-        return nearest_distance(train, validation)
-
-    def many(train, coalitions, validation):
-        answered.append(len(coalitions))
-        return nearest_distances(train, coalitions, validation)
-
-    made = utility("slow", target="none", batched=batched)(many if batched else one)
-    value = UtilityOracle(HELD, HELD_LABEL, Utility("slow"), learner=made(progress=reported.append))
-    get_mechanism("recommended", samples=16).pay(submission(), value)
-    assert reported == np.cumsum(answered).tolist()
-    assert reported[-1] > 50
-    assert value.digest == oracle("slow").digest  # progress changes no value
 
 
 @pytest.mark.parametrize("target", ["number", "none"])

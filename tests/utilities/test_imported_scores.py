@@ -180,13 +180,13 @@ def test_equal_units_have_one_score_between_them_in_whatever_order_they_come(cop
     features, label = np.vstack([FEATURES, FEATURES[again]]), np.concatenate([LABEL, LABEL[again]])
     same = ScoreTable(features, label, np.vstack([SCORES, SCORES[again]]), VALIDATION)
     assert same.uneven == 0
-    assert same.spread == 0.0
+    assert same.largest_difference == 0.0
     assert same.digest == table().digest  # a mean of equal numbers is that number
     uneven = SCORES[again] + RNG.normal(0, 0.1, size=(copies, HELD))
     found = ScoreTable(features, label, np.vstack([SCORES, uneven]), VALIDATION)
     every = np.vstack([SCORES[[2]], uneven])
     assert found.uneven == 1
-    assert found.spread == pytest.approx(np.ptp(every, axis=0).max())
+    assert found.largest_difference == pytest.approx(np.ptp(every, axis=0).max())
     place = found.units(FEATURES[[2]], LABEL[[2]])
     order = found.columns(VALIDATION)
     assert np.allclose(found.scores[place][0, order], every.mean(axis=0), rtol=0, atol=1e-15)
@@ -371,7 +371,7 @@ def test_units_without_scores_count_as_nothing_and_their_equals_share(tmp_path):
     found = read_scores(path, IDS, ROWS)
     assert found.unscored(features, label).tolist() == list(range(3, N))
     scored = found.table(features, label, VALIDATION)
-    assert (scored.uneven, scored.spread) == (0, 0.0)
+    assert (scored.uneven, scored.largest_difference) == (0, 0.0)
     means = scored.sums(np.full((HELD, 1), 1 / HELD))[scored.units(features, label), 0]
     assert np.allclose(means, [1, 2, 2, *[0] * (N - 3)], rtol=0, atol=1e-15)
 
@@ -452,7 +452,7 @@ def test_many_groups_of_copies_of_several_sizes_have_their_means(monkeypatch):
     groups = [scores[of == i] for i in range(40)]
     np.testing.assert_allclose(mine, [group.mean(axis=0) for group in groups], atol=1e-12)
     assert found.uneven == sum(len(group) > 1 for group in groups)
-    assert found.spread == max(np.ptp(group, axis=0).max() for group in groups)
+    assert found.largest_difference == max(np.ptp(group, axis=0).max() for group in groups)
 
 
 def test_a_score_that_cannot_be_used_is_named_where_the_file_has_it(tmp_path):

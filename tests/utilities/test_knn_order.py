@@ -10,7 +10,6 @@ from datamarket_gym.execution.arrays import LowPrecisionRows
 from datamarket_gym.execution.parallel import Compute, computing
 from datamarket_gym.utilities import TrainingRows, ValidationRows
 from datamarket_gym.utilities import knn_neighbors as knn_distances
-from datamarket_gym.utilities.base import content_order, distinct_rows
 from datamarket_gym.utilities.knn import Knn, KnnRegression, NearestNeighbourGame
 from datamarket_gym.utilities.knn_neighbors import Distances, in_order
 
@@ -19,13 +18,13 @@ SHAPLEY = create("semivalue", "shapley")
 
 def plain(rows, validation, k, empty_value, digits=9):
     """Rounded float64 distances and a stable sort, one validation row after the other."""
-    order = content_order(rows, distinct_rows(rows.features)[1])
+    order = rows.content_order()
     features, label = np.asarray(rows.features)[order] + 0.0, rows.label[order]
     middle = (len(validation.label) - 1) // 2
     origin = np.partition(validation.features, middle, axis=0)[middle]
     moved, held = features - origin, -2.0 * (validation.features - origin)
     n = len(label)
-    game = NearestNeighbourGame.of(SHAPLEY.size_weights(n), k)
+    game = NearestNeighbourGame.from_weights(SHAPLEY.size_weights(n), k)
     total = np.zeros(n)
     for v, truth in zip(held, validation.label, strict=True):
         distance = (moved * v).sum(axis=1) + (moved * moved).sum(axis=1)

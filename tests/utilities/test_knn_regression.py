@@ -391,7 +391,7 @@ def test_no_formula_is_claimed_where_none_is_known(monkeypatch):
     assert np.array_equal(found, KnnRegression(2).scorer(rows, validation).closed_form(SHAPLEY, 0.0))
     banzhaf = create("semivalue", "banzhaf")
     assert KnnRegression(2).scorer(rows, validation).closed_form(banzhaf, 0.0) is not None
-    monkeypatch.setattr(knn_scorer, "MAX_PLAYERS_ANY_LAW", 30)
+    monkeypatch.setattr(knn_scorer, "MAX_PLAYERS_ANY_WEIGHTS", 30)
     assert KnnRegression(2).scorer(rows, validation).closed_form(banzhaf, 0.0) is None
     old = replace(rows, player=np.zeros(40, int), n_players=1)
     given_old = KnnRegression(2).scorer_given(rows, old, validation)

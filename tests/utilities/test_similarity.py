@@ -46,7 +46,7 @@ def test_zeros_are_like_nothing_and_constant_columns_say_nothing():
 
 @pytest.mark.parametrize(("held", "name"), [(HELD, "cosine"), (HELD * UNITS, "standardised")])
 def test_auto_looks_at_the_spreads_of_validation_columns(held, name):
-    assert create("similarity", "auto").settled(held) == create("similarity", name)
+    assert create("similarity", "auto").resolved(held) == create("similarity", name)
     assert (similar("auto", ROWS, held) == similar(name, ROWS, held)).all()
     wild = ROWS * np.array([1e6, 1.0, 1.0, 1e-6])  # what is submitted has no say
     assert (similar("auto", wild, held) == similar(name, wild, held)).all()

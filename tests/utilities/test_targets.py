@@ -53,7 +53,7 @@ def test_labels_on_one_side_alone_do_not_count():
 def test_labels_of_prior_art_alone_do_not_count():
     oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility("coverage"))
     with_labels = acquired_from(get_mechanism("recommended").pay(_units(np.arange(12) % 2), oracle))
-    told = {oracle.held_digest: oracle.highest(with_labels.features, with_labels.label)}
+    told = {oracle.validation_digest: oracle.highest(with_labels.features, with_labels.label)}
     with_labels = AcquiredData(with_labels.units, with_labels.canonical, told)
     given, new = oracle.given(with_labels), RNG.normal(size=(3, 6))
     bare = given.scorer(new, unlabelled(3), None, np.arange(3), 3).utility(np.ones((1, 3), bool))
@@ -89,7 +89,7 @@ def test_learners_say_what_they_need():
 
 def test_numbers_are_coded_in_their_own_order_whatever_is_written():
     label, held = np.array(["10", "9.5", "-3"]), np.array([9.5, 2.0])
-    coding = Coding.of(_Numbers(), [held, label])
+    coding = Coding.from_labels(_Numbers(), [held, label])
     assert coding.classes.tolist() == [-3.0, 2.0, 9.5, 10.0]
     rows = TrainingRows(np.eye(3), coding.codes(label), np.arange(3), 3, 4, classes=coding.classes)
     assert rows.target.tolist() == [10.0, 9.5, -3.0]

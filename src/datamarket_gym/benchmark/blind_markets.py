@@ -4,14 +4,14 @@ Providers of a market are numbered, pseudonyms are written after the name they b
 copy, and attackers' units come last. A mechanism that looked for that would need no evidence. So identities and units
 are renamed by a keyed hash, rows are shuffled, and what a real market would not know (sources, accounts) is left out.
 Times are places in the order of arrival, and what an attacker adds comes among the others' units (`_arrivals`).
-In tasks every provider has as many units as the next, and there are always as many providers, so that whoever has
+In tasks every provider has as many units as the next, and there are always as many providers, so that one with
 another number would be an attacker. Here both differ from draw to draw, within known bounds (docs/enter.md).
 
 One provider of one blind market facing one mechanism, and what every attack comes to.
 
-What a name is owed below zero nobody can collect: every name is paid at least nothing, and an attacker leaves the
+What a name is owed below zero cannot be collected: every name is paid at least nothing, and an attacker leaves the
 names that lost. The gain of an attack is measured over honest pay, or over a tenth of an equal share of the honest pot
-where that is more, so that it means something under every mechanism that pays anybody at all:
+where that is more, so that it means something under every mechanism that pays at all:
 
     gain = 1 + (pay - honest pay) / max(honest pay, CLEAR * pot / providers)
 """
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,8 +33,8 @@ from datamarket_gym.analysis.redteam.best_response import AttackCosts, Effort, R
 from datamarket_gym.analysis.spot_checks import checked_attack
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
-from datamarket_gym.data.submission import Text
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.data.inputs import Text
+from datamarket_gym.errors import DataMarketError, UnclearPayError
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.market.attacks.base import squares
@@ -50,7 +51,7 @@ _RHYTHM = 1.5  # the largest logarithm of a beta law's parameters
 
 
 def uneven(market: ProviderMarket, key: int) -> ProviderMarket:
-    """The market of some of its providers, each with some of its units."""
+    """Return the market of some of its providers, each with some of its units."""
     rng = keyed_generator(key, "uneven")
     parts = market.provider_partition
     coming = np.sort(rng.permutation(len(parts))[int(rng.integers(_LEAVE)) :])
@@ -65,18 +66,18 @@ def uneven(market: ProviderMarket, key: int) -> ProviderMarket:
 
 
 def blind_state(market: ProviderMarket, key: int) -> MarketState:
-    """What attackers of a market can act on, under names that say nothing; its clock is the operator's own."""
+    """Return what attackers of a market can act on, under names that say nothing; its clock is the operator's own."""
     state = market.state
     honest = state.honest
     if honest.submission.time is not None:
         honest = replace(honest, submission=replace(honest.submission, time=_rhythms(honest, key)))
-    return replace(state, honest=_renamed(honest, key, known=None), logged=True)
+    return replace(state, honest=_renamed(honest, key, honest=None), logged=True)
 
 
 def _rhythms(honest: SubmittedProfile, key: int) -> Values:
-    """Times at which providers come each in a rhythm of its own: some early, some late, some all along.
+    """Return times at which providers come each in a rhythm of its own: some early, some late, some all along.
 
-    Copies come late, since they come after their originals. Were everybody else's units spread evenly, whoever is late
+    Copies come late, since they come after their originals. Were all other units spread evenly, a provider who is late
     on average would be an attacker.
     """
     owner, rng = honest.truth.aligned(honest.submission).owner, keyed_generator(key, "rhythms")
@@ -89,15 +90,15 @@ def _rhythms(honest: SubmittedProfile, key: int) -> Values:
 
 
 def blind_profile(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> SubmittedProfile:
-    """An attacked profile of a blind market: new names and units are renamed, and all rows shuffled."""
+    """Return an attacked profile of a blind market: new names and units are renamed, and all rows shuffled."""
     submission = profile.submission
     if submission.time is not None:
         submission = replace(submission, time=_arrivals(profile, honest, key))
-    return _renamed(replace(profile, submission=submission), key, known=honest)
+    return _renamed(replace(profile, submission=submission), key, honest=honest)
 
 
 def _arrivals(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> Values:
-    """Times of an attacked profile at which added units come among the others, none before its source.
+    """Return times of an attacked profile at which added units come among the others, none before its source.
 
     Attacks hand in what they add after everything else, or before, so that a mechanism could drop the end of the
     queue. Here an added unit comes at any moment after its source and after the other provider's unit that it
@@ -128,18 +129,16 @@ def _arrivals(profile: SubmittedProfile, honest: SubmittedProfile, key: int) -> 
     return times
 
 
-def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None) -> SubmittedProfile:
+def _renamed(profile: SubmittedProfile, key: int, honest: SubmittedProfile | None) -> SubmittedProfile:
     submission, truth = profile.submission, profile.truth.aligned(profile.submission)
-    names = set() if known is None else set(known.truth.controller)
-    units = set() if known is None else set(known.submission.id.tolist())
-    of_names = partial(_hashed, kept=names, key=f"{key}|name")
-    of_units = partial(_hashed, kept=units, key=f"{key}|unit")
+    names = set() if honest is None else set(honest.truth.controller)
+    units = set() if honest is None else set(honest.submission.id.tolist())
+    of_names = partial(_hashed, unchanged=names, key=f"{key}|name")
+    of_units = partial(_hashed, unchanged=units, key=f"{key}|unit")
 
     rows = keyed_generator(key, "rows").permutation(len(submission))
     time = None
-    if (
-        submission.time is not None
-    ):  # the order in which units came, from 0 to 1; equal times have one place
+    if submission.time is not None:  # the order of arrival, from 0 to 1; equal times have one place
         distinct, place = np.unique(submission.time[rows], return_inverse=True)
         time = place / len(distinct)
     shown = replace(
@@ -162,10 +161,10 @@ def _renamed(profile: SubmittedProfile, key: int, known: SubmittedProfile | None
     return SubmittedProfile(shown, blind_truth, attacker, profile.attack)
 
 
-def _hashed(values: NDArray[np.str_], kept: set[str], key: str) -> Text:
+def _hashed(values: NDArray[np.str_], unchanged: set[str], key: str) -> Text:
     distinct, code = np.unique(values, return_inverse=True)
     new = [
-        text if text in kept else hashlib.sha256(f"{key}|{text}".encode()).hexdigest()[:16]
+        text if text in unchanged else hashlib.sha256(f"{key}|{text}".encode()).hexdigest()[:16]
         for text in distinct.tolist()
     ]
     return np.array(new)[code]
@@ -174,16 +173,16 @@ def _hashed(values: NDArray[np.str_], kept: set[str], key: str) -> Text:
 ORACLE = get_mechanism(
     "quotient_shapley/oracle_latent", granularity="unit", representative="collapse", leak_check="drop"
 )
-"""Shapley over latent owners: what each owner's content is worth, whoever handed it in."""
+"""Shapley over latent owners: what each owner's content is worth, whatever identity submitted it."""
 
 
 def measured_gain(pay: float, honest_pay: float, pot: float, providers: int) -> float:
-    """The gain of the module's docstring."""
+    """Return the gain of the module's docstring."""
     return 1.0 + (pay - honest_pay) / max(honest_pay, CLEAR * pot / providers)
 
 
 def owned(profile: SubmittedProfile, utility: UtilityOracle) -> tuple[dict[str, float], float]:
-    """What the latent oracle pays each provider for the content it owns, and what all of it is worth."""
+    """Return what the latent oracle pays each provider for the content it owns, and what all of it is worth."""
     paid = ORACLE.pay(profile.submission, utility, profile.truth)
     playing = paid.clustering.submission or profile.submission
     owner = profile.truth.aligned(playing).owner
@@ -195,9 +194,9 @@ def owned(profile: SubmittedProfile, utility: UtilityOracle) -> tuple[dict[str, 
 
 
 def fairness_loss(paid: PaidTotals, profile: SubmittedProfile, utility: UtilityOracle) -> float:
-    """The part of the pot that is with the wrong provider: half the L1 distance to the latent oracle's shares.
+    """Return the part of the pot that is with the wrong provider: half the L1 distance to the latent oracle's shares.
 
-    All of it where nobody is paid anything.
+    All of it where nothing is paid.
     """
     shares = pot_shares(provider_totals(paid, profile))
     if not any(shares.values()):
@@ -224,7 +223,8 @@ class BlindTarget(Target):
     key: int = 0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        with suppress(UnclearPayError):  # gains are measured over a part of the pot
+            super().__post_init__()
         self._outcomes: dict[tuple[str, float], PlayedAttack] = {}
         paid = self._due(self.honest.payments, self.state.honest)
         self.honest_due = paid
@@ -232,31 +232,28 @@ class BlindTarget(Target):
         self.pot = float(paid.totals.sum())
         if self.pot <= ROUNDING:
             raise DataMarketError(
-                f"{self._payer.name} pays nobody anything where all are honest; "
+                f"{self._payer.name} pays no provider anything where all are honest; "
                 "a mechanism that is to be ranked pays for data"
             )
-
-    def _require_clear(self) -> None:
-        """Whatever honest pay is, gains have a meaning here."""
 
     def over_honest(self, paid: float) -> float:
         return measured_gain(paid, self.pay, self.pot, len(self.state.providers))
 
     def knowing(self, knowledge: float) -> BlindTarget:
-        """The same attacker, who sees another share of the others' units; what is paid is remembered by both."""
+        """Return the same attacker with another knowledge of the others' units; both share what is paid."""
         other = copy(self)
         other.knowledge = knowledge
         return other
 
     def as_handed_in(self, attack: str) -> SubmittedProfile:
-        """The manipulated profile at the times that the attack wants."""
+        """Return the manipulated profile at the times that the attack wants."""
         return super().profile(attack)
 
     def profile(self, attack: str) -> SubmittedProfile:
         return blind_profile(self.as_handed_in(attack), self.state.honest, self.key)
 
     def outcome(self, attack: str) -> PlayedAttack:
-        """What an attack comes to; an error of a mechanism that will not pay goes through."""
+        """Return what an attack comes to; an error of a mechanism that will not pay goes through."""
         key = (attack, self.knowledge)
         if key not in self._outcomes:
             profile = self.profile(attack)
@@ -275,20 +272,20 @@ class BlindTarget(Target):
                         self._payer, profile, paid, self.state.honest, self.pay, self.utility
                     )
                     pay = checked.expected(self.checks).pay
-        except Exception as error:  # whatever somebody's mechanism does, it has not paid
+        except Exception as error:  # whatever a submitted mechanism raises, it has not paid
             raise refused(self._payer, profile.attack, error) from error
         evaluations = None if math.isnan(paid.evaluations) else int(paid.evaluations)
         return PlayedAttack(pay, due, profile, paid.seconds, evaluations)
 
     def _due(self, paid: PaidTotals, profile: SubmittedProfile) -> OwnPayments:
-        """What names collect: nothing below zero."""
+        """Return what names collect: nothing below zero."""
         amounts = paid.as_dict()
         names = profile.submission.identities.tolist()
         due = np.array([max(amounts[name], 0.0) for name in names])
         return OwnPayments(profile.submission, due, self.utility, paid.seconds)
 
     def respond(self, attack: str, costs: AttackCosts) -> Response | None:
-        """What an attack gains; None where it cannot be carried out, whatever the mechanism."""
+        """Return what an attack gains; None where it cannot be carried out, whatever the mechanism."""
         try:
             played = self.outcome(attack)
         except RefusedError:
@@ -304,7 +301,7 @@ class BlindTarget(Target):
 
     @property
     def tried(self) -> list[str]:
-        """The attacks whose outcomes are known at this knowledge."""
+        """Return the attacks whose outcomes are known at this knowledge."""
         return [attack for attack, knowledge in self._outcomes if knowledge == self.knowledge]
 
     def fairness_loss(self, played: PlayedAttack) -> float:
@@ -312,7 +309,7 @@ class BlindTarget(Target):
 
 
 class RefusedError(DataMarketError):
-    """A mechanism did not pay a market; whoever is to be ranked pays all of them."""
+    """A mechanism did not pay a market; one that is to be ranked pays all of them."""
 
 
 def refused(payer: Mechanism | OwnMechanism, attack: str, error: Exception) -> RefusedError:
@@ -327,9 +324,12 @@ def require_after_originals(profile: SubmittedProfile) -> None:
     mine = np.isin(submission.identity, profile.identities_of(str(profile.attacker)))
     theirs = np.flatnonzero(~mine).tolist()
     named = {str(submission.id[row]): row for row in theirs}
-    alike = {submission.features[row].tobytes(): row for row in theirs}
+    by_content = {submission.features[row].tobytes(): row for row in theirs}
     for at in np.flatnonzero(mine).tolist():
-        for original in (named.get(str(truth.source[at])), alike.get(submission.features[at].tobytes())):
+        for original in (
+            named.get(str(truth.source[at])),
+            by_content.get(submission.features[at].tobytes()),
+        ):
             if original is not None and submission.times[at] <= submission.times[original]:
                 raise DataMarketError(
                     f"attack {profile.attack!r} hands in a copy of another's unit before that came; the track has "

@@ -80,7 +80,7 @@ def why_not(entry: BenchmarkEntry) -> str:
 def recompute(bundle: Bundle, part: Suite, draws: Draws, markets: int) -> int:
     """Play so many markets, drawn at random, again; return how many, or raise where a row differs.
 
-    A stranger's spec may ask for more time or memory than anybody has, so that each is played in a process that is
+    A stranger's spec may ask for more time or memory than there is, so that each is played in a process that is
     bounded in both.
     """
     chosen = sorted(SystemRandom().sample(part.cells, min(markets, len(part.cells))))

@@ -47,7 +47,7 @@ from datamarket_gym.execution.parallel import executor, machine
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.execution.runs import Format, made_with, open_run
 from datamarket_gym.experiments.cells import market_of, utility_for
-from datamarket_gym.experiments.kinds.spot_checks import filled
+from datamarket_gym.experiments.kinds.spot_checks import fill_noise
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.external import OwnMechanism
@@ -80,7 +80,7 @@ class BenchmarkMarket:
 
     @classmethod
     def of(cls, draws: Draws, task: SuiteTask, draw: int) -> BenchmarkMarket:
-        """The market of a draw; nothing of it depends on what was submitted."""
+        """Return the market of a draw; nothing of it depends on what was submitted."""
         market = market_of(task.market, draws.seed(task.name, draw, "market"))
         market = uneven(market, draws.seed(task.name, draw, "providers"))
         state = blind_state(market, draws.seed(task.name, draw, "names"))
@@ -88,7 +88,7 @@ class BenchmarkMarket:
         amounts, worth = owned(state.honest, utility)
         clear = [name for name, amount in amounts.items() if clearly_paid(amount, worth, len(amounts))]
         if not clear:
-            raise DataMarketError(f"nobody is worth anything in draw {draw} of {task.name}")
+            raise DataMarketError(f"no provider is worth anything in draw {draw} of {task.name}")
         rng = keyed_generator(draws.seed(task.name, draw, "attacker"))
         return cls(state, utility, clear[int(rng.integers(len(clear)))], worth)
 
@@ -113,14 +113,16 @@ def _mechanism_rows(request: CellRequest, drawn: BenchmarkMarket, task: str, dra
     scale = feature_scale(drawn.state)
     for attack in suite.attacks:
         there = target.knowing(attack.knowledge)
-        yield _row(drawn, there, {"attack": attack.name}, there.outcome(filled(attack.attack, scale)))
+        yield _row(
+            drawn, there, {"attack": attack.name}, there.outcome(fill_noise(attack.attack, scale))
+        )
     search = request.draws.seed(task, draw, "search")
     best = best_response(target, trials=suite.trials, seed=search, optimiser="scipy").attack
     yield {**_row(drawn, target, {"attack": BEST}, target.outcome(best)), "best_attack": best}
 
 
 def _attack_rows(request: CellRequest, drawn: BenchmarkMarket, task: str, draw: int) -> Iterator[Row]:
-    text = filled(request.entry.spec, feature_scale(drawn.state))
+    text = fill_noise(request.entry.spec, feature_scale(drawn.state))
     for opponent in request.suite.opponents:
         payer = BenchmarkEntry.of_spec(opponent.mechanism).mechanism()
         seeded = payer.seeded(request.draws.seed(task, draw, "mechanism"))
@@ -148,7 +150,7 @@ def _target(
         )
     except DataMarketError:
         raise
-    except Exception as error:  # whatever somebody's mechanism does
+    except Exception as error:  # whatever a submitted mechanism raises
         raise refused(payer, HONEST, error) from error
 
 
@@ -183,7 +185,7 @@ def submit(
 ) -> Bundle:
     """Play the suite, or the quick part of it, and write the bundle; an earlier run of the same goes on."""
     if entry.track == "attack":
-        attack = ATTACKS.create(filled(entry.spec, 1.0))
+        attack = ATTACKS.create(fill_noise(entry.spec, 1.0))
         if not is_ours(type(attack).__module__):
             validate_attack(attack)
     library = entry.versions
@@ -249,6 +251,6 @@ def _digest(entry: BenchmarkEntry, draws: Draws, quick: bool, files: dict[str, s
 
 
 def _program_files(command: str) -> dict[str, str]:
-    """Hashes of the files that a command names, by their names without folders, as short as a manifest has them."""
+    """Hash the files that a command names, by their names without folders, as short as a manifest has them."""
     words = [Path(word) for word in shlex.split(command)]
     return {word.name[:_LONGEST].strip(): sha256(word) for word in words if word.is_file()}

@@ -18,13 +18,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.benchmark.blind_markets import measured_gain
 from datamarket_gym.benchmark.runner import BEST, HONEST
 from datamarket_gym.benchmark.submissions import AttackRow, Bundle, BundleError, MechanismRow
 from datamarket_gym.benchmark.suite import Suite, suite
+
+R = TypeVar("R", MechanismRow, AttackRow)
 
 _TOLERANCE = 1e-8  # amounts are written to ten digits
 
@@ -65,7 +69,7 @@ def gain(row: MechanismRow | AttackRow) -> float:
 
 
 def require_complete(bundle: Bundle) -> Suite:
-    """The part of the suite that was played; an error where rows are missing, double, or contradict one another."""
+    """Return the part of the suite that was played; raise where rows are missing, double, or contradict one another."""
     manifest, whole = bundle.manifest, suite()
     if (manifest.suite, manifest.suite_hash) != (whole.name, whole.hash):
         raise BundleError(f"it is of another suite than {whole.name} with hash {whole.hash[:12]}")
@@ -91,7 +95,7 @@ def require_complete(bundle: Bundle) -> Suite:
 
 
 def _require_agreeing(bundle: Bundle) -> None:
-    """What is of a market, or of a mechanism when all are honest, is the same in all its rows."""
+    """Raise where rows of a market, or of a mechanism when all are honest, disagree."""
     seen: dict[tuple[object, ...], MechanismRow | AttackRow] = {}
     for row in bundle.rows:
         market = (row.task, row.draw)
@@ -110,39 +114,19 @@ def _require_agreeing(bundle: Bundle) -> None:
 
 
 def mechanism_scores(rows: Sequence[MechanismRow], part: Suite) -> MechanismScores:
-    gains = {(row.attack, row.task, row.draw): gain(row) for row in rows}
     library = [attack.name for attack in part.attacks]
-    names = [task.name for task in part.tasks]
-    draws = range(part.draws)
-
-    def over(attacks: Sequence[str], task: str, draw: int) -> list[float]:
-        return [gains[attack, task, draw] for attack in attacks]
-
-    worst = {
-        (attack, task): [gains[attack, task, draw] for draw in draws] for attack in library for task in names
-    }  # fmt: skip
-    attack, task = max(worst, key=lambda pair: float(np.mean(worst[pair])))
-    best = [[max(1.0, *over([*library, BEST], task, draw)) for draw in draws] for task in names]
-    counted = [row for row in rows if row.attack != BEST]
-
-    def of_markets(number: Callable[[MechanismRow], float]) -> list[list[float]]:
-        return [
-            [float(np.mean([number(row) for row in counted if (row.task, row.draw) == (task, draw)])) for draw in draws]
-            for task in names
-        ]  # fmt: skip
-
-    fair, paid = of_markets(lambda row: row.fairness_loss), of_markets(_efficiency)
-    losses = [
-        [b - 1.0 + f + 1.0 - e for b, f, e in zip(*cells, strict=True)]
-        for cells in zip(best, fair, paid, strict=True)
-    ]
+    gains = _table(rows, part, library, gain)
+    attack, task = np.unravel_index(gains.mean(axis=2).argmax(), gains.shape[:2])
+    best = np.maximum(_table(rows, part, [*library, BEST], gain).max(axis=0), 1.0)
+    fair = _table(rows, part, [HONEST, *library], lambda row: row.fairness_loss).mean(axis=0)
+    paid = _table(rows, part, [HONEST, *library], _efficiency).mean(axis=0)
     evaluations = [row.evaluations for row in rows if row.evaluations is not None]
     return MechanismScores(
-        loss=_score(losses),
+        loss=_score(best - 1.0 + fair + 1.0 - paid),
         best_response=_score(best),
-        worst_case=_score([worst[attack, task]]),
-        worst_attack=f"{attack}, {task}",
-        mean_gain=_score([[float(np.mean(over(library, t, d))) for d in draws] for t in names]),
+        worst_case=_score(gains[attack, task][None]),
+        worst_attack=f"{library[attack]}, {part.tasks[task].name}",
+        mean_gain=_score(gains.mean(axis=0)),
         fairness_loss=_score(fair),
         efficiency=_score(paid),
         seconds=float(np.mean([row.seconds for row in rows])),
@@ -151,31 +135,32 @@ def mechanism_scores(rows: Sequence[MechanismRow], part: Suite) -> MechanismScor
 
 
 def attack_scores(rows: Sequence[AttackRow], part: Suite) -> AttackScores:
-    gains = {(row.opponent, row.task, row.draw): gain(row) for row in rows}
     labels = [opponent.label for opponent in part.opponents]
+    gains = _table(rows, part, labels, gain)
+    against = {label: _score(table) for label, table in zip(labels, gains, strict=True)}
+    return AttackScores(_score(gains.mean(axis=0)), against)
 
-    def of(opponents: Sequence[str]) -> Score:
-        return _score(
-            [
-                [
-                    float(np.mean([gains[o, task.name, draw] for o in opponents]))
-                    for draw in range(part.draws)
-                ]
-                for task in part.tasks
-            ]
-        )
 
-    return AttackScores(of(labels), {label: of([label]) for label in labels})
+def _table(
+    rows: Sequence[R], part: Suite, against: Sequence[str], number: Callable[[R], float]
+) -> NDArray[np.float64]:
+    """Return a number of each row by what was played against, task and draw."""
+    cells = {(row.against, row.task, row.draw): number(row) for row in rows}
+    return np.array(
+        [
+            [[cells[name, task.name, d] for d in range(part.draws)] for task in part.tasks]
+            for name in against
+        ]
+    )
 
 
 def _efficiency(row: MechanismRow) -> float:
     return min(row.paid, row.worth) / max(row.paid, row.worth)
 
 
-def _score(by_task: list[list[float]]) -> Score:
-    """The mean over tasks of the means over draws, with the standard error of it."""
-    value = float(np.mean([np.mean(draws) for draws in by_task]))
-    if any(len(draws) < 2 for draws in by_task):
+def _score(by_task: NDArray[np.float64]) -> Score:
+    """Return the mean over tasks and draws, with its standard error over draws, tasks taken apart."""
+    value, draws = float(by_task.mean()), by_task.shape[1]
+    if draws < 2:
         return Score(value)
-    variances = [float(np.var(draws, ddof=1)) / len(draws) for draws in by_task]
-    return Score(value, math.sqrt(sum(variances)) / len(by_task))
+    return Score(value, math.sqrt(by_task.var(axis=1, ddof=1).sum() / draws) / len(by_task))

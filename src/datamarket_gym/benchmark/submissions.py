@@ -42,7 +42,7 @@ _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # isprintable(), yet invis
 
 
 def _readable(text: str) -> str:
-    """Text without what cannot be seen: control characters, fillers, marks that turn the direction of writing."""
+    """Return text; raise where something in it cannot be seen: control characters, fillers, marks of direction."""
     if text != text.strip() or not text.isprintable() or not _BLANK.isdisjoint(text):
         raise ValueError("use characters that can be seen, and no spaces around them")
     return text
@@ -65,7 +65,7 @@ class BenchmarkEntry(Document):
 
     @model_validator(mode="after")
     def _one_thing(self) -> BenchmarkEntry:
-        """One thing is submitted: a spec, or the command of a program, which is no attack and cannot be checked."""
+        """Require one thing: a spec, or the command of a program, which is no attack and cannot be checked."""
         if bool(self.spec) == bool(self.command):
             raise ValueError("name a spec or a command, and not both")
         if self.command and (self.track == "attack" or self.checks):
@@ -94,7 +94,7 @@ class BenchmarkEntry(Document):
 
     @classmethod
     def of_attack(cls, spec: str, *, name: str = "", authors: str = "") -> BenchmarkEntry:
-        """An attack by its written form; its noise may be in standard deviations of a feature, as ``{0.5}``."""
+        """Make the entry of an attack; its noise may be in standard deviations of a feature, as ``{0.5}``."""
         return _validated(track="attack", name=name or _short(spec), authors=authors, spec=spec)
 
     def mechanism(self) -> Mechanism | OwnMechanism:
@@ -222,7 +222,7 @@ class Bundle:
 
 
 def results_text(rows: list[dict[str, Any]]) -> str:
-    """Rows as JSON, one a line, under the names of their columns; numbers to ten digits."""
+    """Write rows as JSON, one a line, under the names of their columns; numbers to ten digits."""
     columns = list(rows[0])
     values = [[row[name] for name in columns] for row in rows]
     rounded = [[float(f"{x:.10g}") if isinstance(x, float) else x for x in line] for line in values]
@@ -237,7 +237,7 @@ def sums_text(results: bytes, manifest: bytes) -> str:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """The bundle in a folder; `BundleError` says why it is not believed."""
+    """Return the bundle in a folder; `BundleError` says why it is not believed."""
     if folder.is_symlink() or not folder.is_dir():
         raise BundleError("it is not a folder")
     try:
@@ -261,7 +261,7 @@ def read_bundle(folder: Path) -> Bundle:
 
 
 def _read(path: Path, limit: int) -> bytes:
-    """The bytes of a plain file of bounded size."""
+    """Read a plain file of bounded size."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         file = os.open(path, flags)

@@ -1,7 +1,7 @@
 """The suite: tasks, attacks, what attackers know, and how a best response is searched; fixed, and known by its hash.
 
 Which markets are drawn follows from a key. The public one is the suite's name. With a private key an organiser plays
-markets that nobody could prepare for; results then carry a commitment to the key and never the key.
+markets that cannot be prepared for; results then carry a commitment to the key and never the key.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from datamarket_gym.experiments.spec import TaskEntry, UtilityEntry
 from datamarket_gym.registry import Document
 
 _KEY_CHARACTERS = 64
-"""Of a private key: 32 bytes in hexadecimal, so that nobody finds it by trying."""
+"""Of a private key: 32 bytes in hexadecimal, so that it cannot be found by trying."""
 
 _LONGEST_FILE = 1_000
 """Bytes that are read of a key's file, which may be a device without an end."""
 
 
 class SuiteTask(Document):
-    """A market and the utility by which everybody is paid in it."""
+    """A market and the utility by which providers are paid in it."""
 
     name: str
     market: TaskEntry
@@ -82,7 +82,7 @@ class Suite(Document):
     quick: Quick
 
     def part(self, quick: bool) -> Suite:
-        """The whole suite, or what of it is played in a quick look."""
+        """Return the whole suite, or what of it is played in a quick look."""
         if not quick:
             return self
         tasks = [task for task in self.tasks if task.name in self.quick.tasks]
@@ -92,7 +92,7 @@ class Suite(Document):
 
     @property
     def cells(self) -> list[tuple[str, int]]:
-        """(task, draw) of every market that is drawn."""
+        """Return (task, draw) of every market that is drawn."""
         return [(task.name, draw) for task in self.tasks for draw in range(self.draws)]
 
     def task(self, name: str) -> SuiteTask:
@@ -109,7 +109,7 @@ def suite() -> Suite:
 
 
 def named(what: str, checks: int) -> str:
-    """A mechanism with how many units of each payee are checked, where some are."""
+    """Name a mechanism with how many units of each payee are checked, where some are."""
     return f"{what}, {checks} checks" if checks else what
 
 
@@ -154,7 +154,7 @@ def private(file: Path) -> Draws:
 
 
 def make_key(file: Path) -> Draws:
-    """A new private key in a file that only its owner may read; one that is there is never overwritten."""
+    """Make a private key in a file that only its owner may read; one that is there is never overwritten."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:  # made with its rights, in one step: at no moment can others read it, and of two makers one is refused
         made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -10,7 +10,7 @@ import numpy as np
 from rich import table as rich
 from rich.console import Console
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Argument
 
 from datamarket_gym import registry
 from datamarket_gym.analysis.redteam import AuditReport, market_state
@@ -30,53 +30,45 @@ from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
 from datamarket_gym.payout.input_files import read_scored, scores_file
-from datamarket_gym.payout.inputs import SubmittedRows, read_tables
+from datamarket_gym.payout.inputs import InputReader, Rows
 from datamarket_gym.payout.intake import IntakeLog
-from datamarket_gym.payout.settings import PayoutSpec, payout_spec
+from datamarket_gym.payout.settings import INTAKE_OPTION, PayoutSpec, option, payout_spec
+from datamarket_gym.registry import Document
 from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
 
 
+class AuditOptions(Document):
+    """The options of ``datamarket audit``, beside settings of a payout run."""
+
+    validation: str = option("Table of validation rows, on which units are valued, as for `pay`.", ...)
+    reference: str | None = option(
+        "Further honest units on which `recommended` measures its similarity threshold, as for `pay`."
+    )
+    intake: str | None = INTAKE_OPTION
+    mechanism: str = option(
+        "The mechanism that would pay; see: datamarket list mechanism.", "recommended"
+    )
+    empty: str | None = option(
+        "What no data at all is worth: chance (accuracy over chance; if left out) or none (accuracy over 0). Coverage "
+        "always counts from 0."
+    )
+    knowledge: float = option("Share of the others' units that an attacker sees, from 0 to 1.", 1.0)
+    providers: int | None = option("How many providers attack, drawn at random; all if left out.", ge=1)
+    only: str | None = option("Only these attacks: names separated by commas, * allowed.")
+    stop_at: float = option("An attack with a gain of at most this counts as stopped.", 1.05, ge=1)
+    seed: int = option("Seed of the attackers' random choices.", 0, ge=0)
+    out: Path = option("Folder for the report.", Path("runs/audit"))
+
+
 @terminal.with_payout_settings(("learner", "files.scores", "checks", "power", *terminal.TABLES))
+@terminal.with_options(AuditOptions)
 def audit(
     submission: Annotated[
         str, Argument(help="Table of units, or a folder identity/label/image, as for `pay`.")
     ],
-    validation: Annotated[
-        str, Option(help="Table of validation rows, on which units are valued, as for `pay`.")
-    ],
+    options: AuditOptions,
     settings: dict[str, Any],
-    reference: Annotated[
-        str | None,
-        Option(
-            help="Further honest units on which `recommended` measures its similarity threshold, as for `pay`."
-        ),
-    ] = None,
-    intake: terminal.Intake = None,
     config: terminal.Config = None,
-    mechanism: Annotated[
-        str, Option(help="The mechanism that would pay; see: datamarket list mechanism.")
-    ] = "recommended",
-    empty: Annotated[
-        str | None,
-        Option(
-            help="What no data at all is worth: chance (accuracy over chance; if left out) or none (accuracy over 0). "
-            "Coverage always counts from 0."
-        ),
-    ] = None,
-    knowledge: Annotated[
-        float, Option(help="Share of the others' units that an attacker sees, from 0 to 1.")
-    ] = 1.0,
-    providers: Annotated[
-        int | None, Option(help="How many providers attack, drawn at random; all if left out.", min=1)
-    ] = None,
-    only: Annotated[
-        str | None, Option(help="Only these attacks: names separated by commas, * allowed.")
-    ] = None,
-    stop_at: Annotated[
-        float, Option(help="An attack with a gain of at most this counts as stopped.", min=1.0)
-    ] = 1.05,
-    seed: Annotated[int, Option(help="Seed of the attackers' random choices.", min=0)] = 0,
-    out: Annotated[Path, Option(help="Folder for the report.")] = Path("runs/audit"),
     jobs: terminal.Jobs = 0,
     cluster: terminal.Cluster = "",
     device: terminal.BlockDevice = "cpu",
@@ -93,40 +85,38 @@ def audit(
     registry.load(load or [])
     # Nothing is paid here; but the settings of a payout run include an amount.
     spec = payout_spec(config, {"amount": "1", **settings})
-    utility = spec.utility if empty is None else Utility(spec.learner, empty)
+    utility = spec.utility if options.empty is None else Utility(spec.learner, options.empty)
     checks = settings.get("checks") if config is None else spec.checks
-    log = None if intake is None else IntakeLog.open(intake)
+    log = None if options.intake is None else IntakeLog.open(options.intake)
     tables = {
-        "submissions": submission, "validation": validation, "reference": reference, "scores": spec.files.scores,
-    }  # fmt: skip
+        "submissions": submission,
+        "validation": options.validation,
+        "reference": options.reference,
+        "scores": spec.files.scores,
+    }
     with (
         terminal.compute_context(cluster=cluster, device=device, memory=memory),
         shown_on_stderr() as progress,
         suppress_market_warnings(),  # the report has it
     ):
         with as_files(tables) as files:
-            state, oracle, ignored = _market(files, spec, utility, seed, log)
-        chosen = as_mechanism(MECHANISMS.create(mechanism), mechanism)
+            state, oracle, ignored = _market(files, spec, utility, options.seed, log)
+        chosen = as_mechanism(MECHANISMS.create(options.mechanism), options.mechanism)
         report = run_audit(
             state,
             chosen,
             oracle,
-            providers=providers,
-            only=only,
-            stop_at=stop_at,
-            out=out,
+            **options.model_dump(include={"providers", "only", "stop_at", "out", "knowledge"}),
             jobs=jobs or available_cores(),
             progress=progress,
             checks=requested_checks(chosen, checks, spec.power),
-            knowledge=knowledge,
         )
-    write_text(out / "audit.md", markdown(report))
+    write_text(options.out / "audit.md", markdown(report))
     Console().print(_table(report))
-    for text, style in _paragraphs(report):
-        say(text, style)
-    if ignored:
-        say(f"Warning: Labels do not count: {'; '.join(ignored)}.", "red")
-    say(f"\nthe report with all certificates is in {out}/")
+    labels = [f"Warning: Labels do not count: {'; '.join(ignored)}."] if ignored else []
+    for text in [*_paragraphs(report), *labels]:
+        say(text, "red" if text.startswith("Warning: ") else None)
+    say(f"\nthe report with all certificates is in {options.out}/")
 
 
 def _market(
@@ -134,33 +124,30 @@ def _market(
 ) -> tuple[MarketState, UtilityOracle, tuple[str, ...]]:
     """Read, as a payout run does, the market that is audited, what it is paid by, and labels that do not count."""
     submissions, validation = tables["submissions"], tables["validation"]
-    read = read_tables(submissions, validation, tables.get("reference"), spec, {}, log)
-    held, other = read.held, read.sample
+    read = InputReader(spec, log).read(submissions, validation, tables.get("reference"))
+    rows, other = read.validation, read.reference
     sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)
-    submission = _submission(submissions, spec, read.rows)
-    file, scored = scores_file(spec, tables.get("scores")), None
+    file, learner = scores_file(spec, tables.get("scores")), None
     if file is not None:
-        scored = read_scored(file, submissions, validation, spec, read.rows, held)
+        learner = read_scored(file, submissions, validation, spec, read.rows, rows).learner
+    features, label, embedding = rows.features, rows.label, rows.embedding
     oracle = UtilityOracle(
-        held.features, held.label, utility, learner=None if scored is None else scored.learner,
-        embedding=held.embedding, reference=sample,
-    )  # fmt: skip
-    state = market_state(submission, held.features, held.label, seed, log is not None)
+        features, label, utility, learner=learner, embedding=embedding, reference=sample
+    )
+    submission = _submission(submissions, spec, read.rows)
+    state = market_state(submission, features, label, seed, log is not None)
     return state, oracle, read.ignored
 
 
-def _submission(path: Path, spec: PayoutSpec, rows: SubmittedRows) -> Submission:
+def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
     """Read the submitted units with all other columns: attacks and mechanisms of one's own look at some of them."""
     columns = spec.columns
     metadata: dict[str, Any] = {}
     named: dict[str, Any] = {}
     if not path.is_dir():
         table = Table.open(path)
-        used = {name for name in columns.model_dump().values() if isinstance(name, str)} | {
-            "id",
-            "time",
-            table.label_column(columns.label) or "",
-        }
+        used = {name for name in columns.model_dump().values() if name}
+        used |= {"id", "time", table.label_column(columns.label)}
         for matrix in (columns.features or "features", columns.embedding or "embedding"):
             used.update(table.matrix_columns(matrix) or matrix.split(","))
         text = [name for name in ("source", "batch", "licence") if name in set(table.names) - used]
@@ -180,9 +167,8 @@ def _submission(path: Path, spec: PayoutSpec, rows: SubmittedRows) -> Submission
 
 def _table(report: AuditReport) -> rich.Table:
     gains = ("gain",) if report.checks is None else ("gain unchecked", "expected")
-    attack = "attack, and by whom"
     table = make_table(
-        attack,
+        "attack, and by whom",
         *gains,
         *("victim's loss", "guaranteed", "stopped by (honest pay moved)"),
         title=f"Worst gain and worst loss found against {report.label}, {len(report.trials)} trials",
@@ -195,10 +181,10 @@ def _table(report: AuditReport) -> rich.Table:
         harmful = finding.loss.by_evidence > STOP_LOSS
         table.add_row(
             escape(f"{trial.attack.replace('(', ' (')} by {trial.provider}{assuming(trial)}"),
-            *(
+            *[
                 _gain(gain, report.stop_at)
-                for gain in (finding.unchecked.gain, finding.worst.expected_gain)[: len(gains)]
-            ),
+                for gain in (finding.unchecked.gain, finding.worst.expected_gain)
+            ][: len(gains)],
             f"[{'red' if harmful else 'default'}]{_loss(finding.loss)}[/]",
             finding.certificate.summary,
             _stopped_by(finding, report.stop_at),
@@ -230,10 +216,10 @@ def _stopped_by(finding: Finding, stop_at: float) -> str:
     return ", ".join(advised) or "nothing that was tried"
 
 
-def _paragraphs(report: AuditReport) -> Iterator[tuple[str, str | None]]:
-    """Yield what the screen and the page say of all attacks together, each with its style on the screen."""
+def _paragraphs(report: AuditReport) -> Iterator[str]:
+    """Yield what the screen and the page say of all attacks together."""
     if report.assumed:
-        yield report.assumed, None
+        yield report.assumed
     if report.checks is not None:
         heads = {
             "stopped": "Stopped without checks",
@@ -243,30 +229,25 @@ def _paragraphs(report: AuditReport) -> Iterator[tuple[str, str | None]]:
         }
         attacks = {head: report.families(verdict) for verdict, head in heads.items()}
         if text := " ".join(f"{head}: {', '.join(names)}." for head, names in attacks.items() if names):
-            yield text, None
-    yield _worst(report), None
+            yield text
+    yield _worst(report)
     if report.harms:
-        harm = report.harms[0]
-        yield f"Others lose most by {harm.family}: {harm.loss.words}", "red"
+        yield f"Others lose most by {report.harms[0].family}: {report.harms[0].loss.words}"
     else:
         yield (
-            "What others lose is competition: no attack that was tried makes evidence cost anybody more than "
-            f"{STOP_LOSS:.0%} of the honest share; others may.",
-            None,
+            "What others lose is competition: no attack that was tried makes evidence cost any of them more than "
+            f"{STOP_LOSS:.0%} of the honest share; others may."
         )
     for forgery in forgeries(report):
-        yield forgery.words(forgery.family), None
+        yield forgery.words(forgery.family)
     if report.evidence:
-        yield f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else ""), None
+        yield f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else "")
     else:
-        yield (
-            f"{report.label} is a mechanism of its own: no evidence layers were tried against it.",
-            None,
-        )
+        yield f"{report.label} is a mechanism of its own: no evidence layers were tried against it."
     for why, names in report.unplayed.items():
-        yield f"Not played, {', '.join(names)}: {why}.", None
+        yield f"Not played, {', '.join(names)}: {why}."
     for warning in report.warnings:
-        yield f"Warning: {warning}.", "red"
+        yield f"Warning: {warning}."
 
 
 def _worst(report: AuditReport) -> str:
@@ -287,10 +268,9 @@ def markdown(report: AuditReport) -> str:
         f"# Audit of {report.label}",
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
         f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
-        *(text for text, _ in _paragraphs(report)),
+        *_paragraphs(report),
     ]
     for finding in report.findings:
-        paragraphs += [
-            f"## {finding.family}", finding.words(report.stop_at), finding.certificate.words
-        ]  # fmt: skip
+        texts = finding.words(report.stop_at), finding.certificate.words
+        paragraphs += [f"## {finding.family}", *texts]
     return "\n\n".join(paragraphs) + "\n"

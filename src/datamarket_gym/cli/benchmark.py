@@ -19,11 +19,13 @@ from datamarket_gym.benchmark.runner import submit as play
 from datamarket_gym.benchmark.submissions import BenchmarkEntry
 from datamarket_gym.benchmark.suite import make_key, private, public
 from datamarket_gym.benchmark.suite import suite as benchmark_suite
-from datamarket_gym.cli.terminal import Jobs, Load, make_list, print_rows, say
+from datamarket_gym.cli.terminal import Jobs, Load, make_list, print_rows, say, with_options
 from datamarket_gym.errors import DataMarketError, ParameterError, require_extra
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.parallel import available_cores
 from datamarket_gym.execution.progress import shown_on_stderr
+from datamarket_gym.payout.settings import option
+from datamarket_gym.registry import Document
 
 _WIDE = 130  # columns of a terminal from which on submissions are rows of a table
 
@@ -56,38 +58,35 @@ def suite() -> None:
 
 @benchmark.command("key")
 def key(file: Annotated[Path, Argument(help="File of the key.")]) -> None:
-    """Make a private key, which draws markets that nobody else can prepare for."""
-    made = make_key(file)
-    typer.echo(f"{file}: keep it secret. Bundles that use it carry {made.commitment}")
+    """Make a private key, which draws markets that others cannot prepare for."""
+    typer.echo(f"{file}: keep it secret. Bundles that use it carry {make_key(file).commitment}")
+
+
+class SubmitOptions(Document):
+    """The options of ``datamarket benchmark submit``."""
+
+    program: str = option(
+        "Instead of SPEC, a program that speaks the file protocol (docs/protocol.md).",
+        "",
+        option="command",
+    )
+    attack: str = option(
+        "Instead of SPEC, an attack, for the attack track; {0.5} is noise in standard deviations.", ""
+    )
+    checks: int = option("Units of each payee that are spot-checked.", 0, ge=0)
+    name: str = option("Its name on the leaderboard.", "")
+    authors: str = option("Who submits it.", "")
+    out: Path | None = option("Folder of the result; bundles/NAME if left out.")
+    quick: bool = option("Run one market only, as a test; such a result is not ranked.", False)
+    private_key: Path | None = option("Private key for further markets (see: datamarket benchmark key).")
 
 
 @benchmark.command("submit")
+@with_options(SubmitOptions)
 def submit(
+    options: SubmitOptions,
     spec: Annotated[
         str | None, Argument(help="A mechanism, by name (see: datamarket list mechanism) or as JSON.")
-    ] = None,
-    program: Annotated[
-        str,
-        Option(
-            "--command",
-            help="Instead of SPEC, a program that speaks the file protocol (docs/protocol.md).",
-        ),
-    ] = "",
-    attack: Annotated[
-        str,
-        Option(
-            help="Instead of SPEC, an attack, for the attack track; {0.5} is noise in standard deviations."
-        ),
-    ] = "",
-    checks: Annotated[int, Option(help="Units of each payee that are spot-checked.", min=0)] = 0,
-    name: Annotated[str, Option(help="Its name on the leaderboard.")] = "",
-    authors: Annotated[str, Option(help="Who submits it.")] = "",
-    out: Annotated[Path | None, Option(help="Folder of the result; bundles/NAME if left out.")] = None,
-    quick: Annotated[
-        bool, Option("--quick", help="Run one market only, as a test; such a result is not ranked.")
-    ] = False,
-    private_key: Annotated[
-        Path | None, Option(help="Private key for further markets (see: datamarket benchmark key).")
     ] = None,
     jobs: Jobs = 0,
     load: Load = None,
@@ -97,25 +96,27 @@ def submit(
     The result is a folder, called a bundle. The same command resumes a run that was interrupted. See docs/enter.md.
     """
     registry.load(load or [])
+    program, attack, checks = options.program, options.attack, options.checks
     if sum(map(bool, (spec, program, attack))) != 1:
         raise DataMarketError(
             "submit one thing: a mechanism, as in datamarket benchmark submit recommended, or a program with "
             "--command, or an attack with --attack"
         )
+    names = {"name": options.name, "authors": options.authors}
     if spec:
-        entry = BenchmarkEntry.of_spec(spec, checks=checks, name=name, authors=authors)
+        entry = BenchmarkEntry.of_spec(spec, checks=checks, **names)
     elif checks:
         raise ParameterError("--checks", checks, "only a mechanism of our pipeline can be checked")
     elif program:
-        entry = BenchmarkEntry.of_command(program, name=name, authors=authors)
+        entry = BenchmarkEntry.of_command(program, **names)
     else:
-        entry = BenchmarkEntry.of_attack(attack, name=name, authors=authors)
-    draws = public() if private_key is None else private(private_key)
-    words = re.sub(r"[^\w.@-]+", "-", entry.name).strip("-.") or "submission"
-    folder = out or Path("bundles") / (f"{words}-quick" if quick else words)
+        entry = BenchmarkEntry.of_attack(attack, **names)
+    draws = public() if options.private_key is None else private(options.private_key)
+    file_name = re.sub(r"[^\w.@-]+", "-", entry.name).strip("-.") or "submission"
+    folder = options.out or Path("bundles") / (f"{file_name}-quick" if options.quick else file_name)
     with shown_on_stderr() as progress:
         bundle = play(
-            entry, draws, folder, quick=quick, jobs=jobs or available_cores(), progress=progress
+            entry, draws, folder, quick=options.quick, jobs=jobs or available_cores(), progress=progress
         )
     _print_board(board_of(bundle))
     say(f"\nthe bundle is in {folder}/", whole=True)
@@ -159,16 +160,10 @@ def _print_board(board: Board) -> None:
     for section in sections(board):
         say(f"{board.suite.name}: {section.group.title}", "bold")
         if wide:
-            table = make_list("", "submission", *section.heads)
-            for column in table.columns[2:]:
-                column.justify = "right"
-            print_rows(
-                table,
-                [
-                    (str(line.place), line.ranked.bundle.entry.name, *line.cells)
-                    for line in section.lines
-                ],
-            )
+            figures = range(2, 2 + len(section.heads))
+            table = make_list("", "submission", *section.heads, right=figures)
+            lines = ((str(e.place), e.ranked.bundle.entry.name, *e.cells) for e in section.lines)
+            print_rows(table, lines)
             say("")
         by_check: dict[str, list[str]] = {}
         for line in section.lines:

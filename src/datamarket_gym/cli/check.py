@@ -6,20 +6,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import FEW, WARNING, say, say_more
+from datamarket_gym.cli.terminal import FEW, WARNING, make_table, print_rows, say, say_more
 from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.display import counted
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.draw import draw_checks
-from datamarket_gym.payout.checks.outcomes import CERTIFICATE, record_answers
+from datamarket_gym.payout.checks.outcomes import CERTIFICATE, NOT_MADE, record_answers
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, read_check_plan
 from datamarket_gym.payout.checks.review_page import NAME as PAGE
@@ -27,7 +24,6 @@ from datamarket_gym.payout.checks.settle import draw_messages, failure_messages,
 from datamarket_gym.payout.checks.settle import settle as settle_checks
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.settings import settings_of
 from datamarket_gym.payout.stored_inputs import places_of
 
 check = typer.Typer(
@@ -36,16 +32,13 @@ check = typer.Typer(
 
 
 @check.command("plan")
-@terminal.with_settings(dict(settings_of(PlanRequest)))
-def plan(run: terminal.RunFolder, settings: dict[str, Any], by: terminal.By = None) -> None:
+@terminal.with_options(PlanRequest)
+def plan(run: terminal.RunFolder, options: PlanRequest, by: terminal.By = None) -> None:
     """Plan how many units are checked, and show what that costs and leaves to gain. May be repeated until the draw."""
-    planned = make_plan(run, terminal.read_model(PlanRequest, settings), by)
-    table = Table(title=f"Checks of {counted(planned.payees, 'payee')}", show_header=False)
-    table.add_column(overflow="fold")
-    table.add_column(justify="right", overflow="fold")
-    for what, value in plan_rows(planned, read_manifest(run)["currency"]):
-        table.add_row(what, escape(value))
-    Console().print(table)
+    planned = make_plan(run, options, by)
+    title = f"Checks of {counted(planned.payees, 'payee')}"
+    rows = plan_rows(planned, read_manifest(run)["currency"])
+    print_rows(make_table("quantity", "value", title=title, right=("value",)), rows)
     if planned.below_price:
         say(
             f"{planned.below_price:,} of these payees are paid less than their checks cost; with --least they are "
@@ -83,16 +76,14 @@ def draw(
         progress.stage("drawing the units to check")
         drawn = draw_checks(run, beacon, by, places_of(run, **moved))
     payees = len({each.payee for each in drawn.draws})
-    table = Table(title=f"{counted(len(drawn.draws), 'check')} of {counted(payees, 'payee')}")
-    table.add_column("number", justify="right")
-    for name in ("payee", "unit"):
-        table.add_column(name, overflow="fold")
-    table.add_column(f"amount ({read_manifest(run)['currency']})", justify="right")
-    for each in drawn.draws[:FEW]:
-        names = (escape(visible(name)) for name in (each.payee, each.unit))
-        table.add_row(str(each.number), *names, f"{each.amount:.2f}")
-    if drawn.draws:
-        Console().print(table)
+    title = f"{counted(len(drawn.draws), 'check')} of {counted(payees, 'payee')}"
+    heads = ("number", "payee", "unit", f"amount ({read_manifest(run)['currency']})")
+    rows = [
+        (str(each.number), visible(each.payee), visible(each.unit), f"{each.amount:.2f}")
+        for each in drawn.draws[:FEW]
+    ]
+    if rows:
+        print_rows(make_table(*heads, title=title, right=(heads[0], heads[3])), rows)
     say_more(len(drawn.draws), f" in {CHECKS}")
     for text in draw_messages(drawn):
         say(text)
@@ -130,8 +121,8 @@ def record(
     with as_files({"outcomes": outcomes}) as tables:
         answers = record_answers(run, tables["outcomes"], correct, by, check_once)
     counts = [f"{answers.count(word):,} {word}" for word in ("genuine", "false", "unanswered")]
-    if answers.not_made:
-        counts.append(f"{answers.not_made:,} second checks not made")
+    if not_made := answers.count(NOT_MADE):
+        counts.append(f"{not_made:,} second checks not made")
     say(
         f"{counted(len(answers.new), 'new answer')}; of {counted(len(answers.drawn.draws), 'check')}: "
         f"{', '.join(counts)}"
@@ -157,8 +148,8 @@ def settle(
     forfeited: Annotated[
         Literal["divide", "keep"],
         Option(
-            help="Payments of payees who failed or were not checked: keep them, so that nobody gains from a name that "
-            "is made to fail, or divide them among the others."
+            help="Payments of payees who failed or were not checked: keep them, so that no payee gains from a name "
+            "that is made to fail, or divide them among the others."
         ),
     ] = "keep",
     by: terminal.By = None,

@@ -23,10 +23,7 @@ from datamarket_gym.mechanism import Mechanism, get_mechanism
 from datamarket_gym.registry import describe, written
 from datamarket_gym.utilities.oracle import Utility
 
-_NOISY = (
-    "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)",
-    "copycat(sigma=0.5)",
-)
+_NOISY = ("composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)", "copycat(sigma=0.5)")
 SHOWN = (
     "honest",
     _NOISY[0],
@@ -103,10 +100,8 @@ def demo(
 
 
 def _gain_table(gains: Gains, seeds: int) -> Table:
-    table = Table(
-        title=f"Attacked / honest payment: mean of {seeds} markets \\[ratio of means]",
-        caption="With checks: the expected payment.",
-    )
+    table = Table(title=f"Attacked / honest payment: mean of {seeds} markets \\[ratio of means]")
+    table.caption = "With checks: the expected payment."
     table.add_column("attack of provider_0")
     titles = [scheme.title for scheme in schemes()]
     for title in titles:

@@ -10,13 +10,11 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import table as rich
 from rich.console import Console
-from rich.markup import escape
 from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import say
+from datamarket_gym.cli.terminal import make_table, print_rows, say
 from datamarket_gym.data.inputs import are_numbers, is_labelled
 from datamarket_gym.data.readers.databases import as_files
 from datamarket_gym.errors import DataMarketError, ParameterError
@@ -36,13 +34,27 @@ from datamarket_gym.market.datasets import (
 )
 from datamarket_gym.market.encoders import ContentError, Encoder
 from datamarket_gym.market.encoders.base import ENCODERS, EmbeddingStore, StoredEncoder
-from datamarket_gym.payout.settings import SETTINGS, payout_spec, settings_of
+from datamarket_gym.payout.inputs import DEFAULTS
+from datamarket_gym.payout.settings import option, payout_spec
 from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
-
-USUAL = {"text": "minilm", "image": "resnet18"}
-_SIMULATION = dict(settings_of(ThetaCheck))
+from datamarket_gym.registry import Document
 
 
+class EmbedOptions(Document):
+    """The options of ``datamarket embed``."""
+
+    out: Path | None = option("File to write (.npz or .parquet); for a domain, one in the user's cache.")
+    encoder: str = option(
+        "The encoder (see: datamarket list encoder); minilm for texts and resnet18 for images if left out.",
+        "",
+    )
+    device: str = option("Where the encoder runs: cpu, cuda, numpy or auto.", "auto")
+    limit: int = option("Embed only this many units, the first of the source; 0: all.", 0, ge=0)
+    skip_bad: bool = option("Leave out what cannot be embedded, and print how much.", False)
+    if_missing: bool = option("Do nothing if the embeddings exist.", False)
+
+
+@terminal.with_options(EmbedOptions)
 def embed(
     source: Annotated[
         str,
@@ -51,62 +63,42 @@ def embed(
             "sub-folder per class)."
         ),
     ],
-    out: Annotated[
-        Path | None,
-        Option(help="File to write (.npz or .parquet); for a domain, one in the user's cache."),
-    ] = None,
-    encoder: Annotated[
-        str,
-        Option(
-            help="The encoder (see: datamarket list encoder); minilm for texts and resnet18 for images if left out."
-        ),
-    ] = "",
-    device: Annotated[str, Option(help="Where the encoder runs: cpu, cuda, numpy or auto.")] = "auto",
-    limit: Annotated[
-        int, Option(help="Embed only this many units, the first of the source; 0: all.", min=0)
-    ] = 0,
-    skip_bad: Annotated[
-        bool, Option("--skip-bad", help="Leave out what cannot be embedded, and print how much.")
-    ] = False,
-    if_missing: Annotated[
-        bool, Option("--if-missing", help="Do nothing if the embeddings exist.")
-    ] = False,
+    options: EmbedOptions,
     data: terminal.Data = None,
 ) -> None:
     """Embed texts or images by a frozen encoder.
 
     The same command resumes an interrupted run, and the same content is never embedded twice.
     """
+    out = options.out
     with looking_in(data):
-        usual = source in DOMAINS and not encoder and not limit  # only then is there a usual file
-        if out is None and not usual:
-            raise ParameterError("--out", None, "name the file to write, for example embeddings.npz")
+        existing = out if out is not None and out.is_file() else None
         if out is None:
-            out, existing = (
-                cache_folder() / DOMAINS[source].embeddings_file,
-                find(DOMAINS[source].embeddings_file),
-            )
-        else:
-            existing = out if out.is_file() else None
-        if if_missing and existing is not None:
+            if (
+                source not in DOMAINS or options.encoder or options.limit
+            ):  # of these there is no usual file
+                raise ParameterError("--out", None, "name the file to write, for example embeddings.npz")
+            name = DOMAINS[source].embeddings_file
+            out, existing = cache_folder() / name, find(name)
+        if options.if_missing and existing is not None:
             say(f"the embeddings of {source} are in {existing}")
         else:
-            _embed(source, out, encoder, device, limit, skip_bad)
+            _embed(source, out, options)
 
 
-def _embed(source: str, out: Path, name: str, device: str, limit: int, skip_bad: bool) -> None:
+def _embed(source: str, out: Path, options: EmbedOptions) -> None:
     if source in DOMAINS:
         corpus = load_corpus(source)
     else:
         with as_files({"texts": source}) as tables:
             corpus = read_source(tables["texts"])
-    if limit:
-        corpus = _rows(corpus, np.arange(min(limit, len(corpus))))
-    encoder = _encoder(name, corpus.kind, device)
+    if options.limit:
+        corpus = _rows(corpus, np.arange(min(options.limit, len(corpus))))
+    encoder = _encoder(options.encoder, corpus.kind, options.device)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix not in (".npz", ".parquet"):
         raise DataMarketError(f"cannot write embeddings as {out.suffix!r}; use .npz or .parquet")
-    good, bad = _usable_rows(corpus, encoder, skip_bad)
+    good, bad = _usable_rows(corpus, encoder, options.skip_bad)
     corpus = _rows(corpus, good)
     parts = out.with_name(
         f"{out.name}.parts"
@@ -123,7 +115,7 @@ def _embed(source: str, out: Path, name: str, device: str, limit: int, skip_bad:
 
 
 def _encoder(name: str, kind: str, device: str) -> Encoder:
-    encoder = ENCODERS.create(name or USUAL[kind])
+    encoder = ENCODERS.create(name or DEFAULTS[kind])
     if encoder.kind != kind:
         raise ParameterError("encoder", name, f"it reads {encoder.kind}s, these are {kind}s")
     fields = getattr(encoder, "__dataclass_fields__", {})
@@ -150,7 +142,8 @@ def _rows(corpus: Corpus, rows: NDArray[np.int64]) -> Corpus:
     return Corpus(corpus.kind, corpus.content[rows], corpus.label[rows], corpus.train[rows])
 
 
-@terminal.with_settings(_SIMULATION | {name: SETTINGS[name] for name in terminal.TABLE})
+@terminal.with_payout_settings(terminal.TABLE)
+@terminal.with_options(ThetaCheck)
 def theta(
     embeddings: Annotated[
         str,
@@ -159,6 +152,7 @@ def theta(
             "domain: cifar10, stl10, agnews, imdb."
         ),
     ],
+    options: ThetaCheck,
     settings: dict[str, Any],
     json_: Annotated[
         Path | None, Option("--json", help="Write all that was measured to this file.")
@@ -176,12 +170,10 @@ def theta(
     for connected components, by which the paper's mechanisms match: two lower bounds, an upper bound, and whether a
     threshold lies between. The simulation options are those of the second. Columns are named as for `pay`.
     """
-    simulation = {name: settings.pop(name) for name in _SIMULATION if name in settings}
-    check = terminal.read_model(ThetaCheck, simulation)
     with looking_in(data):
         domain = embeddings if embeddings in DOMAINS else ""
         rows = domain_task(domain).pool() if domain else _read(embeddings, config, settings)
-        measured = check.of_domain(domain) if domain else check.of(rows.training())
+        measured = options.of_domain(domain) if domain else options.of(rows.training())
         policy = recommended(rows)
     if json_ is not None:
         both = measured.as_dict() | {"recommended": policy.model_dump(mode="json")}
@@ -191,7 +183,7 @@ def theta(
     console = Console()
     console.print(in_words(policy), style="green" if policy.theta else "red", highlight=False)
     classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)
-    console.print(_table(measured, classes))
+    _print_components(measured, classes)
     style = "green" if measured.usable else "red"
     console.print(f"Components: {measured.verdict}", style=style, highlight=False)
 
@@ -203,23 +195,24 @@ def _read(embeddings: str, config: Path | None, settings: dict[str, Any]) -> Emb
         return table_rows(files["embeddings"], spec)
 
 
-def _table(measured: Admissibility, classes: bool) -> rich.Table:
-    table = rich.Table(
-        title=f"For components: {measured.units} units of {measured.dimensions} numbers, {measured.partition} partition"
-    )
-    table.add_column("quantity")
-    table.add_column("value", justify="right")
-    table.add_row("median norm", f"{measured.median_norm:.3f}")
-    whose = "honest units of one class" if classes else "any two honest units"
-    table.add_row(f"pairwise floor: cosine of {whose}, p90", f"{measured.pairwise_floor:.3f}")
-    for cutoff, floor in measured.chaining_floors.items():
-        style = "bold" if cutoff == measured.cutoff else None
-        table.add_row(f"chaining floor: mixed components below {cutoff:g}", f"{floor:.2f}", style=style)
-    ceiling = f"ceiling: cosine with variants ({measured.variants}), p10"
-    table.add_row(ceiling, f"{measured.near_duplicate_p10:.4f}")
+def _print_components(measured: Admissibility, classes: bool) -> None:
+    title = f"For components: {measured.units} units of {measured.dimensions} numbers, {measured.partition} partition"
+    owners = "honest units of one class" if classes else "any two honest units"
     low, high = measured.interval
-    table.add_row("admissible interval", escape(f"[{low:.3f}, {high:.4f}]"), style="bold")
-    table.add_row("margin", f"{measured.margin:.3f}")
+    rows = [
+        ("median norm", f"{measured.median_norm:.3f}"),
+        (f"pairwise floor: cosine of {owners}, p90", f"{measured.pairwise_floor:.3f}"),
+        *(
+            (f"chaining floor: mixed components below {cutoff:g}", f"{floor:.2f}")
+            for cutoff, floor in measured.chaining_floors.items()
+        ),
+        (
+            f"ceiling: cosine with variants ({measured.variants}), p10",
+            f"{measured.near_duplicate_p10:.4f}",
+        ),
+        ("admissible interval", f"[{low:.3f}, {high:.4f}]"),
+        ("margin", f"{measured.margin:.3f}"),
+    ]
     if measured.lonely_classes:
-        table.add_row("classes of a single unit, left out", str(measured.lonely_classes))
-    return table
+        rows.append(("classes of a single unit, left out", str(measured.lonely_classes)))
+    print_rows(make_table("quantity", "value", title=title, right=("value",)), rows)

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from typer import Argument, Option
 
 from datamarket_gym import registry
@@ -29,7 +28,9 @@ from datamarket_gym.cli.terminal import (
     Load,
     compute_context,
     make_list,
+    print_rows,
     say,
+    with_options,
 )
 from datamarket_gym.errors import (
     DataMarketError,
@@ -41,7 +42,7 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import write_text
-from datamarket_gym.execution.parallel import available_cores, gpu_there
+from datamarket_gym.execution.parallel import available_cores, gpu_name
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.experiments import ExperimentSpec, builtin_specs, parse_spec, run_experiment
 from datamarket_gym.experiments.cells import Row, attacks_of
@@ -55,43 +56,44 @@ from datamarket_gym.experiments.reproduction import (
     sentences,
     summarize,
 )
-from datamarket_gym.experiments.results import as_built_in, collect, held, is_finished, opened
+from datamarket_gym.experiments.results import (
+    as_built_in,
+    collect,
+    is_finished,
+    list_results,
+    read_results,
+)
 from datamarket_gym.experiments.runner import run_suite
 from datamarket_gym.experiments.tables import as_text, grids
 from datamarket_gym.market.datasets import looking_in
-from datamarket_gym.registry import HOMES, broken_plugins, components, describe, lookup
+from datamarket_gym.payout.settings import option
+from datamarket_gym.registry import HOMES, Document, broken_plugins, components, describe, lookup
 
 DEVICES = ("cpu", "cuda", "auto")
 
 
-Seeds = Annotated[int | None, Option(help="How many seeds; as the experiment says if left out.", min=1)]
+class RunOptions(Document):
+    """The options of ``datamarket run``."""
+
+    seeds: int | None = option("How many seeds; as the experiment says if left out.", ge=1)
+    first_seed: int | None = option("The first seed; as the experiment says if left out.", ge=0)
+    out: Path | None = option("Folder for the results; runs/EXPERIMENT if left out.")
+    only: str | None = option("Only these attacks or mechanisms: names separated by commas, * allowed.")
+    cache: Path | None = option(
+        "File of the utility cache: values computed once, for this and later runs."
+    )
+    everything: bool = option("Also print the tables that the paper does not have.", False, option="all")
 
 
+@with_options(RunOptions)
 def run(
     experiment: Annotated[
         str, Argument(help="An experiment (see: datamarket list experiment), or a TOML file.")
     ],
-    seeds: Seeds = None,
-    first_seed: Annotated[
-        int | None, Option(help="The first seed; as the experiment says if left out.", min=0)
-    ] = None,
-    out: Annotated[
-        Path | None, Option(help="Folder for the results; runs/EXPERIMENT if left out.")
-    ] = None,
-    only: Annotated[
-        str | None,
-        Option(help="Only these attacks or mechanisms: names separated by commas, * allowed."),
-    ] = None,
+    options: RunOptions,
     jobs: Jobs = 0,
     device: Device = "cpu",
     cluster: Cluster = "",
-    cache: Annotated[
-        Path | None,
-        Option(help="File of the utility cache: values computed once, for this and later runs."),
-    ] = None,
-    everything: Annotated[
-        bool, Option("--all", help="Also print the tables that the paper does not have.")
-    ] = False,
     data: Data = None,
     load: Load = None,
 ) -> None:
@@ -104,25 +106,28 @@ def run(
     require_choice("--device", device, DEVICES)
     with looking_in(data), compute_context(cluster=cluster):
         spec = _spec(experiment)
-        changes = {"seeds": seeds, "first_seed": first_seed, "only": only}
-        spec = spec.model_copy(
-            update={key: value for key, value in changes.items() if value is not None}
-        )
-        out = out or Path("runs") / spec.name
+        changes = options.model_dump(include={"seeds", "first_seed", "only"}, exclude_none=True)
+        spec = spec.model_copy(update=changes)
+        out = options.out or Path("runs") / spec.name
         with collect_market_warnings() as warned, shown_on_stderr() as progress:
             rows = run_experiment(
-                spec, out, jobs=jobs or available_cores(), device=device, cache=cache, progress=progress
+                spec,
+                out,
+                jobs=jobs or available_cores(),
+                device=device,
+                cache=options.cache,
+                progress=progress,
             )
     width = Console().width
     say(f"{spec.title}\n", "bold")
     shown, tables = compare_with_paper(spec.name, rows), grids(rows, spec.tables)
     if shown:
         say(_paper(spec, rows, shown, width), whole=True)
-    if everything or not shown:
+    if options.everything or not shown:
         say(as_text(tables, width), whole=True)
     for warning in warned:
         say(f"Warning: {warning}.", "red")
-    if shown and not everything:
+    if shown and not options.everything:
         say(f"All {len(tables)} tables: the same command with --all, or {out}/table.md", whole=True)
     drawn = [out / f"{name}.svg" for name in figures_of(spec.name) or [spec.name]]
     figures = ", ".join(map(str, drawn)) if all(file.exists() for file in drawn) else ""
@@ -142,22 +147,21 @@ def _spec(experiment: str) -> ExperimentSpec:
 
 def _paper(spec: ExperimentSpec, rows: list[Row], shown: list[PaperComparison], width: int) -> str:
     """Write the paper's table, how many of its numbers are within our tolerance, and why the others are not."""
-    known = builtin_specs()[spec.name]
-    tables = paper_tables(rows, _names(spec) - _names(known))
+    built_in = builtin_specs()[spec.name]
+    tables = paper_tables(rows, _names(spec) - _names(built_in))
     parts = [as_text(tables, width)] if tables else []
     parts.append("\n".join(_wrap(f"- {text}", width) for text in sentences(shown)))
     lines = [f"{summarize(shown)}."]
-    if spec.seeds < known.seeds:
-        lines.append(
-            f"This run has {spec.seeds} of the experiment's {known.seeds} seeds: expect more cells outside."
-        )
+    if spec.seeds < built_in.seeds:
+        seeds = f"{spec.seeds} of the experiment's {built_in.seeds} seeds"
+        lines.append(f"This run has {seeds}: expect more cells outside.")
     lines += [_wrap(text, width) for text in reasons(shown)]
     return "\n\n".join(filter(None, [*parts, "\n".join(lines)])) + "\n"
 
 
 def _names(spec: ExperimentSpec) -> set[str]:
     """Collect the mechanisms and attacks that an experiment lists, as tables name them."""
-    mechanisms = {found.name for entry in spec.mechanisms for found, _ in entry.expand()}
+    mechanisms = {mechanism.name for entry in spec.mechanisms for mechanism, _ in entry.expand()}
     return mechanisms | {name for name, _ in attacks_of(spec)}
 
 
@@ -167,7 +171,9 @@ def _wrap(text: str, width: int) -> str:
 
 def suite(
     name: Annotated[str, Argument(metavar="SUITE", help="A suite of experiments, such as synthetic.")],
-    seeds: Seeds = None,
+    seeds: Annotated[
+        int | None, Option(help="How many seeds; as the experiment says if left out.", min=1)
+    ] = None,
     out: Annotated[Path, Option(help="Folder for the runs, one folder each.")] = Path("runs"),
     jobs: Jobs = 0,
     device: Device = "cpu",
@@ -178,22 +184,21 @@ def suite(
     specs = [spec.model_copy(update={"seeds": seeds or spec.seeds}) for spec in members(name, device)]
     with compute_context(cluster=cluster), shown_on_stderr() as progress:
         seconds = run_suite(specs, out, jobs=jobs or available_cores(), device=device, progress=progress)
-    table = make_list("experiment", "cells", "seconds, added up")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    rows = []
     for spec in specs:
         timings = json.loads((out / spec.name / "timings.json").read_text(encoding="utf-8"))
-        table.add_row(spec.name, str(timings["cells"]), f"{timings['cell_seconds']:.1f}")
-    Console().print(table, f"\n{seconds:,.1f} seconds by the clock for all of them")
+        rows.append((spec.name, str(timings["cells"]), f"{timings['cell_seconds']:.1f}"))
+    print_rows(make_list("experiment", "cells", "seconds, added up", right=(1, 2)), rows)
+    say(f"\n{seconds:,.1f} seconds by the clock for all of them")
 
 
 def members(suite: str, device: str) -> list[ExperimentSpec]:
     """List the experiments of a suite in order; those that need a GPU only where there is one to use."""
     specs = builtin_specs().values()
-    known = {spec.suite for spec in specs if spec.suite}
-    if suite not in known:
-        raise UnknownNameError("suite", suite, known)
-    gpu = device == "cuda" or (device == "auto" and gpu_there())
+    suites = {spec.suite for spec in specs if spec.suite}
+    if suite not in suites:
+        raise UnknownNameError("suite", suite, suites)
+    gpu = device == "cuda" or (device == "auto" and gpu_name())
     return [s for s in specs if s.suite == suite and (s.device == "any" or gpu)]
 
 
@@ -241,24 +246,28 @@ def figures(
     For an experiment of your own, the figure shows the gain of every attack under every mechanism.
     """
     require_extra("matplotlib", "figures")  # before anything is read
-    built_in = builtin_specs()
-    found = [one for one in held(folder) if one.form == "compact" or is_finished(one.path)]
-    if not found:
+    places = [
+        place for place in list_results(folder) if place.form == "compact" or is_finished(place.path)
+    ]
+    if not places:
         raise DataMarketError(
             f"there is neither a finished run nor a compact result in {str(folder)!r}; run an experiment first "
             "(datamarket run s2), then: datamarket figures runs/s2"
         )
-    read = [(one, opened(one, built_in)) for one in found]
-    others = {one.name: each.rows for one, each in read}
-    for one, each in read:
-        spec = each.spec
-        into = out or (one.path if one.form == "run" else Path("docs/figures"))
+    results = [(place, read_results(place)) for place in places]
+    others = {place.name: result.rows for place, result in results}
+    for place, result in results:
+        spec = result.spec
+        into = out or (place.path if place.form == "run" else Path("docs/figures"))
         # A run has its experiment's own figures, if it was run as that is built in, else the general one.
-        own = figures_of(spec.name) if one.form == "compact" or as_built_in(each, built_in) else []
+        own = (
+            figures_of(spec.name)
+            if place.form == "compact" or as_built_in(result, builtin_specs())
+            else []
+        )
+        general, title = {} if own else {"of": ""}, f"{spec.name}: {spec.title}"
         for name in own or [spec.name]:
-            general = {} if own else {"of": ""}
-            title = f"{spec.name}: {spec.title}"
-            for file in draw(name, each.rows, into, title=title, others=others, **general):
+            for file in draw(name, result.rows, into, title=title, others=others, **general):
                 typer.echo(str(file))
 
 
@@ -271,17 +280,16 @@ def list_(
     """List every registered component, each with a line."""
     registry.load(load or [])
     warnings.simplefilter("ignore", PluginWarning)  # they are listed at the end
-    table = Table(box=None, pad_edge=False)
-    table.add_column("kind", style="dim")
-    table.add_column("name", no_wrap=True, style="bold")
-    table.add_column("what it is")
     kind = "learner" if kind == "utility" else kind  # as the registry calls it
+    rows = []
     for each in [kind] if kind else sorted(HOMES):
         for name in components(each):
-            it = describe(each, name)
-            line = ": ".join(filter(None, [it.title, it.summary]))
-            table.add_row("utility" if each == "learner" else each, name, line)
-    Console().print(table)
+            component = describe(each, name)
+            line = ": ".join(filter(None, [component.title, component.summary]))
+            rows.append(("utility" if each == "learner" else each, name, line))
+    table = make_list("kind", "name", "what it is")
+    table.columns[1].no_wrap = True
+    print_rows(table, rows)
     for why in broken_plugins().values():
         say(f"\n{why}", whole=True)
 
@@ -297,12 +305,9 @@ def list_baselines() -> None:
     """List the other libraries, which are installed, and the names of their mechanisms."""
     table = make_list("library", "installed", "mechanisms")
     for name, library in BASELINES.items():
-        found = installed(name)
-        state = (
-            f"{found['version']}, Python {found['python']}"
-            if found
-            else f"no: datamarket baselines install {name}"
-        )
+        state = f"no: datamarket baselines install {name}"
+        if version := installed(name):
+            state = f"{version['version']}, Python {version['python']}"
         table.add_row(name, state, " ".join(f"baseline@{name}-{way}" for way in library.valuators))
     Console().print(table)
     say(f"\nenvironments lie in {baselines_folder()}", whole=True)
@@ -322,5 +327,5 @@ def install_baselines(
     for name in names:
         baseline_named(name)
     for name in names:
-        found = install(name, python, lambda line: typer.echo(line, err=True))
-        typer.echo(f"{name} {found['version']} is installed, with Python {found['python']}")
+        version = install(name, python, lambda line: typer.echo(line, err=True))
+        typer.echo(f"{name} {version['version']} is installed, with Python {version['python']}")

@@ -1,4 +1,4 @@
-"""``datamarket explain``: why a payee is paid what it is, or which validation rows nobody covers."""
+"""``datamarket explain``: why a payee is paid what it is, or which validation rows no unit covers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from typer import Option
 
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import FEW, say, say_more
+from datamarket_gym.cli.terminal import FEW, make_table, print_rows, say, say_more
 from datamarket_gym.errors import require_known
+from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.comparison import compare_runs
 from datamarket_gym.payout.explain import (
     SECRET,
@@ -26,6 +25,7 @@ from datamarket_gym.payout.explain import (
     covered_lines,
     match_messages,
     match_summary,
+    need_messages,
     not_known,
     other_messages,
     payment_messages,
@@ -34,68 +34,59 @@ from datamarket_gym.payout.explain import (
 from datamarket_gym.payout.explain import explain as explain_payment
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.statements.record import MOST_MATCHES, Explanation
+from datamarket_gym.registry import Document
+
+
+class ExplainOptions(Document):
+    """The options of ``datamarket explain``."""
+
+    payee: str | None = option("Whose payment to explain.")
+    json_: bool = option("Print JSON instead of tables.", False, option="json")
+    what_if: bool = option(
+        "Also pay again without the matches of this payee's units; reads the run's inputs and takes time.",
+        False,
+    )
+    needs: bool = option(
+        "Also print the validation rows that its units cover, with their content; without --payee, the rows that are "
+        "covered least. They are secret: for the operator alone.",
+        False,
+    )
+    against: Path | None = option(
+        "Folder of another run, such as last month's: print each payee's payment in both, and which settings and "
+        "inputs differ; with --payee, of that one alone."
+    )
 
 
 @terminal.with_moved_inputs
-def explain(
-    run: terminal.RunFolder,
-    moved: dict[str, Any],
-    payee: Annotated[str | None, Option(help="Whose payment to explain.")] = None,
-    as_json: terminal.AsJson = False,
-    what_if: Annotated[
-        bool,
-        Option(
-            "--what-if",
-            help="Also pay again without the matches of this payee's units; reads the run's inputs and takes time.",
-        ),
-    ] = False,
-    needs: Annotated[
-        bool,
-        Option(
-            "--needs",
-            help="Also print the validation rows that its units cover, with their content; without --payee, the rows "
-            "that are covered least. They are secret: for the operator alone.",
-        ),
-    ] = False,
-    against: Annotated[
-        Path | None,
-        Option(
-            help="Folder of another run, such as last month's: print each payee's payment in both, and which settings "
-            "and inputs differ; with --payee, of that one alone."
-        ),
-    ] = None,
-) -> None:
+@terminal.with_options(ExplainOptions)
+def explain(run: terminal.RunFolder, options: ExplainOptions, moved: dict[str, Any]) -> None:
     """Explain a payment: what a payee's units were matched with, by which evidence, and who is paid for them."""
-    if against is not None:
-        if what_if or needs:
+    payee, needs, validation = options.payee, options.needs, moved.get("validation")
+    if options.against is not None:
+        if options.what_if or needs:
             raise typer.BadParameter("--against compares two runs; leave --what-if and --needs out")
-        _compare(run, against, payee, as_json)
+        _compare(run, options.against, payee, options.json_)
         return
-    validation = moved.get("validation")
     if payee is None:
-        if not needs or what_if:
+        if not needs or options.what_if:
             raise typer.BadParameter(
                 "say whose payment to explain: --payee NAME (or --needs or --against alone)"
             )
-        _show_least_covered(run, validation, as_json)
+        _show_least_covered(run, validation, options.json_)
         return
-    explanation = explain_payment(run, payee, MOST_MATCHES if as_json else SHOWN, with_rows=needs)
+    explanation = explain_payment(run, payee, MOST_MATCHES if options.json_ else SHOWN, with_rows=needs)
     if needs and explanation.needs is None:
         raise not_known("Leave --needs out")
-    if what_if:
-        from datamarket_gym.execution.progress import shown_on_stderr
+    if options.what_if:
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
             without = without_its_evidence(run, payee, progress=progress, **moved)
         explanation = replace(explanation, without_its_evidence=without)
-    contents = None
-    if needs:
-        from datamarket_gym.payout.explain import need_messages
-
-        contents = need_messages(run, validation)
-    if as_json:
+    contents = need_messages(run, validation) if needs else None
+    if options.json_:
         record = asdict(explanation)
         if contents is not None and explanation.needs is not None:
             rows = sorted({need.row for unit in explanation.needs.units for need in unit.needs})
@@ -130,7 +121,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
         rest = "all of them" if explanation.matches_in_all <= MOST_MATCHES else f"{MOST_MATCHES:,}"
         say(
             f"{SHOWN} of {explanation.matches_in_all:,} matches of its units are shown; --json lists {rest}, and "
-            "evidence.parquet holds those of everybody."
+            "evidence.parquet holds those of all payees."
         )
     for paragraph in other_messages(explanation):
         say(paragraph)
@@ -156,23 +147,31 @@ def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
     if as_json:
         Console().print_json(json.dumps(asdict(comparison if payee is None else payments[0])))
         return
-    columns = ("", visible(other.name), visible(run.name))
-    differing = Table(*columns, title="Settings and inputs that differ")
-    for each in (*comparison.settings, *comparison.inputs):
-        values = ("none" if value is None else str(value) for value in (each.before, each.after))
-        differing.add_row(each.name, *(escape(visible(value, 80)) for value in values))
+    columns = ("setting or payee", f"{visible(other.name)} (earlier)", visible(run.name))
     before, after = (Currency(code) for code in comparison.currencies)
-    codes = " and ".join(dict.fromkeys(comparison.currencies))
-    paid = Table(*columns, "change", title=f"Payments ({codes})")
-    for payment in payments[:FEW]:
-        change = payment.change
-        paid.add_row(
-            escape(visible(payment.identity)),
-            "none" if payment.before is None else before.shown(payment.before),
-            "none" if payment.after is None else after.shown(payment.after),
-            "" if change is None else f"{'+' * (change > 0)}{after.shown(change)}",
+
+    def cell(value: object) -> str:
+        return "none" if value is None else visible(str(value), 80)
+
+    def change(minor: int | None) -> str:
+        return "" if minor is None else f"{'+' * (minor > 0)}{after.shown(minor)}"
+
+    differing = [
+        (each.name, cell(each.before), cell(each.after))
+        for each in (*comparison.settings, *comparison.inputs)
+    ]
+    paid = [
+        (
+            visible(payment.identity),
+            cell(payment.before if payment.before is None else before.shown(payment.before)),
+            cell(payment.after if payment.after is None else after.shown(payment.after)),
+            change(payment.change),
         )
-    for table in (differing, paid):
-        if table.row_count:
-            Console().print(table)
+        for payment in payments[:FEW]
+    ]
+    codes = " and ".join(dict.fromkeys(comparison.currencies))
+    if differing:
+        print_rows(make_table(*columns, title="Settings and inputs that differ"), differing)
+    if paid:
+        print_rows(make_table(*columns, "change", title=f"Payments ({codes})"), paid)
     say_more(len(payments), "; --json has all of them")

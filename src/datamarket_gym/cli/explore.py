@@ -6,14 +6,42 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from datamarket_gym import registry
-from datamarket_gym.cli.terminal import Data, Load
+from datamarket_gym.cli.terminal import Data, Load, with_options
 from datamarket_gym.execution.parallel import available_cores
+from datamarket_gym.payout.settings import option
+from datamarket_gym.registry import Document
 
 
+class ExploreOptions(Document):
+    """The options of ``datamarket explore``."""
+
+    port: int | None = option(
+        "Port; the first free one from 8765 if left out, 0 for any.", ge=0, le=65535
+    )
+    browser: bool = option("Open the page in a browser.", True)
+    host: str = option(
+        "Address to listen on. With any but this machine's own, every page asks for the token. Traffic is not "
+        "encrypted: put a proxy with TLS in front, or use a tunnel.",
+        "127.0.0.1",
+    )
+    names: tuple[str, ...] = option(
+        "Another host name of the explorer, such as market.example, or the address of a proxy in front, such as "
+        "https://market.example; repeatable. Every page then asks for the token.",
+        (),
+        option="name",
+    )
+    token: bool = option("Always ask for the token: for machines with several users.", False)
+    workers: int = option("Processes that compute for the pages; 0 uses every core.", 0, ge=0)
+    uploads: Path | None = option("Folder for uploads and dry runs; deleted at the end if left out.")
+    upload_limit: int = option("Largest upload, in MiB.", 256, ge=1)
+
+
+@with_options(ExploreOptions)
 def explore(
+    options: ExploreOptions,
     named: Annotated[
         list[str] | None,
         Argument(
@@ -22,37 +50,6 @@ def explore(
             "folders of tables. No file elsewhere is opened. Without any, the market and the threshold alone.",
         ),
     ] = None,
-    port: Annotated[
-        int | None,
-        Option(help="Port; the first free one from 8765 if left out, 0 for any.", min=0, max=65535),
-    ] = None,
-    browser: Annotated[
-        bool, Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = True,
-    host: Annotated[
-        str,
-        Option(
-            help="Address to listen on. With any but this machine's own, every page asks for the token. Traffic is not "
-            "encrypted: put a proxy with TLS in front, or use a tunnel."
-        ),
-    ] = "127.0.0.1",
-    name: Annotated[
-        list[str] | None,
-        Option(
-            help="Another host name of the explorer, such as market.example, or the address of a proxy in front, such "
-            "as https://market.example; repeatable. Every page then asks for the token."
-        ),
-    ] = None,
-    token: Annotated[
-        bool, Option("--token", help="Always ask for the token: for machines with several users.")
-    ] = False,
-    workers: Annotated[
-        int, Option(help="Processes that compute for the pages; 0 uses every core.", min=0)
-    ] = 0,
-    uploads: Annotated[
-        Path | None, Option(help="Folder for uploads and dry runs; deleted at the end if left out.")
-    ] = None,
-    upload_limit: Annotated[int, Option(help="Largest upload, in MiB.", min=1)] = 256,
     data: Data = None,
     load: Load = None,
 ) -> None:
@@ -68,13 +65,12 @@ def explore(
     files = tuple(load or ())
     registry.load(files)
     with looking_in(data):
+        server = "datamarket_gym.explorer.server"
+        chosen = options.model_dump(exclude={"browser", "workers"})
+        setup = Setup(files, data, (server,), (f"{server}.warm_up",))
+        workers = options.workers or available_cores()
         serve(
-            ServerOptions(
-                named=tuple(named or ()), host=host, port=port, names=tuple(name or ()), token=token,
-                workers=workers or available_cores(), upload_limit=upload_limit, uploads=uploads,
-                setup=Setup(files, data, ("datamarket_gym.explorer.server",),
-                            ("datamarket_gym.explorer.server.warm_up",)),
-            ),
-            browser,
+            ServerOptions(named=tuple(named or ()), workers=workers, setup=setup, **chosen),
+            options.browser,
             lambda text: typer.echo(text, err=True),
-        )  # fmt: skip
+        )

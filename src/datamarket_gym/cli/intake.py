@@ -98,7 +98,7 @@ def add(
         say("It was entered before, just as it is; nothing was entered now: the first time counts.")
     path = Path("batch") if is_query(batch) else Path(batch)
     beside = path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
-    IntakeReceipt.of(log, entry).write(receipt or beside)
+    IntakeReceipt.from_entry(log, entry).write(receipt or beside)
     say(f"receipt: {receipt or beside}", whole=True)
 
 
@@ -158,7 +158,7 @@ def receipt_(
     batches = [each for each in log.accounts().received if each.number == entry]
     if not batches:
         raise DataMarketError(f"entry {entry} is no batch; see: datamarket intake show {where}")
-    IntakeReceipt.of(log, batches[0]).write(out)
+    IntakeReceipt.from_entry(log, batches[0]).write(out)
     say(f"receipt: {out}", whole=True)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,12 +27,7 @@ from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.bank.export import PayerRequest, export_from
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import (
-    Effects,
-    open_on_run,
-    resolve_at,
-    revoke_at,
-)
+from datamarket_gym.payout.ledger.disputes import Effects, open_on_run, resolve_at, revoke_at
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry
 from datamarket_gym.payout.ledger.runs import attach as attach_run
 from datamarket_gym.payout.ledger.runs import (
@@ -52,10 +49,13 @@ from datamarket_gym.payout.ledger.statements import (
 from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.verify import approve_recomputed
+from datamarket_gym.registry import Document
 
 _SHOWN = 50
 _LONGEST = 300
+_PAYER = ("", "_account", "_bic", "_country", "_town")
 
 ledger = typer.Typer(
     no_args_is_help=True,
@@ -63,7 +63,9 @@ ledger = typer.Typer(
 )
 Batch = Annotated[str, Option(help="Id of the batch, as export and ledger show print it.")]
 Reference = Annotated[str, Option(help="What identifies the payment, such as a transfer number.")]
-PartAmount = Annotated[str | None, Option(help="How much of the balance; all if left out.")]
+Why = Annotated[str, Option(help="The reason, which the ledger keeps.")]
+_CURRENCY = "Three letters, such as EUR; needed if the ledger has several currencies."
+CurrencyCode = Annotated[str, Option("--currency", help=_CURRENCY)]
 
 
 @ledger.command("show")
@@ -207,7 +209,7 @@ def rules(
     least: Annotated[
         str | None, Option(help="The least amount that is sent to a payee; less waits and adds up.")
     ] = None,
-    currency: terminal.Currency = "",
+    currency: CurrencyCode = "",
     by: terminal.By = None,
 ) -> None:
     """Set how many people approve a run and the least amount that is sent; without options, show both.
@@ -217,48 +219,76 @@ def rules(
     _print_rules(transactions.set_rules(ledger_at(where), approvals, least, currency, by))
 
 
-@ledger.command("correct")
-def correct(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    amount: Annotated[str, Option(help="How much more is owed, such as 12.50; below zero: less.")],
-    of: Annotated[
-        int, Option(help="Number of the entry that is corrected (see: datamarket statements).")
-    ],
-    why: terminal.Why,
-    by: terminal.By = None,
+class PayeeEntry(Document):
+    """The options of every command that enters something about a payee."""
+
+    payee: str = option("The payee's name, as in payments.csv.", ...)
+    why: str = option("The reason, which the ledger keeps.", ...)
+
+
+class Correction(PayeeEntry):
+    amount: str = option("How much more is owed, such as 12.50; below zero: less.", ...)
+    of: int = option("Number of the entry that is corrected (see: datamarket statements).", ...)
+
+
+class Fee(PayeeEntry):
+    amount: str = option("The fee, such as 2.50.", ...)
+    currency: str = option(_CURRENCY, "")
+
+
+class ReturnedPayment(PayeeEntry):
+    of: int | None = option("Number of the entry that sent it; the payee's last one if left out.")
+
+
+class EndedBalance(PayeeEntry):
+    amount: str | None = option("How much of the balance; all if left out.")
+    currency: str = option(_CURRENCY, "")
+
+
+def _add_command(
+    name: str, model: type[PayeeEntry], enter: Callable[..., LedgerEntry], text: str
 ) -> None:
-    """Enter a correction of an earlier entry. An approved run is never rewritten."""
-    _print_entered(transactions.correct(ledger_at(where), payee, amount, of, why, by))
+    """Add a command that calls ``enter`` with the options of a model."""
+
+    @ledger.command(name, help=text)
+    @terminal.with_options(model)
+    def command(where: terminal.Ledger, options: Document, by: terminal.By = None) -> None:
+        for message in entry_messages(enter(ledger_at(where), **dict(options), by=by)):
+            say(message)
 
 
-@ledger.command("fee")
-def fee(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    amount: Annotated[str, Option(help="The fee, such as 2.50.")],
-    why: terminal.Why,
-    currency: terminal.Currency = "",
-    by: terminal.By = None,
-) -> None:
-    """Deduct a fee from what a payee is owed."""
-    _print_entered(transactions.charge(ledger_at(where), payee, amount, currency, why, by))
-
-
-@ledger.command("hold")
-def hold(
-    where: terminal.Ledger, payee: terminal.Payee, why: terminal.Why, by: terminal.By = None
-) -> None:
-    """Send a payee nothing until it is released; what it is owed stays owed."""
-    _print_entered(transactions.hold(ledger_at(where), payee, why, by))
-
-
-@ledger.command("release")
-def release(
-    where: terminal.Ledger, payee: terminal.Payee, why: terminal.Why, by: terminal.By = None
-) -> None:
-    """End a hold."""
-    _print_entered(transactions.release(ledger_at(where), payee, why, by))
+_add_command(
+    "correct",
+    Correction,
+    transactions.correct,
+    "Enter a correction of an earlier entry. An approved run is never rewritten.",
+)
+_add_command("fee", Fee, transactions.charge, "Deduct a fee from what a payee is owed.")
+_add_command(
+    "hold",
+    PayeeEntry,
+    transactions.hold,
+    "Send a payee nothing until it is released; what it is owed stays owed.",
+)
+_add_command("release", PayeeEntry, transactions.release, "End a hold.")
+_add_command(
+    "bounced",
+    ReturnedPayment,
+    transactions.bounced,
+    "Enter that a payment has come back from the bank: it is owed again.",
+)
+_add_command(
+    "fund",
+    EndedBalance,
+    partial(transactions.end_balance, kind="funded"),
+    "Pay a payee's carried-forward credit, or part of it, out of the market's own money.",
+)
+_add_command(
+    "write-off",
+    EndedBalance,
+    partial(transactions.end_balance, kind="written_off"),
+    "Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit.",
+)
 
 
 @ledger.command("sent")
@@ -270,54 +300,10 @@ def sent(where: terminal.Ledger, batch: Batch, reference: Reference, by: termina
 
 
 @ledger.command("cancel")
-def cancel(where: terminal.Ledger, batch: Batch, why: terminal.Why, by: terminal.By = None) -> None:
+def cancel(where: terminal.Ledger, batch: Batch, why: Why, by: terminal.By = None) -> None:
     """Cancel a batch that the bank will not send: all of it is owed again and can be ordered again."""
     done = transactions.cancel(ledger_at(where), batch, why, by)
     say(f"batch {done.id}: cancelled; all of it is owed again")
-
-
-@ledger.command("bounced")
-def bounced(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    why: terminal.Why,
-    of: Annotated[
-        int | None, Option(help="Number of the entry that sent it; the payee's last one if left out.")
-    ] = None,
-    by: terminal.By = None,
-) -> None:
-    """Enter that a payment has come back from the bank: it is owed again."""
-    _print_entered(transactions.bounced(ledger_at(where), payee, why, of, by))
-
-
-@ledger.command("fund")
-def fund(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    why: terminal.Why,
-    amount: PartAmount = None,
-    currency: terminal.Currency = "",
-    by: terminal.By = None,
-) -> None:
-    """Pay a payee's carried-forward credit, or part of it, out of the market's own money."""
-    _print_entered(
-        transactions.end_balance(ledger_at(where), "funded", payee, currency, why, amount, by)
-    )
-
-
-@ledger.command("write-off")
-def write_off(
-    where: terminal.Ledger,
-    payee: terminal.Payee,
-    why: terminal.Why,
-    amount: PartAmount = None,
-    currency: terminal.Currency = "",
-    by: terminal.By = None,
-) -> None:
-    """Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."""
-    _print_entered(
-        transactions.end_balance(ledger_at(where), "written_off", payee, currency, why, amount, by)
-    )
 
 
 @ledger.command("checkpoint")
@@ -330,8 +316,7 @@ def checkpoint(
     """Print the ledger's tip hash, to be given to others: entries up to there can then no longer be changed."""
     accounts = ledger_at(where).accounts()
     say(
-        accounts.checkpoint if checkpoints is None else add_checkpoint(checkpoints, accounts),
-        whole=True,
+        accounts.checkpoint if checkpoints is None else add_checkpoint(checkpoints, accounts), whole=True
     )
 
 
@@ -347,11 +332,27 @@ def attach(
     typer.echo("attached")
 
 
-def _print_entered(entry: LedgerEntry) -> None:
-    for text in entry_messages(entry):
-        say(text)
+class ExportOptions(Document):
+    """The options of ``datamarket export``."""
+
+    out: Path = option("File to write.", ...)
+    accounts: Path | None = option(
+        "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
+        "and town. Not needed for csv."
+    )
+    debtor: str | None = option("Name of the account holder who pays.", option="from")
+    debtor_account: str | None = option(
+        "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
+    )
+    debtor_bic: str | None = option("BIC of the paying bank.", option="from-bic")
+    debtor_country: str | None = option("Country of the payer, two letters.", option="from-country")
+    debtor_town: str | None = option("Town of the payer.", option="from-town")
+    run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")
+    on: date | None = option("Day of payment; today if left out.")
+    form: str = option("pain.001 (ISO 20022 XML, pain.001.001.09) or csv.", "pain.001", option="format")
 
 
+@terminal.with_options(ExportOptions)
 def export(
     where: Annotated[
         str,
@@ -360,35 +361,8 @@ def export(
             help="The ledger (file or address), or the folder of a run, for the payees of that run alone.",
         ),
     ],
-    out: Annotated[Path, Option(help="File to write.")],
-    accounts: Annotated[
-        Path | None,
-        Option(
-            help="Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally "
-            "country and town. Not needed for csv."
-        ),
-    ] = None,
-    debtor: Annotated[str | None, Option("--from", help="Name of the account holder who pays.")] = None,
-    debtor_account: Annotated[
-        str | None,
-        Option("--from-account", help="IBAN of the paying account; or a number, with --from-bic."),
-    ] = None,
-    debtor_bic: Annotated[str | None, Option("--from-bic", help="BIC of the paying bank.")] = None,
-    debtor_country: Annotated[
-        str | None, Option("--from-country", help="Country of the payer, two letters.")
-    ] = None,
-    debtor_town: Annotated[str | None, Option("--from-town", help="Town of the payer.")] = None,
-    run: Annotated[
-        str | None,
-        Option(help="Pay the payees of this run alone: its folder, or its id in ledger show."),
-    ] = None,
-    currency: terminal.Currency = "",
-    on: Annotated[
-        datetime | None, Option(formats=["%Y-%m-%d"], help="Day of payment; today if left out.")
-    ] = None,
-    form: Annotated[
-        str, Option("--format", help="pain.001 (ISO 20022 XML, pain.001.001.09) or csv.")
-    ] = "pain.001",
+    options: ExportOptions,
+    currency: CurrencyCode = "",
     by: terminal.By = None,
 ) -> None:
     """Order what is owed, and write it as a file for the bank.
@@ -398,9 +372,9 @@ def export(
     file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
     cancelled (datamarket ledger cancel).
     """
-    payer = PayerRequest(debtor, debtor_account, debtor_bic, debtor_country, debtor_town)
-    day = on.date() if on else None
-    order = export_from(where, accounts, payer, out, run, currency or None, day, form, by)
+    payer = PayerRequest(*(getattr(options, f"debtor{name}") for name in _PAYER))
+    files = where, options.accounts, payer, options.out
+    order = export_from(*files, options.run, currency or None, options.on, options.form, by)
     done, total = order.done, order.done.order
     for doubt in done.doubts:
         say(f"Warning: {doubt}.", WARNING)
@@ -411,7 +385,7 @@ def export(
         say_more(len(done.respelled))
     before = ", ordered before and not confirmed" if done.again else ""
     say(
-        f"{out}: {len(total.transfers):,} payments, {total.currency.code} {total.currency.text(total.total)}, "
+        f"{options.out}: {len(total.transfers):,} payments, {total.currency.code} {total.currency.text(total.total)}, "
         f"batch {done.batch.id}{before}.",
         whole=True,
     )
@@ -431,74 +405,68 @@ dispute = typer.Typer(
 Number = Annotated[int, Option(help="Number of the dispute (see: dispute list).", min=1)]
 
 
+class DisputeOptions(Document):
+    """The options of ``datamarket dispute open``."""
+
+    payee: str = option("Who disputes the run: a payee of it.", ...)
+    about: str = option("What is wrong, in the payee's words.", ...)
+    units: tuple[str, ...] = option("A unit that the dispute is about; repeatable.", (), option="unit")
+    against: str = option("Another payee whom the dispute is about.", "")
+    hold: bool = option("Send the payee nothing until it is decided.", False)
+    hold_against: bool = option("Send the other payee nothing until it is decided.", False)
+
+
 @dispute.command("open")
-def open_dispute(
-    run: terminal.RunFolder,
-    payee: Annotated[str, Option(help="Who disputes the run: a payee of it.")],
-    about: Annotated[str, Option(help="What is wrong, in the payee's words.")],
-    unit: Annotated[
-        list[str] | None, Option(help="A unit that the dispute is about; repeatable.")
-    ] = None,
-    against: Annotated[str, Option(help="Another payee whom the dispute is about.")] = "",
-    hold: Annotated[bool, Option("--hold", help="Send the payee nothing until it is decided.")] = False,
-    hold_against: Annotated[
-        bool, Option("--hold-against", help="Send the other payee nothing until it is decided.")
-    ] = False,
-    by: terminal.By = None,
-) -> None:
+@terminal.with_options(DisputeOptions)
+def open_dispute(run: terminal.RunFolder, options: DisputeOptions, by: terminal.By = None) -> None:
     """Enter a dispute. A draft with an open dispute is approved only with --accept disputes."""
-    opened = open_on_run(run, payee, about, unit or [], against, hold, hold_against, by)
+    opened = open_on_run(run, **dict(options), by=by)
     number = opened.dispute.number
     say(f"dispute {number} is open")
     for text in opened.messages:
         say(text)
     if opened.state not in APPROVED:
-        say("the run is approved only by somebody who says --accept disputes")
+        say("the run is approved only with --accept disputes")
     say(f"decide it: datamarket dispute resolve {run} --number {number} --outcome ... --why ...")
 
 
+class ResolveOptions(Document):
+    """The options of ``datamarket dispute resolve``: what was decided, and what follows from it."""
+
+    outcome: Literal["upheld", "rejected", "withdrawn"] = option("What was decided.", ...)
+    correction: str = option("Owe the payee this much more, in the run's currency.", "")
+    taken_from: str = option(
+        "The payee who is owed that much less; the market if left out.", "", option="from"
+    )
+    separate_units: tuple[str, ...] = option(
+        "Match this unit with no other in later runs; repeatable.", (), option="separate"
+    )
+    separate_payees: tuple[str, ...] = option(
+        "Pay this name apart from others in later runs; repeatable.", (), option="separate-payee"
+    )
+    join_units: tuple[str, ...] = option(
+        "Match these units in later runs; repeat it for each.", (), option="join"
+    )
+    join_payees: tuple[str, ...] = option(
+        "Pay these names as one payee in later runs; repeat it for each.", (), option="join-payee"
+    )
+
+
 @dispute.command("resolve")
+@terminal.with_options(ResolveOptions)
 def resolve(
-    where: terminal.Ledger,
-    number: Number,
-    outcome: Annotated[Literal["upheld", "rejected", "withdrawn"], Option(help="What was decided.")],
-    why: terminal.Why,
-    correction: Annotated[
-        str, Option(metavar="AMOUNT", help="Owe the payee this much more, in the run's currency.")
-    ] = "",
-    taken_from: Annotated[
-        str, Option("--from", help="The payee who is owed that much less; the market if left out.")
-    ] = "",
-    separate: Annotated[
-        list[str] | None,
-        Option(metavar="UNIT", help="Match this unit with no other in later runs; repeatable."),
-    ] = None,
-    separate_payee: Annotated[
-        list[str] | None,
-        Option(metavar="NAME", help="Pay this name apart from others in later runs; repeatable."),
-    ] = None,
-    join: Annotated[
-        list[str] | None,
-        Option(metavar="UNIT", help="Match these units in later runs; repeat it for each."),
-    ] = None,
-    join_payee: Annotated[
-        list[str] | None,
-        Option(metavar="NAME", help="Pay these names as one payee in later runs; repeat it for each."),
-    ] = None,
-    by: terminal.By = None,
+    where: terminal.Ledger, number: Number, options: ResolveOptions, why: Why, by: terminal.By = None
 ) -> None:
     """Decide a dispute, once. One that is upheld can move money, and change what later runs match.
 
     What is separated or joined holds in all later runs that have the units or names, until: datamarket dispute revoke.
     """
-    changes = (tuple(names or ()) for names in (separate, separate_payee, join, join_payee))
-    store, decided = resolve_at(
-        where, number, outcome, why, Effects(correction, taken_from, *changes), by
-    )
+    effects = Effects(**options.model_dump(exclude={"outcome"}))
+    store, decided = resolve_at(where, number, options.outcome, why, effects, by)
     say(f"dispute {number} is {decided.state}")
     if decided.open:
         say(
-            "the ledger requires several people: it is decided when somebody else gives the same command, "
+            "the ledger requires several people: it is decided when another person gives the same command, "
             "correction and all"
         )
     for line in describe_effects(decided, store.read()):
@@ -506,7 +474,7 @@ def resolve(
 
 
 @dispute.command("revoke")
-def revoke(where: terminal.Ledger, number: Number, why: terminal.Why, by: terminal.By = None) -> None:
+def revoke(where: terminal.Ledger, number: Number, why: Why, by: terminal.By = None) -> None:
     """End what an upheld dispute changes in later runs. Its correction stays; enter another one instead."""
     revoke_at(where, number, why, by)
     say(f"what dispute {number} changes ends with the next run; corrections stay")

@@ -6,30 +6,27 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from typer import Argument, Option
 
 from datamarket_gym import registry
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import FEW, WARNING, print_checks, say, say_more
+from datamarket_gym.cli.terminal import FEW, WARNING, make_table, print_checks, print_rows, say, say_more
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.store import is_address
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.run import PaidRequest, PayRequest, pay_requested
+from datamarket_gym.payout.run import PaidRequest, PayOptions, PayRequest, pay_requested
 from datamarket_gym.payout.settings import SETTINGS, payout_spec
 from datamarket_gym.payout.verify import verify as verify_run
 from datamarket_gym.payout.verify import verify_ledger
 
 _ITEMS = 5  # of a warning
-_EARLIER = "Earlier runs and the ledger"
 
 
 @terminal.with_settings(SETTINGS)
+@terminal.with_options(PayOptions)
 def pay(
     submissions: Annotated[
         str,
@@ -39,54 +36,9 @@ def pay(
             "identity/image. See docs/tables.md."
         ),
     ],
-    validation: Annotated[
-        str,
-        Option(
-            help="Table of validation rows, labelled if the units are, or a folder label/image (without labels a "
-            "folder of images)."
-        ),
-    ],
-    out: Annotated[
-        Path, Option(help="Folder of the run; the same command resumes a run that was interrupted.")
-    ],
+    options: PayOptions,
     settings: dict[str, Any],
     config: terminal.Config = None,
-    reference: Annotated[
-        str | None,
-        Option(
-            help="Further honest units, in the form of the validation rows, on which the similarity threshold is "
-            "measured instead: for fewer than 500 validation rows. They are neither paid nor scored on."
-        ),
-    ] = None,
-    overrides: Annotated[
-        Path | None,
-        Option(help="TOML file of units or payees to separate or to join. See docs/payout.md."),
-    ] = None,
-    intake: terminal.Intake = None,
-    ledger: Annotated[
-        str | None,
-        Option(
-            help="The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; "
-            "ledger.sqlite beside the folder --out if left out. Balances in this currency are carried forward.",
-            rich_help_panel=_EARLIER,
-        ),
-    ] = None,
-    prior: Annotated[
-        list[Path] | None,
-        Option(
-            help="Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and "
-            "new units are paid for what they add to it.",
-            rich_help_panel=_EARLIER,
-        ),
-    ] = None,
-    reuse: Annotated[
-        Path | None,
-        Option(
-            help="Folder of a run of most of these units, such as the one before late units came in. Its comparisons "
-            "are not repeated. Results do not change.",
-            rich_help_panel=_EARLIER,
-        ),
-    ] = None,
     load: terminal.Load = None,
     cluster: terminal.Cluster = "",
     device: terminal.BlockDevice = "cpu",
@@ -99,18 +51,7 @@ def pay(
     """
     registry.load(load or [])
     spec = payout_spec(config, settings)
-    request = PayRequest(
-        submissions,
-        validation,
-        out,
-        spec,
-        overrides,
-        reference,
-        ledger,
-        tuple(prior or ()),
-        intake,
-        reuse,
-    )
+    request = PayRequest(submissions=submissions, spec=spec, **dict(options))
     with (
         terminal.compute_context(cluster=cluster, device=device, memory=memory),
         shown_on_stderr() as progress,
@@ -127,19 +68,19 @@ def _print_payments(paid: PaidRequest) -> None:
             say(f"- {item}", indent=2)
         if warning.items and warning.count > _ITEMS:
             say(f"and {warning.count - _ITEMS:,} more", indent=2)
-    for each in paid.told:
+    for each in paid.market_warnings:
         say(f"Warning: {each.words.rstrip('.')}.", WARNING)
-    table = Table(title=paid.title)
-    table.add_column("payee", overflow="fold")
-    shown = paid.columns
-    for name in [*shown, "units"]:
-        head = {"balance": "carried forward"}.get(name, name.replace("_", " "))
-        table.add_column(head, justify="right")
-    for row in paid.payments(FEW):
-        table.add_row(
-            escape(visible(row["identity"])), *(row[name] for name in shown), f"{row['units']:,}"
-        )
-    Console().print(table)
+    columns = [*paid.columns, "units"]
+    heads = ["carried forward" if name == "balance" else name.replace("_", " ") for name in columns]
+    table = make_table("payee", *heads, title=paid.title, right=heads, whole=heads)
+    rows = paid.payments(FEW)
+    print_rows(
+        table,
+        [
+            (visible(r["identity"]), *(f"{r[c]:,}" if c == "units" else r[c] for c in columns))
+            for r in rows
+        ],
+    )
     say_more(paid.manifest["identities"], " in payments.csv")
     for sentence in paid.sentences:
         say(sentence)

@@ -4,48 +4,63 @@ from __future__ import annotations
 
 import datetime
 import io
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from typer import Argument, Option
+from typer import Argument
 
-from datamarket_gym.cli.terminal import WARNING, make_table, say
+from datamarket_gym.cli.terminal import WARNING, make_table, say, with_options
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.statements import (
     AccountStatement,
-    CurrencyAccount,
-    Owed,
+    account_page,
     account_statement,
-    amount_of,
-    days_of,
-    run_row,
-    shown_places,
     statement_csv,
     statement_html,
-    told,
 )
-from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.statements.page import (
     INDEX,
     StatementOptions,
     write_statement,
     write_statements,
 )
+from datamarket_gym.registry import Document
 
 _ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".csv": "csv"}
 _ACROSS, _WIDE = 110, 100  # columns of a text file, and from which on tables are not split
-_PAGES, _ACCOUNT = "Pages of a run", "An account"
+_page, _account = (partial(option, panel=panel) for panel in ("Pages of a run", "An account"))
+_SUMS = ("before", "after")  # rows of what is owed before and after all others
 _TEXTS = {"for", "approved on", "entered on", "run", "state", "entry", "day", "what"}
 
 
+class StatementsOptions(Document):
+    """The options of ``datamarket statements``: of pages about a run, and of an account."""
+
+    payee: str | None = option("For this payee alone; needed for an account.")
+    out: Path | None = option(
+        "Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
+    )
+    pseudonyms: bool = _page(
+        "Call other payees A, B, ... and leave out the names of their units.", False
+    )
+    contact: str | None = _page("Whom a payee who disagrees should write to, and by when.")
+    since: datetime.date | None = _account("First day, such as 2026-01-01 (UTC).", option="from")
+    until: datetime.date | None = _account("Last day.", option="to")
+    form: Literal["text", "html", "csv"] | None = _account(
+        "Format; that of the ending of --out if left out, or text.", option="format"
+    )
+
+
+@with_options(StatementsOptions)
 def statements(
     where: Annotated[
         str,
@@ -55,46 +70,7 @@ def statements(
             "--payee over all its runs.",
         ),
     ],
-    payee: Annotated[str | None, Option(help="For this payee alone; needed for an account.")] = None,
-    out: Annotated[
-        Path | None,
-        Option(
-            help="Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
-        ),
-    ] = None,
-    pseudonyms: Annotated[
-        bool,
-        Option(
-            "--pseudonyms",
-            help="Call other payees A, B, ... and leave out the names of their units.",
-            rich_help_panel=_PAGES,
-        ),
-    ] = False,
-    contact: Annotated[
-        str | None,
-        Option(help="Whom a payee who disagrees should write to, and by when.", rich_help_panel=_PAGES),
-    ] = None,
-    since: Annotated[
-        datetime.datetime | None,
-        Option(
-            "--from",
-            formats=["%Y-%m-%d"],
-            help="First day, such as 2026-01-01 (UTC).",
-            rich_help_panel=_ACCOUNT,
-        ),
-    ] = None,
-    until: Annotated[
-        datetime.datetime | None,
-        Option("--to", formats=["%Y-%m-%d"], help="Last day.", rich_help_panel=_ACCOUNT),
-    ] = None,
-    form: Annotated[
-        Literal["text", "html", "csv"] | None,
-        Option(
-            "--format",
-            help="Format; that of the ending of --out if left out, or text.",
-            rich_help_panel=_ACCOUNT,
-        ),
-    ] = None,
+    options: StatementsOptions,
 ) -> None:
     """Write a page for each payee of a run, in plain words, or a payee's account over all runs of a ledger.
 
@@ -103,20 +79,20 @@ def statements(
     """
     run = run_folder(where)
     if run is not None:
-        if since or until or form:
+        if options.since or options.until or options.form:
             raise typer.BadParameter(
                 "--from, --to and --format are of an account: name the ledger instead of a run"
             )
-        _write_pages(run, out, payee, StatementOptions(pseudonyms, contact))
-        return
-    if payee is None:
+        pages = StatementOptions(options.pseudonyms, options.contact)
+        _write_pages(run, options.out, options.payee, pages)
+    elif options.payee is None:
         raise typer.BadParameter("say whose account: --payee NAME")
-    if pseudonyms or contact:
+    elif options.pseudonyms or options.contact:
         raise typer.BadParameter(
             "--pseudonyms and --contact are of pages: name a run instead of a ledger"
         )
-    first, last = (day.date() if day else None for day in (since, until))
-    _write_account(where, payee, first, last, form, out)
+    else:
+        _write_account(where, options.payee, options)
 
 
 def _write_pages(run: Path, out: Path | None, payee: str | None, options: StatementOptions) -> None:
@@ -130,24 +106,17 @@ def _write_pages(run: Path, out: Path | None, payee: str | None, options: Statem
     say(f"{pages:,} statements in {folder}; {INDEX} says which is whose. Each is for its payee alone.")
 
 
-def _write_account(
-    where: str,
-    payee: str,
-    since: datetime.date | None,
-    until: datetime.date | None,
-    form: str | None,
-    out: Path | None,
-) -> None:
+def _write_account(where: str, payee: str, options: StatementsOptions) -> None:
+    since, out = options.since, options.out
+    form = options.form or ("text" if out is None else _ENDINGS.get(out.suffix.lower()))
     if form is None:
-        form = "text" if out is None else _ENDINGS.get(out.suffix.lower())
-        if form is None:
-            raise ParameterError("out", str(out), "end the name in .txt, .html or .csv, or say --format")
+        raise ParameterError("out", str(out), "end the name in .txt, .html or .csv, or say --format")
     accounts = ledger_at(where).accounts()
-    if since is not None and until is None and since.isoformat() > accounts.at[:10]:
+    if since is not None and options.until is None and since.isoformat() > accounts.at[:10]:
         raise ParameterError(
             "from", str(since), f"the ledger ends on {accounts.at[:10]}; choose an earlier day"
         )
-    statement = account_statement(accounts, payee, since, until)
+    statement = account_statement(accounts, payee, since, options.until)
     if form == "text":
         if out is None:
             _print_account(statement, Console())
@@ -165,87 +134,82 @@ def _write_account(
 
 
 def _print_account(statement: AccountStatement, console: Console) -> None:
-    def say(text: str, style: str | None = None) -> None:
+    page, wide = account_page(statement), console.width >= _WIDE
+
+    def print_text(text: str, style: str | None = None) -> None:
         console.print(text, style=style, highlight=False, markup=False)
 
-    say(f"Account of {visible(statement.payee)}", "bold")
-    say(f"{days_of(statement)} (days of UTC)")
-    for note in told(statement):
-        say(note, WARNING)
-    for account in statement.accounts:
-        console.print(_runs(account, console.width), *_movements(account, console.width))
-    if statement.drafts:
-        console.print(_drafts(statement, console.width))
-    for dispute in statement.disputes:
-        if dispute.open:
-            say(f"Dispute {dispute.number} of {visible(dispute.payee)} is open.", WARNING)
-    if statement.events:
-        table = _table("Holds, checks and disputes", "entry", "day", "what")
-        for event in statement.events:
-            table.add_row(str(event.entry.number), event.entry.at[:10], escape(event.words))
-        console.print(table)
-    say("The ledger at this entry; keep the line, which verify --checkpoints reads:")
-    console.print(statement.checkpoint, highlight=False, markup=False, soft_wrap=True)
-
-
-def _runs(account: CurrencyAccount, across: int) -> Table:
-    carries = any(run.carried for run in account.runs)
-    table = _table(
-        f"{account.currency} {Currency(account.currency).shown(account.earned)} earned",
-        *("for", "approved on", "run", "state", "earned"),
-        *(("paid now", "carried forward") if carries else ()),
-    )
-    for row in map(run_row, account.runs):
-        figures = [row["earned"], *([row["paid"], row["carried"]] if carries else [])]
-        table.add_row(
-            escape(row["period"]), row["day"], _short(row["run"], across), row["state"], *figures
-        )
-    return table
-
-
-def _movements(account: CurrencyAccount, across: int) -> list[Table]:
-    """List every movement and where the money is after it: in one table, or two where one is too wide."""
-    money, places = Currency(account.currency), shown_places(account)
-
-    def cells(owed: Owed) -> list[str]:
-        return [money.shown(getattr(owed, name)) for name in places]
-
-    moved, after = ["entry", "day", "what", "amount"], list(places.values())
-    rows = [("", "", "before", "", *cells(account.opening))]
-    for line in account.lines:
-        what = f"{line.words} ({line.period})" if line.period else line.words
-        start = (str(line.entry.number), line.entry.at[:10], what, amount_of(line, money))
-        rows.append((*start, *cells(line.after)))
-    rows.append(("", "", "after", "", *cells(account.closing)))
-    title = f"{account.currency}: every movement (without a sign: from one column to another)"
-    if across >= _WIDE:
-        table = _table(title, *moved, *after)
+    def print_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        figures = set(heads) - _TEXTS
+        table = make_table(*heads, title=title, right=figures, whole=figures, tight=False)
         for row in rows:
-            table.add_row(*map(escape, row), style="" if row[0] else "bold")
-        return [table]
-    movements = _table(title, *moved)
-    balances = _table(f"{account.currency}: where it is after each", "entry", "day", *after)
-    for row in rows:
-        if row[0]:
-            movements.add_row(*map(escape, row[:4]))
-        balances.add_row(row[0] or row[2], row[1], *row[4:], style="" if row[0] else "bold")
-    return [movements, balances]
+            table.add_row(*map(escape, row), style="" if row[0] not in _SUMS else "bold")
+        console.print(table)
 
+    def short(run: str) -> str:
+        return run if wide else run[:8]
 
-def _drafts(statement: AccountStatement, across: int) -> Table:
-    heads = ("for", "entered on", "run", "state", "would earn")
-    table = _table("Not approved yet: nothing is owed by a draft", *heads)
-    for row in map(run_row, statement.drafts):
-        state = f"{row['state']}; {row['beside']}" if row["beside"] else row["state"]
-        earns = f"{row['currency']} {row['earned']}"
-        table.add_row(escape(row["period"]), row["day"], _short(row["run"], across), state, earns)
-    return table
-
-
-def _short(run: str, across: int) -> str:
-    return run if across >= _WIDE else run[:8]
-
-
-def _table(title: str, *heads: str) -> Table:
-    figures = set(heads) - _TEXTS
-    return make_table(*heads, title=title, right=figures, whole=figures, tight=False)
+    print_text(f"Account of {page['payee']}", "bold")
+    print_text(f"{page['days']} (days of UTC)")
+    for note in page["notes"]:
+        print_text(note, WARNING)
+    for account in page["accounts"]:
+        currency, moved, after = (
+            account["currency"],
+            ["entry", "day", "what", "amount"],
+            account["heads"],
+        )
+        amounts = ["earned", *(["paid", "carried"] if account["carries"] else [])]
+        heads = {"paid": "paid now", "carried": "carried forward"}
+        print_table(
+            f"{currency} {account['earned']} earned",
+            ["for", "approved on", "run", "state", *(heads.get(name, name) for name in amounts)],
+            [
+                [run["period"], run["day"], short(run["run"]), run["state"], *(run[a] for a in amounts)]
+                for run in account["runs"]
+            ],
+        )
+        lines = [
+            [
+                str(line["entry"]),
+                line["day"],
+                f"{line['words']} ({line['period']})" if line["period"] else line["words"],
+                line["amount"],
+                *line["after"],
+            ]
+            for line in account["lines"]
+        ]
+        title = f"{currency}: every movement (without a sign: from one column to another)"
+        first, last = (
+            ["before", "", "", "", *account["opening"]],
+            ["after", "", "", "", *account["closing"]],
+        )
+        rows = [first, *lines, last]
+        if wide:
+            print_table(title, [*moved, *after], rows)
+        else:
+            print_table(title, moved, [line[:4] for line in lines])
+            balances = ([*row[:2], *row[4:]] for row in rows)
+            print_table(f"{currency}: where it is after each", ["entry", "day", *after], balances)
+    if page["drafts"]:
+        print_table(
+            "Not approved yet: nothing is owed by a draft",
+            ["for", "entered on", "run", "state", "would earn"],
+            [
+                [
+                    run["period"],
+                    run["day"],
+                    short(run["run"]),
+                    f"{run['state']}; {run['beside']}" if run["beside"] else run["state"],
+                    f"{run['currency']} {run['earned']}",
+                ]
+                for run in page["drafts"]
+            ],
+        )
+    for dispute in page["open_disputes"]:
+        print_text(f"Dispute {dispute['number']} of {dispute['payee']} is open.", WARNING)
+    if page["events"]:
+        events = ([str(event["entry"]), event["day"], event["words"]] for event in page["events"])
+        print_table("Holds, checks and disputes", ["entry", "day", "what"], events)
+    print_text("The ledger at this entry; keep the line, which verify --checkpoints reads:")
+    console.print(statement.checkpoint, highlight=False, markup=False, soft_wrap=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -74,26 +74,13 @@ Ledger = Annotated[
         metavar="LEDGER", help="The ledger: its file, its address, or the folder of a run entered in it."
     ),
 ]
-Payee = Annotated[str, Option(help="The payee's name, as in payments.csv.")]
 By = Annotated[str | None, Option(help="Your name, for the ledger; the user's name if left out.")]
-Why = Annotated[str, Option(help="The reason, which the ledger keeps.")]
-Currency = Annotated[
-    str, Option(help="Three letters, such as EUR; needed if the ledger has several currencies.")
-]
 Checkpoints = Annotated[
     Path | None,
     Option(
         "--checkpoints", help="File of checkpoints of the ledger (see: datamarket ledger checkpoint)."
     ),
 ]
-Intake = Annotated[
-    str | None,
-    Option(
-        help="Ledger with your intake log. Submission times are then those of the log, not of the table; units that "
-        "the log does not have are refused. See: datamarket intake --help."
-    ),
-]
-
 BATCH = (
     "columns.id", "columns.label", "columns.features", "columns.text", "columns.image", "files.images",
     "files.features",
@@ -115,24 +102,30 @@ def compute_context(
     return computing(Compute(resolved, memory, cluster))
 
 
-def _add_options(argument: str, options: Mapping[str, Any]) -> Callable[[Callable[..., None]], Any]:
-    """Give a command these options; it receives those that were typed as a dictionary under ``argument``."""
+def _add_options(
+    argument: str, options: Mapping[str, tuple[Any, Any]], build: Callable[[dict[str, Any]], Any] = dict
+) -> Callable[[Callable[..., None]], Any]:
+    """Give a command options (annotation and default); it receives what is made of those typed as ``argument``."""
     keys = {name.replace(".", "_"): name for name in options}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = [each for each in own if each.name != argument] + [
-            inspect.Parameter(
-                key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=options[name]
-            )
-            for key, name in keys.items()
-        ]
+        parameters: list[inspect.Parameter] = []
+        keyword = inspect.Parameter.KEYWORD_ONLY  # of which those without a default may come last
+        for each in inspect.signature(command, eval_str=True).parameters.values():
+            if each.name != argument:
+                parameters.append(each.replace(kind=keyword))
+                continue
+            for key, name in keys.items():
+                annotation, default = options[name]
+                parameters.append(
+                    inspect.Parameter(key, keyword, default=default, annotation=annotation)
+                )
 
         @wraps(command)
         def typed(*places: Any, **values: Any) -> None:
-            given = {name: values.pop(key, None) for key, name in keys.items()}
-            values[argument] = {name: value for name, value in given.items() if value is not None}
-            command(*places, **values)
+            settings = {name: values.pop(key, None) for key, name in keys.items()}
+            settings = {name: value for name, value in settings.items() if value is not None}
+            command(*places, **values, **{argument: build(settings)})
 
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         typed.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -143,15 +136,8 @@ def _add_options(argument: str, options: Mapping[str, Any]) -> Callable[[Callabl
 
 def with_settings(settings: Mapping[str, Setting]) -> Callable[[Callable[..., None]], Any]:
     """Give a command an option for each of these settings; it receives those typed as ``settings``."""
-    return _add_options("settings", {name: _option(setting) for name, setting in settings.items()})
-
-
-def read_model(model: type[D], values: dict[str, Any]) -> D:
-    """Build a settings model from what was typed; a value that it refuses is an error in one line."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise fault(error) from error
+    options = {name: (_annotation(each, off=True), None) for name, each in settings.items()}
+    return _add_options("settings", options)
 
 
 def with_payout_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Any]:
@@ -161,26 +147,48 @@ def with_payout_settings(names: Iterable[str]) -> Callable[[Callable[..., None]]
     return with_settings({name: SETTINGS[name] for name in names})
 
 
-def _option(setting: Setting) -> Any:
-    flags = f"{setting.flag}/{setting.off}" if setting.kind is bool else setting.flag
-    kind = list[str] if setting.kind is list else setting.kind
-    return Annotated[kind | None, Option(flags, help=setting.help, rich_help_panel=setting.panel)]
+def with_options(model: type[D]) -> Callable[[Callable[..., None]], Any]:
+    """Give a command an option for each field of a model that has one; it receives the model as ``options``."""
+    from datamarket_gym.payout.settings import settings_of
+
+    def build(values: dict[str, Any]) -> D:
+        try:
+            return model.model_validate(values)
+        except ValidationError as error:
+            raise fault(error) from error
+
+    options = {
+        name: (
+            _annotation(each, off=each.default is True),
+            inspect.Parameter.empty if model.model_fields[name].is_required() else each.default,
+        )
+        for name, each in settings_of(model)
+    }
+    return _add_options("options", options, build)
+
+
+def _annotation(setting: Setting, *, off: bool) -> Any:
+    """Return the annotation of an option; ``off`` if a flag can also be turned off."""
+    flag = f"{setting.flag}/{setting.off}" if setting.kind is bool and off else setting.flag
+    kind = setting.annotation
+    if get_origin(kind) is tuple:
+        kind = list[get_args(kind)[0]]  # type: ignore[misc]
+    return Annotated[kind | None, Option(flag, help=setting.help, rich_help_panel=setting.panel)]
 
 
 def _moved(kind: Any, what: str) -> Any:
-    return Annotated[kind, Option(help=f"{what}, if moved since.", rich_help_panel="Moved inputs")]
+    option = Option(help=f"{what}, if moved since.", rich_help_panel="Moved inputs")
+    return Annotated[kind | None, option], None
 
 
 with_moved_inputs = _add_options(
     "moved",
     {
-        "submissions": _moved(Path | None, "The table or folder of submissions"),
-        "validation": _moved(Path | None, "The validation rows"),
-        "reference": _moved(Path | None, "The reference rows"),
-        "prior": _moved(
-            list[Path] | None, "Folder of an earlier run that this one builds on (repeatable)"
-        ),
-        "intake": _moved(str | None, "The ledger with the intake log"),
+        "submissions": _moved(Path, "The table or folder of submissions"),
+        "validation": _moved(Path, "The validation rows"),
+        "reference": _moved(Path, "The reference rows"),
+        "prior": _moved(list[Path], "Folder of an earlier run that this one builds on (repeatable)"),
+        "intake": _moved(str, "The ledger with the intake log"),
     },
 )
 """Give a command options for where the inputs of a run are now; it receives those typed as ``moved``."""
@@ -218,16 +226,16 @@ def make_table(
     return table
 
 
-def make_list(*heads: str, columns: int = 0) -> Table:
-    """Make a table without lines."""
-    table = Table(box=None, pad_edge=False, show_header=bool(heads))
-    for head in heads or [""] * columns:
-        table.add_column(head, overflow="fold")
+def make_list(*heads: str, right: Collection[int] = ()) -> Table:
+    """Make a table without lines; ``right`` are numbers of columns of figures."""
+    table = Table(box=None, pad_edge=False, show_header=any(heads))
+    for i, head in enumerate(heads):
+        table.add_column(head, overflow="fold", justify="right" if i in right else "left")
     return table
 
 
 def print_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
-    """Fill a table with rows of plain text and print it."""
+    """Fill a table with rows of plain text, as names in it are shown, and print it."""
     for row in rows:
         table.add_row(*map(escape, row))
     Console().print(table)
@@ -235,7 +243,7 @@ def print_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
 
 def print_checks(checks: Sequence[Check]) -> bool:
     """Print what was verified; return whether all of it is good."""
-    table = make_list(columns=3)
+    table = make_list("", "", "")
     for check in checks:
         table.add_row(
             "[green]ok[/]" if check.good else "[red]FAILED[/]", check.what, escape(check.detail)

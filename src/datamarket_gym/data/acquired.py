@@ -24,7 +24,7 @@ class AcquiredData(Shown):
     Parameters
     ----------
     units
-        The units; ``identity`` is the owner of each one's cluster, whoever submitted it.
+        The units; ``identity`` is the owner of each one's cluster, not always its submitter.
     canonical
         Rows that stand for their clusters, P: a new period is worth U(P + S) - U(P). The others serve to find copies.
     highest
@@ -52,7 +52,7 @@ class AcquiredData(Shown):
 
     @cached_property
     def features(self) -> Features:
-        """The training rows of P, which nobody can write to: what is worked out from them is remembered."""
+        """Return the training rows of P, which cannot be written to: what is computed from them is cached."""
         rows = self.units.features[self.canonical]
         rows.flags.writeable = False
         return rows
@@ -62,7 +62,7 @@ class AcquiredData(Shown):
         return self.units.label[self.canonical]
 
     def beginning_like(self, rows: Features) -> Codes:
-        """The units of P that begin with the same number as one of these rows: none of the others equals one."""
+        """Return the units of P that begin with the same number as one of these rows: no other equals one."""
         return self.canonical[np.isin(self.units.features[self.canonical, 0], rows[:, 0])]
 
     @cached_property
@@ -71,28 +71,24 @@ class AcquiredData(Shown):
 
     @staticmethod
     def concat(periods: Mapping[str, AcquiredData]) -> AcquiredData:
-        """Several periods, the oldest first; units are called ``PERIOD:ID`` from then on."""
+        """Stack several periods, the oldest first; units are called ``PERIOD:ID`` from then on."""
         if not periods:
             raise SubmissionError("there are no periods to put together; name at least one")
         named = [
-            _named(prior.units, np.char.add(f"{name}:", prior.units.id))
-            for name, prior in periods.items()
+            period.units.take(slice(None), {"id": np.char.add(f"{name}:", period.units.id)})
+            for name, period in periods.items()
         ]
         starts = np.cumsum([0, *(len(units) for units in named[:-1])])
-        canonical = [prior.canonical + at for prior, at in zip(periods.values(), starts, strict=True)]
+        canonical = [each.canonical + at for each, at in zip(periods.values(), starts, strict=True)]
         require_same_columns(named)
         return AcquiredData(Submission.concat(named), np.concatenate(canonical))
-
-
-def _named(units: Submission, ids: NDArray[np.str_]) -> Submission:
-    return units.take(np.arange(len(units)), {"id": ids})
 
 
 def require_same_columns(parts: list[Submission]) -> None:
     """Refuse periods of which only some have embeddings, or whose vectors are of unequal length."""
     if len({None if p.embedding is None else p.embedding.shape[1] for p in parts}) > 1:
         raise SubmissionError(
-            "some units have embeddings and others have none, or of another length; embed all of them alike"
+            "some units have embeddings and others have none, or of another length; embed all of them the same way"
         )
     if len({p.features.shape[1] for p in parts}) > 1:
         raise SubmissionError(
@@ -103,11 +99,11 @@ def require_same_columns(parts: list[Submission]) -> None:
             "some units have labels and others none; leave the labels out of all, or label all"
         )
     if len({p.label.dtype.kind in "US" for p in parts}) > 1:
-        raise SubmissionError("some labels are numbers and others text; write all of them alike")
+        raise SubmissionError("some labels are numbers and others text; write all of them the same way")
 
 
 def joined(prior: AcquiredData, submission: Submission) -> Submission:
-    """Old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
+    """Stack old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
     old, n = prior.units, len(prior)
     require_same_columns([old, submission])
     columns: dict[str, Any] = {
@@ -127,6 +123,6 @@ def joined(prior: AcquiredData, submission: Submission) -> Submission:
 
 
 def _strangers(count: int, names: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Names that none of these is: they are longer."""
+    """Return names that differ from all of these: they are longer."""
     longer = "*" * (int(np.char.str_len(names).max()) + 1)
     return np.array([f"{longer}{i}" for i in range(count)])

@@ -41,7 +41,7 @@ _TIME_HINTS = {
     ),
 }
 MARKS = ("nan", "NaN", "NAN", "-nan", "NaT", "<NA>", "#N/A")
-"""What software writes for a missing cell, and nobody for a name or a label."""
+"""What software writes for a missing cell, and no name or label is."""
 _WITH_POINT = re.compile(r"-?\d+\.0")
 
 

@@ -8,7 +8,7 @@ before anything is summed, so that renaming, reordering or re-partitioning ident
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,19 +27,19 @@ _SPAN = 16384  # rows that a thread is given
 
 
 def unit_keys(features: Rows, labels: NDArray[Any], decimals: int | None = None) -> Keys:
-    """Sha256 of each unit's payload (features and label), optionally rounded to ``decimals``."""
+    """Hash each unit's payload (features and label), optionally rounded to ``decimals``."""
     if len(features) != len(labels):
         raise ValueError(f"{len(features)} rows of features but {len(labels)} labels")
     return _keys(features, decimals, _tails(labels))
 
 
 def row_keys(rows: Rows, decimals: int | None = None) -> Keys:
-    """Sha256 of each row of numbers alone, likewise."""
+    """Hash each row of numbers alone, optionally rounded to ``decimals``."""
     return _keys(rows, decimals, None)
 
 
 def _keys(rows: Rows, decimals: int | None, tails: list[bytes] | None) -> Keys:
-    """Sha256 of the bytes of each row, and of its tail after them.
+    """Hash the bytes of each row, and its tail after them.
 
     A few rows are made float64 at a time, and hashed where they lie: most of the time is OpenSSL's, with the
     processor's own instructions for it (docs/scale.md). Nothing that leaves these for numpy could be
@@ -54,9 +54,9 @@ def _keys(rows: Rows, decimals: int | None, tails: list[bytes] | None) -> Keys:
         whole, width = some.data.cast("B"), some.shape[1] * 8
         hashes = [hashlib.sha256(whole[i : i + width]) for i in range(0, len(some) * width, width)]
         if tails is not None:
-            for found, tail in zip(hashes, tails[at : at + _ROWS], strict=True):
-                found.update(tail)
-        digests += [found.digest() for found in hashes]
+            for digest, tail in zip(hashes, tails[at : at + _ROWS], strict=True):
+                digest.update(tail)
+        digests += [digest.digest() for digest in hashes]
     return _written(b"".join(digests))
 
 
@@ -65,7 +65,7 @@ def _written(digests: bytes | bytearray) -> Keys:
 
 
 def _tails(labels: NDArray[Any]) -> list[bytes]:
-    """What stands after the numbers of each unit; labels that are written alike are written once."""
+    """Return what stands after the numbers of each unit; equal labels are written once."""
     written = labels.tolist()
     if labels.dtype.kind not in "biuUS":  # among others equal ones may be written unlike: 0.0 and -0.0
         return [f"|{label}".encode() for label in written]
@@ -74,12 +74,12 @@ def _tails(labels: NDArray[Any]) -> list[bytes]:
 
 
 def combined_key(keys: Iterable[bytes]) -> bytes:
-    """Key of a multiset of keys; the order in which they come does not matter."""
+    """Return the key of a multiset of keys; the order in which they come does not matter."""
     return hashlib.sha256(b"".join(sorted(keys))).hexdigest().encode()
 
 
 def combined_keys(keys: Keys, ends: Codes) -> Keys:
-    """`combined_key` of each of several groups that lie one after the other, sorted, and end at ``ends``."""
+    """Return `combined_key` of each of several groups that lie one after the other, sorted, and end at ``ends``."""
     raw, start, digests = np.ascontiguousarray(keys).view(np.uint8).data, 0, bytearray()
     for end in (ends * keys.dtype.itemsize).tolist():
         digests += hashlib.sha256(raw[start:end]).digest()
@@ -88,7 +88,7 @@ def combined_keys(keys: Keys, ends: Codes) -> Keys:
 
 
 def keyed_generator(*parts: int | str | bytes) -> np.random.Generator:
-    """A generator whose stream is a function of the given parts and nothing else."""
+    """Return a generator whose stream is a function of the given parts and nothing else."""
     digest = hashlib.sha256()
     for part in parts:
         raw = part if isinstance(part, bytes) else str(part).encode()
@@ -139,10 +139,10 @@ class DistinctRows:
         random = np.random.default_rng(0).integers(1 << 63, size=vectors.shape[1], dtype=np.uint64)
         factors = np.bitwise_or(random, np.uint64(1))  # odd, so that no bit is lost
         spans = [(at, min(at + _SPAN, n)) for at in range(0, n, _SPAN)]
-        for (start, stop), found in zip(
+        for (start, stop), part in zip(
             spans, over_blocks(_Mixed(vectors, factors), spans, n), strict=True
         ):
-            points[start:stop], mixed[start:stop] = found
+            points[start:stop], mixed[start:stop] = part
         self.sample_seed = int(mixed.sum())
         used = np.flatnonzero(points)
         first = used[first_duplicates(mixed[used])]
@@ -164,7 +164,7 @@ class DistinctRows:
         return self.shape[1]
 
     def __getitem__(self, key: slice | Codes) -> Features:
-        """Directions of some of the different rows; those that lie together are read without a list of places."""
+        """Return directions of some distinct rows; those that lie together are read without a list of places."""
         place = self.distinct[key]
         if isinstance(key, slice) and len(place) and place[-1] - place[0] == len(place) - 1:
             return directions(self.vectors[int(place[0]) : int(place[-1]) + 1])
@@ -174,18 +174,11 @@ class DistinctRows:
     def digests(self) -> Keys:
         return self._digests(self.distinct)
 
+    def _parts(self, rows: Codes) -> Iterator[Features]:
+        return (directions(self.vectors[rows[at : at + _PART]]) for at in range(0, len(rows), _PART))
+
     def _digests(self, rows: Codes) -> Keys:
-        parts = (
-            row_keys(directions(self.vectors[rows[at : at + _PART]]))
-            for at in range(0, len(rows), _PART)
-        )
-        return np.concatenate([np.empty(0, dtype="S64"), *parts])
+        return np.concatenate([np.empty(0, dtype="S64"), *map(row_keys, self._parts(rows))])
 
     def _are_equal(self, one: Codes, other: Codes) -> bool:
-        return all(
-            np.array_equal(
-                directions(self.vectors[one[at : at + _PART]]),
-                directions(self.vectors[other[at : at + _PART]]),
-            )
-            for at in range(0, len(one), _PART)
-        )
+        return all(map(np.array_equal, self._parts(one), self._parts(other)))

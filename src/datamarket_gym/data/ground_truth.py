@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.data.submission import Submission, Text
+from datamarket_gym.data.inputs import Text
+from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import Codes
@@ -33,7 +34,7 @@ class GroundTruth(Shown):
     controller: Mapping[str, str]
 
     def aligned(self, submission: Submission) -> GroundTruth:
-        """The truth of this submission's units, row by row; an error where one is unknown."""
+        """Return the truth of this submission's units, row by row; raise where one is unknown."""
         if len(self.id) == len(submission) and (self.id == submission.id).all():
             return self
         order = np.argsort(self.id)
@@ -77,18 +78,18 @@ class SubmittedProfile(Shown):
 
 
 def genuine(profile: SubmittedProfile, honest: SubmittedProfile) -> NDArray[np.bool_]:
-    """Which submitted units are honest ones of who submits them: id, features, label and embedding unchanged."""
+    """Mark the submitted units that are honest ones of their submitter: id, features, label and embedding unchanged."""
     theirs, ours = honest.submission, profile.submission
     owner = honest.truth.aligned(theirs).owner
-    known = {
+    originals = {
         (str(unit), key): (str(who), row)
         for row, (unit, key, who) in enumerate(zip(theirs.id, theirs.keys.tolist(), owner, strict=True))
     }
     controller = profile.truth.controller
     pairs = zip(ours.id, ours.keys.tolist(), ours.identity, strict=True)
-    found = [(*known.get((str(u), key), ("", -1)), controller[str(n)]) for u, key, n in pairs]
-    true = np.array([row >= 0 and who == mine for who, row, mine in found], dtype=bool)
+    matches = [(*originals.get((str(u), key), ("", -1)), controller[str(n)]) for u, key, n in pairs]
+    true = np.array([row >= 0 and who == mine for who, row, mine in matches], dtype=bool)
     if theirs.embedding is not None and ours.embedding is not None:
-        row = np.array([row for _, row, _ in found], dtype=np.int64)
+        row = np.array([row for _, row, _ in matches], dtype=np.int64)
         true &= (ours.embedding == theirs.embedding[row]).all(axis=1)
     return true

@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.columns import is_number
 from datamarket_gym.data.content_keys import unit_keys
-from datamarket_gym.data.inputs import (
-    Text as Text,
-)
+from datamarket_gym.data.inputs import Text as Text
 from datamarket_gym.data.inputs import (
     default_ids,
     feature_array,
@@ -221,12 +219,12 @@ class Submission(Shown, Tabular):
 
     @cached_property
     def identities(self) -> Text:
-        """The distinct identities, sorted by name."""
+        """Return the distinct identities, sorted by name."""
         return np.unique(self.identity)
 
     @cached_property
     def identity_codes(self) -> Codes:
-        """For each unit the position of its identity in `identities`."""
+        """Return for each unit the position of its identity in `identities`."""
         return np.searchsorted(self.identities, self.identity)
 
     @cached_property
@@ -235,12 +233,12 @@ class Submission(Shown, Tabular):
 
     @cached_property
     def keys(self) -> Keys:
-        """Content key of each unit: sha256 of its payload."""
+        """Return the content key of each unit: sha256 of its payload."""
         return unit_keys(self.features, self.label)
 
     @property
     def vectors(self) -> Features:
-        """What similarity evidence compares: the embedding, or else the features."""
+        """Return what similarity evidence compares: the embedding, or else the features."""
         return self.features if self.embedding is None else self.embedding
 
     @property
@@ -260,7 +258,7 @@ class Submission(Shown, Tabular):
         return [cell or None for cell in cells]
 
     def screen(self) -> Screen:
-        """Each identity with its units and the number of labels among them, where there are any."""
+        """Show each identity with its units and the number of labels among them, where there are any."""
         classes, labels = np.unique(self.label, return_inverse=True)
         units, width = counted(len(self), "unit"), counted(self.features.shape[1], "feature")
         given = [name for name in self._columns() if name not in ("id", "identity", "features", "label")]
@@ -287,16 +285,16 @@ class Submission(Shown, Tabular):
             name: taken(column, rows) for name, column in self._columns().items() if name not in changed
         }
         metadata = {name: column[rows] for name, column in self.metadata.items()}
-        found = Submission(**columns, **changed, metadata=metadata)
+        submission = Submission(**columns, **changed, metadata=metadata)
         if "keys" in self.__dict__ and not changed.keys() & {"features", "label"}:
-            found.__dict__["keys"] = self.keys[rows]
-        return found
+            submission.__dict__["keys"] = self.keys[rows]
+        return submission
 
     def compared_by(self, vectors: Features | LowPrecisionRows) -> Submission:
         """Return the units with another embedding; cached names and keys stay."""
-        found = copy(self)
-        object.__setattr__(found, "embedding", matrix("embedding", vectors))
-        return found
+        submission = copy(self)
+        object.__setattr__(submission, "embedding", matrix("embedding", vectors))
+        return submission
 
     @staticmethod
     def concat(parts: list[Submission]) -> Submission:
@@ -345,7 +343,7 @@ class Submission(Shown, Tabular):
 
 
 def matrix(name: str, values: Any) -> Features:
-    """A finite float64 matrix (r, d), or one stored at low precision; errors name the row and the column."""
+    """Return a finite float64 matrix (r, d), or one stored at low precision; errors name the row and the column."""
     try:
         array = values if isinstance(values, LowPrecisionRows) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -356,9 +354,9 @@ def matrix(name: str, values: Any) -> Features:
         raise SubmissionError(
             f"column {name!r} has shape {array.shape}; give each unit a row of at least one number"
         )
-    known = isinstance(array, LowPrecisionRows) and array.finite
-    if not known and (found := beyond(array, np.finfo(np.float64).max)) is not None:
-        row, column = found
+    finite = isinstance(array, LowPrecisionRows) and array.finite
+    if not finite and (place := beyond(array, np.finfo(np.float64).max)) is not None:
+        row, column = place
         raise SubmissionError(
             f"column {name!r}, row {row}, entry {column} is {array[row, column]}; "
             "remove the unit or fill in a finite number"
@@ -420,8 +418,8 @@ def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) 
     require_instance(
         "path", path, (str, Path), "the path of a table (Submission.from_arrays takes arrays)"
     )
-    with as_files({"submission": path}) as found:
-        return _submission(Table.open(found["submission"]), columns)
+    with as_files({"submission": path}) as files:
+        return _submission(Table.open(files["submission"]), columns)
 
 
 def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
@@ -434,9 +432,9 @@ def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
     return rows, single[str(label)].values() if filled else unlabelled(len(rows))
 
 
-def require_two_tables(submissions: Path, held: Path, whose: str = "validation") -> None:
+def require_two_tables(submissions: Path, reference: Path, whose: str = "validation") -> None:
     """Refuse one table as submissions and as validation (or reference) rows; two sheets of one file are two."""
-    files = [file_and_member(str(path)) for path in (submissions, held)]
+    files = [file_and_member(str(path)) for path in (submissions, reference)]
     if all(ending(file) == ".xlsx" and file.is_file() for file, _ in files):
         from datamarket_gym.data.readers.excel import sheet_of
 
@@ -503,9 +501,9 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
         needed = role in REQUIRED or role in theirs
         name = theirs.pop(role, role)
         if role in MATRICES:
-            found = table.require_matrix(role, name) if needed else table.matrix_columns(name)
-            if found:
-                matrices[role] = found
+            columns_of_role = table.require_matrix(role, name) if needed else table.matrix_columns(name)
+            if columns_of_role:
+                matrices[role] = columns_of_role
         elif needed or name in table.names:
             roles[role] = table.require(role, name)
     used = {*roles.values(), *(name for names in matrices.values() for name in names)}
@@ -526,14 +524,14 @@ def _submission(table: Table, columns: Mapping[str, str] | None) -> Submission:
 def _names_by_role(columns: Mapping[str, str] | None) -> dict[str, str]:
     wanted = 'a dict of names by role, such as {"identity": "seller"}'
     require_instance("columns", columns, (Mapping, NoneType), wanted)
-    found = dict(columns or {})
-    for role, name in found.items():
+    names = dict(columns or {})
+    for role, name in names.items():
         if role not in REQUIRED + OPTIONAL:
             raise SubmissionError(
                 f"unknown column role {role!r}; roles are {', '.join(REQUIRED + OPTIONAL)}, and columns= is {wanted}"
             )
         require_instance(f"columns[{role!r}]", name, str, "the name of one column")
-    return found
+    return names
 
 
 def to_table(submission: Submission, numbered: bool = False) -> pa.Table:

@@ -112,7 +112,7 @@ PAIRS = 200_000
 
 
 def same_class_similarities(unit: UnitVectors, code: Codes, seed: int) -> Values:
-    """Cosines of random pairs of different units of one class, each pair equally likely."""
+    """Compute cosines of random pairs of different units of one class, each pair equally likely."""
     order = np.argsort(code, kind="stable")
     size = np.bincount(code)
     start = np.cumsum(size) - size
@@ -122,12 +122,9 @@ def same_class_similarities(unit: UnitVectors, code: Codes, seed: int) -> Values
     first = rng.integers(size[which])
     second = (first + 1 + rng.integers(size[which] - 1)) % size[which]
     left, right = order[start[which] + first], order[start[which] + second]
-    return np.concatenate(
-        [
-            np.einsum("ij,ij->i", unit[left[a : a + 10_000]], unit[right[a : a + 10_000]])
-            for a in range(0, PAIRS, 10_000)
-        ]
-    ).astype(np.float64)
+    blocks = [slice(at, at + _BLOCK) for at in range(0, PAIRS, _BLOCK)]
+    parts = [np.einsum("ij,ij->i", unit[left[b]], unit[right[b]]) for b in blocks]
+    return np.concatenate(parts).astype(np.float64)
 
 
 def variant_similarities(
@@ -145,15 +142,16 @@ def variant_similarities(
     truth = GroundTruth(ids, owner, ids, {"provider_0": "provider_0"})
     state = MarketState(SubmittedProfile(sample, truth), sample.features, label, seed, encoder)
     attacked = attack.apply(0, state)
-    made = np.flatnonzero(~np.isin(attacked.submission.id, ids))
-    made = made[np.isin(attacked.truth.source[made], ids)]
-    if not len(made):
+    is_variant = ~np.isin(attacked.submission.id, ids) & np.isin(attacked.truth.source, ids)
+    variant = np.flatnonzero(is_variant)
+    if not len(variant):
         raise DataMarketError(
             f"{written(attack)} makes no variants of units; name an attack that copies them, "
             "such as near_duplicate_2x_sybils"
         )
-    source = [ids.tolist().index(unit) for unit in attacked.truth.source[made].tolist()]
-    return cosines(sample.features[source], attacked.submission.features[made])
+    place = {unit: row for row, unit in enumerate(ids.tolist())}
+    source = [place[unit] for unit in attacked.truth.source[variant].tolist()]
+    return cosines(sample.features[source], attacked.submission.features[variant])
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +198,7 @@ class Admissibility(Shown):
 
     @property
     def binding(self) -> str:
-        """Which floor binds."""
+        """Name of the floor that binds."""
         return "chaining" if self.chaining_floor >= self.pairwise_floor else "pairwise"
 
     @property
@@ -210,10 +208,7 @@ class Admissibility(Shown):
 
     @property
     def theta(self) -> float | None:
-        """The threshold to use: a third of the way up the interval, to two decimals.
-
-        Nearer to the floor, because what is missed above it is paid to an attacker.
-        """
+        """Threshold to use: a third of the way up the interval, as what is missed is paid to an attacker."""
         return round(self.interval[0] + self.margin / 3, 2) if self.usable else None
 
     @property
@@ -227,20 +222,19 @@ class Admissibility(Shown):
                 f"variants ({self.variants}) match below {high:.2f}"
             )
         why = "is empty" if self.margin <= 0 else f"is only {self.margin:.3f} wide"
+        remedy = (
+            "use source or linkage evidence, an encoder that separates units of one class better, "
+            "or pay identities without similarity evidence"
+        )
         if self.binding == "chaining":
-            instead = (
+            remedy = (
                 "match units instead of identities (granularity 'unit'), where chains join no providers, "
                 "or use source or linkage evidence"
             )
-        else:
-            instead = (
-                "use source or linkage evidence, an encoder that separates units of one class better, "
-                "or pay identities without similarity evidence"
-            )
-        return f"do not use cosine evidence: the interval [{low:.2f}, {high:.2f}] {why}; {instead}"
+        return f"do not use cosine evidence: the interval [{low:.2f}, {high:.2f}] {why}; {remedy}"
 
     def screen(self) -> Screen:
-        """The verdict, and what it rests on."""
+        """Show the verdict, and what it rests on."""
         low, high = self.interval
         bounds = {
             "pairwise floor": self.pairwise_floor,
@@ -254,18 +248,7 @@ class Admissibility(Shown):
         return Screen.of_fields(f"Admissibility: {self.verdict}", bounds)
 
     def plot(self) -> Any:
-        """Plot by threshold how many honest clusters are mixed, and how many pairs and variants match.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib if it is installed, else of plotly.
-
-        Raises
-        ------
-        ImportError
-            If neither matplotlib nor plotly is installed.
-        """
+        """Plot by threshold the shares of mixed honest clusters and of matched pairs and variants."""
         at, (low, high) = self.curve_theta, self.interval
         matched = {"variants matched": self.copies, "honest pairs of one class matched": self.alike}
         shares = {n: (v >= at[:, None]).mean(axis=1) for n, v in matched.items() if len(v)}
@@ -290,13 +273,11 @@ class Admissibility(Shown):
         """Return all of it as plain values, with the time and a hash of everything but the time."""
         values = asdict(self)
         del values["alike"], values["copies"]
-        values["curve_theta"] = [round(float(t), 6) for t in self.curve_theta]
-        values["curve"] = [round(float(m), 6) for m in self.curve]
+        values["curve_theta"] = self.curve_theta.round(6).tolist()
+        values["curve"] = self.curve.round(6).tolist()
         values["chaining_floors"] = {f"{cut:g}": floor for cut, floor in self.chaining_floors.items()}
-        values |= {
-            "interval": list(self.interval), "margin": self.margin, "binding": self.binding,
-            "usable": self.usable, "theta": self.theta, "verdict": self.verdict,
-        }  # fmt: skip
+        derived = ("interval", "margin", "binding", "usable", "theta", "verdict")
+        values |= {name: getattr(self, name) for name in derived}
         text = json.dumps(values, sort_keys=True)
         return {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -308,9 +289,9 @@ class Admissibility(Shown):
 def chaining_floors(
     simulated: Sequence[Merges], cutoffs: Sequence[float]
 ) -> tuple[Values, Values, dict[float, float]]:
-    """The mean MCF on the grid of thresholds, and per cutoff where it falls below for good."""
+    """Compute the mean MCF on the grid of thresholds, and per cutoff where it falls below for good."""
     theta = np.round(np.arange(0.0, 1.0 + STEP / 2, STEP), 10)
-    mean = np.mean([each.at(theta) for each in simulated], axis=0)
+    mean = np.mean([market.at(theta) for market in simulated], axis=0)
     floors = {}
     for cutoff in cutoffs:
         above = np.flatnonzero(mean >= cutoff)
@@ -420,7 +401,7 @@ def predict_theta(
 def honest_market(
     pool: Embeddings, partition: str, n_providers: int, per_provider: int, seed: int = 0, trial: int = 0
 ) -> list[Codes]:
-    """The rows of each provider in one of the simulated markets of `predict_theta`."""
+    """Return the rows of each provider in one of the simulated markets of `predict_theta`."""
     return _deal(_classes(pool)[0], partition, n_providers, per_provider, seed, trial)
 
 
@@ -441,10 +422,7 @@ def _directions(vectors: Features) -> tuple[UnitVectors, float]:
 
 
 def _classes(pool: Embeddings) -> tuple[Codes, int]:
-    """Class codes, -1 for units that are alone in their class, and the number of those classes.
-
-    Where there are no labels, or numbers, all units are of one class.
-    """
+    """Return class codes (one class without labels, -1 where a unit is its only one), and how many are of one unit."""
     label = pool.label
     if label is None or are_numbers(label):
         label = unlabelled(len(pool.vectors))

@@ -1,17 +1,17 @@
 """Chaining: clusters in which two large parts are held together by a few units.
 
-Components join a to c where a is similar to b and b to c, so one unit between two groups makes them one cluster,
-whoever sent it. In a group of similar units very many edges cross every cut into two large parts, and they have few
-ends in common; where all of them end at a handful of units, two groups were chained. Cuts are tried at the weakest
-edges of a maximum spanning forest. What holds the parts together is the smallest set of units without which no edge
-crosses; it is as large as the largest set of crossing edges that have no end in common (Koenig's theorem). Parts are
-large from ten units and a twentieth of the cluster on. Identical units count once. Lineage does not chain.
+Components join a to c where a is similar to b and b to c, so one unit between two groups makes them one cluster. In a
+group of similar units very many edges cross every cut into two large parts, and they have few ends in common; where all
+of them end at a handful of units, two groups were chained. Cuts are tried at the weakest edges of a maximum spanning
+forest. What holds the parts together is the smallest set of units without which no edge crosses; it is as large as the
+largest set of crossing edges that have no end in common (Koenig's theorem). Parts are large from ten units and a
+twentieth of the cluster on. Identical units count once. Lineage does not chain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +59,9 @@ def find_chains(clusters: Clusters) -> list[Chain]:
     """
     if clusters.granularity != "unit":
         return []
-    everyone = np.arange(len(clusters.label))
-    alike = components(everyone, clusters.edges.where(clusters.edges.score >= 1.0))
-    return cuts(clusters, alike, np.ones(len(everyone)), alike)
+    units = np.arange(len(clusters.label))
+    identical = components(units, clusters.edges.where(clusters.edges.score >= 1.0))
+    return cuts(clusters, identical, np.ones(len(units)), identical)
 
 
 def cuts(clusters: Clusters, group: Codes, weight: Values, end: Codes) -> list[Chain]:
@@ -86,20 +86,19 @@ def cuts(clusters: Clusters, group: Codes, weight: Values, end: Codes) -> list[C
         of_cluster = chains.setdefault(int(cluster[at]), [])
         if len(of_cluster) == (_MOST_TRIED if whole else _MOST_CUTS):
             continue
-        strongest, crossing, cover = int(tree.edge[at]), None, None
+        edge = tree.edge[at]
+        chain = Chain(
+            int(cluster[at]), int(size[cluster[at]]), int(smaller[at]), int(edges.left[edge]),
+            int(edges.right[edge]), float(edges.score[edge]), None, None,
+        )  # fmt: skip
         if whole:
             inside = np.isin(group, tree.node[tree.hanging(at)])
             crossing = int((inside[edges.left] != inside[edges.right]).sum())
             cover = _cover(edges, inside, end).tolist()
-        of_cluster.append(
-            Chain(
-                int(cluster[at]), int(size[cluster[at]]), int(smaller[at]), int(edges.left[strongest]),
-                int(edges.right[strongest]), float(edges.score[strongest]), crossing,
-                None if cover is None else len(cover),
-                tuple(cover) if cover is not None and len(cover) <= FEW else (),
-            )
-        )  # fmt: skip
-    return sorted((c for each in chains.values() for c in _thinnest(each)), key=_thinness)
+            through = tuple(cover) if len(cover) <= FEW else ()
+            chain = replace(chain, crossing=crossing, held_by=len(cover), through=through)
+        of_cluster.append(chain)
+    return sorted((chain for some in chains.values() for chain in _thinnest(some)), key=_thinness)
 
 
 def _thinness(chain: Chain) -> tuple[int, float]:
@@ -107,35 +106,32 @@ def _thinness(chain: Chain) -> tuple[int, float]:
 
 
 def chain_messages(chain: Chain, named: Callable[[int], str]) -> str:
-    """Say a chain in a sentence; ``named`` says how a unit (its row) is called."""
+    """Describe a chain in a sentence; ``named`` returns the name of a unit (its row)."""
     parts = f"parts of {chain.smaller:,} and {chain.units - chain.smaller:,} units"
     strongest = f"{named(chain.left)} and {named(chain.right)}, {chain.score:.3f}"
     if chain.crossing is None:
         return f"{parts}: the strongest match is between {strongest}; matches across were not counted"
+    if chain.crossing == 1:
+        return f"{parts}: held together by one match, between {strongest}"
     if chain.crossing == chain.held_by:  # no two have an end in common: the matches say all
-        held = (
-            "one match, between"
-            if chain.crossing == 1
-            else f"{chain.crossing:,} matches, the strongest between"
-        )
-        return f"{parts}: held together by {held} {strongest}"
+        return f"{parts}: held together by {chain.crossing:,} matches, the strongest between {strongest}"
     through = " and ".join(named(unit) for unit in chain.through) or f"{chain.held_by:,} units"
     return f"{parts}: {chain.crossing:,} matches, all through {through}; the strongest is between {strongest}"
 
 
 def _thinnest(chains: list[Chain]) -> list[Chain]:
-    """The thinnest cuts of a cluster, and of those at one unit the first: it has edges to both sides."""
-    kept: list[Chain] = []
+    """Choose the thinnest cuts of a cluster, and of those at one unit the first: it has edges to both sides."""
+    thinnest: list[Chain] = []
     seen: set[int] = set()
     for chain in sorted(chains, key=_thinness):
-        if len(kept) < _MOST_CUTS and not seen & {chain.left, chain.right, *chain.through}:
-            kept.append(chain)
+        if len(thinnest) < _MOST_CUTS and not seen & {chain.left, chain.right, *chain.through}:
+            thinnest.append(chain)
             seen.update(chain.through)
-    return kept
+    return thinnest
 
 
 def _cover(edges: Edges, inside: NDArray[np.bool_], end: Codes) -> Codes:
-    """The fewest units at which all edges between those inside and the others end, the first of each kind of end."""
+    """Find the fewest units at which all edges from inside to outside end, the first of each kind of end."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -199,12 +195,12 @@ class _Tree:
         self.below: Values = total[self._stop] - total[self._start]
 
     def hanging(self, place: int) -> Codes:
-        """The places of all that hangs on one, its own included."""
+        """Return the places of all that hangs on one, its own included."""
         return self.order[self._start[place] : self._stop[place]]
 
 
 def _strongest(left: Codes, right: Codes, score: Values) -> Codes:
-    """Of edges between the same two the strongest."""
+    """Choose the strongest of edges between the same two."""
     low, high = np.minimum(left, right), np.maximum(left, right)
     order = np.lexsort((-score, high, low))
     new = np.r_[True, (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])]

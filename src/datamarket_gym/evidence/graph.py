@@ -1,10 +1,10 @@
 """Seniority, and the evidence graph: units as nodes, evidence as edges, connected components as clusters.
 
 Seniority says which of two units was first: by submission time, at equal times at random, never by name. The random
-order must not be foreseeable, or whoever copies a unit at the same time varies the copy until it wins. So it is an HMAC
+order must not be foreseeable, or an attacker varies a copy submitted at the same time until it wins. So it is an HMAC
 of the unit's content under a text that is known only once submissions have closed: the mechanism's seed and beacon.
-Renaming or reordering units changes nothing; units alike in time and content share one rank. Where times do not say
-who was first, k copies take k / (k + 1) of the unit's pay, whatever the rule.
+Renaming or reordering units changes nothing; units equal in time and content share one rank. Where times do not tell
+originals from copies, k copies take k / (k + 1) of the unit's pay, whatever the rule.
 
 A layer returns edges between units, each with its reason and its score: all pairs of a group or a spanning star, as
 only the connected components matter. Where the first units are acquired ones (`View.n_acquired`), paths do not count:
@@ -38,7 +38,6 @@ from datamarket_gym.errors import (
     MarketWarning,
     NothingNewError,
     OracleRequiredError,
-    ParameterError,
     SubmissionError,
     require_choice,
     require_in,
@@ -53,7 +52,7 @@ from datamarket_gym.registry import Component, Kind, name_of
 def seniority_ranks(submission: Submission, tie_breaker: str) -> Codes:
     """Rank units in the order of ownership, from 0; ranks are equal only for twins in time and content.
 
-    Every stage asks for the ranks, so they are kept with the submission, and cannot be written to.
+    Every stage asks for the ranks, so they are cached with the submission, and cannot be written to.
 
     Parameters
     ----------
@@ -91,22 +90,18 @@ def _ranks(submission: Submission, tie_breaker: str) -> Codes:
 
 def tie_break_key(key: bytes, tie_breaker: str) -> bytes:
     """Draw for a unit's content key; of units of equal time the one with the smallest draw comes first."""
-    # numpy's fixed-width bytes drop trailing zeros, so the digest ends in a sign that is none.
+    # numpy's fixed-width bytes drop trailing zeros, so the digest ends in another byte.
     return hmac.digest(tie_breaker.encode(), key, hashlib.sha256)[:31] + b"."
 
 
 @dataclass(frozen=True, eq=False)
 class Edges(Shown):
-    """Pairs of units (row numbers) with the reason why they match and its score.
+    """Pairs of units that match.
 
     Parameters
     ----------
-    left, right
-        The two units of each pair.
-    score
-        Its score.
-    reason
-        Why they match.
+    left, right, score, reason
+        The row numbers of the two units of each pair, its score, and why they match.
     """
 
     left: Codes
@@ -118,9 +113,7 @@ class Edges(Shown):
         return len(self.left)
 
     @staticmethod
-    def of(
-        left: NDArray[np.int64], right: NDArray[np.int64], reason: str, score: Values | float = 1.0
-    ) -> Edges:
+    def of(left: Codes, right: Codes, reason: str, score: Values | float = 1.0) -> Edges:
         """Make edges that share one reason."""
         scores = np.broadcast_to(np.asarray(score, dtype=np.float64), (len(left),))
         return Edges(left, right, scores, np.full(len(left), reason))
@@ -139,23 +132,30 @@ class Edges(Shown):
         """Select edges (a mask or places), in that order."""
         return Edges(self.left[chosen], self.right[chosen], self.score[chosen], self.reason[chosen])
 
+    def at(self, rows: Codes) -> Edges:
+        """Return the edges between units of a submission of which these rows were matched."""
+        return Edges(rows[self.left], rows[self.right], self.score, self.reason)
+
+    def apart(self, node: Codes) -> Edges:
+        """Select the edges between different nodes."""
+        return self.where(node[self.left] != node[self.right])
+
     def once(self) -> Edges:
         """Keep each pair once per reason with its best score, the smaller row first, in order of rows.
 
         Matches are the same however many layers found them and in whatever order.
         """
-        left, right = np.minimum(self.left, self.right), np.maximum(self.left, self.right)
         reason = np.unique(self.reason, return_inverse=True)[1]
-        order = np.lexsort((-self.score, reason, right, left))
-        left, right, reason = left[order], right[order], reason[order]
-        new = np.ones(len(left), dtype=bool)
-        new[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1]) | (reason[1:] != reason[:-1])
+        pair = np.stack([np.minimum(self.left, self.right), np.maximum(self.left, self.right), reason])
+        order = np.lexsort((-self.score, *pair[::-1]))
+        pair = pair[:, order]
+        new = np.r_[True, (pair[:, 1:] != pair[:, :-1]).any(axis=0)][: len(order)]
         chosen = order[new]
-        return Edges(left[new], right[new], self.score[chosen], self.reason[chosen])
+        return Edges(pair[0, new], pair[1, new], self.score[chosen], self.reason[chosen])
 
     @staticmethod
     def none() -> Edges:
-        """No edges."""
+        """Make no edges."""
         empty = np.empty(0, dtype=np.int64)
         return Edges.of(empty, empty, "")
 
@@ -174,9 +174,9 @@ class AcquiredMatches(Shown):
 
     @staticmethod
     def none() -> AcquiredMatches:
-        """No unit was acquired before."""
-        empty = np.empty(0, dtype=np.int64)
-        return AcquiredMatches(empty, empty, np.empty(0), np.empty(0, dtype=np.str_))
+        """Make no matches."""
+        edges = Edges.none()
+        return AcquiredMatches(edges.right, edges.left, edges.score, edges.reason)
 
     def where(self, chosen: NDArray[np.bool_] | Codes) -> AcquiredMatches:
         """Select matches (a mask or places), in that order."""
@@ -201,18 +201,14 @@ class View(Shown):
 
     Parameters
     ----------
-    submission
-        The units.
-    granularity
-        ``unit``, ``batch`` or ``identity``.
+    submission, granularity
+        The units, and the nodes of the graph: ``unit``, ``batch`` or ``identity``.
     node
         The node that each unit is in; edges inside a node may be left out.
-    seed
-        Seed of what is drawn.
+    seed, tie_breaker
+        Seed of what is drawn, and the text under which units of equal time are ordered.
     oracle
         The ground truth, for layers that declare ``needs_oracle``.
-    tie_breaker
-        The text under which units of equal time are ordered.
     n_acquired
         How many units, the first, are of earlier periods; only their matches with the others count then.
     nearest
@@ -252,7 +248,7 @@ class EvidenceLayer(Component, ABC):
     by_similarity: ClassVar[bool] = False
     """Whether it matches by similarity, and so may match honest units: a collapse is then warned of."""
     same_content: ClassVar[bool] = True
-    """Whether matched units are the same thing; not so where people are matched, who sell other things later."""
+    """Whether matched units are the same thing; not so where people are matched, who sell other units later."""
 
     @abstractmethod
     def edges(self, view: View) -> Edges:
@@ -292,22 +288,15 @@ GRANULARITIES = ("unit", "batch", "identity")
 class Clusters(Shown):
     """Divide the units of a submission into clusters 0..K-1.
 
-    ``tie_breaker`` is the text under which units of equal time were ordered (`seniority_ranks`). Neither it, which may
-    be made of secret rows that are used again, nor the submission is part of the record on disk: clusters read from a
-    file have none.
-
     Parameters
     ----------
-    label
-        The cluster of each unit.
-    edges
-        The edges that made them.
-    granularity
-        ``unit``, ``batch`` or ``identity``.
+    label, edges, granularity
+        The cluster of each unit, the edges that made them, and the nodes: ``unit``, ``batch`` or ``identity``.
     submission
-        The units that are divided.
+        The units that are divided; no part of the record on disk.
     tie_breaker
-        The text under which units of equal time were ordered (`seniority_ranks`).
+        The text under which units of equal time were ordered (`seniority_ranks`); no part of the record, as it may be
+        made of secret rows that are used again.
     """
 
     label: Codes
@@ -315,6 +304,15 @@ class Clusters(Shown):
     granularity: str
     submission: Submission | None = field(default=None, repr=False, metadata={"recorded": False})
     tie_breaker: str = field(default="", repr=False, metadata={"recorded": False})
+
+    @property
+    def units(self) -> Submission:
+        """Submission that is divided; an error where the clusters do not say which."""
+        if self.submission is None:
+            raise SubmissionError(
+                "these clusters do not say which submission they divide; make them by EvidenceGraph.build"
+            )
+        return self.submission
 
     @cached_property
     def n_clusters(self) -> int:
@@ -340,23 +338,11 @@ class Clusters(Shown):
         return Screen.of(title, ("cluster", "units", "identities"), rows, len(sizes))
 
     def plot(self) -> Any:
-        """Plot the clusters of two units and more, each with the matches that made it.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib if it is installed, else of plotly.
-
-        Raises
-        ------
-        ImportError
-            If neither matplotlib nor plotly is installed.
-        """
-        who = np.full(len(self.label), "") if self.submission is None else self.submission.identity
-        title = (
-            f"Matched units: {counted(len(self.label), 'unit')} in {counted(self.n_clusters, 'cluster')}"
-        )
-        return plot_clusters(self.label, who.tolist(), self.edges.left, self.edges.right, title=title)
+        """Plot the clusters of two units and more, each with the matches that made it, by matplotlib or plotly."""
+        who = [""] * len(self.label) if self.submission is None else self.submission.identity.tolist()
+        units, clusters = counted(len(self.label), "unit"), counted(self.n_clusters, "cluster")
+        title = f"Matched units: {units} in {clusters}"
+        return plot_clusters(self.label, who, self.edges.left, self.edges.right, title=title)
 
 
 class EvidenceGraph:
@@ -371,7 +357,6 @@ class EvidenceGraph:
         granularity: str = "unit",
         truth: GroundTruth | None = None,
         seed: int = 0,
-        known: Edges | None = None,
         tie_breaker: str = "",
         n_acquired: int = 0,
         nearest: NearestRows | None = None,
@@ -392,8 +377,6 @@ class EvidenceGraph:
             For layers that ask the ground truth; a `SubmittedProfile` carries its own. No other layer is shown it.
         seed : int
             Seed of layers that draw.
-        known : Edges, optional
-            Edges that hold besides those that the layer finds.
         tie_breaker : str
             The text under which random tie-breaking orders units of equal time.
         n_acquired : int
@@ -406,28 +389,22 @@ class EvidenceGraph:
         Clusters
             The connected components, and the edges that made them.
         """
-        require_choice("granularity", granularity, GRANULARITIES)
         require_instance(
             "submitted_profile", submitted_profile, (Submission, SubmittedProfile),
             "a Submission (Submission.from_arrays makes one)",
         )  # fmt: skip
-        if isinstance(submitted_profile, SubmittedProfile):
-            submission = submitted_profile.submission
-            truth = submitted_profile.truth if truth is None else truth
-        else:
-            submission = submitted_profile
+        submission = submitted_profile
+        if isinstance(submission, SubmittedProfile):
+            truth = truth or submission.truth
+            submission = submission.submission
         require_in("n_acquired", n_acquired, 0, len(submission) - 1)
-        layer = _layer(oracle, threshold)
-        node = _nodes(submission, granularity)
+        layer, node = _layer(oracle, threshold), _nodes(submission, granularity)
         shown = truth if layer.needs_oracle else None
-        edges = layer.edges(
-            View(submission, granularity, node, seed, shown, tie_breaker, n_acquired, nearest)
-        )
-        everything = edges if known is None else Edges.concat([edges, known])
+        view = View(submission, granularity, node, seed, shown, tie_breaker, n_acquired, nearest)
+        edges = layer.edges(view)
         if n_acquired:
-            old_left, old_right = everything.left < n_acquired, everything.right < n_acquired
-            everything = everything.where(old_left != old_right)
-        return clusters_by(submission, everything.once(), granularity, tie_breaker)
+            edges = edges.where((edges.left < n_acquired) != (edges.right < n_acquired))
+        return clusters_by(submission, edges.once(), granularity, tie_breaker)
 
 
 def clusters_by(
@@ -446,20 +423,17 @@ def _layer(oracle: str | EvidenceLayer, threshold: float | None) -> EvidenceLaye
 
 
 def _nodes(submission: Submission, granularity: str) -> Codes:
-    match granularity:
-        case "unit":
-            return np.arange(len(submission))
-        case "identity":
-            return submission.identity_codes
-        case "batch":
-            if submission.batch is None:
-                raise SubmissionError("granularity 'batch' needs a column 'batch'; add it or use 'unit'")
-            # A batch belongs to an identity: reusing another's batch name must not merge with it.
-            batch = np.unique(submission.batch, return_inverse=True)[1]
-            pair = submission.identity_codes * (int(batch.max()) + 1) + batch
-            return np.unique(pair, return_inverse=True)[1]
-        case _:
-            raise ParameterError("granularity", granularity, f"choose one of {GRANULARITIES}")
+    require_choice("granularity", granularity, GRANULARITIES)
+    if granularity == "unit":
+        return np.arange(len(submission))
+    if granularity == "identity":
+        return submission.identity_codes
+    if submission.batch is None:
+        raise SubmissionError("granularity 'batch' needs a column 'batch'; add it or use 'unit'")
+    # A batch belongs to an identity: reusing another's batch name must not merge with it.
+    batch = np.unique(submission.batch, return_inverse=True)[1]
+    pair = submission.identity_codes * (int(batch.max()) + 1) + batch
+    return np.unique(pair, return_inverse=True)[1]
 
 
 def components(node: Codes, edges: Edges) -> Codes:
@@ -476,10 +450,7 @@ def components(node: Codes, edges: Edges) -> Codes:
 
 
 def describe_missing_times(submission: Submission) -> str | None:
-    """Say that the times put nobody first: there are none, or all are equal; None where they do.
-
-    An identity alone has nobody to be earlier than.
-    """
+    """Say that no identity was first: there are no times, or all are equal; None where times differ."""
     if len(submission.identities) < 2 or (submission.time is not None and len(set(submission.time)) > 1):
         return None
     have = "carry no times" if submission.time is None else "all carry the same time"
@@ -494,48 +465,27 @@ _SHARE, _LEFT, _LEAST_UNITS = 0.25, 0.1, 10
 
 @dataclass(frozen=True)
 class CollapsedMarket:
-    """What one cluster holds: different units and identities, of how many."""
+    """The different units, how many of them the largest cluster holds, and the warning with its remedy."""
 
-    evidence: str
     units: int
-    clusters: int
     largest: int
-    largest_identities: int
-    identities: int
-    checked: bool
-    by_identity: bool
+    message: str
 
-    @property
-    def message(self) -> str:
-        """The numbers and the remedy."""
-        if self.by_identity:
-            return (
-                f"{self.evidence} merges {self.identities:,} identities into {counted(self.clusters, 'cluster')}, the "
-                f"largest of {self.largest_identities:,}: identities are the players, so one match between two of them "
-                "joins all their units, and a cluster is paid as one. Use granularity='unit', where only the matched "
-                f"units are joined, or a higher threshold. {self.remedy}"
-            )
-        return (
-            f"{self.evidence} makes {self.clusters:,} clusters of {self.units:,} different units, and one of them "
-            f"holds {self.largest:,} units of {self.largest_identities:,} of {self.identities:,} identities: "
-            f"units that differ are taken for copies of one another and play as one. {self.remedy}"
-        )
 
-    @property
-    def remedy(self) -> str:
-        """What to do about it, by whether the threshold was checked."""
-        if self.checked:
-            return (
-                "By the validation rows this threshold costs honest providers next to nothing, so either they are "
-                "copies, or the validation rows are not like what was submitted; look at some of them, and pay by "
-                "lineage@none if they are no copies"
-            )
-        if not any(name in self.evidence for name in ("cosine", "lineage")):
-            return "Ask it for closer similarity; exact_hash matches identical units alone"
+def _collapse_remedy(evidence: str, checked: bool) -> str:
+    """Say what to do about a collapse, by whether the threshold was checked."""
+    if checked:
         return (
-            "`datamarket theta` says which threshold these embeddings allow, for lineage and for components; "
-            "lineage@auto takes the first, and exact_hash matches identical units alone"
+            "By the validation rows this threshold costs honest providers next to nothing, so either they are "
+            "copies, or the validation rows are not like what was submitted; look at some of them, and pay by "
+            "lineage@none if they are no copies"
         )
+    if "cosine" not in evidence and "lineage" not in evidence:
+        return "Ask it for closer similarity; exact_hash matches identical units alone"
+    return (
+        "`datamarket theta` says which threshold these embeddings allow, for lineage and for components; "
+        "lineage@auto takes the first, and exact_hash matches identical units alone"
+    )
 
 
 @contextmanager
@@ -568,10 +518,7 @@ def collect_market_warnings() -> Iterator[list[MarketWarning]]:
 def find_collapse(
     layer: EvidenceLayer, submission: Submission, clusters: Clusters, *, checked: bool
 ) -> CollapsedMarket | None:
-    """Find the collapse of a market under evidence; None where there is none, or none to speak of.
-
-    ``checked`` says whether the threshold was resolved by the false-match cost.
-    """
+    """Find the collapse of a market under evidence; ``checked``: the false-match cost resolved the threshold."""
     if not layer.by_similarity:
         return None
     by_identity, identities = clusters.granularity == "identity", len(submission.identities)
@@ -590,7 +537,18 @@ def find_collapse(
         collapsed = large and (few or sizes[largest] > _SHARE * len(different))
     if not collapsed:
         return None
-    return CollapsedMarket(
-        str(layer), len(different), clusters.n_clusters, int(sizes[largest]), n_members, identities,
-        checked, by_identity,
-    )  # fmt: skip
+    units, most = len(different), int(sizes[largest])
+    if by_identity:
+        message = (
+            f"merges {identities:,} identities into {counted(clusters.n_clusters, 'cluster')}, the largest of "
+            f"{n_members:,}: identities are the players, so one match between two of them joins all their units, and a "
+            "cluster is paid as one. Use granularity='unit', where only the matched units are joined, or a higher "
+            "threshold"
+        )
+    else:
+        message = (
+            f"makes {clusters.n_clusters:,} clusters of {units:,} different units, and one of them holds {most:,} "
+            f"units of {n_members:,} of {identities:,} identities: units that differ are taken for copies of one "
+            "another and play as one"
+        )
+    return CollapsedMarket(units, most, f"{layer} {message}. {_collapse_remedy(str(layer), checked)}")

@@ -1,7 +1,7 @@
 """Leak check: submitted units that are validation rows, or nearly.
 
-Validation rows decide what units are worth, so a unit that equals one is worth more than it teaches: whoever
-knows some and submits them is paid for knowing them. A unit is taken for a leaked row where
+Validation rows decide what units are worth, so a unit that equals one is worth more than it teaches: submitting known
+rows would be paid for the knowledge of them. A unit is taken for a leaked row where
 
 - its features equal the row's (sha256 of the payload without the label, rounded as `exact_hash` rounds), or
 - it shares half of its word pairs with the row, where both have texts (exact Jaccard similarity), or
@@ -15,7 +15,7 @@ honest rows alone. It lies half-way between two cosines, and not below the secon
 
 - copies: p10 of the cosine of a row with a copy of it under noise of 0.02 of a median vector;
 - strangers: what a small share of honest units reach with their nearest stranger (here one in two thousand). Where
-  units are that alike anyway (images, digits) copies lie below it, and it alone is the level.
+  units are that similar anyway (images, digits) copies lie below it, and it alone is the level.
 
 Among points of d dimensions, 1 - cosine to the nearest of n has a Weibull law,
 P(1 - cosine < x) = 1 - exp(-(x / s)^(d / 2)), and s^(d / 2) falls as 1 / n. The law is fitted to the median and the
@@ -47,6 +47,7 @@ from datamarket_gym.execution.arrays import (
     Rows,
     Values,
     directions,
+    products,
     products_of,
     slack_of,
 )
@@ -67,10 +68,7 @@ _EQUAL = 1e-12  # directions closer than this are one
 
 @dataclass(frozen=True, eq=False)
 class LabelledVectors:
-    """Embeddings of units with their classes; two are equal where their rows are, to the bit.
-
-    Numbers are no classes, and one class tells as little as none: neither is looked at.
-    """
+    """Embeddings of units with their classes (numbers, and one class alone, are none); equal where all rows are."""
 
     vectors: Features
     label: NDArray[Any] | None = None
@@ -111,20 +109,15 @@ def copy_cosines(vectors: Features, seed: int = 0, most: int | None = None) -> V
     rows = np.arange(len(vectors))[:most]
     chosen = keyed_generator(seed, "copied units", "provider_0").permutation(rows)
     originals = vectors[np.sort(chosen[: max(1, round(len(rows) / 2))])]
-    noise = keyed_generator(seed, "copy noise", "provider_0")
-    return np.concatenate(
-        [
-            cosines(originals, originals + noise.normal(scale=sigma, size=originals.shape))
-            for _ in range(2)
-        ]
-    )
+    rng = keyed_generator(seed, "copy noise", "provider_0")
+    noise = (rng.normal(scale=sigma, size=originals.shape) for _ in range(2))
+    return np.concatenate([cosines(originals, originals + each) for each in noise])
 
 
 def cosines(first: Features, second: Features) -> Values:
     """Compute the cosine of each row of one matrix with the same row of another."""
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    found: Values = np.einsum("ij,ij->i", first, second) / lengths
-    return found
+    return products(first, second) / lengths
 
 
 def copy_level(rows: Features, share: float, times: float = 1.0) -> float | None:
@@ -173,11 +166,11 @@ class ValidationContent(Shown):
 
 @dataclass(frozen=True, eq=False)
 class Leaks(Shown):
-    """Unit ``unit[i]`` (its place in the submission) is validation row ``row[i]``, or nearly.
+    """Units that equal validation rows or nearly: ``unit[i]`` (its place in the submission) equals row ``row[i]``.
 
     ``id`` and ``identity`` are the submission's names of it. ``by`` says what they share: ``identical`` features,
     ``text``, or the direction of their ``features`` or ``embedding``; ``likeness`` how much of it: 1, the Jaccard
-    similarity, or the cosine. ``units`` are the leaked units where they are kept: later periods must know them.
+    similarity, or the cosine. ``units`` are the leaked units where later periods need them.
     """
 
     unit: Codes
@@ -193,12 +186,12 @@ class Leaks(Shown):
 
     @staticmethod
     def none() -> Leaks:
-        """Nothing leaked."""
+        """Make no leaks."""
         places, names = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.str_)
         return Leaks(places, names, names, places, np.empty(0), names)
 
     def others(self, units: int) -> Codes:
-        """The places of the units that are no leaks."""
+        """Return the places of the units that are no leaks."""
         return np.setdiff1d(np.arange(units), self.unit)
 
     def message(self, shown: Callable[[str], str] = str) -> str:
@@ -207,20 +200,17 @@ class Leaks(Shown):
         rows, times = np.unique(self.row, return_counts=True)
         most = int(times.argmax())
         common = f", row {rows[most]} {times[most]:,} times" if times[most] > 1 else ""
-        some = listed(
-            (
-                f"{shown(name)} of {shown(who)} is row {row} ({by}, {likeness:.3f})"
-                for name, who, row, by, likeness in self.listed()
-            ),
-            _LISTED,
-        )
+        units = [
+            f"{shown(name)} of {shown(identity)} is row {row} ({by}, {likeness:.3f})"
+            for name, identity, row, by, likeness in self.listed()
+        ]
         return (
             f"{counted(len(self), 'unit')} of {names} equal validation rows or nearly "
-            f"({counted(len(rows), 'different row')}{common}): {some}"
+            f"({counted(len(rows), 'different row')}{common}): {listed(units, _LISTED)}"
         )
 
     def listed(self) -> list[tuple[str, str, int, str, float]]:
-        """Each leaked unit: its id, its identity, the row, what they share, and how much of it."""
+        """List of each leaked unit its id, its identity, the row, what they share, and how much of it."""
         columns = (self.id, self.identity, self.row, self.by, self.likeness)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -236,17 +226,17 @@ def find_leaks(submission: Submission, validation: ValidationContent) -> Leaks:
     pairs.append(("identical", _identical(submission.features, validation.features)))
     n = len(submission)
     row, likeness, by = np.full(n, -1), np.zeros(n), np.full(n, "", dtype="<U9")
-    for name, (places, nearest, how_much) in pairs:  # the later goes before the earlier
-        row[places], likeness[places], by[places] = nearest, how_much, name
+    for name, (places, nearest, shared) in pairs:  # the later goes before the earlier
+        row[places], likeness[places], by[places] = nearest, shared, name
     leaked = np.flatnonzero(row >= 0)
-    who, whose = submission.id[leaked], submission.identity[leaked]
-    return Leaks(leaked, who, whose, row[leaked], likeness[leaked], by[leaked])
+    ids, identities = submission.id[leaked], submission.identity[leaked]
+    return Leaks(leaked, ids, identities, row[leaked], likeness[leaked], by[leaked])
 
 
 def _spaces(
     submission: Submission, validation: ValidationContent
 ) -> Iterator[tuple[Features, Features, str]]:
-    """The vectors that both sides have: features, which are trained on, and embeddings."""
+    """Yield the vectors that both sides have: features, which are trained on, and embeddings."""
     for name in ("features", "embedding"):
         ours, theirs = getattr(submission, name), getattr(validation, name)
         if ours is None or theirs is None:
@@ -261,7 +251,7 @@ def _spaces(
 
 @lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same validation rows
 def _measure(rows: LabelledVectors) -> tuple[float | None, Features]:
-    """The cosine from which on a unit is a copy of a row (None where no direction tells), and the rows' directions."""
+    """Measure the cosine from which on a unit is a copy of a row; return it with the rows' directions."""
     return near_copy_level(rows.vectors), directions(rows.vectors)
 
 
@@ -274,16 +264,16 @@ def near_copy_level(rows: Features) -> float | None:
     return None if len(pool) < _LEAST else copy_level(pool, HIT)
 
 
-Found = tuple[Codes, Codes, Values]
-"""Units, the row of each, and how alike they are."""
+Likest = tuple[Codes, Codes, Values]
+"""Units, the row of each, and their similarity."""
 
 
-def _near(units: Rows, rows: Features, level: float) -> Found:
-    """The nearest row of each unit whose cosine with it reaches the level, a block of units at a time."""
+def _near(units: Rows, rows: Features, level: float) -> Likest:
+    """Find the nearest row of each unit whose cosine with it reaches the level, a block of units at a time."""
     short = rows.astype(np.float32).T
     slack = max(_SLACK, float(slack_of(rows.shape[1])))
 
-    def block(at: int) -> Found:
+    def block(at: int) -> Likest:
         mine = directions(units[at : at + _BLOCK])
         similar = mine.astype(np.float32) @ short
         best = similar.max(axis=1)
@@ -297,8 +287,8 @@ def _near(units: Rows, rows: Features, level: float) -> Found:
     return _joined(list(over_blocks(block, starts, len(units) * len(rows))))
 
 
-def _identical(units: Features, rows: Features) -> Found:
-    """The first row whose features equal each unit's; only what begins like a row is looked at further."""
+def _identical(units: Features, rows: Features) -> Likest:
+    """Find the first row whose features equal each unit's; only units that begin like a row are hashed."""
     some = np.arange(len(units))
     for column in range(min(_BEGINNING, rows.shape[1])):
         ours, theirs = units[some, column], rows[:, column]
@@ -306,28 +296,25 @@ def _identical(units: Features, rows: Features) -> Found:
     if not len(some):
         return _joined([])
     names, first = np.unique(feature_keys(rows), return_index=True)
-    found: list[Found] = []
+    parts: list[Likest] = []
     for at in range(0, len(some), _BLOCK):
-        looked = some[at : at + _BLOCK]
-        keys = feature_keys(units[looked])
+        block = some[at : at + _BLOCK]
+        keys = feature_keys(units[block])
         place = np.minimum(np.searchsorted(names, keys), len(names) - 1)
         same = np.flatnonzero(names[place] == keys)
-        found.append((looked[same], first[place[same]].astype(np.int64), np.ones(len(same))))
-    return _joined(found)
+        parts.append((block[same], first[place[same]].astype(np.int64), np.ones(len(same))))
+    return _joined(parts)
 
 
-def _similar_texts(units: NDArray[Any] | None, rows: Sequence[str | None] | None) -> Found:
-    """The most similar row of each unit that shares half of its n-grams or more; blank texts share none."""
+def _similar_texts(units: NDArray[Any] | None, rows: Sequence[str | None] | None) -> Likest:
+    """Find the most similar row of each unit that shares half of its n-grams or more; blank texts share none."""
+    if units is None or rows is None or not (words := {gram for text in rows for gram in _grams(text)}):
+        return _joined([])
     from sklearn.feature_extraction.text import CountVectorizer
 
-    if units is None or rows is None:
-        return _joined([])
-    words = {gram for text in rows for gram in _grams(text)}
-    if not words:
-        return _joined([])
     count = CountVectorizer(analyzer=_grams, vocabulary=sorted(words), binary=True, dtype=np.float64)
     theirs, length = count.transform(rows), np.array([len(_grams(text)) for text in rows])
-    parts: list[Found] = []
+    parts: list[Likest] = []
     for at in range(0, len(units), _BLOCK):
         block = units[at : at + _BLOCK].tolist()
         shared = (count.transform(block) @ theirs.T).tocoo()
@@ -342,8 +329,8 @@ def _grams(text: str | None) -> frozenset[str]:
     return ngrams(text, _WORDS) if text and text.strip() else frozenset()
 
 
-def _closest(unit: Codes, row: Codes, likeness: Values, least: float, at: int) -> Found:
-    """The likest row of each unit, the first of several, where it is like enough; units counted from ``at``."""
+def _closest(unit: Codes, row: Codes, likeness: Values, least: float, at: int) -> Likest:
+    """Choose the likest row of each unit, the first of several, where it is like enough; count units from ``at``."""
     enough = likeness >= least
     unit, row, likeness = unit[enough], row[enough], likeness[enough]
     order = np.lexsort((row, -likeness, unit))
@@ -351,8 +338,7 @@ def _closest(unit: Codes, row: Codes, likeness: Values, least: float, at: int) -
     return unit[first] + at, row[first], likeness[first]
 
 
-def _joined(found: list[Found]) -> Found:
-    if not found:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
-    unit, row, likeness = (np.concatenate(part) for part in zip(*found, strict=True))
-    return unit, row, likeness
+def _joined(parts: list[Likest]) -> Likest:
+    none = np.empty(0, dtype=np.int64)
+    unit, row, likeness = zip((none, none, np.empty(0)), *parts, strict=True)
+    return np.concatenate(unit), np.concatenate(row), np.concatenate(likeness)

@@ -16,7 +16,7 @@ merges them, and everything in both goes to whoever is earliest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ from datamarket_gym.evidence.similarity_search import (
     nearest_earlier,
     nearest_rows,
 )
-from datamarket_gym.execution.arrays import Codes, Rows, in_order
+from datamarket_gym.execution.arrays import Codes, Rows, Values, in_order
 from datamarket_gym.registry import OneOf, Range, register
 
 AUTO, NONE = "auto", "none"
@@ -67,41 +67,30 @@ class Lineage(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """One edge for each unit that descends from another, from the parent to the child."""
+        """Return an edge for each unit that descends from another, from the parent to the child."""
         self._require_theta()
-        if view.n_acquired:
-            return self._edges_to_acquired(view)
         submission = view.submission
+        if view.n_acquired:
+            places = np.arange(len(submission))
+            old, new = np.split(places, [view.n_acquired])
+            return self.edges_to(submission.take(old), submission.take(new))
         codes = value_codes(submission, self.metadata) if self.metadata else None
         order = _order(view, codes)
-        n = len(order)
-        parent, score, reason = np.full(n, -1), np.ones(n), np.full(n, "exact_hash", dtype="<U14")
+        row, parents = np.arange(len(order)), []
         if isinstance(self.theta, float | int):
             vectors = _arranged(submission.vectors, order)
             near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
-            found = near >= 0
-            parent[found], score[found], reason[found] = near[found], cosine[found], "lineage"
+            parents.append((near, cosine, "lineage"))
         same = first_duplicates(feature_keys(submission.features)[order])
-        copy = same < np.arange(n)
-        parent[copy], score[copy], reason[copy] = same[copy], 1.0, "exact_hash"
+        parents.append((np.where(same < row, same, -1), np.ones(len(row)), "exact_hash"))
         if codes is not None:
             first = first_duplicates(codes[order])
-            agrees = (codes[order] >= 0) & (first < np.arange(n))
-            parent[agrees], score[agrees], reason[agrees] = first[agrees], 1.0, METADATA
+            first = np.where((codes[order] >= 0) & (first < row), first, -1)
+            parents.append((first, np.ones(len(row)), METADATA))
         if self.sources and submission.source is not None:
             named = _named_sources(submission.id[order], submission.source[order], view.rank[order])
-            declared = named >= 0
-            parent[declared], score[declared], reason[declared] = named[declared], 1.0, "trusted source"
-        child = np.flatnonzero(parent >= 0)
-        return Edges(order[parent[child]], order[child], score[child], reason[child])
-
-    def _edges_to_acquired(self, view: View) -> Edges:
-        """One edge for each unit that equals an acquired one, or whose nearest acquired one is near enough."""
-        places = np.arange(len(view.submission))
-        old, new = (
-            view.submission.take(part) for part in (places[: view.n_acquired], places[view.n_acquired :])
-        )
-        return self.edges_to(old, new)
+            parents.append((named, np.ones(len(row)), "trusted source"))
+        return _descent(parents).at(order)
 
     def edges_to(self, old: Submission, new: Submission, vectors: Rows | None = None) -> Edges:
         """Match new units with acquired ones; rows of the new are counted after the old.
@@ -109,28 +98,22 @@ class Lineage(EvidenceLayer):
         ``vectors`` is what is compared of the old, where that is not their own vectors.
         """
         self._require_theta()
-        n = len(old)
-        parent, score = np.full(len(new), -1), np.ones(len(new))
-        reason = np.full(len(new), "lineage", dtype="<U10")
+        parents = []
         if isinstance(self.theta, float | int):
-            parent, score = nearest_acquired(
-                old.vectors if vectors is None else vectors, new.vectors, float(self.theta)
-            )
-        copy, same = _copies(old, new)
-        parent[copy], score[copy], reason[copy] = same, 1.0, "exact_hash"
-        child = np.flatnonzero(parent >= 0)
-        return Edges(parent[child], n + child, score[child], reason[child])
+            vectors = old.vectors if vectors is None else vectors
+            near, cosine = nearest_acquired(vectors, new.vectors, float(self.theta))
+            parents.append((near, cosine, "lineage"))
+        parents.append((_copied(old, new), np.ones(len(new)), "exact_hash"))
+        edges = _descent(parents)
+        return replace(edges, right=len(old) + edges.right)
 
     def _require_theta(self) -> None:
         if self.theta == AUTO:
-            raise ParameterError(
-                "theta",
-                self.theta,
-                "it depends on the validation rows: pay by a mechanism, resolve the threshold first, or name a number",
-            )
+            remedy = "pay by a mechanism, resolve the threshold first, or name a number"
+            raise ParameterError("theta", AUTO, f"it depends on the validation rows: {remedy}")
 
     def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows:
-        """Return what the edges of a view without acquired units rest on, to be kept (`View.nearest`)."""
+        """Return what the edges of a view without acquired units rest on, to be reused (`View.nearest`)."""
         if not isinstance(self.theta, float | int):
             return NearestRows.none()
         codes = value_codes(view.submission, self.metadata) if self.metadata else None
@@ -138,16 +121,24 @@ class Lineage(EvidenceLayer):
         return nearest_rows(vectors, float(self.theta), known)
 
 
+def _descent(parents: list[tuple[Codes, Values, str]]) -> Edges:
+    """Match children with their parents (-1 for none), scores and reason; of several the last counts."""
+    n = len(parents[0][0])
+    parent, score, reason = np.full(n, -1), np.ones(n), np.full(n, "", dtype="<U14")
+    for row, similarity, why in parents:
+        has = row >= 0
+        parent[has], score[has], reason[has] = row[has], similarity[has], why
+    child = np.flatnonzero(parent >= 0)
+    return Edges(parent[child], child, score[child], reason[child])
+
+
 def _arranged(matrix: Rows, order: Codes) -> Rows:
-    """Rows in an order; of a large matrix no copy is made."""
-    if np.array_equal(order, np.arange(len(matrix))):
-        return matrix
-    arranged: Rows = in_order(matrix, order)
-    return arranged
+    """Take rows in an order; of a large matrix no copy is made."""
+    return matrix if np.array_equal(order, np.arange(len(matrix))) else in_order(matrix, order)
 
 
-def _copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
-    """The new rows that equal an old one, rounded, and the first that they equal.
+def _copied(old: Submission, new: Submission) -> Codes:
+    """Find the first old row that each new one equals, rounded; -1 where none.
 
     Of the old only those are hashed that agree with a new one in the column that tells most of some new ones apart.
     """
@@ -157,12 +148,11 @@ def _copies(old: Submission, new: Submission) -> tuple[Codes, Codes]:
     rows = np.flatnonzero(np.isin(ours, theirs))
     keys = [feature_keys(old.features[rows]), feature_keys(new.features)]
     same = first_duplicates(np.concatenate(keys))[len(rows) :]
-    copy = np.flatnonzero(same < len(rows))
-    return copy, rows[same[copy]]
+    return np.r_[rows, np.full(len(new), -1)][same]
 
 
 def _order(view: View, codes: Codes | None) -> Codes:
-    """Order units by seniority; twins, of whom none was first, by embedding and metadata: row order decides nothing."""
+    """Order units by seniority; twins, of which none is first, by embedding and metadata: row order decides nothing."""
     embedding, rank = view.submission.embedding, view.rank
     key = np.zeros(len(rank), dtype="S64")
     if embedding is not None:
@@ -174,7 +164,7 @@ def _order(view: View, codes: Codes | None) -> Codes:
 
 
 def _named_sources(ids: NDArray[np.str_], source: NDArray[np.str_], rank: Codes) -> Codes:
-    """For each row the strictly earlier row that its source names; -1 where there is none."""
+    """Find for each row the strictly earlier row that its source names; -1 where there is none."""
     by_name = np.argsort(ids, kind="stable")
     at = by_name[np.minimum(np.searchsorted(ids[by_name], source), len(ids) - 1)]
     return np.where((ids[at] == source) & (rank[at] < rank), at, -1)

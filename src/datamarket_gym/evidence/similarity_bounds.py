@@ -14,17 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DistinctRows
-from datamarket_gym.execution.arrays import (
-    Codes,
-    Features,
-    Rows,
-    Short,
-    Values,
-    slack_of,
-)
+from datamarket_gym.execution.arrays import Codes, Features, Rows, Short, Values, directions, slack_of
 
 
 def sample_places(places: Codes, most: int, seed: int | None) -> Codes:
@@ -68,46 +60,43 @@ class RotatedRows:
     rest: Short
 
     def at(self, rows: Codes) -> RotatedRows:
-        """Some of them."""
+        """Select some rows."""
         return RotatedRows(self.rows[rows], self.rest[rows])
 
     def prefix(self, level: int, m: int, at: Codes | slice) -> Short:
-        """The first m numbers of some rows and the length of the rest."""
-        some = self.rows[:, :m][at]
-        out = np.empty((len(some), m + 1), dtype=np.float32)
-        out[:, :m], out[:, m] = some, self.rest[:, level][at]
-        return out
+        """Return the first m numbers of some rows and the length of the rest."""
+        return np.column_stack([self.rows[:, :m][at], self.rest[:, level][at]])
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """An orthogonal matrix by which rows are rotated (none: as they are), and the levels that are of use."""
+    """An orthogonal matrix by which rows are rotated (None: as they are), and the levels that are of use."""
 
     matrix: Features | None
     levels: tuple[int, ...]
 
     @staticmethod
     def of(sample: Features, levels: tuple[int, ...]) -> Axes:
-        """The principal axes of some directions, those that hold most first."""
+        """Find the principal axes of some directions, those that hold most first."""
         if not levels:
             return Axes(None, ())
         return Axes(np.linalg.eigh(sample.T @ sample)[1][:, ::-1].copy(), levels)
 
-    def turn(self, unit: Features) -> RotatedRows:
+    def rotate(self, unit: Features) -> RotatedRows:
         """Rotate directions in float64 and round at the end."""
         if self.matrix is None:
             return RotatedRows(unit.astype(np.float32), np.empty((len(unit), 0), dtype=np.float32))
-        turned = unit @ self.matrix
-        squares = turned * turned
+        rotated = unit @ self.matrix
+        squares = rotated * rotated
         rest = np.empty((len(unit), len(self.levels)), dtype=np.float32)
         left, end = np.zeros(len(unit)), unit.shape[1]
         for i in range(len(self.levels) - 1, -1, -1):
             left += squares[:, self.levels[i] : end].sum(axis=1)
             rest[:, i], end = np.sqrt(left), self.levels[i]
-        return RotatedRows(turned.astype(np.float32), np.nextafter(rest, np.float32(np.inf)))
+        return RotatedRows(rotated.astype(np.float32), np.nextafter(rest, np.float32(np.inf)))
 
     def prefix(self, unit: Features, m: int) -> Short:
-        """The first m numbers of directions, turned, and the length of the rest; the others are not worked out.
+        """Compute the first m numbers of rotated directions, and the length of the rest, without the others.
 
         The length is sqrt(|x|^2 - |p|^2). In float64 the difference is off by less than d 2^-46, the axes' own errors
         included; so much is added and it is rounded up, so that it is never too short.
@@ -120,13 +109,13 @@ class Axes:
         return out
 
     def first(self, unit: Features) -> Short:
-        """The first few numbers of rotated directions."""
-        turned = unit if self.matrix is None else unit @ self.matrix[:, :_LOOKED]
-        return turned[:, :_LOOKED].astype(np.float32)
+        """Compute the first few numbers of rotated directions."""
+        rotated = unit if self.matrix is None else unit @ self.matrix[:, :_LOOKED]
+        return rotated[:, :_LOOKED].astype(np.float32)
 
 
 def shares_left(levels: tuple[int, ...], ours: RotatedRows, theirs: RotatedRows, bound: Short) -> Values:
-    """Which share of all pairs of a few rows reaches the bound of ours at each level, and by all numbers."""
+    """Measure the share of pairs of a few rows that reaches the bound of ours at each level, and by all numbers."""
     width, product, start, left = ours.rows.shape[1], np.zeros(1, dtype=np.float32), 0, []
     for i, m in enumerate((*levels, width)):
         product = product + ours.rows[:, start:m] @ theirs.rows[:, start:m].T
@@ -157,15 +146,12 @@ class Prefix:
         return f"exactly, by prefixes of {self.width}" if self.rest else "exactly, by whole products"
 
     def least(self, theta: float) -> np.float32:
-        """What a float32 product must reach so that the cosine may be ``theta``."""
+        """Return what a float32 product must reach so that the cosine may be ``theta``."""
         return np.nextafter(np.float32(theta) - self.slack, np.float32(-2.0))
 
 
 def prefix_of(rows: Directions, theta: float, memory: int) -> Prefix:
-    """The prefix of directions that makes pairs at or above ``theta`` cheapest to find.
-
-    ``memory`` bounds its bytes, as far as the lowest level allows.
-    """
+    """Choose the prefix of directions that makes pairs at or above ``theta`` cheapest to find, in so many bytes."""
     n, d = rows.shape
     widest = max(LEVELS[0], memory // (4 * max(n, 1)) - 1)
     levels = tuple(m for m in levels_of(d) if m <= widest)
@@ -174,15 +160,15 @@ def prefix_of(rows: Directions, theta: float, memory: int) -> Prefix:
     seed = rows.sample_seed if isinstance(rows, DistinctRows) else None
     sample = rows[sample_places(np.arange(n), _SAMPLE, seed)]
     axes = Axes.of(sample, levels)
-    turned = axes.turn(sample)
-    left = shares_left(levels, turned, turned, np.full(len(sample), theta, dtype=np.float32))
+    rotated = axes.rotate(sample)
+    left = shares_left(levels, rotated, rotated, np.full(len(sample), theta, dtype=np.float32))
     widths = np.array([*levels, d])
     work = np.where(widths <= widest, widths + _DECIDED * left, np.inf)
     return _short(rows, axes, int(widths[work.argmin()]))
 
 
 def _short(rows: Directions, axes: Axes, width: int) -> Prefix:
-    """What float32 loses, in storing and in multiplying vectors of length one, is in the slack."""
+    """Compute prefixes; what float32 loses, in storing and in multiplying directions, is in the slack."""
     n, d = rows.shape
     short = np.empty((n, d if width == d else width + 1), dtype=np.float32)
     for at in range(0, n, _PART_PREFIX):
@@ -191,23 +177,22 @@ def _short(rows: Directions, axes: Axes, width: int) -> Prefix:
     return Prefix(short, width, slack_of(short.shape[1]), width < d)
 
 
-_PART_CELLS = 2048  # rows rotated at a time
-_SAMPLE_CELLS = 8192  # rows that axes and cells are made from
-_ROUNDS = 5  # of moving the centres of cells
+_PART_ROTATED = 2048  # rows rotated at a time
+_SAMPLE_PARTITIONS = 8192  # rows that axes and partitions are made from
+_ROUNDS = 5  # of moving the centres of partitions
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a search is cut: decides its speed, and no answer.
+    """Plan of a search, which decides its speed, and no answer.
 
-    Of the rows that want an answer ``height`` are compared with ``width`` others at a time. Others lie in ``cells``;
-    those that want an answer are taken in ``groups``, one after the other. ``levels`` are numbers of a row that may
-    be looked at before all.
+    Of the wanted rows ``height`` are compared with ``width`` others at a time. Others lie in ``partitions``; wanted
+    rows are taken in ``groups``, one after the other. ``levels``: numbers of a row multiplied before all.
     """
 
     height: int
     width: int
-    cells: int
+    partitions: int
     groups: int
     levels: tuple[int, ...]
 
@@ -224,87 +209,79 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Partitions:
     """Rotated rows in partitions, in order in each; ``place[i]`` says which row lies i-th, ``lies`` the reverse."""
 
     axes: Axes
-    turned: RotatedRows
+    rotated: RotatedRows
     place: Codes
     lies: Codes
     starts: Codes
     centres: Short
 
     @staticmethod
-    def of(rows: DistinctRows, among: Codes, plan: Plan) -> Cells:
-        """Some of the rows."""
-        asked = among if plan.levels or plan.cells > 1 else among[:0]
-        sample = rows[sample_places(asked, _SAMPLE_CELLS, rows.sample_seed)]
+    def of(rows: DistinctRows, among: Codes, plan: Plan) -> Partitions:
+        """Rotate some of the rows, and sort them into partitions."""
+        drawn_from = among if plan.levels or plan.partitions > 1 else among[:0]
+        sample = rows[sample_places(drawn_from, _SAMPLE_PARTITIONS, rows.sample_seed)]
         axes = Axes.of(sample, plan.levels)
-        centres = _centres(axes.first(sample), plan.cells)
-        cell = cells_of(rows, among, axes, centres)
-        order = np.argsort(cell, kind="stable")
+        centres = _centres(axes.first(sample), plan.partitions)
+        partition = partitions_of(rows, among, axes, centres)
+        order = np.argsort(partition, kind="stable")
         lies = np.full(len(rows), -1)
         lies[among[order]] = np.arange(len(among))
-        turned = RotatedRows(
+        rotated = RotatedRows(
             np.empty((len(among), rows.width), dtype=np.float32),
             np.empty((len(among), len(plan.levels)), dtype=np.float32),
         )
-        for at in range(0, len(among), _PART_CELLS):
-            some = among[at : at + _PART_CELLS]
-            part, to = axes.turn(rows[some]), lies[some]
-            turned.rows[to], turned.rest[to] = part.rows, part.rest
-        starts = np.r_[0, np.cumsum(np.bincount(cell, minlength=len(centres)))]
-        return Cells(axes, turned, among[order], lies, starts, centres)
+        for at in range(0, len(among), _PART_ROTATED):
+            some = among[at : at + _PART_ROTATED]
+            part, to = axes.rotate(rows[some]), lies[some]
+            rotated.rows[to], rotated.rest[to] = part.rows, part.rest
+        starts = np.r_[0, np.cumsum(np.bincount(partition, minlength=len(centres)))]
+        return Partitions(axes, rotated, among[order], lies, starts, centres)
 
-    def turned_of(self, places: Codes, unit: Features) -> RotatedRows:
-        """Of some rows, whose directions are these, whether they lie here or not."""
+    def rotated_of(self, places: Codes, unit: Features) -> RotatedRows:
+        """Return some rows, whose directions are these, rotated, whether they lie here or not."""
+        at = self.lies[places]
+        return self.axes.rotate(unit) if (at < 0).any() else self.rotated.at(at)
+
+    def partitions_of(self, rows: DistinctRows, places: Codes) -> Codes:
+        """Find the partition of each of some rows, whether they lie here or not."""
         at = self.lies[places]
         if (at < 0).any():
-            return self.axes.turn(unit)
-        return self.turned.at(at)
-
-    def cells_of(self, rows: DistinctRows, places: Codes) -> Codes:
-        """The cell of each of some rows, whether they lie here or not."""
-        at = self.lies[places]
-        if (at < 0).any():
-            return cells_of(rows, places, self.axes, self.centres)
+            return partitions_of(rows, places, self.axes, self.centres)
         return np.searchsorted(self.starts, at, side="right") - 1
 
     def before(self, place: int) -> Codes:
-        """Where in each cell the rows from this place on begin."""
+        """Find where in each partition the rows from this place on begin."""
         ends = zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
         return np.array([a + np.searchsorted(self.place[a:b], place) for a, b in ends])
 
 
-def cells_of(rows: DistinctRows, places: Codes, axes: Axes, centres: Short) -> Codes:
-    """The cell of each of some rows: that of the centre it is most like."""
-    cell = np.zeros(len(places), dtype=np.int64)
+def partitions_of(rows: DistinctRows, places: Codes, axes: Axes, centres: Short) -> Codes:
+    """Find the partition of each of some rows: that of the nearest centre."""
+    partition = np.zeros(len(places), dtype=np.int64)
     if len(centres) > 1:
-        for at in range(0, len(places), _PART_CELLS):
-            first = axes.first(rows[places[at : at + _PART_CELLS]])
-            cell[at : at + _PART_CELLS] = (first @ centres.T).argmax(axis=1)
-    return cell
+        for at in range(0, len(places), _PART_ROTATED):
+            first = axes.first(rows[places[at : at + _PART_ROTATED]])
+            partition[at : at + _PART_ROTATED] = (first @ centres.T).argmax(axis=1)
+    return partition
 
 
-def _centres(rows: Short, cells: int) -> Short:
-    """Centres of rows alike, each beside one that it is like."""
-    if cells == 1:
+def _centres(rows: Short, partitions: int) -> Short:
+    """Find centres of similar rows, each beside one that is similar to it."""
+    if partitions == 1:
         return np.zeros((1, rows.shape[1]), dtype=np.float32)
-    centres = _long_as_one(evenly(np.arange(len(rows)), cells), rows)
+    sample = rows.astype(np.float64)
+    centres = directions(sample[evenly(np.arange(len(rows)), partitions)])
     for _ in range(_ROUNDS):
-        cell = (rows @ centres.T).argmax(axis=1)
-        used = np.flatnonzero(np.bincount(cell, minlength=len(centres)))
-        centres = np.stack([rows[cell == c].sum(axis=0) for c in used.tolist()])
-        centres = _long_as_one(np.arange(len(centres)), centres)
+        partition = (sample @ centres.T).argmax(axis=1)
+        used = np.flatnonzero(np.bincount(partition, minlength=len(centres)))
+        centres = directions(np.stack([sample[partition == c].sum(axis=0) for c in used.tolist()]))
     chain, left = [0], np.ones(len(centres), dtype=bool)
     while len(chain) < len(centres):
         left[chain[-1]] = False
-        alike = np.where(left, centres @ centres[chain[-1]], np.float32(-np.inf))
-        chain.append(int(alike.argmax()))
-    return centres[chain]
-
-
-def _long_as_one(at: Codes, rows: NDArray[np.float32]) -> Short:
-    some = rows[at]
-    length = np.linalg.norm(some, axis=1, keepdims=True)
-    return np.asarray(some / np.where(length > 0, length, 1), dtype=np.float32)
+        cosine = np.where(left, centres @ centres[chain[-1]], -np.inf)
+        chain.append(int(cosine.argmax()))
+    return centres[chain].astype(np.float32)

@@ -5,10 +5,10 @@ by one float64 product (`Nearest`), so that no answer depends on blocks, plans, 
 one direction are compared once, and of equally near rows the first counts. What is nearest to a row among the rows
 before it stays so, whatever comes after (docs/lineage.md), so an earlier answer is reused (`NearestRows`).
 
-On a processor (`Search`) the rows before a band lie in partitions (`Cells`), which are taken from near to far, a share
-of the rows at a time; each row's nearest so far raises what other pairs must reach. A few pairs say how many numbers of
-each row it pays to look at. Where many pairs stay in question, all numbers are looked at, in float32 and then float64:
-rows that all resemble one another cost one product of each and no more.
+On a processor (`Search`) the rows before a batch lie in `Partitions`, which are taken from near to far, a share of the
+rows at a time; each row's nearest so far raises what other pairs must reach. A few pairs say how many numbers of each
+row it pays to multiply. Where many pairs stay in question, all numbers are, in float32 and then float64: rows that all
+resemble one another cost one product of each and no more.
 
 On a graphics card (`Device`) products of float16 of all pairs propose, and products of float64 where they leave too
 much. Each number is rounded by at most 2^-11 of itself (and by 2^-25 where it is tiny), the sum in float32 by at most
@@ -27,12 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import DistinctRows
-from datamarket_gym.evidence.similarity_bounds import (
-    Cells,
-    Plan,
-    evenly,
-    shares_left,
-)
+from datamarket_gym.evidence.similarity_bounds import Partitions, Plan, evenly, shares_left
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -51,37 +46,37 @@ _PENDING = 1 << 20  # pairs in question that are kept before they are decided
 
 
 def off_in_double(width: int) -> float:
-    """Twice what a float64 product of directions of so many numbers can be off."""
+    """Bound twice the error of a float64 product of directions of so many numbers."""
     return 2 * (width + 4) * 2.0**-53
 
 
 class Nearest:
-    """The nearest of the columns offered so far to each row of a band.
+    """The nearest of the columns offered so far to each row of a batch.
 
     The answer of a row is at least its ``bound``: the threshold, or what a pair that was seen has at least. A pair
     whose product, with all that it can be off, stays below is out; the others are decided exactly.
     """
 
-    def __init__(self, rows: DistinctRows, band: Codes, least: float) -> None:
-        self.rows, self.band, self.least = rows, band, least
-        self.unit: Features = rows[band]
-        self.bound = np.full(len(band), least)
-        self._near: Codes = np.full(len(band), -1)
-        self._score: Values = np.full(len(band), -np.inf)
+    def __init__(self, rows: DistinctRows, batch: Codes, least: float) -> None:
+        self.rows, self.batch, self.least = rows, batch, least
+        self.unit: Features = rows[batch]
+        self.bound = np.full(len(batch), least)
+        self._near: Codes = np.full(len(batch), -1)
+        self._score: Values = np.full(len(batch), -np.inf)
         self._pending: list[tuple[Codes, Codes, Values]] = []
-        self._held = 0
+        self._n_pending = 0
 
     def offer(self, row: Codes, column: Codes, about: Values, off: float) -> None:
-        """Pairs of rows of the band and earlier rows; their products are off by at most so much."""
+        """Offer pairs of rows of the batch and earlier rows, whose products are off by at most so much."""
         np.maximum.at(self.bound, row, np.minimum(about, 1.0) - off)
-        kept = about + off >= self.bound[row]
-        self._pending.append((row[kept], column[kept], (about + off)[kept]))
-        self._held += int(kept.sum())
-        if self._held > _PENDING:
+        possible = about + off >= self.bound[row]
+        self._pending.append((row[possible], column[possible], (about + off)[possible]))
+        self._n_pending += int(possible.sum())
+        if self._n_pending > _PENDING:
             self._decide()
 
     def answer(self) -> tuple[Codes, Values]:
-        """Of each row of the band the nearest, or -1, and their cosine."""
+        """Return of each row of the batch the nearest, or -1, and their cosine."""
         self._decide()
         return self._near, self._score
 
@@ -89,7 +84,7 @@ class Nearest:
         if not self._pending:
             return
         row, column, most = (np.concatenate(part) for part in zip(*self._pending, strict=True))
-        self._pending, self._held = [], 0
+        self._pending, self._n_pending = [], 0
         order = np.argsort(-most, kind="stable")  # the best first: others need not be looked at then
         for at in range(0, len(order), _PAIRS):
             part = order[at : at + _PAIRS]
@@ -119,16 +114,16 @@ MANY = 1 / 32
 """The share of pairs in question from which on more is looked at of all of them."""
 
 Pairs = tuple[Codes, Codes, Values, float]
-"""Places of the rows of a band, and of columns, their products, and what these are off."""
+"""Places of the rows of a batch, and of columns, their products, and what these are off."""
 
 
 def off_in_half(width: int) -> float:
-    """What a float16 product of directions of so many numbers, compared with a bound, can be off."""
+    """Bound the error of a float16 product of directions of so many numbers, compared with a bound."""
     return 2.0**-9 + (width + 8) * 2.0**-22
 
 
 def reaching(xp: Any, similar: Any, floor: Any, off: float) -> tuple[Any, Any, Any, Any]:
-    """What each row's answer reaches once these products count, and rows, columns and products that can be it."""
+    """Raise what each row's answer reaches by these products; find rows, columns and products that can be it."""
     highest = xp.amax(similar, axis=1)
     floor = xp.maximum(floor, xp.clip(highest, None, 1.0) - off)
     bound = xp.asarray(floor - off, dtype=similar.dtype)
@@ -139,7 +134,7 @@ def reaching(xp: Any, similar: Any, floor: Any, off: float) -> tuple[Any, Any, A
 
 
 def _without(xp: Any, similar: Any, out: Any) -> Any:
-    """Products, minus infinity for the pairs that are out."""
+    """Set products to minus infinity for the pairs that are out."""
     return xp.where(out, xp.full_like(similar[:1, :1], -xp.inf), similar)
 
 
@@ -154,7 +149,7 @@ class Device:
 
     @staticmethod
     def cuda() -> Device:
-        """The graphics card."""
+        """Use the graphics card."""
         import torch
 
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
@@ -183,19 +178,19 @@ class Device:
 def nearest_by(
     device: Device, rows: DistinctRows, wanted: Codes, among: Codes, least: float
 ) -> tuple[Codes, Values]:
-    """Of the wanted rows the nearest earlier one of some rows, and their cosine; both come in order."""
+    """Find the nearest earlier one among some rows of each wanted row, and their cosine; both come in order."""
     near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
     theirs = device.rows(rows, among)
     ours = theirs if wanted is among else device.rows(rows, wanted)
     asked: list[tuple[Codes, list[Pairs]]] = []
     pending = 0
     for at in range(0, len(wanted), device.height):
-        band = wanted[at : at + device.height]
+        batch = wanted[at : at + device.height]
         for pairs in _in_question(
-            device, rows, band, ours[at : at + device.height], among, theirs, least
+            device, rows, batch, ours[at : at + device.height], among, theirs, least
         ):
-            if not asked or asked[-1][0] is not band:
-                asked.append((band, []))
+            if not asked or asked[-1][0] is not batch:
+                asked.append((batch, []))
             asked[-1][1].append(pairs)
             pending += len(pairs[0])
             if pending > _PENDING_ON_DEVICE:
@@ -208,7 +203,7 @@ def nearest_by(
 def _decide(
     rows: DistinctRows, least: float, asked: list[tuple[Codes, list[Pairs]]], near: Codes, score: Values
 ) -> None:
-    """Decide the pairs in question of each band, and write what is nearer than before; of equals the first."""
+    """Decide the pairs in question of each batch, and write what is nearer than before; of equals the first."""
 
     def nearest(request: tuple[Codes, list[Pairs]]) -> tuple[Codes, Values]:
         best = Nearest(rows, request[0], least)
@@ -217,23 +212,23 @@ def _decide(
         return best.answer()
 
     size = rows.width * sum(len(pairs[0]) for _, parts in asked for pairs in parts)
-    for (band, _), (found, cosine) in zip(asked, over_blocks(nearest, asked, size), strict=True):
-        first = (cosine == score[band]) & (found < near[band])
-        nearer = (found >= 0) & ((cosine > score[band]) | first)
-        near[band[nearer]], score[band[nearer]] = found[nearer], cosine[nearer]
+    for (batch, _), (found, cosine) in zip(asked, over_blocks(nearest, asked, size), strict=True):
+        first = (cosine == score[batch]) & (found < near[batch])
+        nearer = (found >= 0) & ((cosine > score[batch]) | first)
+        near[batch[nearer]], score[batch[nearer]] = found[nearer], cosine[nearer]
 
 
 def _in_question(
-    device: Device, rows: DistinctRows, band: Codes, ours: Any, among: Codes, theirs: Any, least: float
+    device: Device, rows: DistinctRows, batch: Codes, ours: Any, among: Codes, theirs: Any, least: float
 ) -> Iterator[Pairs]:
-    """The pairs of a band that products leave in question, a block of columns at a time."""
+    """Yield the pairs of a batch that products leave in question, a block of columns at a time."""
     xp, off = device.xp, off_in_half(rows.width)
-    floor = device.array(np.full(len(band), least))
-    places = device.array(band)
-    for b in range(0, int(np.searchsorted(among, band[-1])), device.width):
+    floor = device.array(np.full(len(batch), least))
+    places = device.array(batch)
+    for b in range(0, int(np.searchsorted(among, batch[-1])), device.width):
         columns = among[b : b + device.width]
         later = None
-        if columns[-1] >= band[0]:
+        if columns[-1] >= batch[0]:
             later = device.array(columns)[None, :] >= places[:, None]
         by, similar = off, xp.matmul(ours, theirs[b : b + len(columns)].T)
         if later is not None:
@@ -241,8 +236,7 @@ def _in_question(
         floor, row, column, about = reaching(xp, similar, floor, by)
         if len(row) > MANY * similar.shape[0] * similar.shape[1]:
             by = off_in_double(rows.width)
-            exact = (device.array(rows[each]) for each in (band, columns))
-            similar = xp.matmul(next(exact), next(exact).T)
+            similar = xp.matmul(device.array(rows[batch]), device.array(rows[columns]).T)
             if later is not None:
                 similar = _without(xp, similar, later)
             floor, row, column, about = reaching(xp, similar, floor, by)
@@ -251,9 +245,9 @@ def _in_question(
             yield device.back(row).astype(np.int64), columns[found], device.back(about).astype(float), by
 
 
-_RINGS = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the rows before a band, from near to far
-_BLOCKS = 32  # of columns in a ring at most
-_ASKED = (96, 256)  # rows of a band, and columns, whose pairs say how many numbers to look at
+_PROBES = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the rows before a batch, from near to far
+_BLOCKS = 32  # of columns in a probe at most
+_ASKED = (96, 256)  # rows of a batch, and columns, whose pairs say how many numbers to look at
 _OVERHEAD, _ASIDE = 45, 8000
 """What a pair costs besides its numbers, and one that stays in question, in numbers of a block product: measured."""
 _GATHERED = 1024  # pairs in question whose rows are put side by side at a time: few enough to stay near the processor
@@ -261,59 +255,64 @@ _GATHERED = 1024  # pairs in question whose rows are put side by side at a time:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What rows of a band are searched among, and from which cosine on."""
+    """Search the rows of a batch among partitions, from a cosine on."""
 
     rows: DistinctRows
-    cells: Cells
+    partitions: Partitions
     plan: Plan
     least: float
 
-    def __call__(self, band: Codes) -> tuple[Codes, Values]:
-        """The nearest earlier ones of the rows in a band, or -1, and their cosine."""
-        return self.counted(band)[:2]
+    def __call__(self, batch: Codes) -> tuple[Codes, Values]:
+        """Find the nearest earlier ones of the rows in a batch, or -1, and their cosine."""
+        return self.counted(batch)[:2]
 
-    def counted(self, band: Codes) -> tuple[Codes, Values, Codes]:
+    def counted(self, batch: Codes) -> tuple[Codes, Values, Codes]:
         """Search, and count the numbers that were multiplied in blocks, and the pairs one by one."""
-        at_hand = _Band(self, band)
-        for ring in self._rings(at_hand):
-            at_hand.search(ring)
+        at_hand = _Batch(self, batch)
+        for probe in self._probes(at_hand):
+            at_hand.search(probe)
         return *at_hand.best.answer(), at_hand.work
 
-    def _rings(self, band: _Band) -> Iterator[Codes]:
-        """The columns that come before a row of the band, from near to far, a few blocks at a time."""
-        stops = self.cells.before(int(band.places.max()))
-        starts = self.cells.starts[:-1]
-        middle = band.mine.rows[:, : self.cells.centres.shape[1]].sum(axis=0)
-        order = np.argsort(-(self.cells.centres @ middle), kind="stable")
+    def _probes(self, batch: _Batch) -> Iterator[Codes]:
+        """Yield the columns that come before a row of the batch, from near to far, a few blocks at a time."""
+        stops = self.partitions.before(int(batch.places.max()))
+        starts = self.partitions.starts[:-1]
+        middle = batch.mine.rows[:, : self.partitions.centres.shape[1]].sum(axis=0)
+        order = np.argsort(-(self.partitions.centres @ middle), kind="stable")
         spans = [np.arange(starts[c], stops[c]) for c in order.tolist()]
         columns = np.concatenate(spans)
-        ends = [int(share * len(columns)) for share in _RINGS]
+        ends = [int(share * len(columns)) for share in _PROBES]
         for start, stop in zip([0, *ends[:-1]], ends, strict=True):
             for at in range(start, stop, _BLOCKS * self.plan.width):
                 yield columns[at : min(at + _BLOCKS * self.plan.width, stop)]
 
 
-class _Band:
-    """Rotated rows of a band, and their nearest so far."""
+class _Batch:
+    """Rotated rows of a batch, and their nearest so far."""
 
-    def __init__(self, search: Search, band: Codes) -> None:
-        self.rows, self.cells, self.plan, self.places = search.rows, search.cells, search.plan, band
-        self.best = Nearest(search.rows, band, search.least)
-        self.mine = search.cells.turned_of(band, self.best.unit)
+    def __init__(self, search: Search, batch: Codes) -> None:
+        self.rows, self.partitions, self.plan, self.places = (
+            search.rows,
+            search.partitions,
+            search.plan,
+            batch,
+        )
+        self.best = Nearest(search.rows, batch, search.least)
+        self.mine = search.partitions.rotated_of(batch, self.best.unit)
         self.off = float(slack_of(search.rows.width)) / 2
         self.work: Codes = np.zeros(2, dtype=np.int64)
-        self._products: Short = np.empty(len(band) * search.plan.width, dtype=np.float32)
+        self._products: Short = np.empty(len(batch) * search.plan.width, dtype=np.float32)
 
     def search(self, columns: Codes) -> None:
-        """Compare the band with columns, by as many numbers of each row as seem to cost least."""
+        """Compare the batch with columns, by as many numbers of each row as seem to cost least."""
         if not len(columns):
             return
-        levels, everyone = self.plan.levels, np.arange(len(self.places))
+        levels, everything = self.plan.levels, np.arange(len(self.places))
         level = 0
         if levels:
-            level = int(self._costs(evenly(everyone, _ASKED[0]), evenly(columns, _ASKED[1])).argmin())
+            level = int(self._costs(evenly(everything, _ASKED[0]), evenly(columns, _ASKED[1])).argmin())
         by_prefix = level < len(levels)
-        prefix = self.mine.prefix(level, levels[level], everyone) if by_prefix else self.mine.rows
+        prefix = self.mine.prefix(level, levels[level], everything) if by_prefix else self.mine.rows
         for at in range(0, len(columns), self.plan.width):
             block = columns[at : at + self.plan.width]
             by_prefix = by_prefix and self._by_prefix(prefix, level, block)
@@ -321,9 +320,9 @@ class _Band:
                 self._by_all(block)
 
     def _costs(self, some: Codes, other: Codes) -> Values:
-        """What a pair seems to cost at each level, and by all numbers, from all pairs of a few rows."""
+        """Estimate what a pair costs at each level, and by all numbers, from all pairs of a few rows."""
         bound = (self.best.bound[some] - self.off).astype(np.float32)
-        mine, theirs = self.mine.at(some), self.cells.turned.at(other)
+        mine, theirs = self.mine.at(some), self.partitions.rotated.at(other)
         left = shares_left(self.plan.levels, mine, theirs, bound)
         left[-1] = 0.0  # where all numbers are looked at, none is looked at one by one
         return np.array([*self.plan.levels, self.rows.width]) + _OVERHEAD + _ASIDE * left
@@ -331,7 +330,7 @@ class _Band:
     def _by_prefix(self, prefix: Short, level: int, block: Codes) -> bool:
         """Offer what the first numbers leave in question; False where that is too much."""
         m = self.plan.levels[level]
-        most = self._product(prefix, self.cells.turned.prefix(level, m, block))
+        most = self._product(prefix, self.partitions.rotated.prefix(level, m, block))
         bound = (self.best.bound - self.off).astype(np.float32)
         hit = np.flatnonzero(most >= bound[:, None])
         self.work[0] += most.size * (m + 1)
@@ -339,18 +338,18 @@ class _Band:
             return False
         row, column = np.divmod(hit, len(block))
         column = block[column]
-        earlier = self.cells.place[column] < self.places[row]
+        earlier = self.partitions.place[column] < self.places[row]
         row, column = row[earlier], column[earlier]
         self.work[1] += len(row)
         for at in range(0, len(row), _GATHERED):
             ours, theirs = row[at : at + _GATHERED], column[at : at + _GATHERED]
-            about = np.einsum("ij,ij->i", self.mine.rows[ours], self.cells.turned.rows[theirs])
-            self.best.offer(ours, self.cells.place[theirs], about.astype(np.float64), self.off)
+            about = np.einsum("ij,ij->i", self.mine.rows[ours], self.partitions.rotated.rows[theirs])
+            self.best.offer(ours, self.partitions.place[theirs], about.astype(np.float64), self.off)
         return True
 
     def _by_all(self, block: Codes) -> None:
         """Offer what all numbers leave in question; in float64, where float32 leaves too much."""
-        rows, place, off = self.cells.turned.rows, self.cells.place[block], self.off
+        rows, place, off = self.partitions.rotated.rows, self.partitions.place[block], self.off
         theirs = rows[block[0] : block[-1] + 1] if (np.diff(block) == 1).all() else rows[block]
         similar: NDArray[np.floating] = self._product(self.mine.rows, theirs)
         self.work[0] += similar.size * rows.shape[1]
@@ -363,14 +362,14 @@ class _Band:
     def _reaching(
         self, similar: NDArray[np.floating], place: Codes, off: float
     ) -> tuple[Codes, Codes, Values]:
-        """Pairs with an earlier row whose product reaches what it must, once the best of these counts."""
+        """Find pairs with an earlier row whose product reaches what it must, once the best of these counts."""
         if place.max() >= self.places.min():
             similar[place >= self.places[:, None]] = -np.inf
         self.best.bound, row, column, about = reaching(np, similar, self.best.bound, off)
         return row, column, about.astype(np.float64)
 
     def _product(self, ours: Short, theirs: Short) -> Short:
-        """All pairs, into memory that is used again."""
+        """Multiply all pairs, into memory that is used again."""
         out = self._products[: len(ours) * len(theirs)].reshape(len(ours), len(theirs))
         return np.matmul(ours, theirs.T, out=out)
 
@@ -394,30 +393,17 @@ class NearestRows:
 
     @staticmethod
     def none() -> NearestRows:
-        """Nothing was compared."""
+        """Make an answer about no rows."""
         return NearestRows(np.empty(0, dtype="S64"), np.empty(0, dtype=np.int64), np.empty(0), 1.0)
 
 
 def nearest_earlier(
     vectors: Rows, least: float = -1.0, known: NearestRows | None = None
 ) -> tuple[Codes, Values]:
-    """Find the nearest earlier row of each row by cosine, and the cosine.
+    """Find the nearest earlier row of each row by cosine, the first of equally near ones, and the cosine.
 
-    Parameters
-    ----------
-    vectors : array-like of shape (n, d)
-        The rows, in order.
-    least : float
-        The lowest cosine that counts.
-    known : NearestRows, optional
-        An earlier answer about these rows or others; it saves work and changes nothing.
-
-    Returns
-    -------
-    parent : numpy.ndarray
-        Place of the nearest earlier row, the first of equally near ones; -1 where none reaches ``least``.
-    cosine : numpy.ndarray
-        Their cosine; minus infinity where there is none.
+    Where none reaches ``least``, the row is -1 and the cosine minus infinity. ``known`` is an earlier answer about any
+    rows, which saves work and changes nothing.
     """
     rows = DistinctRows(vectors)
     parent, cosine = _of_distinct(rows, *_search_new(rows, least, _still_true(known, rows, least)))
@@ -443,7 +429,7 @@ def nearest_acquired(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, 
 
 
 def _of_distinct(rows: DistinctRows, near: Codes, score: Values) -> tuple[Codes, Values]:
-    """Answers about the different rows as answers about all, where the others have none yet."""
+    """Turn answers about the different rows into answers about all, where the others have none yet."""
     n = len(rows.vectors)
     parent, cosine, has = np.full(n, -1), np.full(n, -np.inf), np.flatnonzero(near >= 0)
     parent[rows.distinct[has]], cosine[rows.distinct[has]] = rows.distinct[near[has]], score[has]
@@ -453,25 +439,20 @@ def _of_distinct(rows: DistinctRows, near: Codes, score: Values) -> tuple[Codes,
 def nearest_rows(vectors: Rows, least: float, known: NearestRows | None = None) -> NearestRows:
     """Find the nearest earlier row of each different direction; an earlier answer about some is reused."""
     rows = DistinctRows(vectors)
-    again = _still_true(known, rows, least)
+    reused = _still_true(known, rows, least)
     with ThreadPoolExecutor(1) as aside:
         if compute().device == "cuda":  # the processor has time to hash rows while it waits for products
             aside.submit(getattr, rows, "digests")
-        near, score = _search_new(rows, least, again)
-    return NearestRows(rows.digests, near, score, least, 0 if again is None else int(again.kept.sum()))
+        near, score = _search_new(rows, least, reused)
+    return NearestRows(rows.digests, near, score, least, 0 if reused is None else int(reused[0].sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class _StillTrue:
-    """Which of the different rows have an answer that compares them with all earlier rows of ``kept``, and it."""
-
-    kept: NDArray[np.bool_]
-    near: Codes
-    score: Values
+Reused = tuple[NDArray[np.bool_], Codes, Values]
+"""The different rows whose answer compares them with all earlier ones of these rows, and all rows' answers."""
 
 
-def _still_true(known: NearestRows | None, rows: DistinctRows, least: float) -> _StillTrue | None:
-    """What an earlier answer says of rows that come in the same order as then.
+def _still_true(known: NearestRows | None, rows: DistinctRows, least: float) -> Reused | None:
+    """Reuse an earlier answer for rows that come in the same order as then.
 
     Such a row was compared with all of them that come before it. It keeps its answer where that is one of them, or
     where none was near enough; rows that are in another order now count as new ones.
@@ -482,28 +463,29 @@ def _still_true(known: NearestRows | None, rows: DistinctRows, least: float) -> 
     at = by[np.minimum(np.searchsorted(known.digest[by], rows.digests), len(by) - 1)]
     at = np.where(known.digest[at] == rows.digests, at, -1)
     before = np.maximum.accumulate(np.r_[-1, at])[:-1]
-    kept = at > before
+    old = at > before
     place = np.full(len(known.digest) + 1, -1)  # of the known among the rows; the last is for none
-    place[at[kept]] = np.flatnonzero(kept)
+    place[at[old]] = np.flatnonzero(old)
     enough = (known.parent[at] >= 0) & (known.cosine[at] >= least)
     near = np.where(enough, place[known.parent[at]], -1)
-    kept &= (near >= 0) | ~enough
-    kept &= enough | (known.parent[at] >= 0) | (least >= known.least)
-    while (lost := kept & enough & ~kept[near]).any():
-        kept &= ~lost
-    return _StillTrue(kept, np.where(kept, near, -1), np.where(kept & enough, known.cosine[at], -np.inf))
+    old &= (near >= 0) | ~enough
+    old &= enough | (known.parent[at] >= 0) | (least >= known.least)
+    while (lost := old & enough & ~old[near]).any():
+        old &= ~lost
+    return old, np.where(old, near, -1), np.where(old & enough, known.cosine[at], -np.inf)
 
 
-def _search_new(rows: DistinctRows, least: float, again: _StillTrue | None) -> tuple[Codes, Values]:
-    """The nearest earlier of the different rows, and their cosine."""
+def _search_new(rows: DistinctRows, least: float, reused: Reused | None) -> tuple[Codes, Values]:
+    """Find the nearest earlier of the different rows, and their cosine."""
     everything = np.arange(len(rows))
-    if again is None:
+    if reused is None:
         return _nearest(rows, everything, everything, least)
-    new = np.flatnonzero(~again.kept)
+    old, old_near, old_score = reused
+    new = np.flatnonzero(~old)
     near, score = _nearest(rows, new, everything, least)
-    near[again.kept], score[again.kept] = again.near[again.kept], again.score[again.kept]
+    near[old], score[old] = old_near[old], old_score[old]
     if len(new):  # old rows that come after new ones
-        later = np.flatnonzero(again.kept & (everything > new[0]))
+        later = np.flatnonzero(old & (everything > new[0]))
         other, cosine = _nearest(rows, later, new, least)
         nearer = (cosine > score) | ((cosine == score) & (other >= 0) & (other < near))
         near, score = np.where(nearer, other, near), np.where(nearer, cosine, score)
@@ -513,7 +495,7 @@ def _search_new(rows: DistinctRows, least: float, again: _StillTrue | None) -> t
 def _nearest(
     rows: DistinctRows, wanted: Codes, among: Codes, least: float, plan: Plan | None = None
 ) -> tuple[Codes, Values]:
-    """Of the wanted rows the nearest earlier one of some rows, and their cosine; both come in order."""
+    """Find the nearest earlier one among some rows of each wanted row, and their cosine; both come in order."""
     near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
     if not len(wanted) or not len(among):
         return near, score
@@ -524,16 +506,16 @@ def _nearest(
     if plan.levels and compute().device == "cuda":
         return nearest_by(Device.cuda(), rows, wanted, among, least)
     with one_thread("blas"):
-        cells = Cells.of(rows, among, plan)
-    bands = bands_of(rows, wanted, cells, plan)
-    parts = over_blocks(Search(rows, cells, plan, least), bands, len(wanted) * len(among))
-    for band, (found, cosine) in zip(bands, parts, strict=True):
-        near[band], score[band] = found, cosine
+        partitions = Partitions.of(rows, among, plan)
+    batches = batches_of(rows, wanted, partitions, plan)
+    parts = over_blocks(Search(rows, partitions, plan, least), batches, len(wanted) * len(among))
+    for batch, (found, cosine) in zip(batches, parts, strict=True):
+        near[batch], score[batch] = found, cosine
     return near, score
 
 
 def _of_all(rows: DistinctRows, wanted: Codes, among: Codes, least: float) -> tuple[Codes, Values]:
-    """The nearest earlier rows by the products of all pairs."""
+    """Find the nearest earlier rows by the products of all pairs."""
     best, off = Nearest(rows, wanted, least), off_in_double(rows.width)
     similar = best.unit @ (best.unit if wanted is among else rows[among]).T
     similar[among >= wanted[:, None]] = -np.inf
@@ -542,10 +524,10 @@ def _of_all(rows: DistinctRows, wanted: Codes, among: Codes, least: float) -> tu
     return best.answer()
 
 
-def bands_of(rows: DistinctRows, wanted: Codes, cells: Cells, plan: Plan) -> list[Codes]:
-    """Rows that want an answer: alike, and not far apart in time, for what comes after a row is looked at in vain."""
-    cell, bands = cells.cells_of(rows, wanted), []
+def batches_of(rows: DistinctRows, wanted: Codes, partitions: Partitions, plan: Plan) -> list[Codes]:
+    """Group wanted rows by similarity, and not far apart in time: columns after a row are multiplied in vain."""
+    partition, batches = partitions.partitions_of(rows, wanted), []
     for group in np.array_split(np.arange(len(wanted)), min(plan.groups, len(wanted))):
-        group = group[np.argsort(cell[group], kind="stable")]
-        bands += [wanted[part] for part in np.array_split(group, -(-len(group) // plan.height))]
-    return bands[::-1]  # those with most before them first
+        group = group[np.argsort(partition[group], kind="stable")]
+        batches += [wanted[part] for part in np.array_split(group, -(-len(group) // plan.height))]
+    return batches[::-1]  # those with most before them first

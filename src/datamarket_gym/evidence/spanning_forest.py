@@ -1,8 +1,9 @@
 """All pairs of directions with a cosine of at least theta, exactly, and the maximum spanning forest of a graph.
 
-Bands of rows are compared with all later rows. A float32 product of prefixes (`evidence.similarity_bounds`) proves most
-pairs below theta; each of the others is decided by one float64 product of the two rows. Where prefixes leave many pairs
-of a block, whole float32 products come between. Up to `MOST_PAIRS` all pairs are returned, beyond that their forest.
+Batches of rows are compared with all later rows. A float32 product of prefixes (`evidence.similarity_bounds`) proves
+most pairs below theta; each of the others is decided by one float64 product of the two rows. Where prefixes leave many
+pairs of a block, whole float32 products come between. Up to `MOST_PAIRS` all pairs are returned, beyond that their
+forest.
 
 Edges are ordered by cosine, the higher first, then by rows. No two are equal in this order, so there is one forest F(A)
 of a set of edges A; and since an edge that is the weakest of a cycle stays so when more edges come, F(F(A) + B) =
@@ -13,10 +14,9 @@ they are in the whole graph, for every theta', and the strongest edge of every r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.evidence.similarity_bounds import Directions, Prefix, prefix_of
 from datamarket_gym.execution.arrays import Codes, Features, Values, products, slack_of
@@ -45,20 +45,20 @@ class Pairs:
         return self.seen == len(self)
 
     def forest(self) -> Pairs:
-        """Those that are in the maximum spanning forest of these, in its order."""
+        """Return those in the maximum spanning forest of these, in its order."""
         chosen = spanning(self.left, self.right, self.cosine)
         return Pairs(self.left[chosen], self.right[chosen], self.cosine[chosen], self.seen)
 
     @staticmethod
     def joined(parts: list[Pairs]) -> Pairs:
-        """Several as one."""
+        """Join several sets of pairs."""
         none = np.empty(0, dtype=np.int64)
-        return Pairs(
-            np.concatenate([none, *(p.left for p in parts)]),
-            np.concatenate([none, *(p.right for p in parts)]),
-            np.concatenate([np.empty(0), *(p.cosine for p in parts)]),
-            sum(p.seen for p in parts),
+        parts = [Pairs(none, none, np.empty(0), 0), *parts]
+        left, right, cosine = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("left", "right", "cosine")
         )
+        return Pairs(left, right, cosine, sum(part.seen for part in parts))
 
 
 def spanning(left: Codes, right: Codes, score: Values) -> Codes:
@@ -79,7 +79,7 @@ def spanning(left: Codes, right: Codes, score: Values) -> Codes:
 
 
 def _numbered(low: Codes, high: Codes) -> tuple[Codes, Codes]:
-    """Rows numbered anew, in order, without those that have no edge."""
+    """Number rows anew, in order, without those that have no edge."""
     if not len(low):
         return low, high
     used = np.zeros(int(high.max()) + 1, dtype=bool)
@@ -113,9 +113,9 @@ class Stream:
     """Collect pairs block by block: all of them up to ``most``, their maximum spanning forest beyond."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._room = most, most
+        self._most = self._capacity = most
         self._parts: list[Pairs] = []
-        self._seen = self._held = 0
+        self._seen = self._stored = 0
 
     def add(self, pairs: Pairs) -> None:
         """Add pairs, or the forest of some."""
@@ -123,14 +123,14 @@ class Stream:
             return
         self._parts.append(pairs)
         self._seen += pairs.seen
-        self._held += len(pairs)
-        if self._seen > self._most and self._held > self._room:
+        self._stored += len(pairs)
+        if self._seen > self._most and self._stored > self._capacity:
             self._reduce()
 
     def _reduce(self) -> None:
         self._parts = [Pairs.joined(self._parts).forest()]
-        self._held = len(self._parts[0])
-        self._room = self._held + self._most
+        self._stored = len(self._parts[0])
+        self._capacity = self._stored + self._most
 
     def pairs(self) -> Pairs:
         """Return all pairs in order of rows, or their forest in its own."""
@@ -160,11 +160,11 @@ def similar_pairs(rows: Directions, theta: float, node: Codes | None = None) -> 
     search = _Search(rows, prefix, theta, node, MOST_PAIRS)
     a_row = 4 * _COLUMNS * 4 + 20 * d  # its products and what is chosen of them, and its direction twice
     height = int(np.clip(by // 4 // (a_row * available_cores()), _LEAST_ROWS, _ROWS))
-    bands = [(at, min(at + height, n)) for at in range(0, n, height)]
+    batches = [(at, min(at + height, n)) for at in range(0, n, height)]
     at_once = max(available_cores(), by // 2 // (_PAIR * MOST_PAIRS))
     stream = Stream(MOST_PAIRS)
-    for at in range(0, len(bands), at_once):
-        some = bands[at : at + at_once]
+    for at in range(0, len(batches), at_once):
+        some = batches[at : at + at_once]
         size = sum((stop - start) * (n - start) for start, stop in some)
         for pairs in over_blocks(search, some, size):
             stream.add(pairs)
@@ -173,7 +173,7 @@ def similar_pairs(rows: Directions, theta: float, node: Codes | None = None) -> 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """What a band of rows is searched with, here or elsewhere."""
+    """Search the pairs of a batch of rows, in this process or elsewhere."""
 
     rows: Directions
     prefix: Prefix
@@ -181,10 +181,10 @@ class _Search:
     node: Codes | None
     most: int
 
-    def __call__(self, band: tuple[int, int]) -> Pairs:
-        """Pairs whose first row is in the band."""
-        start, stop = band
-        stream, ours = Stream(self.most), _Band(self.rows, start, stop)
+    def __call__(self, batch: tuple[int, int]) -> Pairs:
+        """Find the pairs whose first row is in the batch."""
+        start, stop = batch
+        stream, ours = Stream(self.most), self.rows[start:stop]
         short, least = self.prefix.short, self.prefix.least(self.theta)
         products = np.empty((stop - start) * _COLUMNS, dtype=np.float32)
         for at in range(start, len(short), _COLUMNS):
@@ -196,54 +196,37 @@ class _Search:
             some = np.flatnonzero(similar.max(axis=1) >= least)
             row, column = np.nonzero(similar[some] >= least)
             row = some[row]
-            asked = at + column > start + row
+            wanted = at + column > start + row
             if self.node is not None:
-                asked &= self.node[start + row] != self.node[at + column]
-            row, column = row[asked], column[asked]
+                wanted &= self.node[start + row] != self.node[at + column]
+            row, column = row[wanted], column[wanted]
             if len(row):
-                stream.add(self._decided(ours, at, len(theirs), row, column))
+                row, column, cosine = self._decided(ours, at, len(theirs), row, column)
+                stream.add(Pairs(start + row, at + column, cosine, len(row)))
         return stream.pairs()
 
-    def _decided(self, ours: _Band, at: int, width: int, row: Codes, column: Codes) -> Pairs:
-        """Those of a block that reach theta."""
-        if len(row) * _MANY < len(ours.whole) * width:
-            cosine = products(ours.whole[row], self.rows[at + column])
+    def _decided(
+        self, ours: Features, at: int, width: int, row: Codes, column: Codes
+    ) -> tuple[Codes, Codes, Values]:
+        """Choose those of a block that reach theta."""
+        if len(row) * _MANY < len(ours) * width:
+            cosine = products(ours[row], self.rows[at + column])
         else:
             theirs = self.rows[at : at + width]
             if self.prefix.rest:
-                about = ours.short @ theirs.astype(np.float32).T
+                about = ours.astype(np.float32) @ theirs.astype(np.float32).T
                 near = about[row, column] >= np.float32(self.theta) - slack_of(theirs.shape[1])
                 row, column = row[near], column[near]
-                if not len(row):
-                    return Pairs.joined([])
-            cosine = _row_by_row(ours.whole, theirs, row, column)
+            cosine = _row_by_row(ours, theirs, row, column)
         near = cosine >= self.theta
-        row, column, cosine = row[near], column[near], np.minimum(cosine[near], 1.0)
-        return Pairs(ours.start + row, at + column, cosine, len(row))
-
-
-class _Band:
-    """Rows of a band in float64 and float32, read when first asked for."""
-
-    def __init__(self, rows: Directions, start: int, stop: int) -> None:
-        self._rows, self.start, self._stop = rows, start, stop
-
-    @cached_property
-    def whole(self) -> Features:
-        """The directions."""
-        return self._rows[self.start : self._stop]
-
-    @cached_property
-    def short(self) -> NDArray[np.float32]:
-        """The directions in float32."""
-        return self.whole.astype(np.float32)
+        return row[near], column[near], np.minimum(cosine[near], 1.0)
 
 
 def _row_by_row(ours: Features, theirs: Features, row: Codes, column: Codes) -> Values:
-    """Products of pairs, a row with all of its columns at a time: numpy adds them up as it does pair by pair."""
+    """Multiply pairs, a row with all of its columns at a time: numpy adds them up as it does pair by pair."""
     out = np.empty(len(row))
-    ends = np.flatnonzero(row[1:] != row[:-1]) + 1
-    for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(row)], strict=True):
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    for start, end in pairwise([*starts.tolist(), len(row)]):
         others = theirs[column[start:end]]
         out[start:end] = products(np.broadcast_to(ours[row[start]], others.shape), others)
     return out

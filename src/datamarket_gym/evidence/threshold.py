@@ -1,8 +1,8 @@
 """How theta is chosen: the lowest threshold of lineage whose false-match cost is small, corrected for density.
 
-False-match cost: how much pay lineage moves between providers who all are honest, by theta. Rows that the operator
-holds (validation rows, or another sample of honest units) are dealt to pretend providers with random times, a fifth of
-each deal kept as pretend validation rows. Everybody is honest, so whatever lineage matches is a mistake:
+False-match cost: how much pay lineage moves between providers who all are honest, by theta. The operator's rows
+(validation rows, or another sample of honest units) are dealt to pretend providers with random times, a fifth of each
+deal kept as pretend validation rows. All are honest, so every match of lineage is a mistake:
 
     cost(theta) = mean over deals of 1/2 sum_p |share of p with lineage@theta - share of p without|.
 
@@ -15,14 +15,14 @@ at every higher one* the cost, plus three standard errors over the deals, is at 
 few hundred rows say little about the highest in a market.
 
 Density correction: the more units there are, the closer the nearest stranger comes. The validation rows are honest
-units that nobody submitted: the 95th percentile of their highest cosine with any submitted unit is a lower bound for
-thresholds in *this* submission. Matches between the honest largely cancel, so one in twenty may match while less than
-one per cent of pay moves. Of at least 100 rows, three that somebody knows and submits move the bound by three places
-among the rows and no further.
+units that were never submitted: the 95th percentile of their highest cosine with any submitted unit is a lower bound
+for thresholds in *this* submission. Matches between the honest largely cancel, so one in twenty may match while less
+than one per cent of pay moves. Of at least 100 rows, three that an attacker knows and submits move the bound by three
+places among the rows and no further.
 
-Measured on the submissions, copies would look like honest units that are alike, and whoever submits copies could switch
-the evidence off; therefore the cost is measured on the operator's own rows. Fewer than 100 are too few: then near
-copies alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
+Measured on the submissions, copies would look like similar honest units, and submitting copies could switch the
+evidence off; therefore the cost is measured on the operator's own rows. Fewer than 100 are too few: then near copies
+alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
 (`evidence.leakage`). Where the rows have no embeddings, or are fewer than 20, identical units alone are matched.
 
 This resolves ``lineage@auto`` in `Mechanism.pay`, experiments, audits, payout runs and ``datamarket theta``. Neither
@@ -36,7 +36,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -49,12 +48,7 @@ from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, counted
 from datamarket_gym.errors import DataMarketError, SubmissionError
-from datamarket_gym.evidence.leakage import (
-    LabelledVectors,
-    ValidationContent,
-    copy_level,
-    find_leaks,
-)
+from datamarket_gym.evidence.leakage import LabelledVectors, ValidationContent, copy_level, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import nearest_earlier
 from datamarket_gym.execution.arrays import (
@@ -102,7 +96,7 @@ class FalseMatchCost(Document):
 
 
 def false_match_cost(vectors: Features, label: NDArray[np.generic]) -> FalseMatchCost:
-    """Measure the cost of lineage among honest units, in content order (no two alike, none of zero length)."""
+    """Measure the cost of lineage among honest units, in content order (no two equal, none of zero length)."""
     code = np.unique(label, return_inverse=True)[1].astype(np.int64)
     rng = keyed_generator("honest price")  # the key decides payments: it stays as it is
     size = min(len(vectors), _ROWS)
@@ -136,7 +130,7 @@ class _Deal:
         self._last = (n, 0.0)
 
     def cost(self, theta: float) -> float:
-        """Return half the L1 distance between shares with lineage and without; 1 where nobody earns anything."""
+        """Return half the L1 distance between shares with lineage and without; 1 where no provider earns anything."""
         unmatched = self._cosine < theta
         left = int(unmatched.sum())
         if self._alone is None:
@@ -148,8 +142,8 @@ class _Deal:
         return self._last[1]
 
     def _shares(self, playing: NDArray[np.bool_]) -> Values | None:
-        """Shares of providers where these units play; None where nobody earns anything."""
-        unit, values = self._pay.of(playing)
+        """Return shares of providers where these units play; None where no provider earns anything."""
+        unit, values = self._pay.pay(playing)
         pay = np.bincount(self._provider[unit].ravel(), values.ravel(), PROVIDERS).clip(0.0)
         total = float(pay.sum())
         return pay / total if total > 0 else None
@@ -164,13 +158,13 @@ class _Accuracy:
         self._agrees = (code[units][self._near] == code[validation][:, None]).astype(np.float64)
         self._chance = 1.0 / (int(code.max()) + 1)
 
-    def of(self, playing: NDArray[np.bool_]) -> tuple[Codes, Values]:
-        """For each validation row the units that play, the nearest first, and what it pays them."""
+    def pay(self, playing: NDArray[np.bool_]) -> tuple[Codes, Values]:
+        """Return for each validation row the units that play, the nearest first, and what it pays them."""
         inside = playing[self._near]
         near = self._near[inside].reshape(len(inside), -1)
         agrees = self._agrees[inside].reshape(near.shape)
         n = near.shape[1]
-        game = NearestNeighbourGame.of(np.full(n, 1.0 / n), NEIGHBOURS)
+        game = NearestNeighbourGame.from_weights(np.full(n, 1.0 / n), NEIGHBOURS)
         return near, game.values(agrees, self._chance)
 
 
@@ -184,8 +178,8 @@ class _Covered:
         self._rank: Codes = np.argsort(above, axis=1, kind="stable")
         self._above = np.take_along_axis(above, self._rank, axis=1)
 
-    def of(self, playing: NDArray[np.bool_]) -> tuple[Codes, Values]:
-        """For each validation row the units that play, the one that covers least first, and what it pays them."""
+    def pay(self, playing: NDArray[np.bool_]) -> tuple[Codes, Values]:
+        """Return for each validation row the units that play, what covers least first, and what it pays them."""
         inside = playing[self._rank]
         unit = self._rank[inside].reshape(len(inside), -1)
         rise = np.diff(self._above[inside].reshape(unit.shape), axis=1, prepend=0.0)
@@ -234,48 +228,31 @@ class Threshold(Document):
     measured_on: Sample = "validation"
 
     @property
-    def layer_theta(self) -> float | str:
-        """The threshold as evidence writes it."""
-        return NONE if self.theta is None else self.theta
-
-    @property
     def measured(self) -> bool:
-        """Tell whether anything was measured that says which thresholds may be used."""
+        """Whether anything was measured that says which thresholds may be used."""
         return self.cost is not None or self.near_copies is not None
 
     @property
     def floor(self) -> float | None:
-        """The lowest threshold that may be used here; None where none may."""
+        """Lowest threshold that may be used here; None where none may."""
         if self.cost is not None and self.cost.theta is None:
             return None
-        known = [self.near_copies, self.density, None if self.cost is None else self.cost.theta]
-        return max((floor for floor in known if floor is not None), default=None)
+        bounds = [self.near_copies, self.density, None if self.cost is None else self.cost.theta]
+        return max((bound for bound in bounds if bound is not None), default=None)
 
     @property
     def lowest(self) -> float | None:
-        """The floor, rounded up to hundredths: what ``auto`` takes."""
+        """Floor rounded up to hundredths, which ``auto`` takes."""
         return None if self.floor is None else math.ceil(100 * self.floor - _ROUNDING) / 100
 
     def screen(self) -> Screen:
-        """The evidence and why it is used, and what was measured."""
-        known = {f: v for f in ("cost", "density", "near_copies") if (v := getattr(self, f)) is not None}
-        return Screen.of_fields(f"Threshold: {self.evidence}; {self.why}", known)
+        """Show the evidence and why it is used, and what was measured."""
+        measured = {name: getattr(self, name) for name in ("cost", "density", "near_copies")}
+        measured = {name: value for name, value in measured.items() if value is not None}
+        return Screen.of_fields(f"Threshold: {self.evidence}; {self.why}", measured)
 
     def plot(self) -> Any:
-        """Plot the false-match cost by threshold: the share of honest pay that false matches move.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib if it is installed, else of plotly.
-
-        Raises
-        ------
-        DataMarketError
-            If no false-match cost was measured.
-        ImportError
-            If neither matplotlib nor plotly is installed.
-        """
+        """Plot the false-match cost by threshold, the share of honest pay that it moves, by matplotlib or plotly."""
         if self.cost is None:
             raise DataMarketError(
                 f"no false-match cost was measured, so there is nothing to plot: {self.why}"
@@ -293,10 +270,10 @@ class Threshold(Document):
         )
 
     def admits(self, theta: float) -> bool:
-        """Whether a threshold may be used. A high one harms nobody, so there is no ceiling.
+        """Tell whether a threshold may be used. A high one does no harm, so there is no ceiling.
 
-        A floor that is a hundredth, up to rounding, admits that hundredth: else whoever places units at a
-        cosine of 0.9 with some validation rows would switch the evidence off.
+        A floor that is a hundredth, up to rounding, admits that hundredth: otherwise units placed at a cosine of 0.9
+        with some validation rows would switch the evidence off.
         """
         return self.floor is not None and 100 * theta >= 100 * self.floor - 2 * _ROUNDING
 
@@ -310,23 +287,10 @@ def choose_threshold(
 ) -> Threshold:
     """Choose lineage at the lowest threshold that the false-match cost and the density correction admit.
 
-    Parameters
-    ----------
-    honest : LabelledVectors or None
-        The operator's own units; None where they have no embeddings.
-    submitted : array-like of shape (n, d) or None
-        The vectors of a submission; None where there is none yet.
-    wanted : str
-        ``auto``, ``none``, or a number, which the same rule must admit.
-    measured_on : {"validation", "reference"}
-        What the operator's units are called.
-    highest : callable, optional
-        The highest cosine of each direction with any submitted unit, where it is known without the units.
-
-    Returns
-    -------
-    Threshold
-        The threshold and what it rests on.
+    ``honest`` are the operator's own units (``measured_on`` what they are called), None where they have no embeddings;
+    ``submitted`` the vectors of a submission, None where there is none yet. ``wanted`` is ``auto``, ``none``, or a
+    number, which the same rule must admit. ``highest`` computes the highest cosine of each direction with any submitted
+    unit, where that is cheaper than from the vectors.
     """
     if wanted == NONE:
         return Threshold(why="similarity was switched off")
@@ -336,12 +300,11 @@ def choose_threshold(
             "give them those that the units have"
         )
         return Threshold(why=why, measured_on=measured_on)
-    measured = _measure(honest, measured_on)
-    sample = measured.sample
+    cost, why, sample = _measure(honest, measured_on)
     if len(sample) < FEWEST:
-        return Threshold(why=measured.why, measured_on=measured_on)
+        return Threshold(why=why, measured_on=measured_on)
     density = near_copies = None
-    if measured.cost is None:
+    if cost is None:
         units = len(sample)
         if submitted is not None:  # copies make no market denser
             units = len(np.unique(unit_keys(submitted, np.zeros(len(submitted), dtype=np.int64))))
@@ -349,20 +312,22 @@ def choose_threshold(
     elif submitted is not None:
         density = density_floor((highest or partial(highest_cosines, others=submitted))(sample))
     threshold = Threshold(
-        why=measured.why, cost=measured.cost, density=density, near_copies=near_copies, measured_on=measured_on
-    )  # fmt: skip
+        why=why, cost=cost, density=density, near_copies=near_copies, measured_on=measured_on
+    )
     if threshold.floor is None or threshold.lowest is None or threshold.lowest > 1:
         return threshold
     theta = threshold.lowest if wanted == AUTO else float(wanted)
+    reason = _describe_floor(threshold)
     if not threshold.admits(theta):
-        why = f"theta {theta:g} is below {threshold.floor:.3f}, the lowest that may be used here"
-        return threshold.model_copy(update={"why": f"{why}: {_floor_message(threshold)}"})
-    why = f"units descend from their nearest earlier one at similarities of at least {theta:g}"
-    why = f"{why}: {_floor_message(threshold)}"
+        why = (
+            f"theta {theta:g} is below {threshold.floor:.3f}, the lowest that may be used here: {reason}"
+        )
+        return threshold.model_copy(update={"why": why})
+    why = f"units descend from their nearest earlier one at similarities of at least {theta:g}: {reason}"
     return threshold.model_copy(update={"theta": theta, "why": why, "evidence": written(Lineage(theta))})
 
 
-def _floor_message(threshold: Threshold) -> str:
+def _describe_floor(threshold: Threshold) -> str:
     cost = threshold.cost
     if cost is None:
         return (
@@ -380,29 +345,23 @@ def _floor_message(threshold: Threshold) -> str:
     return message
 
 
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    """The false-match cost, or why there is none, and the rows that measure density."""
-
-    cost: FalseMatchCost | None
-    why: str
-    sample: Features
-
-
 @lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same rows
-def _measure(honest: LabelledVectors, measured_on: Sample) -> _Measured:
+def _measure(
+    honest: LabelledVectors, measured_on: Sample
+) -> tuple[FalseMatchCost | None, str, Features]:
+    """Measure the false-match cost, None for few rows; say why no theta may be used; sample rows for density."""
     pool = honest.pool()
     if len(pool.vectors) < LEAST:
         why = (
             f"{len(pool.vectors)} different {measured_on} rows are too few to measure a false-match cost on; "
             f"{LEAST} are needed{_ELSEWHERE[measured_on]}"
         )
-        return _Measured(None, why, pool.vectors)
+        return None, why, pool.vectors
     why = (
         f"at every threshold lineage would move more than {LIMIT:.0%} of honest pay, measured on "
         f"{len(pool.vectors):,} {measured_on} rows; embed units by an encoder that tells them apart"
     )
-    return _Measured(false_match_cost(pool.vectors, pool.classes), why, density_sample(pool.vectors))
+    return false_match_cost(pool.vectors, pool.classes), why, density_sample(pool.vectors)
 
 
 def with_compared_vectors(
@@ -420,7 +379,7 @@ def with_compared_vectors(
         return submission, utility
     few = submission.features.size <= WHOLE
     vectors = vectors[:] if few else LowPrecisionRows([vectors], finite=True)
-    return submission.compared_by(vectors), utility.judging
+    return submission.compared_by(vectors), utility.embedded
 
 
 def compared_vectors(units: Submission, utility: UtilityOracle) -> Rows:
@@ -448,13 +407,10 @@ def honest_vectors(submission: Submission, utility: UtilityOracle) -> LabelledVe
             "use the same encoder for both"
         )
     # What is a class, and what is not, is for the learner to say if it needs one.
-    match utility.learner.target:
-        case "number":
-            return LabelledVectors(vectors)
-        case "class" if are_numbers(rows.label):
-            return LabelledVectors(vectors, rows.label.astype(str))
-        case _:
-            return LabelledVectors(vectors, rows.label)
+    target, label = utility.learner.target, rows.label
+    if target == "class" and are_numbers(label):
+        label = label.astype(str)
+    return LabelledVectors(vectors, None if target == "number" else label)
 
 
 def measure_threshold(
@@ -468,26 +424,29 @@ def measure_threshold(
     ``cache`` is filled with the highest cosines of the submission alone, for `highest_for_later`.
     """
     acquired = utility.prior
+    periods = [submission]
     if acquired is not None:
         require_same_columns([acquired.units, submission])
         if wanted != NONE and (highest := _highest_known(acquired, submission, utility)):
             ours = with_compared_vectors(submission, utility)[0].vectors
             return choose_threshold(honest_vectors(submission, utility), ours, wanted, highest=highest)
-    periods = [submission] if acquired is None else [_not_leaked(acquired, utility), submission]
+        # Acquired validation rows, once leaked and sold, would lift the threshold for good.
+        clean = _rows_not_leaked(acquired.units, acquired.canonical, utility)
+        periods.insert(0, acquired.units if clean is None else acquired.units.take(clean))
     compared = [with_compared_vectors(units, utility)[0] for units in periods]
     utility = with_compared_vectors(submission, utility)[1]
     honest = honest_vectors(compared[-1], utility)
     if utility.reference is None:
         vectors = _stack([units.vectors for units in compared])
-        if cache is None or acquired is not None:
-            return choose_threshold(honest, vectors, wanted)
 
-        def cached(sample: Features) -> Values:
-            highest = cache[density_key(sample, utility)] = highest_cosines(sample, vectors)
-            return highest
+        def measure_highest(sample: Features) -> Values:
+            cosines = highest_cosines(sample, vectors)
+            if cache is not None and acquired is None:
+                cache[density_key(sample, utility)] = cosines
+            return cosines
 
-        return choose_threshold(honest, vectors, wanted, highest=cached)
-    # Reference rows need not be secret: who submits them again may be paid, but must not make a market dense.
+        return choose_threshold(honest, vectors, wanted, highest=measure_highest)
+    # Reference rows need not be secret: submitted again they may be paid, but must not make a market dense.
     reference = utility.reference
     rows = ValidationContent(reference.features, reference.embedding, reference.text, "reference")
     leaks = [find_leaks(units, rows) for units in compared]
@@ -507,41 +466,35 @@ def _stack(periods: list[Features]) -> Rows:
     return periods[0] if len(periods) == 1 else LowPrecisionRows(periods)
 
 
-def _not_leaked(acquired: AcquiredData, utility: UtilityOracle) -> Submission:
-    """Acquired units that are no validation rows: else whoever knew and sold some would lift the threshold for good."""
-    rows = _rows_not_leaked(acquired.units, acquired.canonical, utility)
-    return acquired.units if rows is None else acquired.units.take(rows)
-
-
 def _rows_not_leaked(
     units: Submission, canonical: Codes, utility: UtilityOracle, cleared: int = 0
 ) -> Codes | None:
-    """The rows of units that are no validation rows, None for all; the first ``cleared`` are known to be none."""
+    """Find the rows of units that are no validation rows, None for all; the first ``cleared`` are none."""
     others = np.setdiff1d(np.arange(cleared, len(units)), canonical)
     if not len(others):
         return None
-    compared, judging = with_compared_vectors(units.take(others), utility)
-    leaks = find_leaks(compared, ValidationContent(judging.features, judging.embedding))
+    compared, embedded = with_compared_vectors(units.take(others), utility)
+    leaks = find_leaks(compared, ValidationContent(embedded.features, embedded.embedding))
     return np.delete(np.arange(len(units)), others[leaks.unit]) if len(leaks) else None
 
 
 def _density_sample_of(units: Submission, utility: UtilityOracle) -> Features | None:
-    """The directions of validation rows that measure density; None where they are few, or reference rows are used."""
+    """Return directions of validation rows that measure density; None for few, or where reference rows are used."""
     honest = honest_vectors(units, utility) if utility.reference is None else None
-    measured = None if honest is None else _measure(honest, "validation")
-    return None if measured is None or measured.cost is None else measured.sample
+    cost, _, sample = (None, "", None) if honest is None else _measure(honest, "validation")
+    return None if cost is None else sample
 
 
 def _highest_known(
     acquired: AcquiredData, submission: Submission, utility: UtilityOracle
 ) -> Callable[[Features], Values] | None:
-    """How near the sampled directions come to any unit, where that is known of acquired units; else None."""
+    """Make the highest cosines with any unit from those cached with acquired units; None where there are none."""
     sample = _density_sample_of(submission, utility)
-    known = None if sample is None else acquired.highest.get(density_key(sample, utility))
-    if known is None:
+    cached = None if sample is None else acquired.highest.get(density_key(sample, utility))
+    if cached is None:
         return None
     new = with_compared_vectors(submission, utility)[0].vectors
-    return lambda sample: np.maximum(known, highest_cosines(sample, new))
+    return lambda sample: np.maximum(cached, highest_cosines(sample, new))
 
 
 def highest_for_later(
@@ -551,31 +504,29 @@ def highest_for_later(
     cleared: int = 0,
     cache: Mapping[str, Values] | None = None,
 ) -> dict[str, Values]:
-    """Compute what later periods need to know of these units as acquired data (`AcquiredData.highest`), by digest.
+    """Compute what later periods need of these units as acquired data (`AcquiredData.highest`), by digest.
 
     That is how near the sampled validation rows come to any unit, and the utility's highest value of the units
-    ``canonical`` for each validation row. The first ``cleared`` units are known to be no validation rows; ``cache`` is
-    what `measure_threshold` filled for them.
+    ``canonical`` for each validation row. The first ``cleared`` units are no validation rows; `measure_threshold`
+    filled the ``cache`` for them.
     """
     highest = {}
     rows = in_order(units.features, canonical)
     if len(canonical) and (values := utility.highest(rows, units.label[canonical])) is not None:
-        highest[utility.held_digest] = values
+        highest[utility.validation_digest] = values
     sample = _density_sample_of(units, utility)
     if sample is not None:
         clean = _rows_not_leaked(units, canonical, utility, cleared)
-        vectors, key = compared_vectors(units, utility), density_key(sample, utility)
-        known = None if cache is None else cache.get(key)
-        if known is None:
-            highest[key] = highest_cosines(sample, vectors, rows=clean)
-        else:
+        key, cache = density_key(sample, utility), cache or {}
+        if key in cache:
             clean = np.arange(len(units)) if clean is None else clean
-            later = highest_cosines(sample, vectors, rows=clean[clean >= cleared])
-            highest[key] = np.maximum(known, later)
+            clean = clean[clean >= cleared]
+        cosines = highest_cosines(sample, compared_vectors(units, utility), rows=clean)
+        highest[key] = np.maximum(cache.get(key, -1.0), cosines)
     return highest
 
 
 def density_key(sample: Features, utility: UtilityOracle) -> str:
     """Digest the sampled directions of honest units, and how units are compared with them."""
-    text = f"crowd|{utility.held_digest}|{sample.shape}|"
+    text = f"crowd|{utility.validation_digest}|{sample.shape}|"
     return hashlib.sha256(text.encode() + np.ascontiguousarray(sample).tobytes()).hexdigest()

@@ -33,7 +33,7 @@ Keys: TypeAlias = NDArray[np.bytes_]
 
 
 def distinct_pairs(a: Codes, b: Codes) -> tuple[Codes, Codes]:
-    """Each pair of codes (0, 1, ...) that occurs, once, in order."""
+    """Return each pair of codes (0, 1, ...) that occurs, once, in order."""
     if not len(a):
         return a, b
     n = int(b.max()) + 1
@@ -48,7 +48,7 @@ _SMALL, _ENLARGED = 1e-140, 2.0**600
 
 
 def directions(vectors: Features) -> Features:
-    """Rows of length one; rows of zeros stay zero. Very small or large rows are rescaled before they are squared."""
+    """Return rows of length one; rows of zeros stay zero, very small or large ones are rescaled before squaring."""
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     small, large = (norms < _SMALL)[:, 0], np.isinf(norms)[:, 0]
@@ -97,18 +97,18 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         return LowPrecisionRows(self._parts, self._places(rows), finite=self.finite)
 
     def blocks(self) -> Iterator[tuple[int, Any]]:
-        """All of it, some rows at a time: where each block begins, and its rows as they are stored."""
+        """Yield all of it, some rows at a time: where each block begins, and its rows as they are stored."""
         height = max(1, CELLS // self.shape[1])
         for at in range(0, len(self), height):
             yield at, self._stored(slice(at, min(at + height, len(self))))
 
     def __getitem__(self, key: Any) -> Features:
-        """Rows, or some columns of rows, as of one float64 matrix."""
+        """Return rows, or some columns of rows, as of one float64 matrix."""
         rows, *columns = key if isinstance(key, tuple) else (key,)
         if rows is None or rows is Ellipsis:
             return cast(Features, np.asarray(self)[key])
-        found = self._stored(rows, *columns)
-        return cast(Features, found.astype(np.float64))
+        stored = self._stored(rows, *columns)
+        return cast(Features, stored.astype(np.float64))
 
     def __iter__(self) -> Iterator[Features]:
         for _, block in self.blocks():
@@ -121,7 +121,7 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         return out
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else an array has, of all of it: plug points that know arrays alone need not know of this."""
+        """Return whatever else an array has, of all of it: plug points that know arrays alone need not know of this."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(np.asarray(self), name)
@@ -131,7 +131,7 @@ class LowPrecisionRows(NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*whole, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels: of rows that were chosen, these alone, and as they are stored."""
+        """Return what travels: of rows that were chosen, these alone, and as they are stored."""
         if self._rows is None:
             parts = [np.asarray(p) if isinstance(p, np.memmap) else p for p in self._parts]
             return {**self.__dict__, "_parts": parts}
@@ -216,8 +216,8 @@ def taken(matrix: Any, rows: Any) -> Any:
     """Some rows of a matrix, in that order: no wider than they are stored, unless they are few (`WHOLE`)."""
     if not isinstance(matrix, LowPrecisionRows):
         return matrix[rows]
-    found = matrix.take(rows)
-    return found if found.size > WHOLE else found[:]
+    chosen = matrix.take(rows)
+    return chosen if chosen.size > WHOLE else chosen[:]
 
 
 def in_order(matrix: Any, rows: Codes) -> Any:
@@ -228,7 +228,7 @@ def in_order(matrix: Any, rows: Codes) -> Any:
 
 
 def joined_rows(parts: Sequence[Any]) -> Any:
-    """Matrices one below the other: one array of arrays, or rows of them where some are stored at low precision."""
+    """Stack matrices: one array of arrays, or rows of them where some are stored at low precision."""
     if not any(isinstance(part, LowPrecisionRows) for part in parts):
         return np.concatenate(parts)
     return LowPrecisionRows(parts, finite=all(getattr(part, "finite", False) for part in parts))
@@ -246,14 +246,14 @@ def is_low_precision(kind: np.dtype[Any]) -> bool:
 
 
 def in_blocks(matrix: Any) -> Iterator[tuple[int, Any]]:
-    """A matrix some rows at a time, each block with where it begins, as it is stored."""
+    """Yield a matrix some rows at a time, each block with where it begins, as it is stored."""
     return (
         matrix.blocks() if isinstance(matrix, LowPrecisionRows) else LowPrecisionRows([matrix]).blocks()
     )
 
 
 def beyond(matrix: Any, most: float) -> tuple[int, int] | None:
-    """Row and column of the first number that is larger than that in size, or no number; None where all are not."""
+    """Find the first number that is larger than that in size, or no number: row and column, or None."""
     for at, block in in_blocks(matrix):
         if not _within(block, most):
             row, column = np.argwhere(~(np.abs(block.astype(np.float64)) <= most))[0].tolist()
@@ -284,19 +284,19 @@ Candidates = list[tuple[Codes, Codes, Short]]
 
 
 def slack_of(width: int) -> np.float32:
-    """Twice what a float32 product of unit vectors of so many numbers can be off."""
+    """Return twice what a float32 product of unit vectors of so many numbers can be off."""
     return np.float32(4 * (width + 4) * 2.0**-24)
 
 
-def still_near(kept: Candidates, least: Short) -> tuple[Codes, Codes]:
-    """Rows and columns of the candidates that reach what each row is left with when all blocks have been seen."""
-    row, column, about = (np.concatenate(part) for part in zip(*kept, strict=True))
+def still_near(candidates: Candidates, least: Short) -> tuple[Codes, Codes]:
+    """Return rows and columns of the candidates that reach the bound of their row after all blocks."""
+    row, column, about = (np.concatenate(part) for part in zip(*candidates, strict=True))
     near = np.flatnonzero(about >= least[row])
     return row[near], column[near]
 
 
 def products(ours: Features, theirs: Features) -> Values:
-    """The product of each row with the one beside it, bitwise the same in whatever block and order pairs come."""
+    """Multiply each row with the one beside it, bitwise the same in whatever block and order pairs come."""
     exact: Values = np.einsum("ij,ij->i", ours, theirs)
     return exact
 
@@ -318,7 +318,7 @@ def highest_cosines(
     towards: Callable[[Features], Features] = directions,
     rows: Codes | None = None,
 ) -> Values:
-    """The highest product of each unit vector with ``towards`` of (some rows of) the others; -1 without any."""
+    """Return the highest product of each unit vector with ``towards`` of (some rows of) the others; -1 without any."""
     return most_similar(unit, others, towards, rows)[0]
 
 
@@ -335,7 +335,7 @@ def most_similar(
     short = unit.astype(np.float32)
     slack = slack_of(unit.shape[1])
     highest = np.full(len(unit), -np.inf, dtype=np.float32)
-    kept: Candidates = []
+    candidates: Candidates = []
     n = len(others) if rows is None else len(rows)
     with one_thread("blas"):  # others would wait for each small block
         for at in range(0, n, _BLOCK):
@@ -346,10 +346,10 @@ def most_similar(
             some = np.flatnonzero(best >= highest - slack)
             row, column = np.nonzero(similar[some] >= (highest[some] - slack)[:, None])
             places = column + at if rows is None else rows[column + at]
-            kept.append((some[row], places, similar[some[row], column]))
-    if not kept:
+            candidates.append((some[row], places, similar[some[row], column]))
+    if not candidates:
         return np.full(len(unit), -1.0), np.full(len(unit), -1)
-    row, column = still_near(kept, highest - slack)
+    row, column = still_near(candidates, highest - slack)
     product = products_of(unit, lambda rows: towards(others[rows]), row, column)
     exact, place = np.full(len(unit), -np.inf), np.full(len(unit), np.iinfo(np.int64).max)
     np.maximum.at(exact, row, product)

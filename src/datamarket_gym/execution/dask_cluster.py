@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 from types import ModuleType
@@ -41,7 +41,7 @@ from datamarket_gym.registry import scripts_elsewhere
 Bytes = NDArray[np.uint8]
 
 _CONNECT = 5.0  # seconds in which a scheduler answers
-_PATIENCE = 60.0  # seconds in which somebody restarts a worker, where none is left
+_PATIENCE = 60.0  # seconds in which a worker is restarted, where none is left
 _AHEAD = 4  # tasks for each worker that are under way
 _SENDINGS = 5  # how often what all tasks need is sent, if those that hold it die
 _LARGE = 1 << 20  # bytes from which on an array travels beside the rest
@@ -53,10 +53,10 @@ _open: ContextVar[Connection | None] = ContextVar("the cluster that is connected
 
 
 def connection() -> Connection:
-    found = _open.get()
-    if found is None:
+    cluster = _open.get()
+    if cluster is None:
         raise ClusterError("no cluster is connected; name one by computing(Compute(cluster=...))")
-    return found
+    return cluster
 
 
 @contextmanager
@@ -151,7 +151,7 @@ class _Packed:
     payload: Payload
     scripts: list[ModuleType]
     large: dict[str, Bytes]
-    asks: list[str] = field(default_factory=list)
+    asks: list[str]
 
 
 def _pack(function: Callable[..., Any], shared: Any) -> _Packed:
@@ -167,12 +167,12 @@ def _pack(function: Callable[..., Any], shared: Any) -> _Packed:
 
     scripts = [sys.modules[name] for name in scripts_elsewhere() if name != "__main__"]
     content = _dumps((function, shared), scripts, keep_inside)
-    known = registered(lambda component: _dumps(component, scripts))
-    return _Packed(Payload(content, known, in_worker(threads=1)), scripts, large, asks)
+    components = registered(lambda component: _dumps(component, scripts))
+    return _Packed(Payload(content, components, in_worker(threads=1)), scripts, large, asks)
 
 
 def _dumps(
-    found: Any,
+    content: Any,
     scripts: Sequence[ModuleType],
     keep_inside: Callable[[pickle.PickleBuffer], bool] | None = None,
 ) -> bytes:
@@ -183,7 +183,7 @@ def _dumps(
         for module in scripts:
             cloudpickle.register_pickle_by_value(module)
             stack.callback(cloudpickle.unregister_pickle_by_value, module)
-        return bytes(cloudpickle.dumps(found, protocol=5, buffer_callback=keep_inside))
+        return bytes(cloudpickle.dumps(content, protocol=5, buffer_callback=keep_inside))
 
 
 class Connection:
@@ -198,19 +198,9 @@ class Connection:
         return max(1, self._workers)
 
     def each(
-        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task], *, ordered: bool = False
     ) -> Iterator[tuple[int, Any]]:
-        return self._results(function, shared, tasks, ordered=False)
-
-    def in_order(
-        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
-    ) -> Iterator[Any]:
-        """Yield the results in order; none is begun long before it is wanted."""
-        return (result for _, result in self._results(function, shared, tasks, ordered=True))
-
-    def _results(
-        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task], *, ordered: bool
-    ) -> Iterator[tuple[int, Any]]:
+        """Yield place and result of every task as it is done; ordered, none is begun long before it is wanted."""
         from distributed.scheduler import KilledWorker
 
         packed = _pack(function, shared)
@@ -265,11 +255,11 @@ class Connection:
         }
         return [self._scattered(packed.payload), *(self._held[digest] for digest in packed.asks)]
 
-    def _scattered(self, found: Any) -> Any:
+    def _scattered(self, content: Any) -> Any:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                return self._client.scatter(found, broadcast=True, hash=False, timeout=_PATIENCE)
+                return self._client.scatter(content, broadcast=True, hash=False, timeout=_PATIENCE)
             except (
                 Exception
             ) as error:  # a worker that dies meanwhile, no scheduler: whatever dask calls it

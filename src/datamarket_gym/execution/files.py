@@ -14,7 +14,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class TakenError(RunError):
 
 @contextmanager
 def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
-    """A path to write to; what is there takes the place of ``path`` when the block ends well, else it goes.
+    """Yield a path to write to; what is there replaces ``path`` when the block ends well, else it is removed.
 
     Not ``lasting``, a loss of power may undo the rename (never tear the file): quicker, for what can be
     computed again.
@@ -60,7 +60,7 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether there is something else than a file: a device, a pipe, or a link to what a process has open."""
+    """Tell if there is something else than a file: a device, a pipe, or a link to what a process has open."""
     if path.is_symlink() and os.readlink(path).startswith("/proc/"):  # /dev/stdout, whatever it leads to
         return True
     return path.exists() and not path.is_file()
@@ -89,19 +89,21 @@ def remove_leftovers(folder: Path) -> None:
 
 _ON_THEMSELVES = {
     "validation": "units that are valued on themselves are worth what they are not",
-    "reference": "whoever submits copies would decide what counts as one",
+    "reference": "submitters of copies would decide what counts as one",
 }
 
 
-def require_two_files(submissions: Path, held: Path, whose: str = "validation") -> None:
+def require_two_files(submissions: Path, reference: Path, whose: str = "validation") -> None:
     """Refuse one file, or two copies of it, as submissions and as validation (or reference) rows."""
-    same = submissions.exists() and held.exists() and submissions.samefile(held)
-    if not same and submissions.is_file() and held.is_file():
-        same = submissions.stat().st_size == held.stat().st_size and sha256(submissions) == sha256(held)
+    same = submissions.exists() and reference.exists() and submissions.samefile(reference)
+    if not same and submissions.is_file() and reference.is_file():
+        same = submissions.stat().st_size == reference.stat().st_size and sha256(submissions) == sha256(
+            reference
+        )
     if same:
         raise SubmissionError(
-            f"{str(submissions)!r} and {str(held)!r} are the same data, as submissions and as {whose} rows; "
-            f"{_ON_THEMSELVES[whose]}: give rows that nobody submitted"
+            f"{str(submissions)!r} and {str(reference)!r} are the same data, as submissions and as {whose} rows; "
+            f"{_ON_THEMSELVES[whose]}: give rows that were not submitted"
         )
 
 
@@ -113,7 +115,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def json_text(data: Any, *, indent: int = 1, sort: bool = True) -> str:
-    """Plain values as JSON, the same text for the same values; unsorted, keys stay in their order."""
+    """Write plain values as JSON, the same text for the same values; unsorted, keys stay in their order."""
     return json.dumps(data, indent=indent, sort_keys=sort, ensure_ascii=True) + "\n"
 
 
@@ -122,7 +124,7 @@ def write_json(path: Path, data: Any, *, indent: int = 1, sort: bool = True) -> 
 
 
 def read_json(path: Path) -> Any:
-    """Plain values from JSON; a damaged file is named."""
+    """Read plain values from JSON; a damaged file is named."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (
@@ -138,46 +140,44 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@contextmanager
-def claimed(folder: Path, what: str = "run") -> Iterator[None]:
+def claimed(folder: Path, what: str = "run") -> AbstractContextManager[None]:
     """Keep other processes (and other claims of this one) out of a folder.
 
     The claim is a lock of the operating system on a file in the folder, so it ends with the process,
-    however that ends: a file left by a process that was killed keeps nobody out.
+    however that ends: a file left by a process that was killed keeps no process out.
     """
-    path = folder / LOCK
-    with _holding(path, _locked(path, what)):
-        yield
+    return _holding(folder / LOCK, what)
 
 
 @contextmanager
 def waiting_for(path: Path, seconds: float, what: str) -> Iterator[None]:
-    """Hold the lock of a file, as `claimed` does, but wait for whoever has it."""
+    """Hold the lock of a file, as `claimed` does, but wait for its holder."""
     until = time.monotonic() + seconds
-    while True:
-        try:
-            file = _locked(path, what)
-            break
-        except TakenError as error:
-            if time.monotonic() > until:
-                raise TakenError(
-                    f"another process has been writing to the {what} in {str(path.parent)!r} for {seconds:g} seconds; "
-                    "nothing was done: wait for it to end, and run the same command again"
-                ) from error
-            time.sleep(0.01)
-    with _holding(path, file):
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(_holding(path, what))
+                break
+            except TakenError as error:
+                if time.monotonic() > until:
+                    raise TakenError(
+                        f"another process has been writing to the {what} in {str(path.parent)!r} for {seconds:g} "
+                        "seconds; nothing was done: wait for it to end, and run the same command again"
+                    ) from error
+                time.sleep(0.01)
         yield
 
 
 @contextmanager
-def _holding(path: Path, file: int) -> Iterator[None]:
+def _holding(path: Path, what: str) -> Iterator[None]:
+    file = _locked(path, what)
     try:
         yield
     finally:
         if sys.platform == "win32":  # an open file cannot be removed there
             os.close(file)
             path.unlink(missing_ok=True)
-        else:  # removed while it is locked: whoever waits for it sees that it is gone
+        else:  # removed while it is locked: a process that waits for it sees that it is gone
             path.unlink(missing_ok=True)
             os.close(file)
 

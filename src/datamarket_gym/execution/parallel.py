@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def available_cores() -> int:
-    """The cores this process is allowed to run on, where the system tells, else all there are."""
+    """Count the cores this process is allowed to run on, where the system tells, else all there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -53,7 +53,7 @@ def available_cores() -> int:
 
 def machine(device: str = "cpu") -> str:
     words = f"{_processor()}, {os.cpu_count()} cores"
-    return words if device == "cpu" else f"{_gpu() or 'no GPU'}, {words}"
+    return words if device == "cpu" else f"{gpu_name() or 'no GPU'}, {words}"
 
 
 def _processor() -> str:
@@ -66,11 +66,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def gpu_there() -> bool:
-    return bool(_gpu())
-
-
-def _gpu() -> str:
+def gpu_name() -> str:
+    """Return the name of the GPU that torch finds; empty where there is none."""
     try:
         import torch
     except ImportError:
@@ -79,14 +76,14 @@ def _gpu() -> str:
 
 
 def one_thread(user_api: str | None = None) -> AbstractContextManager[Any]:
-    """While it is entered, libraries (of linear algebra alone: ``blas``) use one thread each."""
-    found: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
-    return found
+    """Limit libraries (those of linear algebra alone: ``blas``) to one thread each while it is entered."""
+    limit: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
+    return limit
 
 
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Those that are loaded; ``modules`` says when to look again, since a limit reaches none that is loaded later."""
+    """Return the loaded libraries; ``modules`` says when to look again, since a limit reaches none loaded later."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -138,7 +135,7 @@ class Compute(Described):
 
 
 def device_named(name: str) -> str:
-    """``cpu``, ``cuda``, or by ``auto`` the one that there is; what cannot be used is refused."""
+    """Return ``cpu``, ``cuda``, or by ``auto`` the one that there is; refuse what cannot be used."""
     require_choice("device", name, (*DEVICES, "auto"))
     if name == "cpu" or (name == "auto" and find_spec("torch") is None):
         return "cpu"
@@ -214,7 +211,7 @@ class Processes:
     def each(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
     ) -> Iterator[tuple[int, Any]]:
-        """(place, result) of every task, as they are done."""
+        """Yield (place, result) of every task, as they are done."""
         from joblib import Parallel, delayed, parallel_config
         from joblib.externals.loky.backend.reduction import dumps  # classes of __main__ included
 
@@ -242,7 +239,7 @@ def executor(jobs: int) -> Executor:
 
 
 def executor_of_steps(jobs: int) -> Executor:
-    """The cluster where one was named (`datamarket_gym.execution.parallel`), else that many processes."""
+    """Return the cluster where one was named (`datamarket_gym.execution.parallel`), else that many processes."""
     if compute().cluster:
         from datamarket_gym.execution.dask_cluster import connection
 
@@ -253,7 +250,7 @@ def executor_of_steps(jobs: int) -> Executor:
 def in_order(
     executor: Executor, function: Callable[..., Any], shared: Any, tasks: Sequence[Task]
 ) -> Iterator[Any]:
-    """The results in the order of the tasks, each as soon as those before it are done."""
+    """Yield the results in the order of the tasks, each as soon as those before it are done."""
     early: dict[int, Any] = {}
     wanted = 0
     for place, result in executor.each(function, shared, tasks):
@@ -281,14 +278,14 @@ _limits: ContextVar[_Limits | None] = ContextVar("limits on threads", default=No
 
 
 def keep_to_one_thread() -> None:
-    """Within an executor's call, limit libraries that were loaded since it began; elsewhere nothing."""
+    """Limit libraries that were loaded since an executor's call began; outside one, do nothing."""
     limits = _limits.get()
     if limits is not None:
         limits.renew()
 
 
 def call(function: Callable[..., Any], shared: Any, task: Task) -> Any:
-    """``function(shared, *task)``, with one thread for linear algebra and OpenMP."""
+    """Return ``function(shared, *task)``, with one thread for linear algebra and OpenMP."""
     with ExitStack() as stack:
         limits = _Limits(stack)
         limits.renew()
@@ -300,12 +297,12 @@ def call(function: Callable[..., Any], shared: Any, task: Task) -> Any:
 
 
 def in_worker(threads: int) -> Compute:
-    """By what a worker of this process computes: here, with so many threads, and telling nobody."""
+    """Return by what a worker of this process computes: here, with so many threads, without progress."""
     return replace(compute(), cluster="", progress=SILENT, threads=threads)
 
 
 def call_in_worker(function: Callable[..., Any], shared: Any, task: Task, by: Compute) -> Any:
-    """`call` in a process among others that fill the cores."""
+    """Run `call` in a process among others that fill the cores."""
     from joblib import parallel_config
 
     # n_jobs=-1 in each worker would be cores times cores, and so would threads for blocks.
@@ -333,19 +330,19 @@ def _call_for(
 
 
 def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:
-    """What was registered by a script or a notebook, pickled; what cannot be stays unknown to workers."""
-    found = []
+    """Pickle what a script or a notebook has registered; what cannot be pickled stays unknown to workers."""
+    pickled = []
     for key, component in registered_elsewhere().items():
-        with suppress(Exception):  # whatever a class of somebody else's holds on to
-            found.append(dumps((key, component)))
-    return tuple(found)
+        with suppress(Exception):  # whatever a foreign class holds on to
+            pickled.append(dumps((key, component)))
+    return tuple(pickled)
 
 
 @lru_cache(maxsize=1)  # once in each worker, and again when something was registered anew
-def adopt_registered(path: tuple[str, ...], known: tuple[bytes, ...]) -> None:
-    """Make known in a worker what its caller has registered, and where that looks for modules."""
+def adopt_registered(path: tuple[str, ...], pickled: tuple[bytes, ...]) -> None:
+    """Register in a worker what its caller has registered, and where that looks for modules."""
     sys.path += [each for each in path if each not in sys.path]
-    adopt(dict(pickle.loads(each) for each in known))
+    adopt(dict(pickle.loads(each) for each in pickled))
 
 
 @cache  # once in each worker
@@ -371,13 +368,13 @@ _TASK = 4 * CELLS  # pairs in a task for another machine: some tenths of a secon
 
 
 def spans(n_validation: int, n_rows: int) -> list[tuple[int, int]]:
-    """Starts and stops of the blocks in which so many validation rows are held against so many others."""
+    """Return starts and stops of the blocks in which validation rows are compared with so many other rows."""
     size = max(1, min(_ROWS, CELLS // max(n_rows, 1)))
     return [(start, min(start + size, n_validation)) for start in range(0, n_validation, size)]
 
 
 def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iterator[T]:
-    """``work`` of each block, in order, by threads or a cluster where ``cells`` pairs are worth it.
+    """Yield ``work`` of each block, in order, by threads or a cluster where ``cells`` pairs are worth it.
 
     One BLAS thread each. Only so many answers are held as there are workers, and those that are waited for.
     """
@@ -387,10 +384,10 @@ def over_blocks(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iter
             yield from map(work, blocks)
             return
         if by.cluster and cells >= by.least_pairs:
-            found = _on_cluster(work, blocks, cells)
+            answers = _on_cluster(work, blocks, cells)
         else:
-            found = _in_threads(work, blocks, by.threads or available_cores())
-        for done, answer in enumerate(found, 1):
+            answers = _in_threads(work, blocks, by.threads or available_cores())
+        for done, answer in enumerate(answers, 1):
             by.progress.count(done, len(blocks))
             yield answer
 
@@ -421,7 +418,7 @@ def _on_cluster(work: Callable[[B], T], blocks: Sequence[B], cells: int) -> Iter
     most = max(1, len(blocks) // (_AHEAD * cluster.workers()))
     size = min(most, -(-_TASK * len(blocks) // cells))
     tasks = [(blocks[at : at + size],) for at in range(0, len(blocks), size)]
-    for answers in cluster.in_order(_each_of, work, tasks):
+    for _, answers in cluster.each(_each_of, work, tasks, ordered=True):
         yield from answers
 
 

@@ -29,39 +29,29 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told by long work what it does now and, where that can be counted, how much of it is done."""
+    """Where long work reports what it does now and, where that can be counted, how much of it is done."""
 
     def stage(self, what: str, unit: str = "") -> None:
-        """Something begins; ``unit`` names what will be counted."""
-        ...
+        """Begin something; ``unit`` names what will be counted."""
 
     def count(self, done: int, total: int) -> None:
-        """How much of the present stage is done."""
-        ...
+        """Report how much of the present stage is done."""
 
 
 class Silent:
-    def stage(self, what: str, unit: str = "") -> None:
-        """Nothing."""
+    def stage(self, what: str, unit: str = "") -> None: ...
 
-    def count(self, done: int, total: int) -> None:
-        """Nothing."""
+    def count(self, done: int, total: int) -> None: ...
 
 
 SILENT = Silent()
 
 
-class Within:
+class Within(Silent):
     """Counts within a stage that was named already: work that is a part of longer work names none."""
 
     def __init__(self, whole: Progress) -> None:
-        self._whole = whole
-
-    def stage(self, what: str, unit: str = "") -> None:
-        """Nothing."""
-
-    def count(self, done: int, total: int) -> None:
-        self._whole.count(done, total)
+        self.count = whole.count  # type: ignore[method-assign]
 
 
 class Lines:
@@ -94,7 +84,7 @@ class Lines:
             self._say(line)
 
     def still(self, silent: float = 60.0) -> None:
-        """A line that the stage goes on, if the last one is ``silent`` seconds ago."""
+        """Write that the stage goes on, if the last line is ``silent`` seconds ago."""
         with self._lock:
             now = self._clock()
             if self._what and now - self._said >= silent:
@@ -133,7 +123,7 @@ class Bar:
 
 @contextmanager
 def _going_on(lines: Lines) -> Iterator[Lines]:
-    """The lines, and a thread that says now and then that work goes on."""
+    """Yield the lines, while a thread reports now and then that work goes on."""
     over = threading.Event()
 
     def watch() -> None:
@@ -150,10 +140,6 @@ def _going_on(lines: Lines) -> Iterator[Lines]:
 
 
 _on_screen: ContextVar[bool] = ContextVar("whether a bar is on the screen", default=False)
-
-
-def is_bar_shown() -> bool:
-    return _on_screen.get()
 
 
 @contextmanager
@@ -227,11 +213,11 @@ def show_progress(progress: bool | Report | None) -> Iterator[None]:
 @contextmanager
 def watch(plan: Callable[[], tuple[int, int]]) -> Iterator[Watch]:
     """Watch the evaluations of one valuation; ``plan`` says how many at most, and how many each sample asks for."""
-    found = Watch(plan, _report())
+    watched = Watch(plan, _report())
     try:
-        yield found
+        yield watched
     finally:
-        found.close()
+        watched.close()
 
 
 def _report() -> Report | None:
@@ -240,19 +226,15 @@ def _report() -> Report | None:
     wanted = _wanted.get()
     if callable(wanted):
         return wanted
-    if wanted is False or is_bar_shown():
+    if wanted is False or _on_screen.get():
         return None
     if (inner := compute().progress) is not SILENT and wanted is None:
         return inner.count  # a command shows its own stages
     looking = sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
-    if _in_notebook():
+    shell = sys.modules.get("IPython")
+    if shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {}):
         return _NotebookLine()
     return _Bar() if wanted or looking else None
-
-
-def _in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    return shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {})
 
 
 class Watch:
@@ -264,7 +246,7 @@ class Watch:
 
     @cached_property
     def planned(self) -> int:
-        """The evaluations at most; counted when something is evaluated, which a formula spares."""
+        """Return the evaluations at most; counted when something is evaluated, which a formula spares."""
         planned, self.per_sample = self._plan()
         return planned
 
@@ -295,17 +277,17 @@ class Watch:
 
     def _ask(self, ask: Callable[[CoalitionMatrix], Values], block: CoalitionMatrix) -> Values:
         before = time.monotonic()
-        found = ask(block)
+        values = ask(block)
         if self._first:
             self._first = False
-            return found
+            return values
         self._timed += len(block)
         self._seconds += time.monotonic() - before
         left = (self.planned - self.done) * self._seconds / self._timed
         if self._seconds > _MEASURED and left > _LONG and not self._warned:
             self._warned = True
             warn_user(LongValuationWarning(self._message(left)))
-        return found
+        return values
 
     def _message(self, seconds: float) -> str:
         fewer = ""

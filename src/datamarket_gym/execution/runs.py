@@ -48,7 +48,7 @@ from datamarket_gym.execution.files import (
     write_json,
     write_text,
 )
-from datamarket_gym.execution.parallel import Executor, Serial, Task, in_order
+from datamarket_gym.execution.parallel import Executor, Serial, Task
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.registry import sources_elsewhere
 
@@ -68,12 +68,12 @@ class Format(Generic[T]):
 
 
 def libraries() -> dict[str, str]:
-    """Versions of Python and of the libraries on which the last bits of results depend."""
+    """Return versions of Python and of the libraries on which the last bits of results depend."""
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
 
 
 def made_with(made_by: str) -> dict[str, dict[str, str]]:
-    """For a manifest: the version of this package and of the libraries, and the code of others' plug points."""
+    """Return for a manifest the version of this package and of the libraries, and the code of others' plug points."""
     return {
         "versions": {"datamarket-gym": made_by, **libraries()},
         "plug_points": dict(sorted(sources_elsewhere().items())),
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def state(self) -> Path:
-        """Where the steps of an unfinished run are, and those of one that can grow."""
+        """Return where the steps of an unfinished run are, and those of one that can grow."""
         return self.folder / (self.lasting or STATE)
 
     def kept(self, name: str, ending: str, key: str = "") -> Path:
@@ -100,7 +100,7 @@ class Run:
         return self.state / f"{name}-{digest[:16]}{ending}"
 
     def output(self, name: str, form: Format[T], compute: Callable[[], T], key: str = "") -> T:
-        """The result of a step that is an output of the run, ``folder/name``; computed again where it was changed."""
+        """Return the result of a step that is an output, ``folder/name``; compute it again where it was changed."""
         path = self.folder / name
         done = self.kept(name.replace("/", "-"), ".done", key)
         if not (done.is_file() and path.is_file() and done.read_bytes() == sha256(path).encode()):
@@ -122,15 +122,14 @@ class Run:
         before: int = 0,
         after: int = 0,
     ) -> list[T]:
-        """``function(shared, *task)`` of tasks by name; progress counts ``before`` as done and ``after`` as to come."""
+        """Return ``function(shared, *task)`` of each task; ``before`` count as done already, ``after`` as to come."""
         todo = self.missing(tasks, form)
-        names = list(todo)
-        done, total = before + len(tasks) - len(todo), before + len(tasks) + after
-        self.progress.count(done, total)
-        for place, result in self.executor.each(function, shared, list(todo.values())):
+        names, begun = list(todo), before + len(tasks) - len(todo)
+        results = _counted(
+            self, function, shared, list(todo.values()), begun, before + len(tasks) + after
+        )
+        for place, result in results:
             self.keep(names[place], form, result)
-            done += 1
-            self.progress.count(done, total)
         return [_taken_up(self.kept(name, form.ending), form) for name in tasks]
 
     def missing(self, tasks: Mapping[str, Task], form: Format[T]) -> dict[str, Task]:
@@ -165,13 +164,24 @@ class Unkept:
         before: int = 0,
         after: int = 0,
     ) -> list[T]:
-        found: list[T] = []
         total = before + len(tasks) + after
-        self.progress.count(before, total)
-        for result in in_order(self.executor, function, shared, list(tasks.values())):
-            found.append(result)
-            self.progress.count(before + len(found), total)
-        return found
+        results = dict(_counted(self, function, shared, list(tasks.values()), before, total))
+        return [results[place] for place in range(len(tasks))]
+
+
+def _counted(
+    run: Run | Unkept,
+    function: Callable[..., T],
+    shared: Any,
+    tasks: Sequence[Task],
+    done: int,
+    total: int,
+) -> Iterator[tuple[int, T]]:
+    """Yield the places and results of tasks as they end, and report progress."""
+    run.progress.count(done, total)
+    for at, (place, result) in enumerate(run.executor.each(function, shared, tasks), done + 1):
+        yield place, result
+        run.progress.count(at, total)
 
 
 @contextmanager
@@ -196,8 +206,8 @@ def open_run(
     _make(folder, what, state)
     with claimed(folder, what):
         finished = all((folder / name).exists() for name in (MANIFEST, *outputs))
-        held = _held(folder, manifest_key, state)
-        if held not in (None, key):
+        key_of_folder = _held(folder, manifest_key, state)
+        if key_of_folder not in (None, key):
             raise RunError(
                 f"{str(folder)!r} holds another {what} (other inputs, settings or version); "
                 "choose another --out"
@@ -215,10 +225,10 @@ def open_run(
 
 def _refuse_mixing(folder: Path, what: str, made_by: str) -> None:
     """Refuse a finished run that something else than what is here has made."""
-    held = read_json(folder / MANIFEST)
+    manifest = read_json(folder / MANIFEST)
     differs = []
     for kind, here in made_with(made_by).items():
-        there = held.get(kind, {})
+        there = manifest.get(kind, {})
         for name in sorted({*here, *there}):
             if here.get(name) != there.get(name):
                 if kind == "versions":
@@ -259,11 +269,11 @@ def _make(folder: Path, what: str, state: str) -> None:
 
 
 def _held(folder: Path, manifest_key: str, state: str) -> str | None:
-    """The key of the run a folder holds; None for an empty one."""
+    """Return the key of the run a folder holds; None for an empty one."""
     for path, name in ((folder / MANIFEST, manifest_key), (folder / state / _MARK, "run")):
         if path.exists():
             try:
-                found = read_json(path)
+                content = read_json(path)
             except RunError as error:
                 if path.name == MANIFEST:
                     raise RunError(
@@ -272,7 +282,7 @@ def _held(folder: Path, manifest_key: str, state: str) -> str | None:
                 raise RunError(
                     f"{error}; delete the folder {str(path.parent)!r}: the steps in it are computed again"
                 ) from error
-            return str(found.get(name)) if isinstance(found, dict) else ""
+            return str(content.get(name)) if isinstance(content, dict) else ""
     return None
 
 
@@ -324,7 +334,7 @@ def _flat(record: Any, prefix: str) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _recorded(kind: Any) -> list[dataclasses.Field[Any]]:
-    """The fields that go to disk; others are marked, and have a default."""
+    """Return the fields that go to disk; others are marked, and have a default."""
     return [item for item in dataclasses.fields(kind) if item.metadata.get("recorded", True)]
 
 

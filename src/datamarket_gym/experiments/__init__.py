@@ -14,8 +14,8 @@ def _built(name: str, parameters: dict[str, object]) -> ExperimentSpec:
         raise ParameterError(
             f"experiment {name}", parameters, "it is created as it stands; change a copy of it"
         )
-    found: ExperimentSpec = lookup("experiment", name)
-    return found
+    spec: ExperimentSpec = lookup("experiment", name)
+    return spec
 
 
 def _written(spec: ExperimentSpec) -> str:

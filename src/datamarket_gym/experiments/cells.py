@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from datamarket_gym.errors import UnknownNameError
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.errors import DataMarketError, UnknownNameError, require_known
 from datamarket_gym.experiments.spec import Axes, ExperimentSpec, TaskEntry, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.attacks.base import ATTACKS
@@ -52,10 +53,26 @@ class Cell:
                 yield m.seeded(self.seed), axes
 
     def pipelines(self) -> Iterator[tuple[Mechanism, Axes]]:
-        """Yield every mechanism with its axes; one that is not of our pipeline is an error."""
-        for entry in self.spec.mechanisms:
-            for m, axes in entry.pipelines(self.spec.kind):
-                yield m.seeded(self.seed), axes
+        """Yield every mechanism with its axes; raise for one that is not of our pipeline."""
+        for m, axes in self.mechanisms():
+            if not isinstance(m, Mechanism):
+                raise DataMarketError(
+                    f"experiments of kind {self.spec.kind!r} change the parts of a mechanism, and {m.name} is one of "
+                    "its own; use kind = 'market' or 'best_response'"
+                )
+            yield m, axes
+
+    def pipeline(self, name: str) -> tuple[Mechanism, Axes]:
+        """Return the mechanism of this name, and its axes."""
+        mechanisms = {m.name: (m, axes) for m, axes in self.pipelines()}
+        require_known("mechanism of this experiment", [name], mechanisms)
+        return mechanisms[name]
+
+    def profiles(self) -> list[tuple[str, SubmittedProfile]]:
+        """Return the market under every attack."""
+        return [
+            (name, attack.apply(self.spec.provider, self.market.state)) for name, attack in self.attacks
+        ]
 
     def selects(self, attack: str, mechanism: Mechanism | OwnMechanism) -> bool:
         """Return whether ``--only`` (comma-separated patterns of attacks or mechanisms) keeps this pair."""
@@ -138,22 +155,16 @@ def kinds() -> dict[str, CellKind]:
     return _kinds
 
 
-def prepare(spec: ExperimentSpec, out: Path) -> None:
-    """Check the options, and do what the experiment's kind does before its first cell."""
-    before = _kind_of(spec).before
-    if before is not None:
-        before(spec, out)
-
-
 def compute(spec: ExperimentSpec, task: TaskEntry, seed: int, engine: dict[str, Any]) -> list[Row]:
     if task.learners:
         paid = [utility for utility in spec.utilities if utility.learner in task.learners]
         spec = spec.model_copy(update={"utilities": paid})
-    rows = _kind_of(spec).function(Cell(spec, task, seed, engine))
+    rows = kind_of(spec).function(Cell(spec, task, seed, engine))
     return [{"experiment": spec.name, "seed": seed, **row} for row in rows]
 
 
-def _kind_of(spec: ExperimentSpec) -> CellKind:
+def kind_of(spec: ExperimentSpec) -> CellKind:
+    """Return the kind of an experiment, whose options are checked."""
     if spec.kind not in kinds():
         raise UnknownNameError("experiment kind", spec.kind, kinds())
     try:

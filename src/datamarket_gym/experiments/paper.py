@@ -9,7 +9,7 @@ The files of the folder ``paper`` hold what the paper says of the experiments th
 - ``[bar.NAME]``: a tolerance and where it comes from.
 
 How near a value must come is said by its ``bar``, never by the value itself, so that no single cell can be
-given room of its own. What has no bar claims nothing and says ``why``.
+given a tolerance of its own. What has no bar claims nothing and says ``why``.
 """
 
 from __future__ import annotations
@@ -97,42 +97,34 @@ class PaperResult(Document):
     also: list[str] = Field(default_factory=list)
 
 
-@cache
-def _documents() -> dict[str, list[Any]]:
-    folder = resources.files("datamarket_gym.experiments") / "paper"
-    found: dict[str, list[Any]] = defaultdict(list)
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        for kind, entries in tomllib.loads(file.read_text(encoding="utf-8")).items():
-            found[kind] += list(entries.items()) if kind == "bar" else entries
-    return found
+class Paper(Document):
+    """All that the files say."""
+
+    bar: dict[str, Tolerance]
+    value: list[Row]
+    claim: list[Claim]
+    unmeasured: list[Unmeasured]
+    result: list[PaperResult]
 
 
 @cache
-def bars() -> dict[str, Tolerance]:
-    return {name: Tolerance(**entry) for name, entry in _documents()["bar"]}
+def paper() -> Paper:
+    entries: dict[str, Any] = defaultdict(list, bar={})
+    for file in sorted((resources.files("datamarket_gym.experiments") / "paper").iterdir(), key=str):
+        for kind, content in tomllib.loads(file.read_text(encoding="utf-8")).items():
+            if kind == "bar":
+                entries["bar"] |= content
+            else:
+                entries[kind] += content
+    return Paper(**entries)
 
 
 @cache
-def paper_values() -> dict[str, tuple[Row, ...]]:
-    found: dict[str, list[Row]] = defaultdict(list)
-    for entry in _documents()["value"]:
-        found[entry["experiment"]].append(entry)
-    return {experiment: tuple(entries) for experiment, entries in found.items()}
-
-
-@cache
-def paper_claims() -> tuple[Claim, ...]:
-    return tuple(Claim(**entry) for entry in _documents()["claim"])
-
-
-@cache
-def unmeasured() -> tuple[Unmeasured, ...]:
-    return tuple(Unmeasured(**entry) for entry in _documents()["unmeasured"])
-
-
-@cache
-def paper_results() -> tuple[PaperResult, ...]:
-    return tuple(PaperResult(**entry) for entry in _documents()["result"])
+def paper_values() -> dict[str, list[Row]]:
+    values: dict[str, list[Row]] = defaultdict(list)
+    for entry in paper().value:
+        values[entry["experiment"]].append(entry)
+    return dict(values)
 
 
 def entry_of(row: Row) -> Row | None:
@@ -145,19 +137,19 @@ def entry_of(row: Row) -> Row | None:
 
 @cache
 def _labelled(experiment: str) -> tuple[tuple[Row, Row], ...]:
-    """The paper's entries of an experiment, each with the labels that a row of ours must have."""
+    """Return the paper's entries of an experiment, each with the labels that a row of ours must have."""
     entries = paper_values().get(experiment, ())
     return tuple((entry, {k: v for k, v in entry.items() if k not in _SAID}) for entry in entries)
 
 
 def with_paper(row: Row) -> Row:
-    """The row with the paper's value, our tolerance and whether we are within it."""
+    """Return the row with the paper's value, our tolerance and whether we are within it."""
     entry = entry_of(row)
     if entry is None:
         return {**row, "paper": None, "tolerance": None, "within": None}
-    paper = entry["paper"]
-    tolerance = bars()[entry["bar"]].around(paper) if "bar" in entry else None
+    value = entry["paper"]
+    tolerance = paper().bar[entry["bar"]].around(value) if "bar" in entry else None
     within = None
     if tolerance is not None:  # a cell without any value is a miss
-        within = row["value"] is not None and abs(row["value"] - paper) <= tolerance + SLACK
-    return {**row, "paper": paper, "tolerance": tolerance, "within": within}
+        within = row["value"] is not None and abs(row["value"] - value) <= tolerance + SLACK
+    return {**row, "paper": value, "tolerance": tolerance, "within": within}

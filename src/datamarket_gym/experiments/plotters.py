@@ -132,9 +132,15 @@ def distinct(rows: Sequence[Row], key: str) -> list[Any]:
     return list(dict.fromkeys(row[key] for row in rows if key in row))
 
 
+class Title(str):
+    """Words of a figure in the place of a label's value."""
+
+    __slots__ = ()
+
+
 def label_words(key: str, value: Any) -> str:
-    """A label's value as figures print it; ``line``, ``series`` and ``panel`` hold words already."""
-    if key in ("line", "series", "panel"):
+    """Return a label's value as figures print it; ``line``, ``series`` and ``panel`` hold words already."""
+    if isinstance(value, Title) or key in ("line", "series", "panel"):
         return str(value)
     return METRICS.get(value, str(value)) if key == "metric" else words(key, value)
 
@@ -225,17 +231,10 @@ def draw_curves(axis: Any, panel: CurvePanel) -> None:
         axis.errorbar(
             x, y, se, xerr, fmt=MARKERS[look % 6], color=COLOURS[look % 6], mfc="white", lw=0.6, label=curve.label
         )  # fmt: skip
-    for number, level in enumerate(panel.levels):
-        axis.axhline(
-            level.rows[0]["value"],
-            linestyle=LINES[1 + number % 5],
-            color=COLOURS[-number % 6],
-            label=level.label,
-        )
-    for number, (name, place) in enumerate(panel.bounds):
-        axis.axvline(
-            place, linestyle=LINES[1 + number % 5], color=COLOURS[-1 - number % 6], lw=1, label=name
-        )
+    straight = [(axis.axhline, level.label, level.rows[0]["value"]) for level in panel.levels]
+    straight += [(axis.axvline, *bound) for bound in panel.bounds]
+    for number, (line, label, place) in enumerate(straight):
+        line(place, linestyle=LINES[1 + number % 5], color=COLOURS[-1 - number % 6], lw=1, label=label)
     for row in panel.rows:
         if row.get("paper") is not None:
             axis.plot(at(row[panel.along]), row["paper"], label="paper", **PAPER)
@@ -340,43 +339,31 @@ def draw_dots(axis: Any, panel: DotPanel) -> None:
     step = min(0.18, 0.8 / len(kinds))
     beyond: dict[tuple[int, bool], list[str]] = defaultdict(list)
     for number, kind in enumerate(kinds):
-        rows = [row for row in panel.rows if row.get(panel.series) == kind]
-        shown = [row for row in rows if id(row) in within]
-        places = [lines.index(row[panel.down]) + step * (number - (len(kinds) - 1) / 2) for row in shown]
         colour, name = COLOURS[number % 6], label_words(panel.series, kind)
-        axis.errorbar(
-            [row["value"] for row in shown],
-            places,
-            xerr=[row["se"] or 0.0 for row in shown],
-            linewidth=1,
-            label=name,
-            color=colour,
-            fmt=MARKERS[
-                (number + number // 6) % 6
-            ],  # no two of the first 36 share both colour and marker
-            mfc="white" if number % 2 else colour,
-        )
-        for row, place in zip(shown, places, strict=True):
-            if row.get("paper") is not None:
-                axis.plot(row["paper"], place, label="paper", **PAPER)
-        for row in rows:
-            if id(row) not in within:
-                text = f"{row['value']:.3g} ± {row['se'] or 0.0:.2g}"
-                place = lines.index(row[panel.down])
-                beyond[place, row["value"] > middle].append(f"{name} {text}" if len(kinds) > 1 else text)
+        shown = []
+        for row in (row for row in panel.rows if row.get(panel.series) == kind):
+            line, se = lines.index(row[panel.down]), row["se"] or 0.0
+            place = line + step * (number - (len(kinds) - 1) / 2)
+            if id(row) in within:
+                shown.append((row["value"], place, se))
+                if row.get("paper") is not None:
+                    axis.plot(row["paper"], place, label="paper", **PAPER)
+            else:
+                text = f"{row['value']:.3g} ± {se:.2g}"
+                beyond[line, row["value"] > middle].append(f"{name} {text}" if len(kinds) > 1 else text)
+        x, y, error = np.array(shown).reshape(-1, 3).T
+        fill_colour = "white" if number % 2 else colour
+        marker = MARKERS[
+            (number + number // 6) % 6
+        ]  # no two of the first 36 share both colour and marker
+        axis.errorbar(x, y, xerr=error, lw=1, label=name, color=colour, fmt=marker, mfc=fill_colour)
     axis.axvline(panel.reference, color=GREY, linewidth=0.8, zorder=0)
     _write_beyond(axis, beyond)
     axis.set_yticks(range(len(lines)), [fill(label_words(panel.down, name), 36) for name in lines])
     axis.set(ylim=(len(lines) - 0.5, -0.5), xlabel=panel.x)
+    beside = {"transform": axis.get_yaxis_transform(), "va": "center", "fontsize": 6.5}
     for name, text in panel.asides.items():
-        axis.text(
-            1.02,
-            lines.index(name),
-            fill(text, 70),
-            transform=axis.get_yaxis_transform(),
-            va="center",
-            fontsize=6.5,
-        )
+        axis.text(1.02, lines.index(name), fill(text, 70), **beside)
 
 
 def _write_beyond(axis: Any, beyond: Mapping[tuple[int, bool], Sequence[str]]) -> None:
@@ -395,7 +382,7 @@ def _write_beyond(axis: Any, beyond: Mapping[tuple[int, bool], Sequence[str]]) -
 
 
 def _margin(panel: Panel) -> float:
-    """Inches for the names of lines, left of the first column, and for the texts on the right of the last."""
+    """Return inches for the names of lines, left of the first column, and for the texts on the right of the last."""
     if isinstance(panel, DotPanel):
         longest = max(len(label_words(panel.down, name)) for name in distinct(panel.rows, panel.down))
         return 0.075 * min(longest, 36) + (4.0 if panel.asides else 0.0)

@@ -12,33 +12,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Row
-from datamarket_gym.experiments.paper import (
-    SLACK,
-    Claim,
-    PaperResult,
-    bars,
-    entry_of,
-    paper_claims,
-    paper_results,
-    paper_values,
-    unmeasured,
-)
+from datamarket_gym.experiments.paper import SLACK, Claim, PaperResult, entry_of, paper, paper_values
 from datamarket_gym.experiments.presets import figures_of
 from datamarket_gym.experiments.results import Compact, read_all
 from datamarket_gym.experiments.spec import Layout, builtin_specs
 from datamarket_gym.experiments.summary import LABELS, matches
-from datamarket_gym.experiments.tables import (
-    Grid,
-    axes_of,
-    grids,
-    markdown_table,
-    render,
-    shown_error,
-)
+from datamarket_gym.experiments.tables import Grid, axes_of, grids, markdown_table, render, shown_error
 
 
 @dataclass(frozen=True)
@@ -62,11 +45,11 @@ def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome | None:
         return ClaimOutcome(math.nan, False)
     low, high = min(numbers), max(numbers)
     value = {"only": low, "lowest": low, "highest": high, "spread": high - low}[claim.over]
-    room = bars()[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
+    tolerance = paper().bar[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
     if claim.paper is not None:
-        return ClaimOutcome(value, abs(value - claim.paper) <= room + SLACK if claim.bar else None)
-    least = -math.inf if claim.at_least is None else claim.at_least - room
-    most = math.inf if claim.at_most is None else claim.at_most + room
+        return ClaimOutcome(value, abs(value - claim.paper) <= tolerance + SLACK if claim.bar else None)
+    least = -math.inf if claim.at_least is None else claim.at_least - tolerance
+    most = math.inf if claim.at_most is None else claim.at_most + tolerance
     return ClaimOutcome(value, least - SLACK <= value <= most + SLACK)
 
 
@@ -90,7 +73,7 @@ def _numbers(claim: Claim, rows: Sequence[Row]) -> list[float]:
 
 
 def _has_each(rows: Sequence[Row], label: str, wanted: Any) -> bool:
-    """Whether every value that a claim names has a row: one about four thresholds is none about three."""
+    """Tell if every value that a claim names has a row: one about four thresholds is none about three."""
     values = [row.get(label, "") for row in rows]
     return all(value in values for value in (wanted if isinstance(wanted, list) else [wanted]))
 
@@ -104,7 +87,7 @@ def _number(claim: Claim, row: Row) -> float:
 
 
 def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:
-    """The one row that has this one's labels but for those in ``less``; "" means without the axis."""
+    """Return the one row that has this one's labels but for those in ``less``; "" means without the axis."""
     wanted = {key: row.get(key, "") for key in ("metric", *LABELS, *axes_of(row))} | claim.less
     partners = [other for other in rows if matches(other, wanted)]
     if len(partners) > 1:
@@ -115,7 +98,7 @@ def _partner(claim: Claim, row: Row, rows: Sequence[Row]) -> Row | None:
 
 
 def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
-    """Differences between neighbours along an axis, all other labels being equal."""
+    """Return differences between neighbours along an axis, all other labels being equal."""
     axis = claim.along
 
     def rest(row: Row) -> str:
@@ -128,9 +111,6 @@ def _steps(claim: Claim, rows: Sequence[Row]) -> Iterator[float]:
 
 
 Verdict = Literal["within", "outside", "not claimed"]
-WITHIN: Final = "within"
-OUTSIDE: Final = "outside"
-NOT_CLAIMED: Final = "not claimed"
 TOO_FEW: Final = "These results hold too few rows for it."
 
 
@@ -144,7 +124,7 @@ class PaperComparison:
     ours: str = "not measured"
     difference: str = ""
     tolerance: str = ""
-    verdict: Verdict = NOT_CLAIMED
+    verdict: Verdict = "not claimed"
     why: str = ""
 
 
@@ -154,20 +134,20 @@ def compare_with_paper(experiment: str, rows: Sequence[Row]) -> list[PaperCompar
     comparisons += [
         PaperComparison(_name(entry), entry["metric"], f"{entry['paper']:g}", why=TOO_FEW)
         for entry in paper_values().get(experiment, ())
-        if all(entry is not known for _, known in matched)
+        if all(entry is not other for _, other in matched)
     ]
     comparisons += [
-        _compare_claim(each, rows) for each in paper_claims() if each.experiment == experiment
+        _compare_claim(each, rows) for each in paper().claim if each.experiment == experiment
     ]
     return comparisons + [
         PaperComparison(each.says, "", "", why=each.why)
-        for each in unmeasured()
+        for each in paper().unmeasured
         if each.experiment == experiment
     ]
 
 
 def count_verdicts(comparisons: Sequence[PaperComparison]) -> list[int]:
-    return [sum(each.verdict == kind for each in comparisons) for kind in (WITHIN, OUTSIDE, NOT_CLAIMED)]
+    return [sum(each.verdict == kind for each in comparisons) for kind in get_args(Verdict)]
 
 
 def summarize(comparisons: Sequence[PaperComparison]) -> str:
@@ -183,17 +163,17 @@ def comparison_table(comparisons: Sequence[PaperComparison]) -> str:
     rows = []
     reasons: dict[tuple[str, str], list[str]] = {}
     for each in comparisons:
-        text = f"**{each.verdict}**" if each.verdict == OUTSIDE else each.verdict
+        text = f"**{each.verdict}**" if each.verdict == "outside" else each.verdict
         rows.append(
             (each.cell, each.metric, each.paper, each.ours, each.difference, each.tolerance, text)
         )
-        if each.verdict != WITHIN:
+        if each.verdict != "within":
             beside = f"{each.ours} for {each.paper}" if each.paper else each.ours
             cells = reasons.setdefault((each.verdict, each.why), [])
             cells.append(f"{each.cell.rstrip('.')} ({beside})")
     listed = [
         f"- {kind.capitalize()}: {'; '.join(cells)}. {why}".rstrip()
-        for (kind, why), cells in sorted(reasons.items(), key=lambda item: item[0][0] != OUTSIDE)
+        for (kind, why), cells in sorted(reasons.items(), key=lambda item: item[0][0] != "outside")
     ]
     heads = ("the paper's cell", "metric", "paper", "ours", "difference", "tolerance", "verdict")
     return "\n".join([*markdown_table(heads, rows), "", *listed]) + "\n"
@@ -215,9 +195,9 @@ def _compare_value(row: Row, entry: Row) -> PaperComparison:
 
 
 def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
-    paper, outcome = claim.paper, verdict(claim, rows)
-    bounds = {"at most ": claim.at_most, "at least ": claim.at_least, "": paper}
-    bound = next(f"{name}{value:g}" for name, value in bounds.items() if value is not None)
+    value, outcome = claim.paper, verdict(claim, rows)
+    bounds = {"at most ": claim.at_most, "at least ": claim.at_least, "": value}
+    bound = next(f"{name}{limit:g}" for name, limit in bounds.items() if limit is not None)
     if outcome is None:
         return PaperComparison(claim.says, "", bound, why=TOO_FEW)
     return PaperComparison(
@@ -225,20 +205,21 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
         "",
         bound,
         f"{outcome.value:.3f}",
-        "" if paper is None else f"{outcome.value - paper:+.3f}",
-        _tolerance(claim.bar, paper or 0.0),
+        "" if value is None else f"{outcome.value - value:+.3f}",
+        _tolerance(claim.bar, value or 0.0),
         _VERDICTS[outcome.holds],
         claim.why,
     )
 
 
-_VERDICTS: Final[dict[bool | None, Verdict]] = {None: NOT_CLAIMED, True: WITHIN, False: OUTSIDE}
+_VERDICTS: Final[dict[bool | None, Verdict]] = {None: "not claimed", True: "within", False: "outside"}
 
 
-def _tolerance(bar: str, paper: float) -> str:
+def _tolerance(bar: str, value: float) -> str:
     if not bar:
         return ""
-    return f"{bars()[bar].around(paper):g}" + (" (set after measuring)" if bars()[bar].after else "")
+    tolerance = paper().bar[bar]
+    return f"{tolerance.around(value):g}" + (" (set after measuring)" if tolerance.after else "")
 
 
 def _name(row: Row) -> str:
@@ -248,24 +229,11 @@ def _name(row: Row) -> str:
     return ", ".join([*words, *(f"{axis} = {row[axis]}" for axis in axes_of(row) if axis != "k")])
 
 
-_MARKS = {OUTSIDE: "!", NOT_CLAIMED: "~"}
+_MARKS = {"outside": "!", "not claimed": "~"}
 
 
 def paper_tables(rows: Sequence[Row], added: Set[str] = frozenset()) -> list[Grid]:
-    """Lay out the rows that have a number of the paper, and those of added mechanisms and attacks.
-
-    Parameters
-    ----------
-    rows
-        Summary rows of one experiment.
-    added
-        Names of mechanisms and attacks that the paper's experiment does not have.
-
-    Returns
-    -------
-    list of Grid
-        Empty where the paper has no number of a single cell.
-    """
+    """Lay out rows with a number of the paper, and those of added mechanisms and attacks; none without the former."""
     metrics = dict.fromkeys(row["metric"] for row in rows if row["paper"] is not None)
     shown = [
         row
@@ -326,24 +294,10 @@ Comparisons = Mapping[str, Sequence[PaperComparison]]
 
 
 def result_pages(folder: Path) -> dict[str, str]:
-    """Write every page of a folder of compact results.
+    """Write the pages of a folder of compact results, by their paths beside it.
 
-    Parameters
-    ----------
-    folder
-        Holds one JSON file for each experiment.
-
-    Returns
-    -------
-    dict of str to str
-        Texts by their paths beside the folder: ``results.md``, ``results/EXPERIMENT.md``, ``results/time.md``, and
-        ``reproduce.md`` where the results have anything that the paper speaks of. A folder of another name gives its
-        name to them all.
-
-    Raises
-    ------
-    DataMarketError
-        Where the folder holds no results.
+    These are ``results.md``, ``results/EXPERIMENT.md``, ``results/time.md``, and ``reproduce.md`` if the paper speaks
+    of any of the results; a folder of another name gives its name to them all.
     """
     results = {each.spec.name: each for each in read_all(folder)}
     if not results:
@@ -360,7 +314,7 @@ def result_pages(folder: Path) -> dict[str, str]:
     reproduction = "reproduce.md" if name == "results" else f"{name}-reproduce.md"
     texts = {f"{name}/{each}.md": experiment_page(results[each], compared[each]) for each in results}
     texts[f"{name}/{TIME}.md"] = time_page(list(results.values()))
-    lines = [_reproduction_line(each, name, results, compared) for each in paper_results()]
+    lines = [_reproduction_line(each, name, results, compared) for each in paper().result]
     links = ""
     if any(lines):
         texts[reproduction] = REPRODUCTION + "\n".join(filter(None, lines)) + "\n\n" + _suites(results)
@@ -443,13 +397,10 @@ def _reproduction_line(
 
 
 def _suites(results: Mapping[str, Compact]) -> str:
-    experiments = [
-        name
-        for each in paper_results()
-        if set(each.experiments) & set(results)
-        for name in each.experiments
+    shown = [
+        each.experiments for each in paper().result if not results.keys().isdisjoint(each.experiments)
     ]
-    suites = dict.fromkeys(builtin_specs()[name].suite for name in experiments)
+    suites = dict.fromkeys(builtin_specs()[name].suite for names in shown for name in names)
     commands = ", ".join(f"`datamarket suite {suite}`" for suite in suites)
     return (
         f"All of them at once: {commands}. Experiments on images and texts need their embeddings beside them "

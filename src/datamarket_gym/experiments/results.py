@@ -1,13 +1,8 @@
-"""Compact results: the summary rows of a run in one small file, one row per line.
+"""Results of experiments: the folder of a run, several such folders, or compact results, one small file each.
 
-``collect`` reads run folders (table.json, manifest.json, timings.json) and writes one file per experiment.
-The paper's numbers are left out: pages (`lab.pages`) and figures join them when they are made, so that a
-corrected number needs no new run.
-
-What a folder of results holds: the run of an experiment, several such runs, or compact results.
-
-``held`` looks at names alone, so that a folder with something broken or unfinished in it can be listed;
-``opened`` reads one of them, and says in words what is wrong with it.
+``collect`` makes the latter of run folders: the summary rows, one a line. The paper's numbers are left out and joined
+when files are read, so that a corrected number needs no new run. ``list_results`` looks at names alone, so that a
+folder with something broken or unfinished in it can be listed; ``read_results`` says what is wrong with one of them.
 """
 
 from __future__ import annotations
@@ -32,6 +27,7 @@ _DROPPED = ("paper", "tolerance", "within", "experiment")
 _KEPT = ("gain", "gain_additive")
 """Metrics that are kept of every experiment, beside those its tables show and the paper reports."""
 _DIGITS = 6  # significant
+TABLE, TIMINGS = "table.json", "timings.json"
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Compact:
 
 def collect(runs: Path, out: Path) -> list[str]:
     """Write a compact file for every finished run under a folder; returns the experiments' names."""
-    folders = sorted(path.parent for path in runs.glob("*/table.json"))
+    folders = sorted(path.parent for path in runs.glob(f"*/{TABLE}"))
     if not folders:
         raise DataMarketError(
             f"there is no finished run under {str(runs)!r}; run an experiment first "
@@ -63,7 +59,7 @@ def collect(runs: Path, out: Path) -> list[str]:
     for folder in folders:
         manifest, timings, rows = (
             json.loads((folder / name).read_text(encoding="utf-8"))
-            for name in ("manifest.json", "timings.json", "table.json")
+            for name in (MANIFEST, TIMINGS, TABLE)
         )
         if (name := manifest["name"]) in names:
             raise DataMarketError(
@@ -73,13 +69,13 @@ def collect(runs: Path, out: Path) -> list[str]:
         names[name] = folder
         head = {key: manifest[key] for key in ("name", "seeds", "versions", "spec")}
         layouts = ExperimentSpec(**manifest["spec"]).tables or DEFAULT
-        kept = [row for row in rows if _is_kept(row, layouts) or row["paper"] is not None]
-        write_text(out / f"{name}.json", _written({**head, "timings": timings}, kept))
+        shown = [row for row in rows if _is_kept(row, layouts) or row["paper"] is not None]
+        write_text(out / f"{name}.json", _written({**head, "timings": timings}, shown))
     return list(names)
 
 
 def _is_kept(row: Row, layouts: Sequence[Layout]) -> bool:
-    """Whether a row, or the ratio of means beside it, is of a metric that is kept, or in a table that keeps it."""
+    """Tell if a row, or the ratio of means beside it, is of a kept metric, or in a table that keeps it."""
     metric = row["metric"].removesuffix(RATIO)
     return metric in _KEPT or any(
         metric in layout.metrics and (layout.keeps == "all" or matches(row, layout.where))
@@ -88,10 +84,13 @@ def _is_kept(row: Row, layouts: Sequence[Layout]) -> bool:
 
 
 def read_all(folder: Path) -> list[Compact]:
-    built_in = builtin_specs()
-    found = {path.stem: read_compact(path, built_in) for path in sorted(folder.glob("*.json"))}
-    known = [name for name in built_in if name in found]
-    return [found[name] for name in [*known, *(name for name in found if name not in known)]]
+    return [read_compact(path) for path in _in_order(sorted(folder.glob("*.json")))]
+
+
+def _in_order(files: Sequence[Path]) -> list[Path]:
+    """Put files of built-in experiments first, in the order of these."""
+    known = list(builtin_specs())
+    return sorted(files, key=lambda path: known.index(path.stem) if path.stem in known else len(known))
 
 
 def _written(head: dict[str, Any], rows: list[Row]) -> str:
@@ -109,10 +108,10 @@ def _short(value: Any) -> Any:
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
-def read_compact(path: Path, built_in: Mapping[str, ExperimentSpec]) -> Compact:
-    """One file of compact results; one that is something else, or half written, is an error that says so."""
+def read_compact(path: Path) -> Compact:
+    """Read one file of compact results; raise where it is something else, or half written."""
     try:
-        return _read(json.loads(path.read_text(encoding="utf-8")), built_in)
+        return _read(json.loads(path.read_text(encoding="utf-8")))
     except KeyError as error:
         raise _foreign(path, f"it has no {error}") from error
     except (ValueError, TypeError, AttributeError) as error:
@@ -126,23 +125,19 @@ def _foreign(path: Path, why: str) -> DataMarketError:
     )
 
 
-def _read(kept: dict[str, Any], built_in: Mapping[str, ExperimentSpec]) -> Compact:
+def _read(content: dict[str, Any]) -> Compact:
+    name, (first, last) = content["name"], content["seeds"]
     # How a built-in experiment is shown is said where it is written now, not where it was run.
-    spec = built_in.get(kept["name"]) or ExperimentSpec(**kept["spec"])
-    rows = [
-        {**kept["same"], **dict(zip(kept["columns"], values, strict=True))} for values in kept["rows"]
-    ]
-    first, last = kept["seeds"]
-    rows = [{k: v for k, v in row.items() if v is not None} for row in rows]
-    rows = [
-        with_paper(
-            {"experiment": kept["name"], "metric": row["metric"], "value": None, "se": None, **row}
+    spec = builtin_specs().get(name) or ExperimentSpec(**content["spec"])
+    rows: list[Row] = []
+    for values in content["rows"]:
+        row = {**content["same"], **dict(zip(content["columns"], values, strict=True))}
+        row = {key: value for key, value in row.items() if value is not None}
+        rows.append(
+            with_paper({"experiment": name, "metric": row["metric"], "value": None, "se": None, **row})
         )
-        for row in rows
-    ]
-    for row in rows:
-        _require_plain(row)
-    return Compact(spec, rows, first, last, dict(kept["timings"]), dict(kept["versions"]))
+        _require_plain(rows[-1])
+    return Compact(spec, rows, first, last, dict(content["timings"]), dict(content["versions"]))
 
 
 _LISTS = ("left_out", "redrawn")  # seeds
@@ -160,12 +155,8 @@ def _require_plain(row: Row) -> None:
             raise ValueError(f"{name!r} of a row is {str(value)[:40]!r}")
 
 
-TABLE = "table.json"
-TIMINGS = "timings.json"
-
-
 @dataclass(frozen=True)
-class Holding:
+class StoredResults:
     """Results of one experiment, not read yet: the folder of its run, or its compact file."""
 
     name: str
@@ -173,19 +164,15 @@ class Holding:
     form: Literal["run", "compact"]
 
 
-def held(folder: Path) -> list[Holding]:
-    """What a folder holds: itself a run, the runs in it (those that are not finished too), or compact results."""
+def list_results(folder: Path) -> list[StoredResults]:
+    """List what a folder holds: itself a run, the runs in it (unfinished ones too), or compact results."""
     if is_run(folder):
-        return [Holding(folder.resolve().name, folder, "run")]
+        return [StoredResults(folder.resolve().name, folder, "run")]
     runs = [path for path in _entries(folder) if path.is_dir() and is_run(path)]
     if runs:
-        return [Holding(path.name, path, "run") for path in runs]
-    files = {path.stem: path for path in _entries(folder) if path.suffix == ".json"}
-    known = [name for name in builtin_specs() if name in files]
-    return [
-        Holding(name, files[name], "compact")
-        for name in [*known, *(name for name in files if name not in known)]
-    ]
+        return [StoredResults(path.name, path, "run") for path in runs]
+    files = _in_order([path for path in _entries(folder) if path.suffix == ".json"])
+    return [StoredResults(path.stem, path, "compact") for path in files]
 
 
 def is_run(folder: Path) -> bool:
@@ -196,10 +183,10 @@ def is_finished(folder: Path) -> bool:
     return (folder / TABLE).exists() and (folder / MANIFEST).exists()
 
 
-def opened(one: Holding, built_in: Mapping[str, ExperimentSpec] | None = None) -> Compact:
-    """Read it; what is unfinished, half written or something else raises an error that names it and the remedy."""
+def read_results(one: StoredResults) -> Compact:
+    """Read results; raise where they are unfinished, half written or something else, with the remedy."""
     if one.form == "compact":
-        return read_compact(one.path, builtin_specs() if built_in is None else built_in)
+        return read_compact(one.path)
     if not is_finished(one.path):
         raise RunError(
             f"the run in {str(one.path)!r} is not finished; run it again with the same --out, and it goes on where "
@@ -218,20 +205,19 @@ def opened(one: Holding, built_in: Mapping[str, ExperimentSpec] | None = None) -
 
 
 def as_built_in(one: Compact, built_in: Mapping[str, ExperimentSpec]) -> bool:
-    """Whether it was run as the experiment of its name is built in, so that it has that one's figures."""
+    """Tell if an experiment was run as the one of its name is built in, so that it has that one's figures."""
     known = built_in.get(one.spec.name)
     return known is not None and known.digest == one.spec.digest
 
 
 def _row(row: dict[str, Any]) -> Row:
-    """A summary row, refused where it lacks what tables and figures ask every row for."""
-    return {
-        **row,
-        **{key: row[key] for key in ("experiment", "metric", "value", "se", "paper", "within")},
-    }
+    """Return a summary row; raise where it lacks what tables and figures ask every row for."""
+    for key in ("experiment", "metric", "value", "se", "paper", "within"):
+        row[key]
+    return row
 
 
-def _damaged(one: Holding, why: str) -> DataMarketError:
+def _damaged(one: StoredResults, why: str) -> DataMarketError:
     return RunError(
         f"{TABLE} or {MANIFEST} in {str(one.path)!r} cannot be read ({why}); run the experiment again with the same "
         "--out: its cells are kept, and the tables are written anew"

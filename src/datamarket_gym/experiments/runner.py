@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,11 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import read_json, write_json
-from datamarket_gym.execution.parallel import Task, executor_of_steps, gpu_there, machine
+from datamarket_gym.execution.parallel import Task, executor_of_steps, gpu_name, machine
 from datamarket_gym.execution.parallel import compute as current_compute
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import MANIFEST, Format, Run, made_with, open_run
-from datamarket_gym.experiments.cells import Row, compute, prepare
+from datamarket_gym.experiments.cells import Row, compute, kind_of
 from datamarket_gym.experiments.spec import ExperimentSpec, MechanismEntry, TaskEntry
 from datamarket_gym.experiments.summary import require_one_row_a_cell, require_told_apart, summarise
 from datamarket_gym.experiments.tables import write_tables
@@ -85,24 +85,19 @@ def run_experiment(
 ) -> list[Row]:
     """Run, resume or extend an experiment into a folder and return the summary rows of its table.
 
-    A folder with some of the seeds grows to all of them; one with other seeds is refused. ``cache`` names a file in
-    which fits are kept and shared with other runs. ``jobs`` processes compute cells, or the workers of the cluster that
-    `datamarket_gym.execution.parallel` names. Baselines that are not installed are left out, with a warning: the
-    run is then one of the mechanisms that are there. Where evidence collapsed markets, or units had no times, one
-    warning per mechanism says so, whoever computed the cells; the manifest keeps it.
+    A folder with some of the seeds grows to all of them; one with other seeds is refused. Baselines that are not
+    installed are left out, with a warning: the run is then one of the mechanisms that are there. Where evidence
+    collapsed markets, or units had no times, one warning per mechanism says so; the manifest keeps it.
 
     Parameters
     ----------
-    spec
-        The experiment.
-    out
-        The folder.
-    jobs
-        Processes that compute cells, or workers of the cluster.
-    device
-        ``cpu``, ``cuda`` or ``auto``.
+    spec, out
+        The experiment, and its folder.
+    jobs, device
+        Processes that compute cells, where no cluster does (`datamarket_gym.execution.parallel`), and ``cpu``,
+        ``cuda`` or ``auto``.
     cache
-        A file in which fits are cached and shared with other runs.
+        A file in which fits are kept and shared with other runs.
     progress
         Where progress is reported.
 
@@ -111,7 +106,6 @@ def run_experiment(
     list[Row]
         The rows of the summary table.
     """
-
     require_told_apart(spec)
     (rows,) = _run([(spec, out)], [device], jobs, cache, progress or SILENT)
     return rows
@@ -150,7 +144,7 @@ def run_suite(
 def device_of(spec: ExperimentSpec, device: str) -> str:
     if device != "auto":
         return device
-    return "cuda" if spec.device == "cuda" and gpu_there() else "cpu"
+    return "cuda" if spec.device == "cuda" and gpu_name() else "cpu"
 
 
 def _run(
@@ -168,7 +162,12 @@ def _run(
     """
     if current_compute().cluster:
         for device in devices:
-            _require_no_local_resources(device, cache)
+            if device != "cpu":
+                remedy = "the workers of a cluster compute on their CPUs: choose one of the two"
+                raise ParameterError("device", device, remedy)
+        if cache is not None:
+            remedy = "a file of fits does not travel to a cluster; leave it out"
+            raise ParameterError("cache", str(cache), remedy)
     jobs = min(jobs, sum(len(cells_of(spec)) for spec, _ in folders))
     started, resumed = time.perf_counter(), len(folders) > 1
     summaries = []
@@ -189,7 +188,8 @@ def _run(
             runs.append((spec, run, absent))
             if _is_complete(spec, run):
                 continue
-            prepare(spec, out)
+            if before := kind_of(spec).before:
+                before(spec, out)
             missing = run.missing(cells_of(spec), CELL)
             resumed |= len(missing) < len(cells_of(spec))
             together = [list(missing)] if device == "cuda" and alone else [[name] for name in missing]
@@ -229,11 +229,12 @@ def _write_results(
     run: Run,
     wall: float | None,
     computed_by: dict[str, Any],
-    asked: ExperimentSpec,
+    whole: ExperimentSpec,
     absent: list[_Warned],
 ) -> None:
     """Write the results of all cells, what they took, and the manifest; until then the run is unfinished."""
-    cells = run.steps(cell, None, cells_of(spec), CELL)  # all are there: they are read
+    # All are there: they are read.
+    cells = replace(run, progress=SILENT).steps(cell, None, cells_of(spec), CELL)
     (run.folder / MANIFEST).unlink(missing_ok=True)
     plain = [each.replace_schema_metadata(None) for each in cells]
     write_table(pa.concat_tables(plain, promote_options="permissive"), run.folder / RESULTS)
@@ -241,7 +242,7 @@ def _write_results(
     timings = {"cells": len(cells), "cell_seconds": round(seconds, 3), "wall_seconds": wall}
     write_json(run.folder / "timings.json", timings | computed_by, indent=2, sort=False)
     provenance = made_with(__version__)
-    provenance["versions"] |= baseline_versions(asked)
+    provenance["versions"] |= baseline_versions(whole)
     manifest = {
         "name": spec.name,
         "digest": spec.digest,
@@ -298,31 +299,19 @@ def _computed_by(jobs: int, device: str) -> dict[str, Any]:
     return {"jobs": jobs, "machine": machine(device)}
 
 
-def _require_no_local_resources(device: str, cache: Path | None) -> None:
-    """Refuse a device and a file of this machine where cells are computed on others."""
-    if device != "cpu":
-        raise ParameterError(
-            "device", device, "the workers of a cluster compute on their CPUs: choose one of the two"
-        )
-    if cache is not None:
-        raise ParameterError(
-            "cache", str(cache), "a file of fits does not travel to a cluster; leave it out"
-        )
-
-
 def _is_complete(spec: ExperimentSpec, run: Run) -> bool:
     """Return whether a finished run has the seeds asked for; one that has others as well is refused."""
     if not run.finished or not (run.folder / MANIFEST).exists():
         return False
     first, last = read_json(run.folder / MANIFEST)["seeds"]
-    asked = spec.seed_range
-    if first < asked.start or last >= asked.stop:
+    wanted = spec.seed_range
+    if first < wanted.start or last >= wanted.stop:
         raise RunError(
-            f"{str(run.folder)!r} holds seeds {first} to {last}, and {asked.start} to {asked.stop - 1} are asked for: "
-            f"a run grows and never shrinks; ask for --first-seed {min(first, asked.start)} --seeds "
-            f"{max(last + 1, asked.stop) - min(first, asked.start)}, or choose another --out"
+            f"{str(run.folder)!r} holds seeds {first} to {last}, and {wanted.start} to {wanted.stop - 1} are wanted: "
+            f"a run grows and never shrinks; ask for --first-seed {min(first, wanted.start)} --seeds "
+            f"{max(last + 1, wanted.stop) - min(first, wanted.start)}, or choose another --out"
         )
-    return (first, last + 1) == (asked.start, asked.stop)
+    return (first, last + 1) == (wanted.start, wanted.stop)
 
 
 def cells_of(spec: ExperimentSpec) -> dict[str, Task]:

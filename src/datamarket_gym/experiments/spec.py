@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from datamarket_gym.errors import DataMarketError, UnknownNameError
+from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, from_toml
@@ -66,27 +66,17 @@ class MechanismEntry(Document):
 
     def expand(self) -> Iterator[tuple[Mechanism | OwnMechanism, Axes]]:
         listed = {"granularity": self.granularity, "representative": self.representative}
-        said = {key: values for key, values in listed.items() if values is not None}
-        for values in itertools.product(*said.values(), *self.sweep.values()):
-            axes = dict(zip(self.sweep, values[len(said) :], strict=True))
+        lists = {key: values for key, values in listed.items() if values is not None}
+        for values in itertools.product(*lists.values(), *self.sweep.values()):
+            axes = dict(zip(self.sweep, values[len(lists) :], strict=True))
             changes = {
                 key: value.format(**axes) if isinstance(value, str) else value
                 for key, value in self.changes.items()
             }
-            changes |= zip(said, values, strict=False)
+            changes |= zip(lists, values, strict=False)
             name = self.name.format(**axes)
-            found = as_mechanism(MECHANISMS.create({"name": name, **changes}), name)
-            yield found.called(self.label or found.name), axes
-
-    def pipelines(self, kind: str) -> Iterator[tuple[Mechanism, Axes]]:
-        """The same for a kind of experiment that looks inside: every mechanism must be of our pipeline."""
-        for found, axes in self.expand():
-            if not isinstance(found, Mechanism):
-                raise DataMarketError(
-                    f"experiments of kind {kind!r} change the parts of a mechanism, and {found.name} is one of "
-                    "its own; use kind = 'market' or 'best_response'"
-                )
-            yield found, axes
+            mechanism = as_mechanism(MECHANISMS.create({"name": name, **changes}), name)
+            yield mechanism.called(self.label or mechanism.name), axes
 
 
 Where = dict[str, float | int | str | list[float | int | str]]
@@ -96,7 +86,7 @@ class Layout(Document):
     """One printed table: a metric, what goes down and across, and which rows it shows.
 
     ``down`` left out is the attack and every axis. Whatever else varies splits the table in several, but for
-    the labels in ``merge``: by default mechanisms stand side by side whoever plays under them. Several metrics are
+    the labels in ``merge``: by default mechanisms stand side by side at any granularity. Several metrics are
     the columns of one table; mechanisms then go down. Compact results keep all rows of the metric, or with
     ``keeps = "shown"`` those of the table alone.
     """
@@ -117,9 +107,10 @@ class Figure(Document):
     """One figure: a panel for each metric and each value of the labels in ``facet`` and ``group``.
 
     ``kind`` is "lines" along the label ``down``, one for each value of ``across``; "dots", a line of them for each
-    value of ``down``; "map", a heat map; or the name of a figure of its own in `datamarket_gym.experiments.presets`,
-    where ``labels`` names a function that adds labels to rows. Labels are separated by blanks. ``style`` goes to the
-    panels, ``columns`` of which stand side by side; ``beside`` names an experiment whose rows are shown too.
+    value of ``down``; "map", a heat map; or the name of a figure of its own in `datamarket_gym.experiments.presets`.
+    Labels are separated by blanks. ``words`` says by label and value (a pattern) what the figure calls it: rows are put
+    in that order, and those of other values left out, as are honest ones of an ``attacked`` figure. ``style`` goes to
+    the panels, ``columns`` of which stand side by side; ``beside`` names an experiment whose rows are shown too.
     """
 
     title: str
@@ -131,7 +122,8 @@ class Figure(Document):
     facet: str = ""
     group: str = ""
     where: Where = {}
-    labels: str = ""
+    words: dict[str, dict[str, str]] = {}
+    attacked: bool = False
     style: dict[str, Any] = {}
     notes: list[str] = []
     columns: int = 3
@@ -156,38 +148,22 @@ class ExperimentSpec(Document):
 
     Parameters
     ----------
-    name
-        Its name, and that of its folder.
-    title
-        Its title.
-    about
-        What it shows.
-    suite
-        The suite that it belongs to.
+    name, title, about, suite
+        Its name (and that of its folder), its title, what it shows, and the suite that it belongs to.
     device
         ``cuda`` where a suite leaves it out on a CPU.
-    pooled
-        Axes over which means are also taken.
-    ranges
-        Ranges of results that are expected.
+    pooled, ranges
+        Axes over which means are also taken, and over which the lowest and the highest gain are.
     tables, figures
         How results are shown.
-    kind
-        The function that computes a cell (one task, one seed).
-    seeds
-        How many seeds.
-    first_seed
-        The first of them.
+    kind, options
+        The function that computes a cell (one task, one seed), and its options.
+    seeds, first_seed
+        How many seeds, and the first of them.
     tasks, utilities, attacks, mechanisms
         What is combined.
-    provider
-        Who attacks.
-    called
-        Names of attacks in tables.
-    only
-        Combinations to which it is limited.
-    options
-        Options of the kind.
+    provider, called, only
+        Who attacks, names of attacks in tables, and combinations to which the experiment is limited.
     """
 
     name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
@@ -260,13 +236,13 @@ def builtin_specs() -> dict[str, ExperimentSpec]:
 @cache
 def _packaged() -> dict[str, ExperimentSpec]:
     folder = resources.files("datamarket_gym.experiments") / "specs"
-    found = [f for f in folder.iterdir() if f.name.endswith(".toml")]
-    specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in found]
+    files = [f for f in folder.iterdir() if f.name.endswith(".toml")]
+    specs = [parse_spec(f.read_text(encoding="utf-8"), f.name) for f in files]
     return {spec.name: spec for spec in sorted(specs, key=_natural)}
 
 
 def _natural(spec: ExperimentSpec) -> list[tuple[int, str]]:
-    """s2 before s10, and numbered experiments before named ones."""
+    """Return a key that sorts s2 before s10, and numbered experiments before named ones."""
     named = re.match(r"s\d", spec.name) is None
     parts = re.split(r"(\d+)", spec.name)
     return [(int(named), ""), *((int(p), "") if p.isdigit() else (0, p) for p in parts)]

@@ -64,7 +64,7 @@ Labels = tuple[tuple[str, Any], ...]
 
 
 def matches(row: Row, where: Where) -> bool:
-    """Whether a row has the values asked for: a list means any of them, "" that it has none."""
+    """Tell if a row has the values asked for: a list means any of them, "" that it has none."""
     return all(
         row.get(key, "") in value if isinstance(value, list) else row.get(key, "") == value
         for key, value in where.items()
@@ -92,8 +92,8 @@ def require_told_apart(spec: ExperimentSpec) -> None:
     ]:
         if axis in taken:
             raise ParameterError("axis", axis, "results have a column of that name; choose another")
-    for what, found in (("tasks", spec.tasks), ("utilities", spec.utilities)):
-        texts = [each.model_dump_json() for each in found]
+    for what, entries in (("tasks", spec.tasks), ("utilities", spec.utilities)):
+        texts = [each.model_dump_json() for each in entries]
         if twice := [text for text in texts if texts.count(text) > 1]:
             raise DataMarketError(
                 f"{spec.name}: two of its {what} are {twice[0]}, and would be averaged as one; drop one of them"
@@ -103,12 +103,12 @@ def require_told_apart(spec: ExperimentSpec) -> None:
 
 def _require_paid_once(spec: ExperimentSpec) -> None:
     """Refuse learners that no utility has, and a task that two entries would pay under one learner."""
-    known = list(dict.fromkeys(utility.learner for utility in spec.utilities))
+    learners = list(dict.fromkeys(utility.learner for utility in spec.utilities))
     seen: set[tuple[str, str, str]] = set()
     for task in spec.tasks:
-        if unknown := set(task.learners) - set(known):
-            raise UnknownNameError("learner of this experiment's utilities", min(unknown), known)
-        for learner in dict.fromkeys(task.learners or known):
+        if unknown := set(task.learners) - set(learners):
+            raise UnknownNameError("learner of this experiment's utilities", min(unknown), learners)
+        for learner in dict.fromkeys(task.learners or learners):
             paid = (task.label, repr(sorted(task.axes.items())), learner)
             if paid in seen:
                 raise DataMarketError(
@@ -134,7 +134,7 @@ def require_one_row_a_cell(rows: Sequence[Row]) -> None:
 def summarise(
     results: Iterable[Row], pooled: Sequence[str] = (), ranges: Ranges | None = None
 ) -> list[Row]:
-    """Long-format rows (one per cell and metric), each with the paper's value where it has one."""
+    """Return long-format rows (one per cell and metric), each with the paper's value where it has one."""
     groups: dict[Labels, list[Row]] = defaultdict(list)
     for row in results:
         labels = _labels(row)
@@ -142,22 +142,22 @@ def summarise(
         if any(axis in labels for axis in pooled):
             groups[tuple((k, v) for k, v in labels.items() if k not in pooled)].append(row)
     rows = [
-        {**dict(labels), **found, **_notes(of_group)}
+        {**dict(labels), **metric, **_notes(of_group)}
         for labels, of_group in groups.items()
-        for found in _metrics(of_group)
+        for metric in _metrics(of_group)
     ]
     return [with_paper(row) for row in [*rows, *_ranges(rows, ranges)]]
 
 
 def _notes(rows: list[Row]) -> Row:
-    found = [row for row in rows if row.get(NOTE)]
-    note = {NOTE: max(found, key=_worth)[NOTE]} if found else {}
+    noted = [row for row in rows if row.get(NOTE)]
+    note = {NOTE: max(noted, key=_worth)[NOTE]} if noted else {}
     redrawn = sorted({row["seed"] for row in rows if row.get("redrawn")})
     return {**note, **({"redrawn": redrawn} if redrawn else {})}
 
 
 def _worth(row: Row) -> float:
-    """What a best attack was searched for: its net gain, expected where there are checks."""
+    """Return what a best attack was searched for: its net gain, expected where there are checks."""
     expected = row.get("expected_net_gain")
     return float(row["net_gain"] if expected is None else expected)
 
@@ -187,17 +187,14 @@ def _mean(
     unclear: Collection[int] = frozenset(),
     of: Callable[[Values], float] = np.mean,
 ) -> Iterator[Row]:
-    """The mean over seeds, or what else is taken of them (which has no standard error).
+    """Take the mean over seeds, or what else is taken of them (which has no standard error).
 
     None where nothing was measured, an empty one where it is nowhere defined.
     """
-    by_seed: dict[int, list[float]] = defaultdict(list)
-    for row in rows:
-        if row.get(column) is not None:
-            by_seed[row["seed"]].append(row[column])
+    by_seed = _by_seed(rows, column)
     if not by_seed:
         return
-    means = {seed: float(np.mean(found)) for seed, found in by_seed.items() if seed not in unclear}
+    means = {seed: float(np.mean(cells)) for seed, cells in by_seed.items() if seed not in unclear}
     means = {seed: mean for seed, mean in means.items() if not math.isnan(mean)}
     values = np.array(list(means.values()))
     value = float(of(values)) if len(values) else None
@@ -209,29 +206,35 @@ def _mean(
     }  # fmt: skip
 
 
+def _by_seed(rows: list[Row], *columns: str) -> dict[int, list[tuple[float, ...]]]:
+    """Return the numbers of some columns by seed, of rows that have the first."""
+    by_seed: dict[int, list[tuple[float, ...]]] = defaultdict(list)
+    for row in rows:
+        if row.get(columns[0]) is not None:
+            by_seed[row["seed"]].append(tuple(row[column] for column in columns))
+    return by_seed
+
+
 def standard_error(values: Values) -> float | None:
-    """Of the mean; None for one value, and where all are one number but for rounding."""
-    if len(values) < 2 or _same(values):
+    """Return the standard error of the mean; None for one value, and where all are one number but for rounding."""
+    if len(values) < 2 or _are_equal(values):
         return None
     return float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def _same(values: Values) -> bool:
+def _are_equal(values: Values) -> bool:
     return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
 
 
 def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row]:
-    """The ratio of two means over all seeds, with the jackknife's error over seeds.
+    """Yield the ratio of two means over all seeds, with the jackknife's error over seeds.
 
     There is none where the honest earn nothing on the whole, or owe: it would be no gain.
     """
-    by_seed: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for row in rows:
-        if row.get(above) is not None:
-            by_seed[row["seed"]].append((row[above], row[below]))
+    by_seed = _by_seed(rows, above, below)
     if not by_seed:
         return
-    parts, wholes = np.array([np.mean(found, axis=0) for found in by_seed.values()]).T
+    parts, wholes = np.array([np.mean(cells, axis=0) for cells in by_seed.values()]).T
     least = ROUNDING * np.abs(wholes).sum()
     if not wholes.sum() > least:
         return
@@ -239,13 +242,13 @@ def _ratio(metric: str, rows: list[Row], above: str, below: str) -> Iterator[Row
     error = None
     if n > 1 and (without > least).all():
         ratios = (parts.sum() - parts) / without
-        if not _same(ratios):
+        if not _are_equal(ratios):
             error = float(math.sqrt((n - 1) / n * ((ratios - ratios.mean()) ** 2).sum()))
     yield {"metric": metric, "value": float(parts.sum() / wholes.sum()), "se": error, "seeds": n}
 
 
 def _ranges(rows: list[Row], ranges: Ranges | None) -> list[Row]:
-    """The lowest and the highest gain of each kind of cell over the axes of ``ranges``."""
+    """Return the lowest and the highest gain of each kind of cell over the axes of ``ranges``."""
     if ranges is None:
         return []
     groups: dict[Labels, list[Row]] = defaultdict(list)
@@ -254,14 +257,16 @@ def _ranges(rows: list[Row], ranges: Ranges | None) -> list[Row]:
         if row["metric"] == "gain" and matches(row, ranges.where):
             inside = ("task", *ranges.over)
             groups[tuple((k, v) for k, v in labels_of(row) if k not in inside)].append(row)
-    found: list[Row] = []
+    summary: list[Row] = []
     for labels, cells in groups.items():
-        known = [cell for cell in cells if cell["value"] is not None] or cells[:1]
+        defined = [cell for cell in cells if cell["value"] is not None] or cells[:1]
         for name, pick in (("gain_lowest", min), ("gain_highest", max)):
-            at = pick(known, key=lambda cell: cell["value"] or 0.0)
+            at = pick(defined, key=lambda cell: cell["value"] or 0.0)
             attack = {"attack": at["attack"]} if "attack" in ranges.over else {}
             for metric, cell in ((name, at), (name + RATIO, ratios.get(labels_of(at)))):
                 if cell is not None:
-                    kept = {k: cell[k] for k in NUMBERS if k in cell}
-                    found.append({**dict(labels), **attack, **kept, "task": "all", "metric": metric})
-    return found
+                    numbers = {k: cell[k] for k in NUMBERS if k in cell}
+                    summary.append(
+                        {**dict(labels), **attack, **numbers, "task": "all", "metric": metric}
+                    )
+    return summary

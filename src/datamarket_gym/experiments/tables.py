@@ -63,12 +63,12 @@ class Grid:
 
 
 def axes_of(row: Row) -> list[str]:
-    """The names of a row's axes: everything that is neither a standing label nor a number."""
+    """Return the names of a row's axes: everything that is neither a common label nor a number."""
     return [key for key in row if key not in LABELS and key not in NUMBERS]
 
 
 def shown_error(row: Row) -> str:
-    """The standard error behind a value, where it does not print as zero."""
+    """Return the standard error behind a value, where it does not print as zero."""
     return f" ± {row['se']:.3f}" if row["se"] and row["se"] >= 0.0005 else ""
 
 
@@ -111,14 +111,14 @@ def ratio_beside(row: Row, ratios: Ratios) -> float | None:
 
 
 def shown_value(row: Row, ratio: float | None) -> str:
-    """The value as tables print it, or in words why there is none."""
+    """Return the value as tables print it, or in words why there is none."""
     if row["value"] is None:
         return "undefined" if ratio is None else "no clear seed"
     return f"{round(row['value'], 3) + 0.0:.3f}"  # no minus before zero
 
 
 def remarks(row: Row) -> list[str]:
-    """What must be said of a cell: seeds left out and why, markets played again, and the attack of a best response."""
+    """Return the notes of a cell: seeds left out and why, markets played again, the attack of a best response."""
     texts = []
     if row.get("left_out"):
         why = (
@@ -141,12 +141,12 @@ def remarks(row: Row) -> list[str]:
 def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> Iterator[Grid]:
     several = len(layout.metrics) > 1
     across = "metric" if several else layout.across
-    standing = ["attack", "mechanism"] if several else ["attack"]
+    common = ["attack", "mechanism"] if several else ["attack"]
     title = ", ".join(metric_titles(metric) for metric in layout.metrics)
     title = title[0].upper() + title[1:]
 
     def down(row: Row) -> list[str]:
-        return layout.down or [*standing, *axes_of(row)]
+        return layout.down or [*common, *axes_of(row)]
 
     def blocks(rows: Sequence[Row], merge: Sequence[str]) -> dict[Labels, list[Row]]:
         groups: dict[Labels, list[Row]] = defaultdict(list)
@@ -163,7 +163,7 @@ def _grids(rows: Sequence[Row], ratios: Ratios, layout: Layout) -> Iterator[Grid
         parts = {merged: block} if len(cells) == len(block) else blocks(block, ())
         for fixed, part in parts.items():
             # an axis of the columns never names a row; k is in the attack's name already
-            names = layout.down or [*standing, *dict.fromkeys(axis for r in part for axis in axes_of(r))]
+            names = layout.down or [*common, *dict.fromkeys(axis for r in part for axis in axes_of(r))]
             names = [name for name in names if name not in (across, "k")]
             labels = caption(_shared(part, names) | dict(fixed))
             yield _grid(f"{title}: {labels}" if labels else title, names, across, part, ratios)
@@ -229,7 +229,7 @@ def _cell(row: Row, ratios: Ratios, notes: dict[str, str]) -> Cell:
 
 
 def spans(seeds: Sequence[int]) -> str:
-    """Whole numbers in order, runs of three and more written with a dash: 0, 3-7, 12."""
+    """Write whole numbers in order, runs of three and more with a dash: 0, 3-7, 12."""
     ends = [at for at, (a, b) in enumerate(pairwise(seeds), 1) if b != a + 1]
     runs = [seeds[a:b] for a, b in pairwise([0, *ends, len(seeds)])]
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
@@ -330,12 +330,10 @@ def attack_words(text: str) -> str:
     fields: dict[str, Any] = attack.__dataclass_fields__
     values = {key: getattr(attack, key) for key in fields}
     changed = [
-        f"{key.replace('_', ' ')} {value:g}"
-        if isinstance(value, float)
-        else f"{key.replace('_', ' ')} {value}"
+        f"{key.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
         for key, value in values.items()
-        if value != fields[key].default
-        or key in ("k", "p")  # how many and how much say what the attack is
+        # How many and how much say what the attack is.
+        if key in ("k", "p") or value != fields[key].default
     ]
     return ", ".join([describe("attack", name_of(attack)).title, *changed])
 

@@ -7,15 +7,15 @@ a mean that the tables do not have.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
+from pydantic import Json
 
 from datamarket_gym.analysis.metrics import CLEAR
 from datamarket_gym.errors import DataMarketError, UnknownNameError
@@ -39,11 +39,11 @@ from datamarket_gym.experiments.results import (
     TABLE,
     TIMINGS,
     Compact,
-    Holding,
+    StoredResults,
     as_built_in,
-    held,
     is_finished,
-    opened,
+    list_results,
+    read_results,
 )
 from datamarket_gym.experiments.spec import ExperimentSpec, builtin_specs
 from datamarket_gym.experiments.summary import LABELS
@@ -61,7 +61,7 @@ from datamarket_gym.experiments.tables import (
     variant,
     words,
 )
-from datamarket_gym.explorer.jobs import Client, Site
+from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.registry import Document
 
 DOWN, ACROSS = "*down", "*across"
@@ -81,6 +81,9 @@ _TITLES = {
     "difference": "difference", "tolerance": "tolerance", "within": "within the tolerance",
     "left_out": "seeds left out", "best_attack": "best attack",
 }  # fmt: skip
+
+
+NOTHING: dict[str, str] = {}
 
 
 class WantedResults(Document):
@@ -104,7 +107,7 @@ class WantedResults(Document):
 
     def beside(self, name: str) -> list[Row]:
         """Return the rows of another experiment in this folder; none where it is not there."""
-        if all(one.name != name for one in _holdings(self.folder)):
+        if all(one.name != name for one in _stored_results(self.folder)):
             return []
         return wanted(self.folder, name).read().rows
 
@@ -113,14 +116,21 @@ class WantedResults(Document):
         if not as_built_in(self.read(), built_in()):
             return {}
         name = self.read().spec.name
-        return {one.name: one for one in presets().values() if one.of == name}
+        return {key: one for key, one in presets().items() if one.of == name}
 
 
 def wanted(folder: Path, name: str) -> WantedResults:
     """Return what a page asks for, by the name that the folder has for it."""
-    stats = [p.stat() for p in _files(_holding(folder, name)) if p.is_file() and p.name != TIMINGS]
+    stats = [p.stat() for p in _files(_stored_result(folder, name)) if p.is_file() and p.name != TIMINGS]
     written = " ".join(f"{stat.st_mtime_ns}:{stat.st_size}" for stat in stats)
     return WantedResults(folder=folder, name=name, written=written)
+
+
+ResultsOf = Annotated[
+    WantedResults,
+    Find(lambda site, r: wanted(site.places.result(r.result), r.name), {"result": str, "name": str}),
+]
+"""The results of an experiment in a folder on show."""
 
 
 def list_experiments(folder: Path) -> list[dict[str, Any]]:
@@ -131,7 +141,7 @@ def list_experiments(folder: Path) -> list[dict[str, Any]]:
             "title": built_in()[one.name].title if one.name in built_in() else "",
             "finished": one.form == "compact" or is_finished(one.path),
         }
-        for one in _holdings(folder)
+        for one in _stored_results(folder)
     ]
 
 
@@ -152,28 +162,30 @@ def _json(value: Any) -> Any:
     return number(value) if isinstance(value, float) else value
 
 
-def _holding(folder: Path, name: str) -> Holding:
-    holdings = _holdings(folder)
+def _stored_result(folder: Path, name: str) -> StoredResults:
+    holdings = _stored_results(folder)
     for one in holdings:
         if one.name == name:
             return one
     raise UnknownNameError("experiment in this folder", name, [one.name for one in holdings])
 
 
-def _holdings(folder: Path) -> list[Holding]:
-    """What a folder holds itself: links that lead out of it are not followed."""
+def _stored_results(folder: Path) -> list[StoredResults]:
+    """List what a folder holds itself; links that lead out of it are not followed."""
     here = folder.resolve()
-    return [one for one in held(folder) if all(p.resolve().is_relative_to(here) for p in _files(one))]
+    return [
+        one for one in list_results(folder) if all(p.resolve().is_relative_to(here) for p in _files(one))
+    ]
 
 
-def _files(one: Holding) -> list[Path]:
+def _files(one: StoredResults) -> list[Path]:
     names = () if one.form == "compact" else (TABLE, MANIFEST, TIMINGS)
     return [one.path, *(one.path / name for name in names)]
 
 
 @lru_cache(maxsize=2)  # the largest take some tens of megabytes
 def _read(folder: Path, name: str, written: str) -> Compact:
-    return opened(_holding(folder, name), built_in())
+    return read_results(_stored_result(folder, name))
 
 
 def to_json(panel: Panel) -> dict[str, Any]:
@@ -242,18 +254,18 @@ def _dots(panel: DotPanel) -> dict[str, Any]:
     }
 
 
-def figure(results: WantedResults, name: str, progress: Progress) -> dict[str, Any]:
+def figure(results: ResultsOf, picture: str, *, progress: Progress) -> dict[str, Any]:
     """Return a figure by name."""
     progress.stage("reading the results")
     figures = results.figures()
-    if name not in figures:
-        raise UnknownNameError("figure of this experiment", name, figures)
-    one = figures[name]
+    if picture not in figures:
+        raise UnknownNameError("figure of this experiment", picture, figures)
+    one = figures[picture]
     rows = [row for row in results.read().rows if row.get("value") is not None]
-    panels, notes = one.contents(rows, results.beside(one.beside) if one.beside else [])
+    panels, notes = one.contents(rows, results.beside(one.figure.beside) if one.figure.beside else [])
     return {
-        "name": name,
-        "title": one.title,
+        "name": picture,
+        "title": one.figure.title,
         "notes": [*notes, describe_rows(rows)],
         "groups": list(dict.fromkeys(panel.group for panel in panels if panel.group)),
         "panels": [to_json(panel) for panel in panels],
@@ -261,13 +273,9 @@ def figure(results: WantedResults, name: str, progress: Progress) -> dict[str, A
 
 
 def heat_map(
-    results: WantedResults,
-    metric: str,
-    down: str,
-    across: str,
-    picked: Mapping[str, str],
+    results: ResultsOf, metric: str, down: str = "", across: str = "", picked: Json[dict[str, str]] = NOTHING, *,
     progress: Progress,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return one metric as a table, with the labels that can be placed and where they are."""
     progress.stage("reading the results")
     rows = results.rows_of(metric)
@@ -338,7 +346,7 @@ def _owner(row: Row) -> Owner:
 def _chosen(
     rows: list[Row], rest: Sequence[str], across: str, picked: Mapping[str, str]
 ) -> tuple[list[Row], dict[str, str], list[dict[str, Any]]]:
-    """The rows of the chosen values, where each label is, and what else could be chosen."""
+    """Return the rows of the chosen values, the place of each label, and its control."""
     owners = {key: {_owner(row) for row in rows if row.get(key) is not None} for key in rest}
     places: dict[str, str] = {}
     controls = []
@@ -363,7 +371,7 @@ def _chosen(
 
 
 def _values(rows: Sequence[Row], key: str, owners: set[Owner]) -> dict[str, str]:
-    """The values of a label with their words; "" stands for rows over all of them, beside rows of each."""
+    """Return the values of a label with their words; "" stands for rows over all of them, beside rows of each."""
     values = {}
     for row in rows:
         value = row.get(key)
@@ -379,7 +387,7 @@ def _values(rows: Sequence[Row], key: str, owners: set[Owner]) -> dict[str, str]
 def _default(
     rows: Sequence[Row], key: str, across: str, values: Mapping[str, str], owners: set[Owner]
 ) -> str:
-    """Beside one another where there is room, else the value that most rows have."""
+    """Choose all values beside one another where there is room, else the value that most rows have."""
     if key in _BESIDE:
         columns = {(text_of(row.get(across)), text_of(row.get(key))) for row in rows}
         if len(columns) <= _WIDE:
@@ -423,7 +431,7 @@ def _place(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
 
 
 def _beside_paper(row: Row, ratios: Ratios) -> dict[str, float | None]:
-    """The value of a row, its ratio of means, the paper's value and the difference."""
+    """Return the value of a row, its ratio of means, the paper's value and the difference."""
     value, paper = number(row["value"]), number(row.get("paper"))
     difference = None if value is None or paper is None else value - paper
     ratio = number(ratio_beside(row, ratios))
@@ -453,7 +461,7 @@ def cell(row: Row, ratios: Ratios) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def experiment(results: WantedResults, progress: Progress) -> dict[str, Any]:
+def experiment(results: ResultsOf, *, progress: Progress) -> dict[str, Any]:
     """Describe an experiment: what it asks, its metrics and figures, and how near it is to the paper."""
     progress.stage("reading the results")
     compact = results.read()
@@ -472,7 +480,7 @@ def experiment(results: WantedResults, progress: Progress) -> dict[str, Any]:
         "rows": len(compact.rows),
         "made": _made(compact.timings, compact.versions),
         "metrics": [{"value": metric, "label": metric_titles(metric)} for metric in metrics],
-        "charts": [{"value": one.name, "label": one.title} for one in results.figures().values()],
+        "charts": [{"value": key, "label": one.figure.title} for key, one in results.figures().items()],
         "paper": {
             "within": within,
             "outside": outside,
@@ -494,7 +502,7 @@ def _made(timings: dict[str, Any], versions: dict[str, str]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def all_rows(results: WantedResults, metric: str, progress: Progress) -> dict[str, Any]:
+def all_rows(results: ResultsOf, metric: str = "", *, progress: Progress) -> dict[str, Any]:
     """Return the rows of a metric (of all, with none named) as a table: columns, and the values line by line."""
     progress.stage("reading the results")
     everything = results.read().rows
@@ -529,43 +537,14 @@ def all_rows(results: WantedResults, metric: str, progress: Progress) -> dict[st
 
 def router(site: Site) -> APIRouter:
     """Build the routes under ``/api/benchmark``."""
-    routes, queue = APIRouter(prefix="/api/benchmark"), site.queue
-
-    def results(result: str, name: str) -> WantedResults:
-        return wanted(site.places.result(result), name)
+    routes = Routes("/api/benchmark", site)
 
     @routes.get("/experiments")
     def get_experiments(result: str) -> dict[str, Any]:
         return {"experiments": list_experiments(site.places.result(result))}
 
-    @routes.get("/experiment")
-    async def get_experiment(result: str, name: str, client: Client) -> Response:
-        return await queue.ask(experiment, results(result, name), client=client)
-
-    @routes.get("/heat")
-    async def get_heat(
-        result: str, name: str, metric: str, client: Client, down: str = "", across: str = "", picked: str = ""
-    ) -> Response:  # fmt: skip
-        question = (results(result, name), metric, down, across, _picked(picked))
-        return await queue.ask(heat_map, *question, client=client)
-
-    @routes.get("/chart")
-    async def get_figure(result: str, name: str, picture: str, client: Client) -> Response:
-        return await queue.ask(figure, results(result, name), picture, client=client)
-
-    @routes.get("/rows")
-    async def get_rows(result: str, name: str, client: Client, metric: str = "") -> Response:
-        return await queue.ask(all_rows, results(result, name), metric, client=client)
-
+    routes.answer("GET", "/experiment", experiment, cache=True)
+    routes.answer("GET", "/heat", heat_map, cache=True)
+    routes.answer("GET", "/chart", figure, cache=True)
+    routes.answer("GET", "/rows", all_rows, cache=True)
     return routes
-
-
-def _picked(text: str) -> dict[str, str]:
-    """The values of labels that the page chose: a JSON object of texts."""
-    try:
-        picked = json.loads(text or "{}")
-    except ValueError:
-        picked = None
-    if not isinstance(picked, dict) or not all(isinstance(value, str) for value in picked.values()):
-        raise DataMarketError(f"picked = {text!r}: a JSON object of labels and their values is needed")
-    return picked

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger.runs import default_ledger
 from datamarket_gym.payout.ledger.store import NAME as LEDGER
@@ -33,13 +34,19 @@ _OPENED = 20  # files that are opened to know whether a folder is of compact res
 class TooLarge(DataMarketError):
     """More was sent than may be uploaded."""
 
+    status = 413
+
 
 class NotThere(DataMarketError):
     """Nothing of this id is shown."""
 
+    status = 404
+
 
 class OutsideFolders(DataMarketError):
     """A file lies in none of the folders that were named."""
+
+    status = 403
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Uploads:
 
     @property
     def runs(self) -> Path:
-        """The folder of dry runs, each with a ledger of its own."""
+        """Return the folder of dry runs, each with a ledger of its own."""
         return self.folder / "runs"
 
     async def write(self, name: str, stream: AsyncIterator[bytes]) -> Upload:
@@ -111,10 +118,6 @@ class Uploads:
             )
         return self._known[key]
 
-    def path(self, key: str) -> Path:
-        """Return where an upload is."""
-        return self.get(key).path
-
     def all(self) -> list[Upload]:
         """List all of them, in the order in which they came."""
         return list(self._known.values())
@@ -134,18 +137,15 @@ class Uploads:
 
 @dataclass(frozen=True)
 class Place:
-    """Hold the id and the place of a run, a result folder, a file or a ledger; one on a server has an address alone."""
+    """Hold the id of a run, a result folder, a file or a ledger, and its path, or its address on a server."""
 
     id: str
-    path: Path | None
     address: str
 
-    @property
+    @cached_property
     def folder(self) -> Path:
-        """The path of what is no address."""
-        if self.path is None:
-            raise NotThere(f"{self.id!r} is on a server, and no folder")
-        return self.path
+        """Return the path of what is no address."""
+        return Path(self.address)
 
 
 class NamedPlaces:
@@ -178,10 +178,7 @@ class NamedPlaces:
 
     def ledgers(self) -> list[Place]:
         """List ledgers that were named, those in folders that were, and those of runs."""
-        ledgers = {
-            name: Place(name, None if is_address(at) else Path(at), at)
-            for name, at in self._ledgers.items()
-        }
+        ledgers = {name: Place(name, at) for name, at in self._ledgers.items()}
         known = {place.address for place in ledgers.values()}
         for place in self._folders():
             for folder in (place.folder, place.folder.parent):
@@ -192,7 +189,7 @@ class NamedPlaces:
                         known.add(real)
                         id_ = f"{place.id}/{LEDGER}" if folder is place.folder else LEDGER
                         name = _free(id_, ledgers)
-                        ledgers[name] = Place(name, path, real)
+                        ledgers[name] = Place(name, real)
         return list(ledgers.values())
 
     def files(self, endings: Collection[str]) -> list[Place]:
@@ -203,7 +200,7 @@ class NamedPlaces:
                 continue
             for path in sorted(place.folder.iterdir()):
                 if path.suffix.lower() in endings and path.is_file() and self._holds(path):
-                    places.append(Place(f"{place.id}/{path.name}", path, str(path)))
+                    places.append(Place(f"{place.id}/{path.name}", str(path)))
         return places[:_MOST]
 
     def run(self, name: str) -> Path:
@@ -262,7 +259,7 @@ class NamedPlaces:
             root = self._roots[market]
         else:
             raise NotThere(
-                f"there is no folder {market!r} to pay in; there are: {_listed(self.markets())}"
+                f"there is no folder {market!r} to pay in; there are: {listed(self.markets(), 10) or 'none'}"
             )
         return self.inside(root / name)
 
@@ -288,23 +285,23 @@ class NamedPlaces:
 
     @cached_property
     def _addresses(self) -> set[str]:
-        """Of ledgers on servers, as runs write them down: without passwords."""
+        """Return the addresses of ledgers on servers as runs write them: without passwords."""
         return {open_ledger(at).where for at in self._ledgers.values() if is_address(at)}
 
     def _folders(self) -> list[Place]:
-        """Every folder that was named and those in them, and the runs among the uploads."""
+        """List every folder that was named and those in them, and the runs among the uploads."""
         places = []
         for name, root in (*self._roots.items(), (UPLOADED, self.uploads.runs)):
             for path in _below(root, _DEPTH):
                 way = str(path)[len(str(root)) :].replace(os.sep, "/").lstrip("/")
-                places.append(Place(f"{name}/{way}" if way else name, path, str(path)))
+                places.append(Place(f"{name}/{way}" if way else name, str(path)))
                 if len(places) >= _MOST:
                     return places
         return places
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
-    """The folder and those in it; links are not followed, and names must be text that a link can hold."""
+    """Yield the folder and those in it; links are not followed, and names must be text that a link can hold."""
     yield folder
     if depth == 0 or _is_payout(folder):
         return
@@ -319,14 +316,14 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _links(folder: Path) -> Iterator[Path]:
-    """The links among the files of a run; statements, of which there is one a payee, are checked one by one."""
+    """Yield the links among the files of a run; statements, one a payee, are checked when they are read."""
     for where, folders, files in os.walk(folder):
         yield from (path for name in (*folders, *files) if (path := Path(where, name)).is_symlink())
         folders[:] = [name for name in folders if name != "statements"]
 
 
 def _has(folder: Path, name: str) -> bool:
-    """Whether there is such a file; thousands of folders are tested for each list, and paths are slow to make."""
+    """Return whether there is such a file; a text, as thousands are tested for each list and paths are slow to make."""
     return os.path.isfile(f"{folder}{os.sep}{name}")
 
 
@@ -339,7 +336,7 @@ def _is_experiment(folder: Path) -> bool:
 
 
 def _is_results(folder: Path) -> bool:
-    """Whether it holds an experiment's tables, or compact results; a broken file does not hide the others."""
+    """Return whether it holds an experiment's tables, or compact results; a broken file does not hide the others."""
     if _is_experiment(folder) or _is_payout(folder):
         return _is_experiment(folder)
     return any(map(_is_compact, sorted(folder.glob("*.json"))[:_OPENED]))
@@ -358,15 +355,13 @@ def _by_id(what: str, name: str, places: Sequence[Place]) -> Place:
     for place in places:
         if place.id == name:
             return place
-    raise NotThere(f"there is no {what} {name!r}; there are: {_listed([place.id for place in places])}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "") if names else "none"
+    raise NotThere(
+        f"there is no {what} {name!r}; there are: {listed([place.id for place in places], 10) or 'none'}"
+    )
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """The name, with a number if another has it."""
+    """Return the name, with a number if another has it."""
     number, free = 1, name
     while free in taken or free == UPLOADED:
         number += 1

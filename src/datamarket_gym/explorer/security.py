@@ -11,13 +11,16 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
 
 from datamarket_gym.errors import DataMarketError
 
@@ -25,10 +28,13 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is easily taken for an
 _GROUPS, _GROUP = 3, 4
 _WAIT = 1.0
 _WAITING = 5  # guesses; more are not looked at
+_FORMS = 4096  # that are remembered
 
 
 class WrongToken(DataMarketError):
-    """The token that was typed is not the one that the terminal shows."""
+    """A token that was typed is not the one that the terminal shows."""
+
+    status = 403
 
 
 def _drawn() -> str:
@@ -38,7 +44,7 @@ def _drawn() -> str:
 
 @dataclass(frozen=True)
 class Token:
-    """Drawn anew each time the explorer starts: 59 bits, and one guess a second, however many guess at once."""
+    """Hold the token, drawn at each start: 59 bits, and one guess a second, however many arrive at once."""
 
     text: str = field(default_factory=_drawn, repr=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
@@ -47,11 +53,11 @@ class Token:
     )
 
     def fits(self, typed: str) -> bool:
-        """Whether this is the token; case, spaces and dashes are no difference."""
+        """Return whether this is the token; case, spaces and dashes are no difference."""
         return hmac.compare_digest(_plain(typed), _plain(self.text))
 
     async def require(self, typed: str) -> None:
-        """Refuse another; whoever guesses waits, one guess after another."""
+        """Refuse another; guesses wait, one after another."""
         if self._queue.locked():
             raise WrongToken(
                 "too many tokens are typed at once; wait a few seconds, then type yours again"
@@ -67,6 +73,27 @@ class Token:
 
 def _plain(text: str) -> bytes:
     return "".join(text.lower().replace("-", "").split())[:64].encode("utf-8", "backslashreplace")
+
+
+class SentForms:
+    """Remember forms that were sent, by a number that each page draws anew for every one."""
+
+    def __init__(self) -> None:
+        self._numbers: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def require_new(self, form: str) -> None:
+        """Refuse a form that was sent before."""
+        if not 8 <= len(form) <= 64:
+            raise DataMarketError("the form has no number of its own; reload the page")
+        with self._lock:
+            if form in self._numbers:
+                raise DataMarketError(
+                    "this was sent before, and is entered once; reload the page to see it"
+                )
+            self._numbers[form] = None
+            while len(self._numbers) > _FORMS:
+                self._numbers.popitem(last=False)
 
 
 Message = MutableMapping[str, Any]
@@ -98,12 +125,12 @@ _HEADERS = {
 
 
 class Refusal(HTTPException):
-    """A request that is not answered: its status, and why."""
+    """Refuse a request: its status, and why."""
 
 
 @dataclass(frozen=True)
 class AccessRules:
-    """The names under which the explorer may be asked, its port, and whether the token is needed for every page.
+    """Hold the names under which the explorer may be asked, its port, and whether every page needs the token.
 
     Where it listens to all of the machine's addresses, any address in numbers is one of its own: names are what can
     be pointed elsewhere. ``proxied`` are the origins of proxies before it, such as https://market.example.
@@ -118,11 +145,11 @@ class AccessRules:
 
     @property
     def cookie(self) -> str:
-        """What the browser keeps after the token was typed; other ports of the machine share its cookies."""
+        """Return the name of the cookie after the token was typed; other ports of the machine share cookies."""
         return f"datamarket-{self.port}"
 
     def origin(self, host: str) -> str | None:
-        """The origin of pages under this Host, if it is one of this explorer's."""
+        """Return the origin of pages under this Host, if it is one of this explorer's."""
         for origin in self.proxied:
             if origin.partition("://")[2] == host.lower():
                 return origin
@@ -136,7 +163,7 @@ class AccessRules:
         return name in self.names or (self.any_address and _is_address(name))
 
     def entered(self, cookies: Iterable[str]) -> bool:
-        """Whether the token was typed in this browser."""
+        """Return whether the token was typed in this browser."""
         for each in ";".join(cookies).split(";"):  # whatever form others on this machine have set
             name, _, value = each.strip().partition("=")
             if name == self.cookie and hmac.compare_digest(value.encode(), self.secret.encode()):
@@ -153,7 +180,7 @@ def _is_address(name: str) -> bool:
 
 
 class Guard:
-    """The middleware: refuses before anything is read, bounds bodies, and puts the policy on every answer."""
+    """Refuse requests before anything is read, bound bodies, and put the policy on every answer."""
 
     def __init__(self, app: App, rules: AccessRules, upload_bytes: int) -> None:
         self._app, self._rules, self._upload_bytes = app, rules, upload_bytes
@@ -180,12 +207,12 @@ class Guard:
         except Refusal as refusal:
             if begun:
                 raise
-            await _refuse(refusal, scope, guarded)
+            await _response(refusal)(scope, receive, guarded)
 
     def _admitted(self, scope: MutableMapping[str, Any]) -> int:
         """Refuse what may not ask; of the others, how large a body may be."""
-        sent = _headers(scope)
-        hosts = sent.get("host", [])
+        sent = Headers(scope=scope)
+        hosts = sent.getlist("host")
         own = self._rules.origin(hosts[0]) if len(hosts) == 1 else None
         if own is None:
             raise Refusal(
@@ -195,49 +222,42 @@ class Guard:
         if method not in ("GET", "HEAD", "POST", "DELETE"):
             raise Refusal(405, "the explorer has no answer to such requests")
         self._require_own_page(sent, method, path, own)
-        if self._rules.closed and path not in _OPEN and not self._rules.entered(sent.get("cookie", [])):
+        if self._rules.closed and path not in _OPEN and not self._rules.entered(sent.getlist("cookie")):
             if method in ("GET", "HEAD") and not path.startswith(("/api/", "/static/")):
                 raise Refusal(303, "/enter")
             raise Refusal(401, "type the token first: open the explorer's own page")
         return self._bound(sent, method, path)
 
-    def _require_own_page(self, sent: dict[str, list[str]], method: str, path: str, own: str) -> None:
-        site = sent.get("sec-fetch-site", ["none"])
-        visiting = sent.get("sec-fetch-mode") == ["navigate"] and not path.startswith("/api/")
-        if any(each not in ("same-origin", "none") for each in site) and not (
-            visiting and method == "GET"
-        ):
+    def _require_own_page(self, sent: Headers, method: str, path: str, own: str) -> None:
+        is_foreign = not {"same-origin", "none"}.issuperset(sent.getlist("sec-fetch-site"))
+        modes = sent.getlist("sec-fetch-mode")
+        visiting = modes == ["navigate"] and method == "GET" and not path.startswith("/api/")
+        if is_foreign and not visiting:
             raise Refusal(403, "another page asked for this; only the explorer's own pages may")
         if method in ("POST", "DELETE"):
-            origin = [each.lower() for each in sent.get("origin", [])]
-            if origin != [own] or MARK not in sent:
+            origins = [origin.lower() for origin in sent.getlist("origin")]
+            if origins != [own] or MARK not in sent:
                 raise Refusal(403, "only the explorer's own pages may change anything")
 
-    def _bound(self, sent: dict[str, list[str]], method: str, path: str) -> int:
+    def _bound(self, sent: Headers, method: str, path: str) -> int:
+        """Return how many bytes a body may have."""
         if method != "POST":
             return 0
         uploading = path == UPLOADS
-        kind = sent.get("content-type", [""])[0].partition(";")[0].strip().lower()
+        kind = sent.get("content-type", "").partition(";")[0].strip().lower()
         wanted = "application/octet-stream" if uploading else "application/json"
         if kind != wanted:
             raise Refusal(415, f"the body must be {wanted}")
         most = self._upload_bytes if uploading else _JSON_BYTES
-        said = sent.get("content-length", ["0"])[0]
-        if not said.isascii() or not said.isdigit() or int(said) > most:
+        length = sent.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > most:
             raise Refusal(413, f"the body may have {most:,} bytes; for files: --upload-limit")
         return most
 
 
-def _headers(scope: MutableMapping[str, Any]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
-
-
 @dataclass
 class Body:
-    """Reads a body of at most ``most`` bytes, from somebody who goes on sending."""
+    """Read a body of at most ``most`` bytes, from a client that goes on sending."""
 
     wire: Receive
     most: int = 0
@@ -246,7 +266,7 @@ class Body:
     _taken: int = 0
 
     async def receive(self) -> Message:
-        """The next part of it."""
+        """Return the next part of it."""
         self.begun = True
         if self.whole:  # what is waited for now is that the browser goes away
             return await self.wire()
@@ -263,24 +283,18 @@ class Body:
 
 
 def _put_headers(message: Message, path: str, *, last: bool) -> None:
-    """The policy; ``last``: the connection is closed, or the rest of a body would be read for as long as it comes."""
-    kept = [(name, value) for name, value in message.get("headers", []) if name.lower() != b"server"]
-    there = {name.decode("latin-1").lower() for name, _ in kept}
-    wanted = {**_HEADERS, "content-security-policy": POLICY}
-    wanted["cache-control"] = "no-cache" if path.startswith("/static/") else "no-store"
+    """Set the policy; ``last`` closes the connection, or the rest of a body would be read for as long as it comes."""
+    headers = MutableHeaders(scope=message)
+    del headers["server"]
+    cache = "no-cache" if path.startswith("/static/") else "no-store"
+    for name, value in {**_HEADERS, "content-security-policy": POLICY, "cache-control": cache}.items():
+        headers.setdefault(name, value)
     if last:
-        wanted["connection"] = "close"
-    for name, value in wanted.items():
-        if name not in there:
-            kept.append((name.encode(), value.encode()))
-    message["headers"] = kept
+        headers.setdefault("connection", "close")
 
 
-async def _refuse(refusal: Refusal, scope: MutableMapping[str, Any], send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    body = json.dumps({"error": refusal.detail}).encode()
+def _response(refusal: Refusal) -> Response:
+    headers = {"connection": "close"}
     if refusal.status_code == 303:
-        headers, body = [(b"location", refusal.detail.encode())], b""
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": refusal.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        return Response(status_code=303, headers=headers | {"location": refusal.detail})
+    return JSONResponse({"error": refusal.detail}, refusal.status_code, headers)

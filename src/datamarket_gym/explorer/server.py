@@ -8,9 +8,8 @@ import json
 import socket
 import tempfile
 import threading
-import traceback
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -25,24 +24,17 @@ from starlette.staticfiles import StaticFiles
 
 from datamarket_gym import __version__
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.execution.files import FULL
 from datamarket_gym.execution.parallel import one_thread
 from datamarket_gym.explorer import benchmark, threshold
-from datamarket_gym.explorer.files import (
-    MIB,
-    NamedPlaces,
-    NotThere,
-    OutsideFolders,
-    TooLarge,
-    Uploads,
-)
-from datamarket_gym.explorer.jobs import Busy, JobQueue, NoSuchJob, Site, Superseded
+from datamarket_gym.explorer.files import MIB, NamedPlaces, Uploads
+from datamarket_gym.explorer.jobs import JobQueue
 from datamarket_gym.explorer.market import answer as market
 from datamarket_gym.explorer.market.choices import choices
 from datamarket_gym.explorer.market.request import MarketRequest
 from datamarket_gym.explorer.payout import checks, ledger, new_run, payees, runs
-from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token, WrongToken
-from datamarket_gym.explorer.workers import DISK_FULL, Setup
+from datamarket_gym.explorer.routes import Site
+from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token
+from datamarket_gym.explorer.workers import DISK_FULL, Setup, explain_error
 from datamarket_gym.registry import Document
 
 if TYPE_CHECKING:
@@ -55,10 +47,7 @@ ROUTERS = (market, threshold, benchmark, runs, payees, checks, ledger, new_run)
 """The modules that answer pages, each with a function ``router(site)``."""
 PORT = 8765
 _PATIENCE = 60.0  # seconds
-_TRIED = 20  # ports after the first, where nobody named one
-_STATUS: dict[type[DataMarketError], int] = {
-    NotThere: 404, NoSuchJob: 404, OutsideFolders: 403, WrongToken: 403, TooLarge: 413, Busy: 503, Superseded: 409,
-}  # fmt: skip
+_TRIED = 20  # ports after the first, where none was named
 
 
 def static_folder() -> Path:
@@ -78,14 +67,8 @@ def make_app(site: Site, rules: AccessRules) -> Guard:
             site.queue.end()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    for error, handler in (
-        (DataMarketError, _refused),
-        (RequestValidationError, _invalid),
-        (OSError, _of_file),
-        (HTTPException, _no_page),
-        (Exception, _fault),
-    ):
-        app.add_exception_handler(error, handler)
+    for kind in (DataMarketError, RequestValidationError, OSError, HTTPException, Exception):
+        app.add_exception_handler(kind, _refuse)
     app.include_router(_shared(site, rules))
     for module in ROUTERS:
         app.include_router(module.router(site))
@@ -101,7 +84,7 @@ class Entry(Document):
 
 
 def _shared(site: Site, rules: AccessRules) -> APIRouter:
-    """What all pages ask: what is there, jobs, uploads, the token."""
+    """Build the routes of all pages: what is there, jobs, uploads, the token."""
     routes, places = APIRouter(), site.places
 
     @routes.get("/api/site")
@@ -117,9 +100,7 @@ def _shared(site: Site, rules: AccessRules) -> APIRouter:
 
     @routes.get("/api/jobs/{name}")
     async def get_job(name: str) -> Response:
-        job = site.queue.job(name)
-        await job.soon()
-        return job.response()
+        return await site.queue.job(name).response()
 
     @routes.delete("/api/jobs/{name}")
     def cancel_job(name: str) -> dict[str, Any]:
@@ -144,7 +125,7 @@ def _shared(site: Site, rules: AccessRules) -> APIRouter:
 
 
 def _pages() -> APIRouter:
-    """Every page is one document; its script looks at the address."""
+    """Build the routes of pages: one document, whose script looks at the address."""
     routes, static = APIRouter(), static_folder()
     html = "text/html; charset=utf-8"
 
@@ -167,45 +148,23 @@ def _pages() -> APIRouter:
     return routes
 
 
-def _error(message: str, status: int) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
     """Say why there is no answer; names in it may hold what UTF-8 has no bytes for."""
+    if isinstance(error, RequestValidationError):
+        faults = (
+            f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'the body'}: {fault['msg']}"
+            for fault in error.errors()[:5]
+        )
+        status, message = 422, "; ".join(faults)
+    elif isinstance(error, HTTPException):
+        missing = "there is no such page; go to / and choose one"
+        status = error.status_code
+        message = missing if status == 404 else error.detail
+    else:
+        kind, message = explain_error(error)
+        usual = 500 if kind == "fault" else 507 if message == DISK_FULL else 422
+        status = getattr(error, "status", usual)
     return Response(json.dumps({"error": message}), status, media_type="application/json")
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 422)
-    return _error(str(error), status)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    faults = (
-        f"{'.'.join(str(part) for part in each['loc'][1:]) or 'the body'}: {each['msg']}"
-        for each in error.errors()[:5]
-    )
-    return _error("; ".join(faults), 422)
-
-
-async def _no_page(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    missing = "there is no such page; go to / and choose one"
-    return _error(missing if error.status_code == 404 else error.detail, error.status_code)
-
-
-async def _of_file(request: Request, error: Exception) -> Response:
-    assert isinstance(error, OSError)
-    if error.errno in FULL:
-        return _error(DISK_FULL, 507)
-    if error.filename is None:
-        traceback.print_exception(error)
-        return await _fault(request, error)
-    name = Path(str(error.filename)).name
-    return _error(f"{name!r}: {error.strerror or type(error).__name__}", 422)
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    name = type(error).__name__
-    return _error(f"this is a fault of the explorer ({name}); the terminal it runs in says more", 500)
 
 
 @dataclass(frozen=True)
@@ -269,7 +228,7 @@ def explore(options: ServerOptions, browser: bool, echo: Callable[[str], None]) 
 
 
 def _announce(explorer: Explorer, browser: bool, echo: Callable[[str], None]) -> None:
-    """Say where it is, once the first page would be answered at once; should that take long, all the same."""
+    """Say where it is, once the first page would be answered at once, or after a minute."""
     explorer.site.queue.ready.wait(_PATIENCE)
     echo(f"The explorer is at {explorer.url}")
     closed = explorer.site.closed
@@ -308,23 +267,18 @@ def is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
-    ports: Sequence[int] = range(PORT, PORT + _TRIED) if port is None else (port,)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for each in ports:
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    both = host == "::" and socket.has_dualstack_ipv6()
+    number = PORT if port is None else port
+    while True:
         try:
-            listening.bind((host, each))
+            return socket.create_server((host, number), family=family, backlog=512, dualstack_ipv6=both)
         except OSError as error:
-            listening.close()
-            if each == ports[-1]:
+            if port is not None or number == PORT + _TRIED:
                 raise DataMarketError(
-                    f"--host {host} --port {each}: {error.strerror or error}; choose another, or --port 0 for any"
+                    f"--host {host} --port {number}: {error.strerror or error}; choose another, or --port 0 for any"
                 ) from error
-            continue
-        listening.listen(512)
-        return listening
-    raise AssertionError("the last port was tried")
+        number += 1
 
 
 def warm_up() -> None:

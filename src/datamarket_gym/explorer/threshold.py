@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -41,8 +40,8 @@ from datamarket_gym.evidence.threshold import (
 from datamarket_gym.execution.arrays import Codes, Values, directions, in_order
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
-from datamarket_gym.explorer.jobs import Client, Site
-from datamarket_gym.explorer.payout.runs import openable_inputs
+from datamarket_gym.explorer.payout.runs import OpenableRuns, openable_inputs
+from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks.synthetic import Synthetic
 from datamarket_gym.payout.checks.review_page import UnitContent, render_content, unit_images
@@ -104,24 +103,6 @@ class ThetaOptions(SimulatedMarket):
     cutoff: float = Field(default=DEFAULT.cutoff, gt=0, lt=1)
 
 
-class ShownRequest(RowsRequest):
-    """Ask for rows and what merges among them."""
-
-    market: ShownMarket = ShownMarket()
-
-
-class CheckRequest(RowsRequest):
-    """Ask for the check of a threshold for components."""
-
-    check: ThetaOptions = ThetaOptions()
-
-
-class ContentsRequest(RowsRequest):
-    """Ask what some rows hold."""
-
-    rows: Annotated[tuple[int, ...], Field(max_length=_CONTENTS)]
-
-
 class Origin(Document):
     """Say what a worker reads rows from."""
 
@@ -144,7 +125,7 @@ def origin_of(request: RowsRequest, places: NamedPlaces) -> Origin:
     kind, _, rest = source.partition(":")
     if kind == "upload":
         columns = Columns(**request.columns)
-        path = places.uploads.path(rest)
+        path = places.uploads.get(rest).path
         return Origin(kind="table", path=path, columns=columns, content=request.content)
     if kind == "run":
         name, _, wanted = rest.rpartition(":")
@@ -159,13 +140,16 @@ def origin_of(request: RowsRequest, places: NamedPlaces) -> Origin:
     raise ParameterError("source", source, remedy)
 
 
+Rows = Annotated[Origin, Find(lambda site, request: origin_of(request, site.places), RowsRequest)]
+WantedRows = Annotated[tuple[int, ...], Field(max_length=_CONTENTS)]
+MARKET, OPTIONS = ShownMarket(), ThetaOptions()
 Contents = Callable[[Codes], Sequence[Any]]
 """The raw content of some rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowPool:
-    """Rows that are measured and shown: vectors, classes and owners, and what each row holds.
+    """Hold rows that are measured and shown: vectors, classes and owners, and what each row holds.
 
     ``own`` is how honest providers come by them, ``kind`` what a row is to look at: text, image or numbers.
     """
@@ -365,7 +349,7 @@ def _content(texts: NDArray[Any] | None, images: Contents | None) -> tuple[str, 
     return ("numbers", None) if images is None else ("image", images)
 
 
-def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[str, Any]:
+def rows_shown(origin: Rows, market: ShownMarket = MARKET, *, progress: Progress) -> dict[str, Any]:
     """Describe some rows, whose they are, and the forest of their similarities: what merges at every theta."""
     pool = _read(origin, progress)
     everything = pool.rows.vectors
@@ -387,26 +371,24 @@ def rows_shown(origin: Origin, market: ShownMarket, progress: Progress) -> dict[
         "label": label,
         "labels": classes,
         "kind": pool.kind,
-        "own_partition": pool.own,
         "identities": pool.rows.identity is not None,
         "evidence": pool.evidence,
         "nearest": histogram(nearest),
     }
 
 
-def check_theta(origin: Origin, options: ThetaOptions, progress: Progress) -> dict[str, Any]:
+def check_theta(origin: Rows, check: ThetaOptions = OPTIONS, *, progress: Progress) -> dict[str, Any]:
     """Run the check for components, with the similarities that it looked at."""
     pool = _read(origin, progress)
-    check = pool.check(options, progress)
-    label = pool.rows.label
-    return check.as_dict() | {
-        "alike": histogram(check.alike),
-        "copies": histogram(check.copies),
+    admissible, label = pool.check(check, progress), pool.rows.label
+    return admissible.as_dict() | {
+        "alike": histogram(admissible.alike),
+        "copies": histogram(admissible.copies),
         "classes": label is not None and not are_numbers(label) and len(np.unique(label)) > 1,
     }
 
 
-def policy(origin: Origin, progress: Progress) -> dict[str, Any]:
+def policy(origin: Rows, *, progress: Progress) -> dict[str, Any]:
     """Resolve the threshold of `recommended`: its value, why, and the false-match cost by theta."""
     pool = _read(origin, progress)
     progress.stage("measuring the false-match cost")
@@ -417,7 +399,7 @@ def policy(origin: Origin, progress: Progress) -> dict[str, Any]:
     return threshold.model_dump(mode="json") | {"words": words, "limit": LIMIT}
 
 
-def contents(origin: Origin, rows: tuple[int, ...], progress: Progress) -> dict[str, Any]:
+def contents(origin: Rows, rows: WantedRows, *, progress: Progress) -> dict[str, Any]:
     """Show what some rows hold: a text, a picture, or numbers."""
     pool = _read(origin, progress)
     return {
@@ -450,7 +432,7 @@ def _read(origin: Origin, progress: Progress) -> RowPool:
 
 
 def _chosen(pool: RowPool, market: ShownMarket) -> tuple[Codes, list[int] | None, list[str]]:
-    """The places of the rows that are shown, the number of each one's owner, and the owners' names."""
+    """Return the places of the rows that are shown, the number of each row's owner, and the owners' names."""
     rows, partition = pool.rows, market.partition or pool.own
     if market.shown == "market" and partition != IDENTITIES:
         if market.providers * market.per_provider > SHOWN:
@@ -471,7 +453,7 @@ def _chosen(pool: RowPool, market: ShownMarket) -> tuple[Codes, list[int] | None
 
 
 def _classes(pool: RowPool, places: Codes) -> tuple[list[int] | None, Sequence[str]]:
-    """The number of each row's class, and their names; numbers are no classes."""
+    """Return the number of each row's class, and their names; numbers are no classes."""
     labels = pool.labels()
     if labels is None or pool.rows.label is None or are_numbers(pool.rows.label):
         return None, []
@@ -479,6 +461,10 @@ def _classes(pool: RowPool, places: Codes) -> tuple[list[int] | None, Sequence[s
     return (code.tolist(), names.tolist()) if len(names) > 1 else (None, [])
 
 
+UploadNames = Annotated[
+    tuple[tuple[str, str], ...],
+    Find(lambda site, _: tuple((upload.id, upload.name) for upload in site.places.uploads.all()), {}),
+]
 _WITH_VALUES = {"dominant_class": "dominant_class@0.75", "dirichlet": "dirichlet@0.5"}
 _VARIANTS = (
     "near_duplicate_2x_sybils@0.02", "near_duplicate_2x_sybils@0.05", "exact_dup_2x_sybils", "synthetic_laundering",
@@ -487,9 +473,7 @@ _VARIANTS = (
 """Those that make copies of one's own units; others can be typed."""
 
 
-def choices(
-    runs: tuple[tuple[str, Path], ...], uploads: tuple[tuple[str, str], ...], progress: Progress
-) -> dict[str, Any]:
+def choices(runs: OpenableRuns, uploads: UploadNames, *, progress: Progress) -> dict[str, Any]:
     """List the rows that can be looked at, and the options of the check; runs and uploads by their ids."""
     there = {name: _is_there(domain.embeddings_file) for name, domain in DOMAINS.items()}
     tasks = {SYNTHETIC: "the synthetic market"} | {
@@ -530,37 +514,16 @@ def _parts(folder: Path) -> list[Part]:
 def _is_there(name: str) -> bool:
     try:
         return find(name) is not None
-    except DataMarketError:  # the folder that was named is not there; whoever asks for a domain hears it
+    except DataMarketError:  # the folder that was named is not there: reading a domain says so
         return False
 
 
 def router(site: Site) -> APIRouter:
     """Build the routes below ``/api/threshold``."""
-    routes, queue = APIRouter(prefix="/api/threshold"), site.queue
-
-    async def origin(request: RowsRequest) -> Origin:
-        return await run_in_threadpool(origin_of, request, site.places)
-
-    @routes.get("/choices")
-    async def all_choices() -> Response:
-        runs = await run_in_threadpool(site.places.openable)
-        uploads = tuple((each.id, each.name) for each in site.places.uploads.all())
-        return await queue.ask(choices, runs, uploads, cache=False)
-
-    @routes.post("/rows")
-    async def post_rows(request: ShownRequest, client: Client) -> Response:
-        return await queue.ask(rows_shown, await origin(request), request.market, client=client)
-
-    @routes.post("/check")
-    async def post_check(request: CheckRequest, client: Client) -> Response:
-        return await queue.ask(check_theta, await origin(request), request.check, client=client)
-
-    @routes.post("/policy")
-    async def post_policy(request: RowsRequest, client: Client) -> Response:
-        return await queue.ask(policy, await origin(request), client=client)
-
-    @routes.post("/contents")
-    async def post_contents(request: ContentsRequest, client: Client) -> Response:
-        return await queue.ask(contents, await origin(request), request.rows, client=client)
-
+    routes = Routes("/api/threshold", site)
+    routes.answer("GET", "/choices", choices)
+    routes.answer("POST", "/rows", rows_shown, cache=True)
+    routes.answer("POST", "/check", check_theta, cache=True)
+    routes.answer("POST", "/policy", policy, cache=True)
+    routes.answer("POST", "/contents", contents, cache=True)
     return routes

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
@@ -27,6 +28,8 @@ from datamarket_gym.execution.progress import Progress
 
 Function = Callable[..., Any]
 """``f(*arguments, progress=...)``, at the top of a module; what it returns can be written as JSON."""
+Outcome = tuple[str, bytes | str]
+"""How a question ended: ``done`` with JSON, or ``failed``, ``cancelled`` or ``fault`` with a message."""
 
 DISK_FULL = "there is no room left on the disk; make room, and do the same again"
 TOO_MUCH = "this takes more memory than a question of a page may; make the table smaller, or use the command line"
@@ -47,86 +50,62 @@ class Setup:
 
 
 class StoppedWork(DataMarketError):
-    """Work was stopped because nobody waits for it any more."""
-
-    def __init__(self, message: str = "it was stopped") -> None:
-        super().__init__(message)
-
-
-class ExplorerFault(Exception):
-    """A fault of this software: the message is for the page, the traceback was printed."""
+    """Work was stopped because its answer is not needed any more."""
 
 
 class PipeProgress:
-    """Report the progress of work in a worker; stop work that nobody waits for."""
+    """Report the progress of work in a worker; stop work whose answer is not needed any more."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._last = pipe, 0.0
 
     def stage(self, what: str, unit: str = "") -> None:
         """Report that something begins."""
-        self._listen()
-        self._pipe.send(("stage", what, unit))
+        self._send("stage", what, unit)
 
     def count(self, done: int, total: int) -> None:
         """Report how much is done, now and then."""
         now = time.monotonic()
         if now - self._last >= _EVERY or done >= total:
-            self._listen()
             self._last = now
-            self._pipe.send(("count", done, total))
+            self._send("count", done, total)
 
-    def _listen(self) -> None:
+    def _send(self, *report: Any) -> None:
         if self._pipe.poll():
             self._pipe.recv()
-            raise StoppedWork
+            raise StoppedWork("it was stopped")
+        self._pipe.send(report)
 
 
-def run_question(
-    function: Function, arguments: tuple[Any, ...], progress: Progress
-) -> tuple[str, bytes | str]:
-    """Answer a question: ``done`` with JSON, ``refused`` or ``fault`` with a message, or ``stopped``."""
+def run_question(function: Function, arguments: tuple[Any, ...], progress: Progress) -> Outcome:
+    """Answer a question, whatever happens on the way."""
     try:
         answer = function(*arguments, progress=progress)
         return "done", json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
-    except StoppedWork:
-        return "stopped", ""
-    except DataMarketError as error:
-        return "refused", str(error)
-    except MemoryError:
-        return "refused", TOO_MUCH
-    except OSError as error:
-        if error.errno in FULL:
-            return "refused", DISK_FULL
-        if error.filename is None:
-            return "fault", report_fault(error)
-        return "refused", f"{os.fsdecode(error.filename)!r}: {error.strerror or error}"
     except Exception as error:
-        return "fault", report_fault(error)
+        return explain_error(error)
 
 
-def unwrap(outcome: tuple[str, Any]) -> bytes:
-    """Return the answer of `run_question`; where there is none, raise the error that says why."""
-    match outcome:
-        case ("done", answer):
-            return bytes(answer)
-        case ("refused", message):
-            raise DataMarketError(message)
-        case ("stopped", _):
-            raise StoppedWork
-    raise ExplorerFault(outcome[1])
-
-
-def report_fault(error: Exception) -> str:
-    """Print a fault, and say what a page says of it."""
+def explain_error(error: Exception) -> tuple[str, str]:
+    """Return ``failed``, ``cancelled`` or ``fault``, and what a page says of it; a fault is printed."""
+    match error:
+        case StoppedWork():
+            return "cancelled", str(error)
+        case DataMarketError():
+            return "failed", str(error)
+        case MemoryError():
+            return "failed", TOO_MUCH
+        case OSError(errno=errno) if errno in FULL:
+            return "failed", DISK_FULL
+        case OSError(filename=str() | bytes() as name):
+            return "failed", f"{os.path.basename(os.fsdecode(name))!r}: {error.strerror or error}"
     traceback.print_exception(error)
-    return f"this is a fault of the explorer ({type(error).__name__}); the terminal it runs in says more"
+    name = type(error).__name__
+    return "fault", f"this is a fault of the explorer ({name}); the terminal it runs in says more"
 
 
 def _work(questions: Connection, setup: Setup) -> None:
-    """The life of a worker process: until the other end of the pipe closes."""
-    from importlib import import_module
-
+    """Answer questions in a worker process until the other end of the pipe closes."""
     from datamarket_gym import registry
     from datamarket_gym.market.datasets import looking_in
 
@@ -149,10 +128,9 @@ def _work(questions: Connection, setup: Setup) -> None:
         questions.send(("ready",))
         while True:
             question = questions.recv()
-            if question is None:  # a stop that came after the answer
-                continue
-            function, arguments = question
-            questions.send(run_question(function, arguments, PipeProgress(questions)))
+            if question is not None:  # None: a stop that came after the answer
+                function, arguments = question
+                questions.send(run_question(function, arguments, PipeProgress(questions)))
 
 
 @dataclass(eq=False)
@@ -169,43 +147,35 @@ class Worker:
     _stopping: bool = False
     _ended: bool = False
 
-    def begin(self) -> None:
-        """Start the process, if it does not run."""
+    def prepare(self) -> str:
+        """Start the process if it does not run, and wait until it has loaded all it needs; return why it cannot."""
         with self._lock:
-            if self._ended or (self._process is not None and self._process.is_alive()):
-                return
-            try:
-                self._pipe, theirs = self._context.Pipe()
-                process = self._context.Process(target=_work, args=(theirs, self.setup))
-                process.start()
-            except OSError as error:  # the machine has no more processes, files or memory
-                raise ExplorerFault(
-                    f"no process could be started to compute this ({error.strerror}); try again in a moment"
-                ) from error
-            theirs.close()
-            self._process, self._ready = process, False
-
-    def await_ready(self) -> None:
-        """Wait until it has loaded all it needs."""
-        self.begin()
-        if not self._ready and self._pipe is not None:
-            try:
+            if not self._ended and (self._process is None or not self._process.is_alive()):
+                try:
+                    self._pipe, theirs = self._context.Pipe()
+                    process = self._context.Process(target=_work, args=(theirs, self.setup))
+                    process.start()
+                except OSError as error:  # the machine has no more processes, files or memory
+                    return f"no process could be started to compute this ({error.strerror}); try again in a moment"
+                theirs.close()
+                self._process, self._ready = process, False
+        try:
+            if not self._ready and self._pipe is not None:
                 self._pipe.recv()
-            except (EOFError, OSError):
-                if self._ended:
-                    raise StoppedWork("it was stopped before it began") from None
-                raise ExplorerFault(
-                    "a process of the explorer could not begin; the terminal it runs in says why"
-                ) from None
-            self._ready = True
+        except (EOFError, OSError):
+            if not self._ended:
+                return "a process of the explorer could not begin; the terminal it runs in says why"
+        self._ready = True
+        return ""
 
-    def compute(self, function: Function, arguments: tuple[Any, ...], progress: Progress) -> bytes:
-        """Return the answer to a question, as JSON; report how far it is on the way."""
-        self.await_ready()
-        if self._pipe is None:
-            raise StoppedWork("it was stopped before it began")
+    def compute(self, function: Function, arguments: tuple[Any, ...], progress: Progress) -> Outcome:
+        """Answer a question in the process; report how far it is on the way."""
+        if reason := self.prepare():
+            return "fault", reason
         try:
             with self._sending:
+                if self._pipe is None or self._ended:
+                    return "cancelled", "it was stopped before it began"
                 self._stopping = False
                 self._pipe.send((function, arguments))
             while True:
@@ -215,10 +185,10 @@ class Worker:
                     case ("count", done, total):
                         progress.count(done, total)
                     case outcome:
-                        return unwrap(outcome)
+                        return outcome
         except (EOFError, OSError):
             self.end(for_good=False)
-            raise StoppedWork("it was stopped: the process that computed it has ended") from None
+            return "cancelled", "it was stopped: the process that computed it has ended"
 
     def stop(self) -> None:
         """Ask the present work, once, to stop where it next reports progress."""

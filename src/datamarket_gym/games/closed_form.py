@@ -23,16 +23,16 @@ from datamarket_gym.registry import register
 
 
 class ClosedFormGame(Game):
-    """A game that can also say its semivalues outright."""
+    """Play a game whose semivalues are known by a formula."""
 
     @abstractmethod
     def exact(self, semivalue: Semivalue) -> Values:
-        """The semivalue of every player, by formula."""
+        """Compute the semivalue of every player by formula."""
 
 
 @register("game", "weighted_majority")
 class WeightedMajorityGame(ClosedFormGame):
-    """Worth 1 when the votes present reach the quota."""
+    """Value coalitions by 1 when their votes reach the quota, else by 0."""
 
     title = "weighted majority"
 
@@ -49,7 +49,7 @@ class WeightedMajorityGame(ClosedFormGame):
         return (present >= self.quota).astype(float)
 
     def exact(self, semivalue: Semivalue) -> Values:
-        """Dynamic programming: how many coalitions of the others have s members and w votes."""
+        """Count by dynamic programming how many coalitions of the others have s members and w votes."""
         size_weights = semivalue.size_weights(self.n_players)
         values = np.zeros(self.n_players)
         for player, own in enumerate(self.votes.tolist()):
@@ -67,7 +67,7 @@ class WeightedMajorityGame(ClosedFormGame):
 
 @register("game", "sum_of_unanimity")
 class SumOfUnanimity(ClosedFormGame):
-    """A weighted sum of unanimity games; every game is one of these."""
+    """Add up weighted unanimity games; every game is such a sum."""
 
     title = "sum of unanimity games"
 
@@ -85,7 +85,7 @@ class SumOfUnanimity(ClosedFormGame):
 
     @classmethod
     def random(cls, n_players: int, rng: np.random.Generator, terms: int = 12) -> SumOfUnanimity:
-        """Normal coefficients on random carriers of one to four players."""
+        """Draw normal coefficients on random carriers of one to four players."""
         require_count("terms", terms)
         sizes = rng.integers(1, min(n_players, 4) + 1, size=terms)
         rank = np.argsort(rng.random((terms, n_players)), axis=1)
@@ -98,10 +98,8 @@ class SumOfUnanimity(ClosedFormGame):
         return values
 
     def exact(self, semivalue: Semivalue) -> Values:
-        size_weights, size = (
-            semivalue.size_weights(self.n_players),
-            np.arange(self.n_players, dtype=float),
-        )
+        size_weights = semivalue.size_weights(self.n_players)
+        size = np.arange(self.n_players, dtype=float)
         values = np.zeros(self.n_players)
         for carrier, coefficient in zip(self.carriers, self.coefficients, strict=True):
             chance = np.ones(self.n_players)
@@ -113,7 +111,7 @@ class SumOfUnanimity(ClosedFormGame):
 
 @register("game", "unanimity")
 class UnanimityGame(SumOfUnanimity):
-    """Worth 1 when all players of the carrier are present (by default: all players)."""
+    """Value coalitions by 1 when they hold all players of the carrier (by default: all players)."""
 
     title = "unanimity game"
 
@@ -129,7 +127,7 @@ class UnanimityGame(SumOfUnanimity):
 
 @register("game", "additive")
 class AdditiveGame(ClosedFormGame):
-    """Everyone brings a fixed worth, whoever else is there."""
+    """Value coalitions by the sum of fixed values of their players."""
 
     title = "additive game"
 
@@ -148,7 +146,7 @@ class AdditiveGame(ClosedFormGame):
 
 @register("game", "random_monotone")
 class RandomMonotoneGame(ClosedFormGame):
-    """Random, and never falling when a player joins: the best random worth among all subsets."""
+    """Value coalitions by the largest random value among their subsets: it never falls when a player joins."""
 
     title = "random monotone game"
 
@@ -164,7 +162,7 @@ class RandomMonotoneGame(ClosedFormGame):
                 f"{self.MAX_PLAYERS}: use sum_of_unanimity for more"
             )
         super().__init__(n_players, keys=keys)
-        # worths grow with size on average, or the maximum would be the same nearly everywhere
+        # values grow with size on average, or the maximum would be the same nearly everywhere
         sizes = np.bitwise_count(np.arange(1 << n_players, dtype=np.uint32))
         table = np.random.default_rng(rng).random(1 << n_players) * sizes / n_players
         for player in range(n_players):
@@ -178,7 +176,7 @@ class RandomMonotoneGame(ClosedFormGame):
         return values
 
     def exact(self, semivalue: Semivalue) -> Values:
-        """The definition, term by term: slow, and written apart from the folding of `exact`."""
+        """Apply the definition, term by term: slow, and independent of the folding of `exact`."""
         weights = semivalue.weights(self.n_players).tolist()
         values = np.zeros(self.n_players)
         for player in range(self.n_players):
@@ -192,7 +190,7 @@ class RandomMonotoneGame(ClosedFormGame):
 
 
 class SplitGame(Game):
-    """``game`` after ``player`` split into ``k`` pseudonyms, who come last.
+    """Play ``game`` after ``player`` split into ``k`` pseudonyms, who come last.
 
     The player is present when all of its pseudonyms are (Example 1 and Proposition 1 of the paper).
     """

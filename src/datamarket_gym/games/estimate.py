@@ -1,13 +1,13 @@
-"""From a game to scores that are a function of content: not of names, not of the order of players.
+"""Scores of a game's players as a function of content: not of names, not of the order of players.
 
 Players are put into the order of their content keys before anything is drawn or summed, random
 numbers come from a generator keyed by the seed and all players' keys, and players of identical
 content, who are symmetric in the game, share one score. Renaming or reordering players therefore
 changes no bit of any score.
 
-Rescaling to the grand value is a step of its own, because it can change signs of gains: raw Banzhaf,
-Beta and leave-one-out scores do not sum to v(all). Rescaling them makes a payment that spends the
-whole value, but guarantees for raw scores do not carry over by themselves.
+Rescaling to the grand value is a separate step, because it can change signs of gains: raw Banzhaf,
+Beta and leave-one-out scores do not sum to v(all). Rescaled scores spend the whole value, but
+guarantees for raw scores do not carry over.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Auto(Estimator):
     """Use the closed form, else enumerate within the budget, else sample as suits the semivalue.
 
     ``exact_n_limit`` (the paper's name; its experiments have 4): enumerate all coalitions of up to so
-    many players whatever the budget, and sample with more. -1 leaves it to the budget: enumerate
-    where 2^K coalitions cost no more than sampling would. A closed form is used in any case, and
-    sampling by size (Beta) goes through all coalitions of a size that has no more than its draws.
+    many players whatever the budget, and sample with more. -1: enumerate where 2^K coalitions cost no
+    more than sampling would. A closed form is used in any case, and sampling by size (Beta) goes
+    through all coalitions of a size that has no more than its draws.
     """
 
     title = "automatic"
@@ -63,9 +63,10 @@ class Auto(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        return self.closed_form(game, semivalue) or self.choose(
-            game.n_players, semivalue, budget
-        ).estimate(game, semivalue, budget, rng)
+        if (exact := self.closed_form(game, semivalue)) is not None:
+            return exact
+        chosen = self.choose(game.n_players, semivalue, budget)
+        return chosen.estimate(game, semivalue, budget, rng)
 
     def closed_form(self, game: Game, semivalue: Semivalue) -> Estimate | None:
         values = game.closed_form(semivalue)
@@ -82,7 +83,9 @@ class Auto(Estimator):
         size_weights = semivalue.size_weights(n_players)
         sizes = np.flatnonzero(size_weights).tolist()
         if len(sizes) < n_players and count_coalitions(n_players, sizes, budget + 1) <= budget:
-            return Stratified()  # enumerates just the sizes that count: leave-one-out asks K + 1
+            return (
+                Stratified()
+            )  # enumerates just the sizes that count: for leave-one-out K + 1 coalitions
         affords = n_players <= MAX_PLAYERS and 1 << n_players <= budget
         if affords if self.exact_n_limit < 0 else n_players <= self.exact_n_limit:
             return Exact()
@@ -155,7 +158,7 @@ def _sampled(
     rng = keyed_generator(seed, n_players if view.keys is None else combined_key(view.keys.tolist()))
 
     def plan() -> tuple[int, int]:
-        """The evaluations at most, and those of each sample where fewer samples ask for fewer."""
+        """Return the evaluations at most, and those of each sample where their number depends on samples."""
         chosen = estimator
         if isinstance(estimator, Auto):
             chosen = estimator.choose(n_players, semivalue, budget)
@@ -174,7 +177,7 @@ def _sampled(
 
 
 def _shared(numbers: Values, sorted_keys: Keys) -> Values:
-    """Each run of equal keys gets its mean."""
+    """Replace each run of equal keys by its mean."""
     starts = np.flatnonzero(np.append(True, sorted_keys[1:] != sorted_keys[:-1]))
     if len(starts) == len(numbers):
         return numbers
@@ -184,7 +187,7 @@ def _shared(numbers: Values, sorted_keys: Keys) -> Values:
 
 
 class OrderedView(Game):
-    """Player j of the view is player ``order[j]`` of the game behind it; what is asked may be watched."""
+    """Play a game with its players in another order: player j is player ``order[j]``; evaluations may be watched."""
 
     def __init__(self, game: Game, order: NDArray[np.intp]) -> None:
         super().__init__(
@@ -200,13 +203,10 @@ class OrderedView(Game):
         self.asked, self.computed = game.asked, game.computed
 
     def values(self, coalitions: CoalitionMatrix) -> Values:
-        coalitions = self._checked(coalitions)
-        if self.watched is None:
-            values = self.game.values(self._restored(coalitions))
-        else:
-            asked = self.game.asked
-            values = self.watched.values(self._ask, coalitions)
-            self.game.asked = asked + len(coalitions)  # what was measured first was asked for once
+        coalitions, asked = self._require_coalitions(coalitions), self.game.asked
+        watched = self.watched
+        values = self._ask(coalitions) if watched is None else watched.values(self._ask, coalitions)
+        self.game.asked = asked + len(coalitions)  # a watch may evaluate some twice
         self.asked, self.computed = self.game.asked, self.game.computed
         return values
 
@@ -233,13 +233,10 @@ _CLEARLY = 1e-9  # of the scores' own size
 
 
 def normalized(values: Values, grand_value: float) -> Values:
-    """Scores times grand_value / sum(scores); refuses a sum that is not clearly above zero."""
+    """Rescale scores to sum to ``grand_value``; a sum that is not clearly above zero is refused."""
     values = np.asarray(values, dtype=float)
     total = float(values.sum())
     if not total > _CLEARLY * float(np.abs(values).sum()):
-        raise ParameterError(
-            "values",
-            f"scores that sum to {total:g}",
-            "normalisation needs a sum clearly above zero; pay the raw scores, or use Shapley",
-        )
+        remedy = "normalisation needs a sum clearly above zero; pay the raw scores, or use Shapley"
+        raise ParameterError("values", f"scores that sum to {total:g}", remedy)
     return values * (grand_value / total)

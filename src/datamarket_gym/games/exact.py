@@ -23,7 +23,7 @@ from datamarket_gym.registry import register
 
 MAX_PLAYERS = 24
 _IN_MEMORY = 22  # players; a larger table goes to a temporary file
-_CHUNK_BITS = 16  # 2^16 coalitions are asked for at a time
+_CHUNK_BITS = 16  # 2^16 coalitions in a batch
 _BLOCK_BITS = 12  # 2^12 values fit the first-level cache
 
 
@@ -34,7 +34,7 @@ def coalitions_numbered(start: int, stop: int, n_players: int) -> CoalitionMatri
 
 
 def full_table(game: Game) -> Values:
-    """Compute v of all 2^K coalitions; the empty one is 0 and is not asked for.
+    """Compute v of all 2^K coalitions; the empty one is 0.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def semivalues_from_table(table: Values, semivalues: Sequence[Semivalue]) -> Val
 
 
 def _sums_with(weighted: Values) -> Values:
-    """For each bit of the last axis, the sum of the entries in which that bit is set."""
+    """Compute for each bit of the last axis the sum of the entries in which that bit is set."""
     n_bits = weighted.shape[-1].bit_length() - 1
     sums = np.empty((len(weighted), n_bits))
     for bit in reversed(range(n_bits)):
@@ -136,7 +136,7 @@ class Exact(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        """Scores without sampling error; ``budget`` and ``rng`` are not used."""
+        """Compute scores without sampling error; ``budget`` and ``rng`` are not used."""
         before = game.asked
         values = semivalues_from_table(full_table(game), [semivalue])[0]
         return Estimate(values, np.zeros(game.n_players), game.asked - before, "exact", samples=0)

@@ -1,14 +1,13 @@
-"""The contract between games and everything that values their players: answer *batches*.
+"""The contract of coalition games, which answer *batches*, and the caches of their values.
 
 `Game.values(coalitions)` takes a boolean matrix (B, K) and returns B values with v(empty) = 0. It
-counts what it was asked and what it really computed, and remembers values by the *set*, never by
-the order in which players joined.
+counts coalitions that were asked for and those that were computed, and caches values by the *set*,
+never by the order in which players joined.
 
-A coalition cache that outlives the process and is shared between processes.
-
-One SQLite file (write-ahead log) holds the values of many utilities. Every batch of new values is
-one transaction, so readers never see half of it and a killed process loses at most its last batch.
-The salt of the fingerprints is drawn when the file is made and stays in it: keep the file private.
+`DiskCache` outlives the process and is shared between processes: one SQLite file (write-ahead log)
+holds the values of many utilities. Every batch of new values is one transaction, so readers never
+see half of it and a killed process loses at most its last batch. The salt of the fingerprints is
+drawn when the file is made and stays in it: keep the file private.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class CoalitionCache(Shown):
     Parameters
     ----------
     max_entries
-        How many values are kept at the most.
+        How many values are cached at the most.
     """
 
     def __init__(self, max_entries: int = 1 << 23) -> None:
@@ -58,18 +57,18 @@ class CoalitionCache(Shown):
         return len(self._values)
 
     def lookup(self, cache_keys: CacheKeys) -> tuple[Values, NDArray[np.bool_]]:
-        """Values (NaN where unknown) and a mask of the known ones."""
+        """Return values (NaN where there is none) and a mask of those that are cached."""
         values = np.full(len(cache_keys), np.nan)
         if not len(self):
             return values, np.zeros(len(cache_keys), dtype=bool)
         at = np.searchsorted(self._keys[:, 0], cache_keys[:, 0])
         at = np.minimum(at, len(self) - 1)
-        known = (self._keys[at] == cache_keys).all(axis=1)
-        values[known] = self._values[at[known]]
-        return values, known
+        cached = (self._keys[at] == cache_keys).all(axis=1)
+        values[cached] = self._values[at[cached]]
+        return values, cached
 
     def store(self, cache_keys: CacheKeys, values: Values) -> None:
-        """Add values for fingerprints that are not there yet; beyond ``max_entries`` none are kept."""
+        """Add values for new fingerprints; beyond ``max_entries`` none are added."""
         if len(self) + len(values) > self.max_entries:
             return
         order = np.argsort(cache_keys[:, 0])
@@ -80,20 +79,18 @@ class CoalitionCache(Shown):
 
 
 class Game(Shown, ABC):
-    """A cooperative game on players 0..K-1 that answers batches of coalitions.
+    """Play a cooperative game on players 0..K-1 that answers batches of coalitions.
 
-    Subclasses implement `_evaluate` for distinct, non-empty coalitions. ``keys`` are the players'
-    content keys (see `datamarket_gym.data.content_keys`); a game without content keeps None and its players
-    are told apart by position. ``empty_value`` is U(empty), subtracted from every value.
+    Subclasses implement `_evaluate` for distinct, non-empty coalitions.
 
     Parameters
     ----------
     n_players
         K.
     keys
-        The players' content keys; players without are told apart by position.
+        The players' content keys (`datamarket_gym.data.content_keys`); without, players are told apart by position.
     cache_keys
-        Fingerprints of the players, under which a cache keeps values.
+        Fingerprints of the players, of which those of sets are made in the cache.
     cache
         A cache of values that several games share.
     empty_value
@@ -124,64 +121,64 @@ class Game(Shown, ABC):
 
     @abstractmethod
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
-        """U of distinct, non-empty coalitions none of which is in the cache."""
+        """Compute U of distinct, non-empty coalitions none of which is in the cache."""
 
     def closed_form(self, semivalue: Semivalue) -> Values | None:
-        """The exact semivalue of every player where a formula is known, else None."""
+        """Compute the exact semivalue of every player where a formula is known, else None."""
         return None
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """Whether that formula is cut short, and what that can change; None where it is exact."""
+        """Return how that formula is truncated, and the error of that; None where it is exact."""
         return None
 
     def values(self, coalitions: CoalitionMatrix) -> Values:
-        """v of each row of a boolean matrix (B, K)."""
-        coalitions = self._checked(coalitions)
+        """Compute v of each row of a boolean matrix (B, K)."""
+        coalitions = self._require_coalitions(coalitions)
         self.asked += len(coalitions)
         cache_keys = self._fingerprints(coalitions)
-        values, known = self.cache.lookup(cache_keys)
+        values, cached = self.cache.lookup(cache_keys)
         empty = ~coalitions.any(axis=1)
         values[empty] = self.empty_value
-        todo = np.flatnonzero(~known & ~empty)
+        todo = np.flatnonzero(~cached & ~empty)
         if len(todo):
             first, where = _distinct(cache_keys[todo])
-            fresh = self._evaluate(coalitions[todo[first]])
-            if np.isnan(fresh).any():
-                bad = np.flatnonzero(coalitions[todo[first][np.isnan(fresh).argmax()]])
-                raise DataMarketError(f"the game returned NaN for the coalition {bad.tolist()}")
-            self.computed += len(fresh)
-            self.cache.store(cache_keys[todo[first]], fresh)
-            values[todo] = fresh[where]
+            first = todo[first]
+            computed = self._evaluate(coalitions[first])
+            if np.isnan(computed).any():
+                players = np.flatnonzero(coalitions[first[np.isnan(computed).argmax()]])
+                raise DataMarketError(f"the game returned NaN for the coalition {players.tolist()}")
+            self.computed += len(computed)
+            self.cache.store(cache_keys[first], computed)
+            values[todo] = computed[where]
         return values - self.empty_value
 
-    def _checked(self, coalitions: Any) -> CoalitionMatrix:
+    def _require_coalitions(self, coalitions: Any) -> CoalitionMatrix:
         remedy = f"pass a boolean matrix of shape (B, {self.n_players})"
         try:
-            found = np.asarray(coalitions)
-        except ValueError:  # rows of unequal length
+            matrix = np.asarray(coalitions)
+        except ValueError:
             raise ParameterError("coalitions", "rows of unequal length", remedy) from None
-        if found.ndim != 2 or found.shape[1] != self.n_players or found.dtype != bool:
-            raise ParameterError("coalitions", f"{found.dtype} array of shape {found.shape}", remedy)
-        return found
+        if matrix.shape[1:] != (self.n_players,) or matrix.dtype != bool:
+            raise ParameterError("coalitions", f"{matrix.dtype} array of shape {matrix.shape}", remedy)
+        return matrix
 
     def grand_value(self) -> float:
-        """v of all players together."""
+        """Compute v of all players together."""
         return float(self.values(np.ones((1, self.n_players), dtype=bool))[0])
 
     def _fingerprints(self, coalitions: CoalitionMatrix) -> CacheKeys:
         step = max(1, _CHUNK // self.n_players)
         out = np.empty((len(coalitions), 2), dtype=np.uint64)
         for start in range(0, len(coalitions), step):
-            out[start : start + step] = (
-                coalitions[start : start + step].astype(np.uint64) @ self.cache_keys
-            )
+            rows = slice(start, start + step)
+            out[rows] = coalitions[rows].astype(np.uint64) @ self.cache_keys
         return out
 
 
 def _distinct(cache_keys: CacheKeys) -> tuple[Codes, Codes]:
-    """Where each distinct fingerprint (all 128 bits) comes first, and which of them every row has.
+    """Return the first row of each distinct fingerprint (all 128 bits), and the place of every row's.
 
-    In the order asked, not of secret fingerprints: learners warm-start along the rows.
+    In the order of rows, not of secret fingerprints: solvers warm-start along the rows.
     """
     by_key = np.lexsort((cache_keys[:, 1], cache_keys[:, 0]))
     ordered = cache_keys[by_key]
@@ -206,7 +203,7 @@ _WAIT = 60.0  # seconds to wait for another process's transaction
 
 
 class DiskCache(CoalitionCache):
-    """The cache of one utility (a learner and its validation rows) in a file."""
+    """Cache the values of one utility on its validation rows in a file."""
 
     def __init__(self, path: str | Path, utility: str) -> None:
         super().__init__()
@@ -217,15 +214,15 @@ class DiskCache(CoalitionCache):
             self._file.executescript(_SCHEMA)
             self._file.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", (secrets.token_bytes(16),))
             self.salt: bytes = self._file.execute("SELECT value FROM salt").fetchone()[0]
-            known = self._file.execute(
+            rows = self._file.execute(
                 "SELECT a, b, value FROM cache WHERE utility = ?", (utility,)
             ).fetchall()
         except sqlite3.Error as error:
             raise DataMarketError(
                 f"the cache {str(path)!r} cannot be used: {error}; name another file"
             ) from error
-        if known:
-            a, b, values = zip(*known, strict=True)
+        if rows:
+            a, b, values = zip(*rows, strict=True)
             cache_keys = np.array([a, b], dtype=np.int64).T.copy().view(np.uint64)
             super().store(cache_keys, np.array(values))
 
@@ -233,16 +230,14 @@ class DiskCache(CoalitionCache):
         return DiskCache, (self._path, self._utility)  # another process opens the same file
 
     def store(self, cache_keys: CacheKeys, values: Values) -> None:
-        """Keep new values here and in the file."""
+        """Add new values in memory and in the file."""
         super().store(cache_keys, values)
         signed = np.ascontiguousarray(cache_keys).view(np.int64)
         rows = zip(signed[:, 0].tolist(), signed[:, 1].tolist(), values.tolist(), strict=True)
+        lines = ((self._utility, *row) for row in rows)
         self._file.execute("BEGIN IMMEDIATE")
         try:
-            self._file.executemany(
-                "INSERT OR IGNORE INTO cache VALUES (?, ?, ?, ?)",
-                ((self._utility, *row) for row in rows),
-            )
+            self._file.executemany("INSERT OR IGNORE INTO cache VALUES (?, ?, ?, ?)", lines)
         except BaseException:
             self._file.execute("ROLLBACK")
             raise

@@ -36,22 +36,17 @@ _WAVES = 32  # with truncation, a permutation is read in about this many pieces
 class Permutation(Estimator):
     """Let players join in random orders, and credit each with what it adds.
 
-    ``truncation``: once |v(all) - v(prefix)| is at most this, the rest of the order is not
-    evaluated and shares v(all) - v(prefix) equally (Shapley scores still sum to v(all)). In a
-    monotone game a truncated marginal is then off by at most ``truncation``, and so is every score
-    in expectation, for any semivalue: the estimate's ``bias``. Where v can fall after the prefix
-    there is no bound, and no guarantee is claimed (see `eta_of`).
-    ``checkpoint``: a file that keeps the running sums after each batch. A run that finds its own
-    file goes on from there and returns the same bits as an uninterrupted one.
-
     Parameters
     ----------
     antithetic
         Whether each order is also played backwards.
     truncation
-        How near to v(all) an order is cut short.
+        Once |v(all) - v(prefix)| is at most this, the rest of the order is not evaluated and shares v(all) - v(prefix)
+        equally (Shapley scores still sum to v(all)). In a monotone game a truncated marginal is then off by at most
+        so much, and so is every score in expectation, for any semivalue: the estimate's ``bias``. Where v can fall
+        after the prefix there is no bound, and no guarantee is claimed (see `eta_of`).
     checkpoint
-        A file that keeps the running sums after each batch, from which a run resumes.
+        A file for the running sums after each batch, from which a run resumes with the same result.
     """
 
     title = "random orders"
@@ -65,7 +60,7 @@ class Permutation(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        """Scores and standard errors from budget // K orders, two at least (antithetic: four)."""
+        """Estimate scores and standard errors from budget // K orders, two at least (antithetic: four)."""
         n_players = game.n_players
         together = 2 if self.antithetic else 1
         require_budget(budget, 2 * together * n_players, "permutation", n_players)
@@ -85,12 +80,12 @@ class Permutation(Estimator):
             self.truncation,
             rng.bit_generator.state,
         )
-        kept = file.load(rng)
-        moments, done = kept or (Moments.zeros(n_players), 0)
-        before += kept is not None  # the grand coalition was counted by the run that began
-        # What is asked at once is a whole order, or a piece of it; so many orders that it fills a batch.
-        asked = -(-n_players // _WAVES) if self.truncation > 0 else n_players
-        at_once = max(1, rows_per_batch(n_players) // (asked * together))
+        resumed = file.load(rng)
+        moments, done = resumed or (Moments.zeros(n_players), 0)
+        before += resumed is not None  # the grand coalition was counted by the run that began
+        # A batch holds whole orders, or a piece of each.
+        piece = -(-n_players // _WAVES) if self.truncation > 0 else n_players
+        at_once = max(1, rows_per_batch(n_players) // (piece * together))
         while moments.count < n_samples:
             n_now = min(at_once, n_samples - moments.count)
             orders = rng.permuted(np.tile(np.arange(n_players), (n_now, 1)), axis=1)
@@ -116,7 +111,7 @@ class Permutation(Estimator):
         )
 
     def _prefix_values(self, game: Game, orders: NDArray[np.int64], grand: float) -> Values:
-        """v of the prefixes of length 0..K of each order, shape (B, K + 1)."""
+        """Compute v of the prefixes of length 0..K of each order, shape (B, K + 1)."""
         n_orders, n_players = orders.shape
         values = np.full((n_orders, n_players + 1), grand)
         values[:, 0] = 0.0
@@ -128,10 +123,10 @@ class Permutation(Estimator):
         for start in range(1, n_players, step):
             lengths = np.arange(start, min(start + step, n_players))
             prefixes = rank[alive, None, :] < lengths[:, None]
-            found = ask(game, prefixes.reshape(-1, n_players)).reshape(len(alive), len(lengths))
-            values[alive[:, None], lengths] = found
+            computed = ask(game, prefixes.reshape(-1, n_players)).reshape(len(alive), len(lengths))
+            values[alive[:, None], lengths] = computed
             if self.truncation > 0:
-                near = np.abs(grand - found) <= self.truncation
+                near = np.abs(grand - computed) <= self.truncation
                 for row in np.flatnonzero(near.any(axis=1)).tolist():
                     stop = int(lengths[near[row].argmax()])
                     values[alive[row], stop:] = np.linspace(

@@ -1,8 +1,8 @@
-"""What samplers share: coalitions asked in large batches (distinct, non-empty, in the order they came),
+"""Shared parts of samplers: large batches of distinct, non-empty coalitions, in order of first occurrence,
 and the mean and standard error of i.i.d. sample vectors, one column per player.
 
-The running sums of a long estimation are kept in a checkpoint file that is whole at every moment. It
-carries a key made of everything the result depends on; a file with another key is refused, never silently mixed in.
+The running sums of a long estimation are saved in a checkpoint file that is whole at every moment. It
+carries a key made of everything the result depends on; a file with another key is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations, islice
 from math import comb
 from pathlib import Path
@@ -27,11 +27,11 @@ from datamarket_gym.games.game import Game
 
 @dataclass
 class Moments:
-    """Running sums, and the two ways in which a sample variance can be too good to be true.
+    """Hold running sums, with corrections where a sample variance understates the error.
 
     A player whose samples are all equal has sample variance zero, though an event rarer than one in
     n may have gone unseen: the error is then that of one unseen event as large as the largest
-    spread of any player, spread / n. And with importance weights, a player of whom hardly any
+    range of any player, range / n. And with importance weights, a player of whom hardly any
     sample carries weight is unknown: below two samples' worth of weight the error is infinite.
     """
 
@@ -48,7 +48,7 @@ class Moments:
         return cls(np.zeros(n_players), np.zeros(n_players), low, high, np.zeros(n_players))
 
     def add(self, samples: Values, weight: Values) -> None:
-        """Take in a batch (B, K) of samples (Chan et al. 1983: no cancellation)."""
+        """Add a batch (B, K) of samples (Chan et al. 1983: no cancellation)."""
         count, mean = len(samples), samples.mean(axis=0)
         if self.count:
             drift = mean - self.total / self.count
@@ -67,15 +67,15 @@ class Moments:
         if self.count < 2:
             return np.full(len(self.total), np.inf)
         errors: Values = np.sqrt(self.squares / (self.count * (self.count - 1)))
-        spread = self.highest - self.lowest
-        errors = unseen(errors, spread == 0, float(spread.max()), self.count)
+        width = self.highest - self.lowest
+        errors = unseen(errors, width == 0, float(width.max()), self.count)
         errors[self.weight < 2] = np.inf
         return errors
 
 
-def unseen(errors: Values, constant: np.ndarray, spread: float, count: int) -> Values:
-    """Errors in which players with constant samples get that of one unseen event."""
-    return np.where(constant, spread / count, errors)
+def unseen(errors: Values, constant: np.ndarray, width: float, count: int) -> Values:
+    """Replace the errors of players with constant samples by that of one unseen event."""
+    return np.where(constant, width / count, errors)
 
 
 BATCH_CELLS = 1 << 26  # a boolean coalition matrix is at most 64 MB
@@ -83,12 +83,12 @@ BATCH_ROWS = 1 << 14  # and at most this many coalitions, so that progress can b
 
 
 def rows_per_batch(n_players: int) -> int:
-    """How many coalitions of ``n_players`` go into one batch."""
+    """Return how many coalitions of ``n_players`` go into one batch."""
     return max(1, min(BATCH_ROWS, BATCH_CELLS // n_players))
 
 
 def ask(game: Game, coalitions: CoalitionMatrix) -> Values:
-    """v of each row; repeated rows are asked once, empty ones not at all (they are worth 0)."""
+    """Compute v of each row; repeated rows count once, and empty ones not at all (they are worth 0)."""
     values = np.zeros(len(coalitions))
     rows = np.flatnonzero(coalitions.any(axis=1))
     if len(rows):
@@ -98,12 +98,13 @@ def ask(game: Game, coalitions: CoalitionMatrix) -> Values:
 
 
 def all_of_size(n_players: int, size: int) -> Iterator[CoalitionMatrix]:
-    few = min(size, n_players - size)  # name the members or the absent, whichever are fewer
-    every = combinations(range(n_players), few)
-    while chunk := list(islice(every, rows_per_batch(n_players))):
+    """Yield all coalitions of a size, by batches."""
+    few = min(size, n_players - size)  # list the members or the absent, whichever are fewer
+    listed = combinations(range(n_players), few)
+    while chunk := list(islice(listed, rows_per_batch(n_players))):
         batch = np.zeros((len(chunk), n_players), dtype=bool)
-        named = np.array(chunk, dtype=np.intp).reshape(len(chunk), few)
-        np.put_along_axis(batch, named, True, axis=1)
+        players = np.array(chunk, dtype=np.intp).reshape(len(chunk), few)
+        np.put_along_axis(batch, players, True, axis=1)
         yield batch if few == size else ~batch
 
 
@@ -118,7 +119,7 @@ def require_budget(budget: int, needed: int, method: str, n_players: int) -> Non
 
 
 def _distinct(coalitions: CoalitionMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each distinct row occurs first, in order of occurrence, and which one each row is."""
+    """Return the first row of each distinct coalition, in order of occurrence, and the place of each row's."""
     packed = np.ascontiguousarray(np.packbits(coalitions, axis=1))
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
     _, first, where = np.unique(keys, return_index=True, return_inverse=True)
@@ -140,40 +141,31 @@ def count_coalitions(n_players: int, sizes: Iterable[int], most: int | None = No
     return total
 
 
-ARRAYS = ("total", "squares", "lowest", "highest", "weight")
-
-
 class Checkpoint:
-    """Where `Moments` are kept between batches; without a path, nowhere."""
+    """Save `Moments` between batches in a file; without a path, nowhere."""
 
     def __init__(self, path: str | None, *parts: object) -> None:
         self.path = None if path is None else Path(path)
         self.key = hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def load(self, rng: np.random.Generator) -> tuple[Moments, int] | None:
-        """The sums and evaluations so far, and the generator set; None without a file."""
+        """Return the sums and evaluations so far, and set the generator; None without a file."""
         if self.path is None or not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as kept:
-                fields = {name: kept[name] for name in kept.files}
-            key, evaluations = str(fields["key"]), int(fields["evaluations"])
-            kept_moments = Moments(**{name: fields[name] for name in ARRAYS}, count=int(fields["count"]))
-            state = json.loads(str(fields["generator"]))
+            with np.load(self.path, allow_pickle=False) as file:
+                key, evaluations = str(file["key"]), int(file["evaluations"])
+                moments = Moments(**{f.name: file[f.name] for f in fields(Moments)})
+                moments.count = int(moments.count)
+                state = json.loads(str(file["generator"]))
         except (OSError, ValueError, KeyError, BadZipFile) as error:
-            raise ParameterError(
-                "checkpoint",
-                str(self.path),
-                f"not a checkpoint ({error}); delete it or name another",
-            ) from error
+            remedy = f"not a checkpoint ({error}); delete it or name another"
+            raise ParameterError("checkpoint", str(self.path), remedy) from error
         if key != self.key:
-            raise ParameterError(
-                "checkpoint",
-                str(self.path),
-                "it belongs to another game, seed, budget or parameters; delete it or name another",
-            )
+            remedy = "it belongs to another game, seed, budget or parameters; delete it or name another"
+            raise ParameterError("checkpoint", str(self.path), remedy)
         rng.bit_generator.state = state
-        return kept_moments, evaluations
+        return moments, evaluations
 
     def save(self, moments: Moments, rng: np.random.Generator, evaluations: int) -> None:
         """Write the sums to the file."""
@@ -183,8 +175,7 @@ class Checkpoint:
             np.savez(
                 file,
                 key=self.key,
-                **{name: getattr(moments, name) for name in ARRAYS},
-                count=moments.count,
+                **vars(moments),
                 evaluations=evaluations,
                 generator=json.dumps(rng.bit_generator.state),
             )

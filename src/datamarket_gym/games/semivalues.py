@@ -1,4 +1,4 @@
-"""What a semivalue is (weights of coalition sizes) and what an estimator returns.
+"""Semivalues (weights of coalition sizes), estimators and their estimates.
 
 phi_k = sum over Q without k of omega_{K,|Q|} [v(Q + k) - v(Q)], with sum_s C(K-1, s) omega_{K,s} = 1.
 The numbers q_s = C(K-1, s) omega_{K,s} are therefore probabilities of sizes 0..K-1: draw a size,
@@ -32,10 +32,10 @@ class Semivalue(Component, ABC):
 
     @abstractmethod
     def size_weights(self, n_players: int) -> Values:
-        """Probabilities of |Q| = 0..K-1, shape (K,), summing to one."""
+        """Return the probabilities of |Q| = 0..K-1, shape (K,), summing to one."""
 
     def weights(self, n_players: int) -> Values:
-        """omega_{K,s} for s = 0..K-1: the weight of each size over the number of coalitions of that size."""
+        """Return omega_{K,s} for s = 0..K-1: the weight of each size over the number of coalitions of that size."""
         from scipy.special import comb
 
         weights: Values = self.size_weights(n_players) / comb(n_players - 1, np.arange(n_players))
@@ -47,7 +47,7 @@ SEMIVALUES: Kind[Semivalue] = Kind("semivalue", Semivalue)
 
 @dataclass(frozen=True)
 class Estimate(Shown):
-    """Scores of all players, with standard errors (zero where exact) and what they cost.
+    """Hold the scores of all players, with standard errors (zero where exact) and the number of evaluations.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Estimate(Shown):
     standard_errors
         Shape (K,); zero where exact.
     evaluations
-        Coalitions the game was asked for.
+        Number of coalitions that were evaluated.
     method
         The estimator that was used, for example "exact" or "permutation".
     samples
@@ -64,7 +64,8 @@ class Estimate(Shown):
     reach
         A sample is at most this many times a marginal contribution.
     bias
-        By how much truncation may bias a score in a monotone game.
+        How far truncation may move a score in expectation *if no player can lower the value*. Standard errors do not
+        see it; in any other game a bias above zero means one without a bound.
     proven
         Whether no score is moved by more than ``bias`` in any game, not in expectation alone.
     """
@@ -76,8 +77,6 @@ class Estimate(Shown):
     samples: int | None = None
     reach: float = 1.0
     bias: float = 0.0
-    """How far truncation may move a score in expectation *if no player can lower the value*. Standard
-    errors do not see it, and in any other game a bias above zero here means one without a bound."""
     proven: bool = False
 
     @property
@@ -104,7 +103,7 @@ class Estimate(Shown):
 
 @dataclass(frozen=True)
 class Truncated:
-    """A closed form that looks at the nearest rows alone."""
+    """Describe a closed form of the nearest rows alone."""
 
     nearest: int
     within: float  # no score is off by more
@@ -129,7 +128,7 @@ class Estimator(Component, ABC):
         """Ask the game for at most ``budget`` coalitions (in large batches) and value its players."""
 
     def budget(self, samples: int, n_players: int) -> int:
-        """The evaluations that ``samples`` samples of every player cost (the paper's R)."""
+        """Return the evaluations that ``samples`` samples of every player cost (the paper's R)."""
         return samples * n_players
 
 
@@ -159,7 +158,7 @@ class Banzhaf(Semivalue):
     title = "Banzhaf"
 
     def size_weights(self, n_players: int) -> Values:
-        """Binomial(K-1, 1/2), each probability a correctly rounded ratio of whole numbers."""
+        """Return Binomial(K-1, 1/2), each probability a correctly rounded ratio of whole numbers."""
         require_count("n_players", n_players)
         others, ways = n_players - 1, 1
         size_weights = np.empty(n_players)
@@ -186,7 +185,7 @@ class Beta(Semivalue):
     beta: Annotated[Shape, "beta; the larger, the more large coalitions count"] = 2.0
 
     def size_weights(self, n_players: int) -> Values:
-        """Beta-binomial(K-1; beta, alpha), from logarithms so that a large K does not underflow."""
+        """Return Beta-binomial(K-1; beta, alpha), from logarithms so that a large K does not underflow."""
         from scipy.special import betaln, gammaln
 
         require_count("n_players", n_players)

@@ -2,9 +2,9 @@
 
 Sizes that cost no more to enumerate than to sample are enumerated, once for all players; sizes 0
 and K-1 nearly always are. The other sizes are put into groups of about equal weight (one size each
-if the budget allows), and rounds are dealt to the groups in proportion to their weight. A round:
-draw a size s from the group's weights, seat the players around a table at random; everyone's marginal
-to the s players before them is one uniform sample at that size, and all players together take 2K
+if the budget allows), and rounds are divided among the groups in proportion to their weight. A round:
+draw a size s from the group's weights, and a random circular order of the players; each player's marginal
+to the s players before it is one uniform sample at that size, and all players together take 2K
 evaluations. A player's samples are independent across rounds, so the variance within groups gives
 an honest standard error. Shapley scores are made to sum to v(all) by the least-squares adjustment:
 each moves in proportion to its variance.
@@ -52,7 +52,7 @@ class Stratified(Estimator):
             require_budget(budget, 4 * n_players + 1, "stratified", n_players)
         values, errors = _enumerated(game, size_weights, listed), np.zeros(n_players)
         if len(sampled):
-            variance, spread = np.zeros(n_players), 0.0
+            variance, width = np.zeros(n_players), 0.0
             n_rounds = (budget - 1 - count_coalitions(n_players, listed)) // (2 * n_players)
             groups = _groups(size_weights, sampled, n_rounds)
             drawn = [
@@ -61,15 +61,15 @@ class Stratified(Estimator):
             ]
             ends = np.cumsum([rounds for _, rounds in groups])
             marginals = np.split(_round_table(game, np.concatenate(drawn), rng), ends[:-1])
-            for (sizes, rounds), found in zip(groups, marginals, strict=True):
+            for (sizes, rounds), samples in zip(groups, marginals, strict=True):
                 weight = size_weights[sizes].sum()
-                values += weight * found.mean(axis=0)
-                variance += weight**2 * found.var(axis=0, ddof=1) / rounds
-                spread = max(spread, float(np.ptp(found, axis=0).max()))
+                values += weight * samples.mean(axis=0)
+                variance += weight**2 * samples.var(axis=0, ddof=1) / rounds
+                width = max(width, float(np.ptp(samples, axis=0).max()))
             share = size_weights[sampled].sum()
-            errors = unseen(np.sqrt(variance), variance == 0, share * spread, n_rounds)
+            errors = unseen(np.sqrt(variance), variance == 0, share * width, n_rounds)
             if isinstance(semivalue, Shapley) and errors.any():
-                # the true scores sum to v(all): what is missing is error, borne by the uncertain
+                # The true scores sum to v(all): the difference is error, divided by variance.
                 missing = game.grand_value() - values.sum()
                 values += missing * (errors**2 / (errors**2).sum())
         exact = None if len(sampled) else 0
@@ -77,41 +77,38 @@ class Stratified(Estimator):
 
 
 def _worth_listing(size_weights: Values, budget: int) -> list[int]:
-    """The sizes to enumerate: from both ends inwards, as long as sampling would cost as much."""
+    """Choose the sizes to enumerate: from both ends inwards, as long as sampling would cost as much."""
     n_players, listed = len(size_weights), list[int]()
-    left = np.flatnonzero(size_weights).tolist()
-    if count_coalitions(n_players, left, budget + 1) <= budget:
-        return left
-    while left:
-        spent, mass = count_coalitions(n_players, listed), size_weights[left].sum()
-        prices = [
-            (count_coalitions(n_players, [*listed, size]) - spent, size) for size in (left[0], left[-1])
-        ]
-        worth = [
-            (price, size)
-            for price, size in prices
-            if spent + price + 4 * n_players < budget  # two rounds for the others
-            and price
-            <= max((budget - spent) * size_weights[size] / mass, 2 * n_players)  # a round's cost
-        ]
+    others = np.flatnonzero(size_weights).tolist()
+    if count_coalitions(n_players, others, budget + 1) <= budget:
+        return others
+    round_cost = 2 * n_players
+    while others:
+        spent, mass = count_coalitions(n_players, listed), size_weights[others].sum()
+        worth = []
+        for size in (others[0], others[-1]):
+            cost = count_coalitions(n_players, [*listed, size]) - spent
+            sampling = max((budget - spent) * size_weights[size] / mass, round_cost)
+            if cost <= sampling and spent + cost + 2 * round_cost < budget:  # two rounds for the others
+                worth.append((cost, size))
         if not worth:
             break
         listed.append(min(worth)[1])
-        left.remove(listed[-1])
+        others.remove(listed[-1])
     return listed
 
 
 def _enumerated(game: Game, size_weights: Values, listed: list[int]) -> Values:
-    """The part of the scores that the enumerated sizes contribute, without error."""
+    """Compute the part of the scores that the enumerated sizes contribute, without error."""
     n_players = game.n_players
     inside: dict[int, Values] = {0: np.zeros(n_players)}  # sum of v over coalitions with i, by size
     outside: dict[int, Values] = {0: np.zeros(n_players)}
     for size in sorted({s + more for s in listed for more in (0, 1)} - {0}):
         inside[size], outside[size] = np.zeros(n_players), np.zeros(n_players)
         for batch in all_of_size(n_players, size):
-            found = ask(game, batch)[:, None]
-            inside[size] += np.where(batch, found, 0.0).sum(axis=0)
-            outside[size] += np.where(batch, 0.0, found).sum(axis=0)
+            computed = ask(game, batch)[:, None]
+            inside[size] += np.where(batch, computed, 0.0).sum(axis=0)
+            outside[size] += np.where(batch, 0.0, computed).sum(axis=0)
     values = np.zeros(n_players)
     for s in sorted(listed):
         values += size_weights[s] * ((inside[s + 1] - outside[s]) / comb(n_players - 1, s))
@@ -121,7 +118,7 @@ def _enumerated(game: Game, size_weights: Values, listed: list[int]) -> Values:
 def _groups(
     size_weights: Values, sampled: NDArray[np.intp], n_rounds: int
 ) -> list[tuple[NDArray[np.intp], int]]:
-    """Runs of sizes of about equal weight, each with its number of rounds, two at least."""
+    """Divide sizes into runs of about equal weight, each with its number of rounds, two at least."""
     n_groups = max(1, min(len(sampled), n_rounds // _ROUNDS))
     weight = size_weights[sampled] / size_weights[sampled].sum()
     if n_groups == len(sampled):
@@ -138,23 +135,23 @@ def _groups(
 
 
 def _round_table(game: Game, sizes: NDArray[np.intp], rng: np.random.Generator) -> Values:
-    """Everyone's marginal to the ``size`` players before them, in each round: (rounds, K)."""
+    """Compute each player's marginal to the ``size`` players before it, in each round: (rounds, K)."""
     n_players = game.n_players
     marginals = np.empty((len(sizes), n_players))
     at_once = max(1, rows_per_batch(n_players) // (2 * n_players))
     for start in range(0, len(sizes), at_once):
         part = sizes[start : start + at_once]
-        seats = rng.permuted(np.tile(np.arange(n_players), (len(part), 1)), axis=1)
-        windows = np.concatenate([_windows(seat, int(s)) for seat, s in zip(seats, part, strict=True)])
-        found = ask(game, windows).reshape(len(part), 2, n_players)
-        marginals[start : start + at_once] = found[:, 1] - found[:, 0]
+        ranks = rng.permuted(np.tile(np.arange(n_players), (len(part), 1)), axis=1)
+        windows = np.concatenate([_windows(rank, int(s)) for rank, s in zip(ranks, part, strict=True)])
+        computed = ask(game, windows).reshape(len(part), 2, n_players)
+        marginals[start : start + at_once] = computed[:, 1] - computed[:, 0]
     return marginals
 
 
-def _windows(seat: NDArray[np.integer], size: int) -> CoalitionMatrix:
-    """For each player i the ``size`` players seated before i, then the same with i: (2K, K)."""
-    n_players = len(seat)
-    seat = seat.astype(np.int32)
-    distance = (seat[:, None] - seat[None, :]) % n_players  # how far j sits before i
+def _windows(rank: NDArray[np.integer], size: int) -> CoalitionMatrix:
+    """List for each player i the ``size`` players before i in circular order, then these with i: (2K, K)."""
+    n_players = len(rank)
+    rank = rank.astype(np.int32)
+    distance = (rank[:, None] - rank[None, :]) % n_players  # by how many places j is before i
     before = (distance >= 1) & (distance <= size)
     return np.concatenate([before, distance <= size])

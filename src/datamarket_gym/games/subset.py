@@ -30,7 +30,7 @@ class Subset(Estimator):
     title = "random coalitions"
 
     def budget(self, samples: int, n_players: int) -> int:
-        """Two evaluations a draw and player."""
+        """Count two evaluations a draw and player."""
         return 2 * samples * n_players
 
     def estimate(
@@ -50,8 +50,8 @@ class Subset(Estimator):
             without = _others(players, size_weights, rng)
             both = np.repeat(without, 2, axis=0)
             both[np.arange(1, len(both), 2), players] = True
-            found = ask(game, both)
-            marginals[start : start + at_once] = found[1::2] - found[::2]
+            computed = ask(game, both)
+            marginals[start : start + at_once] = computed[1::2] - computed[::2]
         moments = Moments.zeros(n_players)
         moments.add(
             np.ascontiguousarray(marginals.reshape(n_players, n_samples).T),
@@ -72,13 +72,10 @@ class MaximumSampleReuse(Estimator):
     def estimate(
         self, game: Game, semivalue: Semivalue, budget: int, rng: np.random.Generator
     ) -> Estimate:
-        """Differences of two means, with the standard errors of Welch's comparison."""
+        """Compute differences of two means, with the standard errors of Welch's comparison."""
         if not isinstance(semivalue, Banzhaf):
-            raise ParameterError(
-                "semivalue",
-                semivalue,
-                "maximum sample reuse is for banzhaf; use stratified, permutation or auto",
-            )
+            remedy = "maximum sample reuse is for banzhaf; use stratified, permutation or auto"
+            raise ParameterError("semivalue", semivalue, remedy)
         n_players = game.n_players
         require_budget(budget, 4, "msr", n_players)
         before = game.asked
@@ -88,31 +85,31 @@ class MaximumSampleReuse(Estimator):
         for start in range(1, budget, at_once):
             rows = min(at_once, budget - start)
             inside = rng.integers(0, 2, size=(rows, n_players), dtype=np.int8).astype(bool)
-            found = ask(game, inside) - centre
+            computed = ask(game, inside) - centre
             for sums, power in ((count, 0), (total, 1), (square, 2)):
-                added = np.where(inside, found[:, None] ** power, 0.0).sum(axis=0)
-                sums += np.stack([added, (found**power).sum() - added])
+                added = np.where(inside, computed[:, None] ** power, 0.0).sum(axis=0)
+                sums += np.stack([added, (computed**power).sum() - added])
         if not count.all():
             raise ParameterError("budget", budget, "some player was in all or in none; raise it")
         mean = total / count
-        spread: Values = np.maximum(square - count * mean**2, 0.0)
+        squares: Values = np.maximum(square - count * mean**2, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            variance = np.where(count > 1, spread / (count * (count - 1)), np.inf)
+            variance = np.where(count > 1, squares / (count * (count - 1)), np.inf)
         errors: Values = np.sqrt(variance.sum(axis=0))
         return Estimate(mean[0] - mean[1], errors, game.asked - before, "msr")
 
 
 def _float_rows(n_players: int) -> int:
-    """Rows of a float64 matrix with a column per player that fit where a batch of booleans does."""
+    """Return how many rows of a float64 matrix with a column per player fit in the memory of a batch of booleans."""
     return max(1, BATCH_CELLS // (8 * n_players))
 
 
 def _others(players: np.ndarray, size_weights: Values, rng: np.random.Generator) -> CoalitionMatrix:
-    """A coalition without the player for each entry: its size by the weights, its members uniform."""
+    """Draw a coalition without the player for each entry: its size by the weights, its members uniform."""
     n_players = len(size_weights)
     sizes = rng.choice(n_players, size=len(players), p=size_weights)
-    lots = rng.random((len(players), n_players))
-    lots[np.arange(len(players)), players] = 2.0  # drawn last, hence never among the others
-    rank = np.argsort(np.argsort(lots, axis=1), axis=1)
+    draws = rng.random((len(players), n_players))
+    draws[np.arange(len(players)), players] = 2.0  # last, hence never among the others
+    rank = np.argsort(np.argsort(draws, axis=1), axis=1)
     chosen: CoalitionMatrix = rank < sizes[:, None]
     return chosen

@@ -6,6 +6,7 @@ Amounts lie on a grid on which sums are exact; whole amounts are divided by larg
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,13 +21,13 @@ from numpy.typing import NDArray
 from datamarket_gym.data.ground_truth import GroundTruth
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Described, Screen, Shown, counted
-from datamarket_gym.errors import InputTypeError, OracleRequiredError, ParameterError, SubmissionError
+from datamarket_gym.errors import InputTypeError, OracleRequiredError, ParameterError
 from datamarket_gym.evidence.graph import AcquiredMatches, Clusters
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.quotient_game import ClusterValues, Scores
-from datamarket_gym.mechanism.representatives import CanonicalUnits
+from datamarket_gym.mechanism.representatives import CanonicalUnits, place_within
 from datamarket_gym.plots import plot_intervals
 from datamarket_gym.registry import Component, Kind, OneOf, register
 from datamarket_gym.result_table import ResultTable, Tabular
@@ -47,26 +48,21 @@ def apportion(whole: NDArray[np.int64], group: Codes, share: Values) -> NDArray[
     parts = np.floor(exact).astype(np.int64)
     left = whole - np.bincount(group, weights=parts, minlength=len(whole)).astype(np.int64)
     order = np.lexsort((np.arange(len(group)), parts - exact, group))
-    ordered = group[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    parts[order[rank < left[ordered]]] += 1
+    parts[order[place_within(group[order]) < left[group[order]]]] += 1
     return parts
 
 
 def largest_remainder(amount: int, exact: Sequence[Fraction], order: Sequence[int]) -> list[int]:
-    """Whole parts that sum to the amount, each the floor of its exact part or one more."""
-    parts = [e.numerator // e.denominator for e in exact]
-    left = amount - sum(parts)
-    for i in sorted(order, key=lambda i: parts[i] - exact[i])[
-        :left
-    ]:  # stable: equal remainders keep the order
+    """Divide an amount into whole parts that sum to it, each the floor of its exact part or one more."""
+    parts = [math.floor(part) for part in exact]
+    by_remainder = sorted(order, key=lambda i: parts[i] - exact[i])  # equal ones keep the order
+    for i in by_remainder[: amount - sum(parts)]:
         parts[i] += 1
     return parts
 
 
 def by_content(keys: Sequence[bytes], names: Sequence[str]) -> list[int]:
-    """The order in which equal remainders are served: by content key, then by a random draw keyed by all content."""
+    """Order those with equal remainders by content key, then by a random draw keyed by all content."""
     everything = hashlib.sha256(b"".join(sorted(keys))).digest()
     draw = [hashlib.sha256(everything + name.encode()).digest() for name in names]
     return sorted(range(len(keys)), key=lambda i: (keys[i], draw[i]))
@@ -81,12 +77,11 @@ def exact_amounts(scores: Values, group: Codes, share: Values) -> Values:
     """
     grid = grid_of(scores)
     whole = np.round(scores / grid).astype(np.int64)
-    amounts: Values = apportion(whole, group, share).astype(np.float64) * grid
-    return amounts
+    return apportion(whole, group, share).astype(np.float64) * grid
 
 
 def grid_of(scores: Values) -> float:
-    """The step T / 2^48 of the grid on which these scores are divided."""
+    """Compute the step T / 2^48 of the grid on which these scores are divided."""
     # Sorted, so that the grid is the same whatever the order of clusters.
     total = float(np.sort(np.abs(scores)).sum())
     return max(float(2.0 ** (float(np.frexp(total)[1]) - _BITS)), _LEAST)
@@ -101,12 +96,8 @@ class Shares(Shown):
 
     Parameters
     ----------
-    cluster
-        The cluster of each share.
-    identity
-        The identity number.
-    share
-        The share.
+    cluster, identity, share
+        Of each entry.
     """
 
     cluster: Codes
@@ -127,12 +118,8 @@ class Provenance(Shown):
 
     Parameters
     ----------
-    submission
-        The units.
-    clusters
-        Their clusters.
-    canonical
-        The rows that stand for them.
+    submission, clusters, canonical
+        The units, their clusters, and the rows that stand for them.
     truth
         The ground truth, for rules that declare it.
     """
@@ -150,7 +137,7 @@ class Allocation(Component, ABC):
 
     @abstractmethod
     def shares(self, provenance: Provenance) -> Shares:
-        """The shares of all clusters."""
+        """Return the shares of all clusters."""
 
 
 ALLOCATIONS: Kind[Allocation] = Kind("allocation", Allocation)
@@ -165,16 +152,10 @@ def allocate(
 ) -> Amounts:
     """Divide every cluster's score among identities by an allocation.
 
-    The truth is shown only to a rule that declares an oracle.
-
     Parameters
     ----------
-    clusters
-        The clusters.
-    canonical
-        The rows that stand for them.
-    scores
-        Their scores.
+    clusters, canonical, scores
+        The records of the stages before: clusters, the rows that stand for them, and their scores.
     allocation
         The rule, or its written form.
     truth
@@ -185,21 +166,14 @@ def allocate(
     Amounts
         The amount of each identity in each cluster.
     """
-    submission = clusters.submission
-    if submission is None:
-        raise SubmissionError(
-            "these clusters do not say which submission they divide, so there is nobody to pay; "
-            "make them by EvidenceGraph.build or clusters_by"
-        )
     rule = ALLOCATIONS.create(allocation)
     if rule.needs_oracle and truth is None:
         raise OracleRequiredError(
             f"allocation {str(rule)!r} asks an oracle, but there is no ground truth here; "
             "use count_canonical, or pass oracle=profile.truth"
         )
-    shares = rule.shares(
-        Provenance(submission, clusters, canonical, truth if rule.needs_oracle else None)
-    )
+    shown = truth if rule.needs_oracle else None
+    shares = rule.shares(Provenance(clusters.units, clusters, canonical, shown))
     amount = exact_amounts(scores.values, shares.cluster, shares.share)
     # In order of content: sums of floats then have the same bits in whatever order rows came.
     order = np.argsort(scores.number[shares.cluster], kind="stable")
@@ -214,7 +188,6 @@ class EqualSubmitted(Allocation):
     title = "equal shares"
 
     def shares(self, provenance: Provenance) -> Shares:
-        """One part per (cluster, identity) pair that occurs."""
         n = len(provenance.submission.identities)
         pairs = np.unique(provenance.clusters.label * n + provenance.submission.identity_codes)
         return _normalised(pairs // n, pairs % n, np.ones(len(pairs)))
@@ -228,7 +201,6 @@ class CountRaw(Allocation):
     title = "by units submitted"
 
     def shares(self, provenance: Provenance) -> Shares:
-        """One part per submitted unit."""
         cluster, order = provenance.clusters.label, _units_by_content(provenance)
         identity = provenance.submission.identity_codes[order]
         return _normalised(cluster[order], identity, np.ones(len(order)))
@@ -242,7 +214,6 @@ class CountCanonical(Allocation):
     title = "by canonical units owned"
 
     def shares(self, provenance: Provenance) -> Shares:
-        """One part per claim on a canonical unit."""
         canonical, order = provenance.canonical, _claims_by_content(provenance)
         return _normalised(
             canonical.cluster[canonical.claim_row[order]],
@@ -268,7 +239,7 @@ class LatentShare(Allocation):
     needs_oracle: ClassVar[bool] = True
 
     def shares(self, provenance: Provenance) -> Shares:
-        """Counts, redirected from the submitting identity to those of the latent owner."""
+        """Return counts, redirected from the submitting identity to those of the latent owner."""
         assert provenance.truth is not None  # `allocate` hands it over where it is needed
         submission, canonical = provenance.submission, provenance.canonical
         truth = provenance.truth.aligned(submission)
@@ -320,29 +291,28 @@ class Pot:
     cents: int
 
     @classmethod
-    def of(cls, amount: Any) -> Pot:
+    def from_amount(cls, amount: Any) -> Pot:
         """Read an amount, or raise an error that says what is wrong with it."""
         number = int | float | Decimal | np.integer | np.floating
         if isinstance(amount, bool) or not isinstance(amount, number):
             raise InputTypeError("amount", amount, "a number above zero, the money to divide")
-        exact = Decimal(str(amount))
-        if not exact.is_finite() or not 0 < exact < _MOST // CENTS:
+        cents = Decimal(str(amount)) * CENTS
+        if not cents.is_finite() or not 0 < cents < _MOST:
             raise ParameterError(
                 "amount", amount, f"choose a number above zero, below {_MOST // CENTS:,}"
             )
-        cents = exact * CENTS
         if cents != cents.to_integral_value():
             raise ParameterError("amount", amount, "give at most two decimals")
         return cls(int(cents))
 
     @property
     def shown(self) -> str:
-        """The amount with two decimals."""
+        """Amount with two decimals."""
         return f"{self.cents / CENTS:,.2f}"
 
 
 class PaidTotals(Shown, Tabular):
-    """Record what each identity was paid, by whatever mechanism."""
+    """Amounts that a mechanism, ours or another, pays each identity."""
 
     identities: Text
     seconds: float
@@ -359,49 +329,53 @@ class PaidTotals(Shown, Tabular):
 
     @property
     def evaluations(self) -> float:
-        """The coalitions that the mechanism asked for; NaN where it does not say."""
+        """Number of coalitions that the mechanism asked for; NaN where it does not say."""
         return float("nan")
 
+    @property
+    def paid(self) -> Values:
+        """Amount per identity, in money where some was divided."""
+        return self.totals
+
     def as_dict(self) -> dict[str, float]:
-        """Amount by identity."""
-        return dict(zip(self.identities.tolist(), self.totals.tolist(), strict=True))
+        """Return the amount of each identity."""
+        return dict(zip(self.identities.tolist(), self.paid.tolist(), strict=True))
 
     def total(self, names: list[str]) -> float:
-        """What several identities get together."""
+        """Return what several identities get together."""
         return float(self.totals[np.isin(self.identities, names)].sum())
 
-    def columns(self) -> dict[str, Values]:
-        """Return what is known of each identity besides its name; ``share`` is of all that was paid."""
-        paid = self.totals.sum()
-        share = self.totals / paid if paid else np.full(len(self.totals), np.nan)
-        return {"amount": self.totals, "share": share}
+    def by_identity(self) -> ResultTable:
+        """Return one row per identity: its name, its amount and its share of all that was paid."""
+        share = shares_of(self.totals)
+        columns = {"identity": self.identities, "amount": self.totals, "share": share}
+        return ResultTable(self.title, columns)
+
+    def _amounts(self) -> ResultTable:
+        table = self.by_identity()
+        columns = {name: table[name] for name in table if name not in ("units", "value")}
+        return ResultTable(table.title, columns, money=table.money)
 
     def to_arrow(self) -> pa.Table:
         """Return one row per identity: its name, its amount and its share of all that was paid."""
-        import pyarrow as pa
-
-        return pa.table({"identity": pa.array(self.identities), **self.columns()})
+        return self._amounts().to_arrow()
 
     def screen(self) -> Screen:
-        """The identities that were paid most."""
-        columns = self.columns()
-        order = np.argsort(-self.totals, kind="stable").tolist()
-        rows = (
-            (self.identities[i], *(f"{column[i]:{_FORMATS[name]}}" for name, column in columns.items()))
-            for i in order
-        )
-        return Screen.of(
-            self.title, ("identity", *(n.replace("_", " ") for n in columns)), rows, len(order)
-        )
+        """Show the identities that were paid most."""
+        table = self._amounts()
+        return table.take(np.argsort(-table["amount"], kind="stable")).screen()
 
     @property
     def title(self) -> str:
-        """Who was paid what in one line."""
+        """Sum up in one line what was paid to how many."""
         names = counted(len(self.identities), "identity", "identities")
         return f"Payments of {self.totals.sum():.4g} to {names}"
 
 
-_FORMATS = {"amount": ".4f", "share": ".1%", "standard_error": ".4f"}
+def shares_of(amounts: Values) -> Values:
+    """Return each part of the sum; NaN where the sum is zero."""
+    total = amounts.sum()
+    return amounts / total if total else np.full(len(amounts), np.nan)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -414,20 +388,12 @@ class Payments(PaidTotals):
 
     Parameters
     ----------
-    identities
-        The submitted identities.
-    clustering, canonical, scores, shares
-        The records of the four stages.
-    seconds
-        How long they took.
+    identities, clustering, canonical, scores, shares, seconds
+        The submitted identities, the records of the four stages, and how long they took.
     threshold
         How the threshold was resolved, where the mechanism left it open.
-    leaks
-        Units excluded as validation rows.
-    acquired
-        Units excluded as acquired before.
-    submitted
-        All that was submitted, with what was excluded.
+    leaks, acquired, submitted
+        Units excluded as validation rows or as acquired before, and all that was submitted.
     pot
         The money to divide by value, where there is any.
     """
@@ -443,14 +409,6 @@ class Payments(PaidTotals):
     acquired: AcquiredMatches = field(default_factory=AcquiredMatches.none)
     submitted: Submission | None = None
     pot: Pot | None = None
-
-    @classmethod
-    def of(
-        cls, clusters: Clusters, canonical: CanonicalUnits, scores: Scores, amounts: Amounts
-    ) -> Payments:
-        """Gather the records of the stages; every identity with a unit in the clusters is paid."""
-        assert clusters.submission is not None  # else nothing is allocated
-        return cls(clusters.submission.identities, clusters, canonical, scores, amounts)
 
     def extended_to(self, identities: Text) -> Payments:
         """Return the payments among more identities (sorted), who get nothing."""
@@ -472,13 +430,8 @@ class Payments(PaidTotals):
 
     @property
     def evaluations(self) -> float:
-        """The coalitions that scoring asked for."""
+        """Number of coalitions that scoring asked for."""
         return self.scores.evaluations
-
-    @property
-    def raw_total(self) -> float | None:
-        """What the scores summed to before they were normalised; None where they were not."""
-        return self.scores.raw_total
 
     @cached_property
     def totals(self) -> Values:
@@ -489,7 +442,7 @@ class Payments(PaidTotals):
 
     @cached_property
     def cents(self) -> NDArray[np.int64]:
-        """What each identity is paid of the pot, in cents; all zero where there is none."""
+        """Cents of the pot for each identity; all zero where there is no pot."""
         if self.pot is None:
             return np.zeros(len(self.identities), dtype=np.int64)
         from datamarket_gym.mechanism.payment_tables import identity_cents
@@ -510,25 +463,16 @@ class Payments(PaidTotals):
         variance = (share * self.scores.standard_errors[pairs // n]) ** 2
         return np.sqrt(np.bincount(pairs % n, weights=variance, minlength=n))
 
-    def columns(self) -> dict[str, Values]:
-        """Amount, share of all that was paid, and standard error where scores were sampled."""
-        found = super().columns()
-        return found if self.scores.exact else {**found, "standard_error": self.standard_errors}
-
-    def as_dict(self) -> dict[str, float]:
-        """Amount by identity: money where `pay` divided some, else value."""
-        from datamarket_gym.mechanism.payment_tables import identity_amounts
-
-        return dict(zip(self.identities.tolist(), identity_amounts(self).tolist(), strict=True))
+    @property
+    def paid(self) -> Values:
+        """Amount per identity: of a pot in money, to the cent, else its value."""
+        return self.totals if self.pot is None else self.cents / CENTS
 
     def by_identity(self) -> ResultTable:
         """Return what each identity is paid.
 
-        Returns
-        -------
-        ResultTable
-            Columns ``identity``, ``units``, ``amount``, ``share``; ``value`` where money is divided, and
-            ``standard_error`` where values were sampled.
+        Columns ``identity``, ``units``, ``amount``, ``share``; ``value`` where money is divided, and ``standard_error``
+        where values were sampled.
         """
         from datamarket_gym.mechanism.payment_tables import identity_table
 
@@ -537,11 +481,8 @@ class Payments(PaidTotals):
     def by_unit(self) -> ResultTable:
         """Return what each submitted unit is paid; the units of an identity sum to its amount.
 
-        Returns
-        -------
-        ResultTable
-            Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was excluded), ``amount``, and ``reason``
-            where it is paid nothing: what it matches, for example.
+        Columns ``unit`` (its id), ``identity``, ``cluster`` (-1 where it was excluded), ``amount``, and ``reason``
+        where it is paid nothing: what it matches, for example.
         """
         from datamarket_gym.mechanism.payment_tables import unit_table
 
@@ -550,11 +491,8 @@ class Payments(PaidTotals):
     def clusters(self) -> ResultTable:
         """Return the clusters: those of several matched units first, then those worth most.
 
-        Returns
-        -------
-        ResultTable
-            Columns ``cluster``, ``units``, ``identities``, ``representative`` (the id of a unit that stands for it),
-            ``owner``, ``value``, ``standard_error`` and ``matched_by``.
+        Columns ``cluster``, ``units``, ``identities``, ``representative`` (the id of a unit that stands for it),
+        ``owner``, ``value``, ``standard_error`` and ``matched_by``.
         """
         from datamarket_gym.mechanism.payment_tables import cluster_table
 
@@ -563,65 +501,23 @@ class Payments(PaidTotals):
     def explain(self, identity: str) -> ResultTable:
         """Return the units of one identity, best paid first, under a sentence that sums them up.
 
-        Parameters
-        ----------
-        identity : str
-            The name under which the units were submitted.
-
-        Returns
-        -------
-        ResultTable
-            Columns ``unit``, ``amount``, ``cluster`` and ``reason``.
-
-        Raises
-        ------
-        UnknownNameError
-            If nobody of that name submitted anything.
+        Columns ``unit``, ``amount``, ``cluster`` and ``reason``; an `UnknownNameError` for an unknown identity.
         """
         from datamarket_gym.mechanism.payment_tables import explanation
 
         return explanation(self, identity)
 
     def plot(self) -> Any:
-        """Plot what each identity is paid, the most first, with 95 % intervals where values were sampled.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib if it is installed, else of plotly.
-
-        Raises
-        ------
-        ImportError
-            If neither matplotlib nor plotly is installed.
-        """
-        table = self.by_identity()
-        errors = table["standard_error"] if "standard_error" in table.columns else None
+        """Plot what each identity is paid, with 95 % intervals where values were sampled, by matplotlib or plotly."""
+        columns = self.by_identity().columns
+        names, errors = columns["identity"].tolist(), columns.get("standard_error")
         unit = "value" if self.pot is None else "amount"
-        return plot_intervals(
-            table["identity"].tolist(),
-            table["amount"],
-            errors,
-            title="Payment of each identity",
-            xlabel=unit,
-        )
-
-    def screen(self) -> Screen:
-        """The identities that were paid most; money, where some was divided."""
-        if self.pot is None:
-            return super().screen()
-        table = self.by_identity().take(np.argsort(-self.by_identity()["amount"], kind="stable"))
-        rows = (
-            (who, f"{amount:,.2f}", f"{share:.1%}")
-            for who, amount, share in zip(
-                *(table[c] for c in ("identity", "amount", "share")), strict=True
-            )
-        )
-        return Screen.of(self.title, ("identity", "amount", "share"), rows, len(self.identities))
+        title = "Payment of each identity"
+        return plot_intervals(names, columns["amount"], errors, title=title, xlabel=unit)
 
     @property
     def title(self) -> str:
-        """Who was paid what in one line, and over how many clusters."""
+        """Sum up in one line what was paid to how many, and over how many clusters."""
         units = counted(len(self.clustering.label), "unit")
         clusters = counted(self.clustering.n_clusters, "cluster")
         value = f"v(all) = {self.grand_value:.4g}"
@@ -638,8 +534,6 @@ class Payments(PaidTotals):
 class Allocator(Described):
     """Allocate as the paper's ``Allocator.allocate(cluster_values, provenance_policy) -> payments``.
 
-    ``oracle`` is the ground truth, for policies that ask it (latent_share); no other is shown it.
-
     Parameters
     ----------
     oracle
@@ -652,15 +546,13 @@ class Allocator(Described):
         self, cluster_values: ClusterValues, provenance_policy: str | Allocation = "equal_submitted"
     ) -> Payments:
         """Divide each cluster's score among the identities in it, by an allocation rule."""
-        values = cluster_values
-        amounts = allocate(
-            values.clusters, values.canonical, values.scores, provenance_policy, self.oracle
-        )
-        return Payments.of(values.clusters, values.canonical, values.scores, amounts)
+        stages = cluster_values.clusters, cluster_values.canonical, cluster_values.scores
+        amounts = allocate(*stages, provenance_policy, self.oracle)
+        return Payments(cluster_values.clusters.units.identities, *stages, amounts)
 
 
 def floored(payments: Payments, *, rescale: bool = False) -> Payments:
-    """Raise negative cluster scores to zero before they are divided, so that nobody owes anything.
+    """Raise negative cluster scores to zero before they are divided, so that no identity owes anything.
 
     What is then paid exceeds the value created; ``rescale`` scales all payments down to it.
     """

@@ -20,11 +20,8 @@ from datamarket_gym.data.ground_truth import GroundTruth
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Described
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.evidence.graph import Clusters, Edges
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.mechanism.allocation import PaidTotals
-from datamarket_gym.mechanism.quotient_game import QuotientGame
-from datamarket_gym.mechanism.representatives import IdentityRepresentative
 from datamarket_gym.registry import written_fields
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -37,13 +34,13 @@ class Payer(Protocol):
     """
 
     def pay(self, submission: Submission, utility: UtilityOracle) -> PaidTotals | Mapping[str, float]:
-        """An amount for each identity of the submission, in units of the utility."""
+        """Return an amount for each identity of the submission, in units of the utility."""
         ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OwnPayments(PaidTotals):
-    """The amounts that a mechanism of one's own gave the identities of a submission."""
+    """Amounts that a mechanism of one's own gave the identities of a submission."""
 
     submission: Submission
     amount: Values
@@ -68,11 +65,8 @@ class OwnPayments(PaidTotals):
 
 
 def worth(submission: Submission, utility: UtilityOracle) -> float:
-    """v(all): what some units are worth together, as they are, whatever evidence would say of them."""
-    everything = np.zeros(len(submission), dtype=np.int64)
-    pool = Clusters(everything, Edges.none(), "identity")
-    canonical = IdentityRepresentative().canonical(submission, pool)
-    return QuotientGame(canonical, utility).grand_value()
+    """Compute v(all): what units are worth together, as they are, without evidence."""
+    return utility.game(submission, "identity").grand_value()
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,35 +77,28 @@ class OwnMechanism(Described):
     payer: Any
 
     def __post_init__(self) -> None:
-        pay = getattr(self.payer, "pay", None)
+        pay, name = getattr(self.payer, "pay", None), f"mechanism {self.name}"
         if isinstance(self.payer, type) or not callable(pay):
-            raise ParameterError(
-                f"mechanism {self.name}",
-                type(self.payer).__name__,
-                "pass an object with pay(submission, utility)",
-            )
+            remedy = "pass an object with pay(submission, utility)"
+            raise ParameterError(name, type(self.payer).__name__, remedy)
+        signature = inspect.signature(pay)
         try:
-            inspect.signature(pay).bind(None, None, **({"oracle": None} if self.asks_oracle else {}))
+            signature.bind(None, None, **({"oracle": None} if self.asks_oracle else {}))
         except TypeError as error:
-            raise ParameterError(
-                f"mechanism {self.name}", f"pay{inspect.signature(pay)}",
-                "let it take (submission, utility), and oracle=None where it needs the truth",
-            ) from error  # fmt: skip
+            remedy = "let it take (submission, utility), and oracle=None where it needs the truth"
+            raise ParameterError(name, f"pay{signature}", remedy) from error
 
     @classmethod
     def of(cls, payer: Any, name: str = "") -> OwnMechanism:
-        """The mechanism under a name, or under what it is written as, or under that of its class."""
+        """Name a mechanism: as given, else by its written form, else by its class."""
         return cls(name or _written(payer) or type(payer).__name__, payer)
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Name for tables, and its id, as it has no spec."""
         return self.name
 
-    @property
-    def id(self) -> str:
-        """What identifies it: its name alone, as it has no spec."""
-        return self.name
+    id = label
 
     @property
     def key(self) -> str:
@@ -139,19 +126,20 @@ class OwnMechanism(Described):
         """Pay a submission; the oracle is shown only to a mechanism that takes one."""
         started = time.perf_counter()
         shown = {"oracle": oracle} if self.asks_oracle else {}
-        answer = self.payer.pay(submission, utility, **shown)
-        seconds = time.perf_counter() - started
-        # Of payments, too, only amounts count: their clusters may be of other units than these.
-        amounts = answer.as_dict() if isinstance(answer, PaidTotals) else answer
+        amounts = self.payer.pay(submission, utility, **shown)
+        seconds, evaluations = time.perf_counter() - started, float("nan")
+        if isinstance(
+            amounts, PaidTotals
+        ):  # only amounts count: clusters may be of other units than these
+            evaluations, amounts = amounts.evaluations, amounts.as_dict()
         if not isinstance(amounts, Mapping):
             raise DataMarketError(
-                f"mechanism {self.name} paid with a {type(answer).__name__}; return a mapping from identity to "
+                f"mechanism {self.name} paid with a {type(amounts).__name__}; return a mapping from identity to "
                 "amount, or Payments"
             )
         names = submission.identities.tolist()
         self._require_amounts(amounts, names)
         amount = np.array([float(amounts[n]) for n in names])
-        evaluations = answer.evaluations if isinstance(answer, PaidTotals) else float("nan")
         return OwnPayments(submission, amount, utility, seconds, evaluations)
 
     def _require_amounts(self, amounts: Mapping[Any, Any], names: list[str]) -> None:
@@ -173,7 +161,7 @@ class OwnMechanism(Described):
 
 
 def _written(payer: Any) -> str:
-    """What it is written as; empty where it has no written form."""
+    """Return the written form; empty where there is none."""
     try:
         return written_fields(payer)
     except DataMarketError:

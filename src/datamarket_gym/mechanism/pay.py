@@ -1,4 +1,4 @@
-"""pay: divide an amount of money among those who submitted data."""
+"""pay: divide an amount of money among the identities that submitted data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pay(
 ) -> Payments:
     """Divide an amount of money among identities by what their data are worth.
 
-    Units that the evidence of the mechanism matches are paid once, to whoever submitted them first. Clusters of
+    Units that the evidence of the mechanism matches are paid once, to the earliest submitter. Clusters of
     negative value count as zero, as under ``datamarket pay --negative zero``. Rounding moves each identity's payment by
     less than a cent.
 
@@ -84,13 +84,12 @@ def pay(
     >>> payments.as_dict()
     {'ann': 50.0, 'bob': 50.0}
     """
-    pot = Pot.of(amount)
+    pot = Pot.from_amount(amount)
     if isinstance(mechanism, str):
         mechanism = get_mechanism(mechanism)
     elif isinstance(mechanism, Payer) and not isinstance(mechanism, Mechanism):
-        raise ParameterError(
-            "mechanism", type(mechanism).__name__, "call its own pay(): it is not made of evidence and a semivalue"
-        )  # fmt: skip
+        remedy = "call its own pay(): it is not made of evidence and a semivalue"
+        raise ParameterError("mechanism", type(mechanism).__name__, remedy)
     require_instance(
         "mechanism", mechanism, Mechanism, "a name such as 'recommended', or get_mechanism(...)"
     )
@@ -100,28 +99,25 @@ def pay(
         mechanism = mechanism.seeded(require_whole("seed", seed, at_least=0))
     with show_progress(progress):
         paid = replace(mechanism.pay(submission, oracle), pot=pot)
-    paid.as_dict()  # an error now where nobody can be paid
+    paid.as_dict()  # an error now where no identity can be paid
     values = paid.scores.values
     below, above = -values[values < 0].sum(), values[values > 0].sum()
     if below > _LITTLE * above:
-        warn_user(
-            NegativeValueWarning(
-                mechanism.name,
-                f"{counted(int((values < 0).sum()), 'cluster')} of {len(values):,} are worth less than nothing "
-                f"({below / above:.0%} of what the others are worth) and count as zero, so nobody is charged for "
-                "harmful units; pay by coverage, where no value is negative, or in payout runs, which carry negative "
-                "balances forward (datamarket pay)",
-            )
+        message = (
+            f"{counted(int((values < 0).sum()), 'cluster')} of {len(values):,} are worth less than nothing "
+            f"({below / above:.0%} of what the others are worth) and count as zero, so harmful units are not charged "
+            "for; pay by coverage, where no value is negative, or in payout runs, which carry negative balances "
+            "forward (datamarket pay)"
         )
+        warn_user(NegativeValueWarning(mechanism.name, message))
     return paid
 
 
 def _submission(units: Any, columns: Mapping[str, str] | None) -> Submission:
     if isinstance(units, Submission):
         if columns:
-            raise ParameterError(
-                "columns", dict(columns), "a Submission has its columns already; leave them out"
-            )
+            remedy = "a Submission has its columns already; leave them out"
+            raise ParameterError("columns", dict(columns), remedy)
         return units
     if isinstance(units, str | Path):
         return read_submission(units, columns)

@@ -23,13 +23,9 @@ from datamarket_gym.mechanism.allocation import (
     floored,
     grid_of,
     largest_remainder,
+    shares_of,
 )
 from datamarket_gym.result_table import ResultTable
-
-
-def identity_amounts(payments: Payments) -> Values:
-    """What each identity is paid: of a pot in money, to the cent, else its value."""
-    return payments.totals if payments.pot is None else payments.cents / CENTS
 
 
 def identity_cents(payments: Payments, pot: Pot) -> NDArray[np.int64]:
@@ -58,21 +54,18 @@ def identity_cents(payments: Payments, pot: Pot) -> NDArray[np.int64]:
 
 def identity_table(payments: Payments) -> ResultTable:
     """Return one row per identity, in alphabetical order."""
-    amount = identity_amounts(payments)
-    paid = amount.sum()
+    amount, pot = payments.paid, payments.pot
     submitted = _submitted(payments)
     columns: dict[str, Any] = {
         "identity": payments.identities,
         "units": np.bincount(np.searchsorted(payments.identities, submitted.identity)),
-        "value": payments.totals,
+        **({} if pot is None else {"value": payments.totals}),
         "amount": amount,
-        "share": amount / paid if paid else np.full(len(amount), np.nan),
+        "share": shares_of(amount),
     }
-    if payments.pot is None:
-        del columns["value"]
     if not payments.scores.exact:
         # Of a pot, the money for a value of one: negative scores of clusters do not count in what it is divided by.
-        scale = 1.0 if payments.pot is None else paid / np.maximum(payments.scores.values, 0.0).sum()
+        scale = 1.0 if pot is None else amount.sum() / np.maximum(payments.scores.values, 0.0).sum()
         columns["standard_error"] = payments.standard_errors * scale
     return ResultTable(payments.title, columns, money=_money(payments))
 
@@ -95,7 +88,7 @@ def unit_amounts(payments: Payments) -> UnitAmounts:
     What an identity gets of a cluster goes to its units that stand for the cluster, by their claims; where none of its
     units does, to all of its units in the cluster alike.
     """
-    submission = _playing(payments)
+    submission = payments.clustering.units
     n = len(payments.identities)
     identity = np.searchsorted(payments.identities, submission.identities)[submission.identity_codes]
     pair = payments.clustering.label * n + identity
@@ -114,18 +107,8 @@ def unit_amounts(payments: Payments) -> UnitAmounts:
     return UnitAmounts(row, identity[row], paid[place[row]] * claim[row] / whole[place[row]])
 
 
-@dataclass(frozen=True, eq=False)
-class UnitPlaces:
-    """For every submitted unit its cluster (-1: it did not play), what it is paid, and why nothing where it is not."""
-
-    submission: Submission
-    cluster: Codes
-    amount: Values
-    reason: NDArray[Any]
-
-
-def unit_places(payments: Payments) -> UnitPlaces:
-    """Find every submitted unit's cluster and amount; amounts of an identity's units sum to its own."""
+def unit_table(payments: Payments) -> ResultTable:
+    """Return one row per submitted unit, in the order of submission; amounts of an identity's units sum to its own."""
     whole, label = _submitted(payments), payments.clustering.label
     n, leaks, acquired = len(whole), payments.leaks, payments.acquired.unit
     playing = np.setdiff1d(np.arange(n), np.concatenate([leaks.unit, acquired]))
@@ -144,7 +127,9 @@ def unit_places(payments: Payments) -> UnitPlaces:
         reason[unit] = f"equals validation row {row}, or nearly"
     reason[acquired] = "matches a unit acquired before"
     reason[(reason == "") & (amount <= 0)] = "adds no value"
-    return UnitPlaces(whole, cluster, amount, reason)
+    columns = {"unit": whole.id, "identity": whole.identity, "cluster": cluster, "amount": amount}
+    columns["reason"] = reason.astype(np.str_)
+    return ResultTable(payments.title, columns, money=_money(payments))
 
 
 def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values:
@@ -163,21 +148,10 @@ def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values
     return out
 
 
-def unit_table(payments: Payments) -> ResultTable:
-    """Return one row per submitted unit, in the order of submission."""
-    places = unit_places(payments)
-    whole = places.submission
-    columns = {
-        "unit": whole.id, "identity": whole.identity, "cluster": places.cluster, "amount": places.amount,
-        "reason": places.reason.astype(np.str_),
-    }  # fmt: skip
-    return ResultTable(payments.title, columns, money=_money(payments))
-
-
 def cluster_table(payments: Payments) -> ResultTable:
     """Return one row per cluster: those of several units first, then those worth most."""
     clusters, scores = payments.clustering, payments.scores
-    submission = _playing(payments)
+    submission = payments.clustering.units
     label, count = clusters.label, clusters.n_clusters
     pairs = np.unique(label * len(submission.identities) + submission.identity_codes)
     edges, reasons = clusters.edges, np.full(count, "", dtype=object)
@@ -209,24 +183,19 @@ def explanation(payments: Payments, identity: str) -> ResultTable:
     """Return the units of one identity, best paid first, under a sentence that sums them up."""
     require_instance("identity", identity, str, "the name of an identity")
     require_known("identity", [identity], payments.identities.tolist())
-    places = unit_places(payments)
-    mine = np.flatnonzero(places.submission.identity == identity)
-    mine = mine[np.argsort(-places.amount[mine], kind="stable")]
-    amounts = identity_amounts(payments)
-    amount, total = float(amounts[payments.identities == identity][0]), float(amounts.sum())
-    paid = int((places.amount[mine] > 0).sum())
+    units = unit_table(payments)
+    units = units.take(np.flatnonzero(units["identity"] == identity))
+    units = units.take(np.argsort(-units["amount"], kind="stable"))
+    amount, total = payments.as_dict()[identity], float(payments.paid.sum())
+    paid = int((units["amount"] > 0).sum())
     shown = f"{amount:,.4g}" if payments.pot is None else f"{amount:,.2f} of {payments.pot.shown}"
     share = f" ({amount / total:.1%})" if total else ""
-    reasons = places.reason[mine].astype(np.str_)
-    title = f"{identity} is paid {shown}{share}: {paid:,} of {counted(len(mine), 'unit')} are paid"
-    for what, start in _REASONS:
-        if count := int(np.char.startswith(reasons, start).sum()):
-            title += f"; {count:,} {what}"
-    columns = {
-        "unit": places.submission.id[mine], "amount": places.amount[mine], "cluster": places.cluster[mine],
-        "reason": reasons,
-    }  # fmt: skip
-    return ResultTable(title, columns, money=_money(payments))
+    title = f"{identity} is paid {shown}{share}: {paid:,} of {counted(len(units), 'unit')} are paid"
+    for reason, start in _REASONS:
+        if count := int(np.char.startswith(units["reason"], start).sum()):
+            title += f"; {count:,} {reason}"
+    columns = {name: units[name] for name in ("unit", "amount", "cluster", "reason")}
+    return ResultTable(title, columns, money=units.money)
 
 
 def _money(payments: Payments) -> tuple[str, ...]:
@@ -234,20 +203,12 @@ def _money(payments: Payments) -> tuple[str, ...]:
 
 
 def _submitted(payments: Payments) -> Submission:
-    return payments.submitted or _playing(payments)
-
-
-def _playing(payments: Payments) -> Submission:
-    submission = payments.clustering.submission
-    if submission is None:
-        raise DataMarketError("these payments do not say which submission they are of; pay it again")
-    return submission
+    return payments.submitted or payments.clustering.units
 
 
 def _representatives(payments: Payments) -> Codes:
-    """For each cluster the row of a unit that stands for it: the first that has a claim on it."""
+    """Return for each cluster the row of a unit that stands for it: the first that has a claim on it."""
     canonical = payments.canonical
     cluster = canonical.cluster[canonical.claim_row]
     first = np.unique(cluster, return_index=True)[1]
-    found: Codes = canonical.claim_unit[first]
-    return found
+    return np.asarray(canonical.claim_unit[first])

@@ -6,9 +6,9 @@ Two hooks let them take part: `Pipeline.override_acquired` and `Pipeline.overrid
 and `Pipeline.run_stage` keeps the record of a stage or reads it again.
 
 Units that are validation rows, or nearly (`evidence.leakage`), and units that were acquired before are excluded first:
-everybody else is paid as if they had not been submitted, and whoever submitted them gets 0 for them. A unit that
-evidence matches with an acquired one, by itself and not through other new units, belongs to the acquired one's owner.
-The others play given the acquired data P, v(S) = U(P + S) - U(P), with the matches among themselves.
+all others are paid as if they had not been submitted, and they earn 0. A unit that evidence matches with an acquired
+one, by itself and not through other new units, belongs to the acquired one's owner. The others play given the acquired
+data P, v(S) = U(P + S) - U(P), with the matches among themselves.
 
 Theorem (acquired units have no say). Given the evidence, submitting units that were acquired before changes neither
 what plays nor its matches and scores: whether u was acquired depends on u and on old units alone, and such units are
@@ -23,6 +23,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -54,7 +55,7 @@ from datamarket_gym.evidence.graph import (
     find_collapse,
 )
 from datamarket_gym.evidence.leakage import Leaks, ValidationContent, find_leaks
-from datamarket_gym.evidence.lineage import AUTO, Lineage
+from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.evidence.threshold import (
     Threshold,
@@ -67,11 +68,7 @@ from datamarket_gym.games.semivalues import Estimator, Semivalue
 from datamarket_gym.mechanism.allocation import Allocation, Amounts, Payments, allocate
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
 from datamarket_gym.mechanism.quotient_game import Scores, score_clusters
-from datamarket_gym.mechanism.representatives import (
-    CanonicalUnits,
-    Representative,
-    represent_clusters,
-)
+from datamarket_gym.mechanism.representatives import CanonicalUnits, Representative, represent_clusters
 from datamarket_gym.registry import (
     Component,
     Kind,
@@ -92,8 +89,8 @@ R = TypeVar("R")
 LeakCheck = Literal["off", "drop", "error"]
 
 REMEDY = (
-    "Validation rows decide what data are worth, so somebody may know them: take new ones if they leaked, or remove "
-    "those that others come by honestly, such as boilerplate that many units repeat"
+    "Validation rows decide what data are worth: take new ones if they leaked, or remove those that others come by "
+    "honestly, such as boilerplate that many units repeat"
 )
 
 VERSION = 1
@@ -105,29 +102,21 @@ class Mechanism(Described, BaseModel):
 
     Parameters
     ----------
-    name
-        What the mechanism is called.
-    evidence
-        Which units match. Components are objects, or text (``cosine@0.99``) that is parsed once.
-    granularity
-        Whose matches join: those of units, batches or identities.
-    representative
-        Which rows stand for a cluster.
-    semivalue
-        How coalitions of clusters are weighted.
-    estimator
-        How the semivalue is computed.
-    samples
-        Permutations; the budget is samples x players evaluations.
-    allocation
-        How a cluster's score is divided.
+    name, seed
+        What the mechanism is called, and the seed of what is drawn.
+    evidence, granularity
+        Which units match, and whether matches join units, batches or identities. Components are objects, or text
+        (``cosine@0.99``) that is parsed once.
+    representative, allocation
+        Which rows stand for a cluster, and how its score is divided.
+    semivalue, estimator, samples
+        How coalitions of clusters are weighted, how that is computed, and the permutations: the budget is samples x
+        players evaluations.
     normalize
         Whether raw scores are rescaled to the grand-coalition value, a separate step with guarantees of its own.
     leak_check
         What becomes of units that are validation rows, or nearly: excluded (``drop``), refused (``error``) or paid
         (``off``, as in the paper).
-    seed
-        Seed of what is drawn.
     beacon
         A text known only after submissions close, under which units of equal time are ordered; if blank, the
         validation rows are.
@@ -152,9 +141,8 @@ class Mechanism(Described, BaseModel):
 
     @field_validator(*_COMPONENTS, mode="before")
     @classmethod
-    def _parsed(cls, value: Any, info: Any) -> Component:
-        component: Component = create(info.field_name, value)
-        return component
+    def _parsed(cls, value: Any, info: Any) -> Any:
+        return create(info.field_name, value)
 
     @field_serializer(*_COMPONENTS)
     def _written(self, value: Component) -> str:
@@ -167,22 +155,19 @@ class Mechanism(Described, BaseModel):
 
     @property
     def label(self) -> str:
-        """What tables call it, for example ``quotient_shapley/cosine@0.99/v1``; it does not identify."""
+        """Name for tables, for example ``quotient_shapley/cosine@0.99/v1``; two specs may share one."""
         return f"{self.name}/v{VERSION}"
 
     @property
     def id(self) -> str:
-        """The label of the mechanism registered under its name; of any other spec a digest is added.
-
-        Two specs have one id only if they agree in every field.
-        """
+        """Label of the mechanism registered under the name; any other spec adds a digest of all its fields."""
         if self == _registered(self.name):
             return self.label
         return f"{self.label}+{hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]}"
 
     @property
     def key(self) -> str:
-        """All that decides payments."""
+        """Text of all that decides payments."""
         return self.model_dump_json()
 
     def called(self, name: str) -> Mechanism:
@@ -195,7 +180,7 @@ class Mechanism(Described, BaseModel):
 
     @property
     def tie_breaker(self) -> str:
-        """The text under which random tie-breaking orders units of equal time."""
+        """Text under which random tie-breaking orders units of equal time."""
         return f"{self.seed}|{self.beacon}"
 
     @property
@@ -205,7 +190,7 @@ class Mechanism(Described, BaseModel):
 
     @property
     def pays_earliest(self) -> bool:
-        """Whether of matched units the earliest stands for the others: who was first then decides who is paid."""
+        """Whether of matched units the earliest stands for the others, so that seniority decides payments."""
         return self.matches and self.representative.by_seniority
 
     def pay(
@@ -216,7 +201,7 @@ class Mechanism(Described, BaseModel):
         Evidence that leaves its threshold open (``lineage@auto``) is resolved first; the payments say how. Warns
         (`CollapsedMarketWarning`) where similarity evidence takes much of a market for one unit, (`LeakedRowsWarning`)
         where units were excluded because they are validation rows, or such rows were acquired, and
-        (`UndatedMarketWarning`) where it pays the earliest and no times say who that is.
+        (`UndatedMarketWarning`) where it pays the earliest and no times say which that is.
 
         Parameters
         ----------
@@ -225,7 +210,7 @@ class Mechanism(Described, BaseModel):
         utility : UtilityOracle
             What units are paid for. Where it is given previously acquired data, units that match it earn nothing.
         oracle : GroundTruth, optional
-            The truth, for evidence and allocations that declare that they ask it; no other is shown it.
+            The truth, shown only to evidence and allocations that declare that they ask it.
 
         Returns
         -------
@@ -251,21 +236,16 @@ class Mechanism(Described, BaseModel):
         return replace(paid, seconds=time.perf_counter() - started)
 
     def _warn(self, matching: Matching, utility: UtilityOracle) -> None:
-        """Warn of what should be examined before anybody is paid."""
+        """Warn of what should be examined before money goes out."""
+        playing, evidence = matching.clusters.units, matching.mechanism.evidence
         if len(matching.leaks):
             warn_user(LeakedRowsWarning(self.name, describe_leaks(matching.leaks)))
         if message := describe_acquired_rows(self.leak_check, utility):
             warn_user(LeakedRowsWarning(self.name, message))
-        collapse = find_collapse(
-            matching.mechanism.evidence,
-            matching.playing,
-            matching.clusters,
-            checked=matching.threshold is not None,
-        )
-        if collapse is not None:
+        checked = matching.threshold is not None
+        if collapse := find_collapse(evidence, playing, matching.clusters, checked=checked):
             warn_user(CollapsedMarketWarning(self.name, collapse.message))
-        undated = describe_missing_times(matching.playing) if self.pays_earliest else None
-        if undated is not None:
+        if self.pays_earliest and (undated := describe_missing_times(playing)):
             warn_user(UndatedMarketWarning(self.name, undated))
 
 
@@ -285,14 +265,8 @@ class Matching(Shown):
     leaks: Leaks
     acquired: AcquiredMatches
 
-    @property
-    def playing(self) -> Submission:
-        """The units that play."""
-        assert self.clusters.submission is not None
-        return self.clusters.submission
-
     def complete(self, payments: Payments) -> Payments:
-        """Add to the payments of the clusters everybody who submitted, and what was excluded."""
+        """Add to the payments of the clusters all who submitted, and what was excluded."""
         return replace(
             payments.extended_to(self.submitted.identities),
             threshold=self.threshold,
@@ -324,12 +298,8 @@ class Pipeline:
         )
         acquired = AcquiredMatches.none()
         if self.utility.prior is not None:
-            acquired = self.run_stage(
-                "acquired",
-                AcquiredMatches,
-                lambda: find_acquired_units(mechanism, playing, self.utility),
-            )
-            acquired = self.override_acquired(acquired, rows)
+            find = partial(find_acquired_units, mechanism, playing, self.utility)
+            acquired = self.override_acquired(self.run_stage("acquired", AcquiredMatches, find), rows)
         if len(acquired):
             new = acquired.others(len(rows))
             acquired, rows = replace(acquired, unit=rows[acquired.unit]), rows[new]
@@ -348,20 +318,14 @@ class Pipeline:
         """
         mechanism = self.mechanism
         canonical = self.represent(clusters, prefix)
-        scores = self.run_stage(
-            f"{prefix}scores",
-            Scores,
-            lambda: score_clusters(
-                canonical, self.utility, mechanism.semivalue, mechanism.estimator, samples=mechanism.samples,
-                seed=mechanism.seed, normalize=mechanism.normalize, groups=groups,
-            ),
+        score = partial(
+            score_clusters, canonical, self.utility, mechanism.semivalue, mechanism.estimator,
+            samples=mechanism.samples, seed=mechanism.seed, normalize=mechanism.normalize, groups=groups,
         )  # fmt: skip
-        amounts = self.run_stage(
-            f"{prefix}amounts",
-            Amounts,
-            lambda: allocate(clusters, canonical, scores, mechanism.allocation, self.truth),
-        )
-        return Payments.of(clusters, canonical, scores, amounts)
+        scores = self.run_stage(f"{prefix}scores", Scores, score)
+        divide = partial(allocate, clusters, canonical, scores, mechanism.allocation, self.truth)
+        amounts = self.run_stage(f"{prefix}amounts", Amounts, divide)
+        return Payments(clusters.units.identities, clusters, canonical, scores, amounts)
 
     def run_stage(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
         """Compute the record of a stage; a subclass may keep it, or read it where it was kept."""
@@ -403,13 +367,13 @@ def find_leaked_units(
 ) -> Leaks:
     """Find the units that are validation rows, or nearly.
 
-    ``validation`` are the validation rows where they have texts, or another order than the utility's.
+    ``validation`` are these rows where they have texts, or another order than the utility's.
     """
     if leak_check == "off":
         return Leaks.none()
-    compared, judging = with_compared_vectors(submission, utility)
-    rows = validation or ValidationContent(judging.features, judging.embedding)
-    if validation is not None and judging is not utility:
+    compared, embedded = with_compared_vectors(submission, utility)
+    rows = validation or ValidationContent(embedded.features, embedded.embedding)
+    if validation is not None and embedded is not utility:
         rows = replace(validation, embedding=utility.compared(validation.features))
     leaks = find_leaks(compared, rows)
     return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks
@@ -430,15 +394,15 @@ def require_playable(
         )
 
 
-def describe_leaks(leaks: Leaks, shown: Callable[[str], str] = str) -> str:
+def describe_leaks(leaks: Leaks) -> str:
     """Say which units were excluded as leaked, and what to do about it."""
-    return f"{leaks.message(shown)}; they are excluded and earn nothing. {REMEDY}"
+    return f"{leaks.message()}; they are excluded and earn nothing. {REMEDY}"
 
 
 def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str:
     """Say which validation rows were acquired before, number for number; blank where none was.
 
-    They are covered for good: nobody is paid for them, and who covers the other rows takes all.
+    They are covered for good: no payment is due for them, and what covers the other rows takes all.
     """
     if leak_check == "off" or utility.prior is None:
         return ""
@@ -447,7 +411,7 @@ def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str
         return ""
     message = (
         f"{len(rows):,} of the {counted(len(utility.label), 'validation row')} were acquired in an earlier period, the "
-        f"first being row {rows[0]}, so nobody is paid for what is like them; take rows that nobody has sold"
+        f"first being row {rows[0]}, so nobody is paid for units like them; take rows that nobody has sold"
     )
     if leak_check == "error":
         raise LeakError(message)
@@ -471,12 +435,10 @@ def resolve_threshold(
     ----------
     mechanism
         The mechanism.
-    submission
-        The units.
-    utility
-        What they are worth.
+    submission, utility
+        The units, and what they are worth.
     measure
-        What measures the threshold.
+        Measures the threshold.
 
     Returns
     -------
@@ -489,8 +451,8 @@ def resolve_threshold(
     if not (isinstance(layer, Lineage) and is_open(layer)):
         return mechanism, None
     threshold = measure(submission, utility)
-    resolved = replace(layer, theta=threshold.layer_theta)
-    return mechanism.model_copy(update={"evidence": resolved}), threshold
+    theta = NONE if threshold.theta is None else threshold.theta
+    return mechanism.model_copy(update={"evidence": replace(layer, theta=theta)}), threshold
 
 
 def match_units(
@@ -502,21 +464,17 @@ def match_units(
 ) -> Clusters:
     """Match the units of a submission by a mechanism's evidence.
 
-    With the utility that is paid for, evidence compares units as it does (`with_compared_vectors`); without one,
-    their embeddings or features. ``nearest`` is a result of `nearest_units`; it saves work and changes nothing.
-
     Parameters
     ----------
-    mechanism
-        Whose evidence is used.
-    submission
-        The units.
+    mechanism, submission
+        Whose evidence is used, and the units.
     truth
         The ground truth, for evidence that needs it.
     utility
-        What units are worth: evidence compares them as it does.
+        What units are paid for: evidence compares them as it does (`with_compared_vectors`), without one by their
+        embeddings or features.
     nearest
-        A result of `nearest_units`, which saves work.
+        A result of `nearest_units`, which saves work and changes nothing.
 
     Returns
     -------
@@ -549,9 +507,7 @@ def nearest_units(
     if not isinstance(mechanism.evidence, Lineage):
         return NearestRows.none()
     compared = with_compared_vectors(submission, utility)[0]
-    view = View(
-        compared, "unit", np.arange(len(compared)), mechanism.seed, tie_breaker=mechanism.tie_breaker
-    )
+    view = View(compared, "unit", np.arange(len(compared)), tie_breaker=mechanism.tie_breaker)
     return mechanism.evidence.nearest(view, known)
 
 
@@ -591,13 +547,13 @@ def find_acquired_units(
 def acquired_from(payments: Payments) -> AcquiredData:
     """Return what a paid submission is to later periods: its units under their clusters' owners.
 
-    Units that were acquired before are no part of it. Units that were excluded as validation rows are, under whoever
-    submitted them, so that changed copies of them are recognised.
+    Units that were acquired before are no part of it. Units that were excluded as validation rows are, under the
+    identities that submitted them, so that changed copies of them are recognised.
 
     Parameters
     ----------
     payments : Payments
-        What `Mechanism.pay` returned.
+        The result of `Mechanism.pay`.
 
     Returns
     -------
@@ -609,19 +565,17 @@ def acquired_from(payments: Payments) -> AcquiredData:
     SubmissionError
         If the payments do not say which submission they divide, or rows were made (centroids).
     """
-    submission, canonical = payments.clustering.submission, payments.canonical
-    if submission is None:
-        raise SubmissionError("these payments do not say which submission they divide")
+    submission, canonical = payments.clustering.units, payments.canonical
     if (canonical.unit < 0).any() or canonical.weight is not None:
         raise SubmissionError(
-            "rows that were made (centroids) are no units that somebody can submit again; pay by another representative"
+            "rows that were made (centroids) are no units that can be submitted again; pay by another representative"
         )
-    # Of each cluster the first row that was trained on, and the first who has a claim on it.
+    # Of each cluster the first row that was trained on, and the first claim on it.
     first = np.unique(canonical.cluster, return_index=True)[1]
     claim = np.unique(canonical.claim_row, return_index=True)[1]
-    owner = submission.identity[canonical.claim_unit[claim[first]]][payments.clustering.label]
-    owner = owner.astype(object)
-    owner[canonical.unit] = submission.identity[canonical.claim_unit[claim]]
+    claimant = submission.identity[canonical.claim_unit[claim]].astype(object)
+    owner = claimant[first][payments.clustering.label]
+    owner[canonical.unit] = claimant
     units = submission.take(np.arange(len(submission)), {"identity": owner.astype(np.str_)})
     leaked = payments.leaks.units
     return AcquiredData(units if leaked is None else Submission.concat([units, leaked]), canonical.unit)
@@ -656,7 +610,17 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
     require_instance("name", name, str, "the name of a mechanism, such as 'recommended'")
     require_known("field of a mechanism", changes, Mechanism.model_fields)
     stem, slash, evidence = name.partition("/")
-    preset = _preset_of(stem)
+    registered = lookup("mechanism", stem)
+    if isinstance(registered, type | Payer):
+        remedy = f"make it with create('mechanism', {stem!r}): it has a pay() of its own"
+        raise ParameterError("mechanism", stem, remedy)
+    preset = registered()
+    if not isinstance(preset, Mapping):
+        raise ParameterError(
+            f"mechanism {stem}", type(preset).__name__,
+            "register a class with pay(submission, utility), or a function that returns a mapping of fields",
+        )  # fmt: skip
+    preset = dict(preset)
     if slash:
         preset["evidence"] = evidence
     elif preset.get("evidence") == "":
@@ -667,42 +631,23 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
         raise fault(error) from error
 
 
-def _preset_of(stem: str) -> dict[str, Any]:
-    """The fields that a registered function gives a mechanism of our pipeline."""
-    registered = lookup("mechanism", stem)
-    if isinstance(registered, type | Payer):
-        raise ParameterError(
-            "mechanism", stem, f"make it with create('mechanism', {stem!r}): it has a pay() of its own"
-        )
-    preset = registered()
-    if not isinstance(preset, Mapping):
-        raise ParameterError(
-            f"mechanism {stem}", type(preset).__name__,
-            "register a class with pay(submission, utility), or a function that returns a mapping of fields",
-        )  # fmt: skip
-    return dict(preset)
-
-
 def as_mechanism(payer: Payer, name: str = "") -> Mechanism | OwnMechanism:
     """Return a `Mechanism` as it is, and another payer as an `OwnMechanism` whose payments are checked.
 
     Parameters
     ----------
-    payer
-        A mechanism, or an object with ``pay``.
-    name
-        What it is called.
+    payer, name
+        A mechanism, or an object with ``pay``, and its name.
 
     Returns
     -------
     Mechanism | OwnMechanism
-        The mechanism.
     """
     return payer if isinstance(payer, Mechanism | OwnMechanism) else OwnMechanism.of(payer, name)
 
 
 def _registered(name: str) -> Mechanism | None:
-    """The mechanism that a name says in full; None where it is a user's own name."""
+    """Return the mechanism that a name says in full; None where it is a user's own name."""
     try:
         return get_mechanism(name)
     except DataMarketError:
@@ -729,7 +674,7 @@ def _built(text: str, parameters: dict[str, Any]) -> Payer:
 
 
 def _written(spec: Payer) -> str:
-    """The name alone where it says everything, else all fields as JSON."""
+    """Return the name alone where it says everything, else all fields as JSON."""
     if not isinstance(spec, Mechanism):
         return written_fields(spec)
     return spec.name if spec == _registered(spec.name) else spec.model_dump_json()
@@ -759,6 +704,11 @@ _preset(
 _preset(
     "per_example", "by number of units", "Submitted identities share the value of all data by their numbers of units.",
     evidence="pool", allocation="count_raw",
+)  # fmt: skip
+_preset(
+    "robust_volume", "robust volume",
+    "Submitted identities share the value of all data by the Shapley value of robust volume; labels are ignored.",
+    evidence="pool", allocation="robust_volume",
 )  # fmt: skip
 _preset("quotient_shapley", "quotient Shapley", _CLUSTERS, evidence="")
 _preset("quotient_banzhaf", "quotient Banzhaf", _CLUSTERS, evidence="", semivalue="banzhaf")

@@ -67,18 +67,12 @@ def score_clusters(
 
     Parameters
     ----------
-    canonical
-        The rows that stand for the clusters.
-    utility
-        What rows are worth.
-    semivalue
-        How coalitions are weighted.
-    estimator
-        How the semivalue is computed.
-    samples
-        Permutations.
-    seed
-        Seed of what is drawn.
+    canonical, utility
+        The rows that stand for the clusters, and what rows are worth.
+    semivalue, estimator
+        How coalitions are weighted, and how that is computed.
+    samples, seed
+        Permutations, and the seed of what is drawn.
     normalize
         Whether scores are rescaled to v(all), a separate step with guarantees of its own.
     groups
@@ -87,7 +81,6 @@ def score_clusters(
     Returns
     -------
     Scores
-        The scores.
     """
     game = QuotientGame(canonical, utility)
     by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
@@ -95,20 +88,18 @@ def score_clusters(
         parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), groups)
         if parts is not None:
             by_group, size = parts, np.bincount(groups)
-    found = estimate(game, semivalue, estimator, samples=samples, seed=seed)
-    values, grand, total, scale = found.values, game.grand_value(), None, 1.0
+    estimated = estimate(game, semivalue, estimator, samples=samples, seed=seed)
+    values, grand, total, scale = estimated.values, game.grand_value(), None, 1.0
     if normalize:
         total = float(values.sum())
         values, scale = normalized(values, grand), abs(grand / total)
+    scaled = {
+        "values": values[game.player],
+        "standard_errors": (estimated.standard_errors * scale)[game.player],
+        "bias": estimated.bias * scale,
+    }
     return Scores(
-        values[game.player],
-        (found.standard_errors * scale)[game.player],
-        found.evaluations,
-        found.method,
-        found.samples,
-        found.reach,
-        found.bias * scale,
-        found.proven,
+        **{**vars(estimated), **scaled},
         number=game.player,
         grand_value=grand,
         raw_total=total,
@@ -125,12 +116,8 @@ class Valuator(Described):
     ----------
     representative
         The representative operator R_theta (the paper's default collapses exact duplicates).
-    estimator
-        How the semivalue is computed.
-    seed
-        Seed of what is drawn.
-    normalize
-        Whether scores are rescaled to v(all).
+    estimator, seed, normalize
+        As of `score_clusters`.
     """
 
     representative: str | Representative = "collapse"
@@ -162,10 +149,8 @@ class QuotientGame(UtilityGame):
 
     Parameters
     ----------
-    canonical
-        The rows that stand for the clusters.
-    oracle
-        What training rows are worth.
+    canonical, oracle
+        The rows that stand for the clusters, and what training rows are worth.
     """
 
     def __init__(self, canonical: CanonicalUnits, oracle: UtilityOracle) -> None:

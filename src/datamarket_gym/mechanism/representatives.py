@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from datamarket_gym.data.content_keys import unit_keys
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Shown
-from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence.graph import Clusters, seniority_ranks
 from datamarket_gym.execution.arrays import Codes, Features, Keys, Values, in_order
 from datamarket_gym.registry import Component, Kind, OneOf, Range, register
@@ -31,14 +30,10 @@ class CanonicalUnits(Shown):
 
     Parameters
     ----------
-    features, label, keys
-        Each row's payload and content key.
-    weight
-        Its weight; None: one each.
-    cluster
-        Its cluster.
+    features, label, keys, weight, cluster
+        Each row's payload, content key, weight (None: one each) and cluster.
     unit
-        The submitted unit that it repeats; -1 where the row was made (a centroid).
+        The submitted unit that the row repeats; -1 where it was made (a centroid).
     claim_row, claim_unit, claim_share
         Claims: the row, the unit, and its share of the row.
     n_clusters
@@ -91,35 +86,24 @@ def represent_clusters(
 
     Parameters
     ----------
-    clusters
-        The clusters.
-    representative
-        The representative operator, or its written form.
+    clusters, representative
+        The clusters, and the representative operator or its written form.
 
     Returns
     -------
     CanonicalUnits
         The rows to train on.
     """
-    if clusters.submission is None:
-        raise SubmissionError(
-            "these clusters do not say which submission they divide, so there are no rows to train "
-            "on; make them by EvidenceGraph.build or clusters_by"
-        )
-    return REPRESENTATIVES.create(representative).canonical(clusters.submission, clusters)
+    return REPRESENTATIVES.create(representative).canonical(clusters.units, clusters)
 
 
 def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple[Codes, Codes]:
-    """Sort units by group and by who was first.
+    """Sort units by group and by seniority.
 
     Parameters
     ----------
-    submission
-        The units.
-    clusters
-        Their clusters.
-    group
-        The group of each unit.
+    submission, clusters, group
+        The units, their clusters, and the group of each.
 
     Returns
     -------
@@ -127,11 +111,11 @@ def seniority(submission: Submission, clusters: Clusters, group: Codes) -> tuple
         The units in order, and each one's place within its group.
     """
     order = np.lexsort((seniority_ranks(submission, clusters.tie_breaker), group))
-    return order, _place_within(group[order])
+    return order, place_within(group[order])
 
 
-def _place_within(ordered: Codes) -> Codes:
-    """The place of each entry within its run of equal entries."""
+def place_within(ordered: Codes) -> Codes:
+    """Return the place of each entry within its run of equal entries."""
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
 
@@ -141,12 +125,8 @@ def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> Canon
 
     Parameters
     ----------
-    submission
-        The units.
-    clusters
-        Their clusters.
-    rows
-        The units that are kept.
+    submission, clusters, rows
+        The units, their clusters, and the units that are kept.
 
     Returns
     -------
@@ -155,30 +135,25 @@ def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> Canon
     """
     rows = np.sort(rows)
     twins = _pairs(clusters.label, seniority_ranks(submission, clusters.tie_breaker))
-    chosen = twins[rows]
     order = np.argsort(twins, kind="stable")
-    starts = np.searchsorted(twins[order], chosen)
-    counts = np.bincount(twins)[chosen]
-    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts, counts = np.searchsorted(twins[order], twins[rows]), np.bincount(twins)[twins[rows]]
+    claim_row = np.repeat(np.arange(len(rows)), counts)
     return CanonicalUnits(
         *_payload(submission, rows), weight=None, cluster=clusters.label[rows], unit=rows,
-        claim_row=np.repeat(np.arange(len(rows)), counts),
-        claim_unit=order[np.repeat(starts, counts) + offsets],
-        claim_share=np.repeat(1.0 / counts, counts), n_clusters=clusters.n_clusters,
+        claim_row=claim_row, claim_unit=order[starts[claim_row] + place_within(claim_row)],
+        claim_share=(1.0 / counts)[claim_row], n_clusters=clusters.n_clusters,
     )  # fmt: skip
 
 
 def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any], Keys]:
-    """Features, labels and keys of submitted units; where that is all of them, without a copy."""
+    """Return features, labels and keys of submitted units; where that is all of them, without a copy."""
     features, label, keys = submission.features, submission.label, submission.keys
     if len(rows) == len(submission) and (rows == np.arange(len(rows))).all():
         return features, label, keys
     return in_order(features, rows), label[rows], keys[rows]
 
 
-def canonical_training_set(
-    canonical: CanonicalUnits,
-) -> tuple[Features, NDArray[Any], Values]:
+def canonical_training_set(canonical: CanonicalUnits) -> tuple[Features, NDArray[Any], Values]:
     """Return what a buyer should train the final model on.
 
     These are the rows of the grand coalition, so payment and deployment see the same data.
@@ -207,7 +182,6 @@ class IdentityRepresentative(Representative):
     by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """Return all units, each its own claim."""
         rows = np.arange(len(submission))
         return CanonicalUnits(
             *_payload(submission, rows), weight=None, cluster=clusters.label, unit=rows,
@@ -223,7 +197,6 @@ class Collapse(Representative):
     title = "identical units once"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """The most senior unit of each group of identical payloads."""
         key = np.unique(submission.keys, return_inverse=True)[1]
         group = _pairs(clusters.label, key)
         order, rank = seniority(submission, clusters, group)
@@ -245,14 +218,12 @@ class Capped(Representative):
     pick: Annotated[str, OneOf("first", "medoid", "centroid"), "which units"] = "first"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """The chosen units, or the rows made from them."""
         if self.pick == "centroid":
             return self._centroids(submission, clusters)
         order, rank = seniority(submission, clusters, clusters.label)
         if self.pick == "medoid":
             distance = _distance_to_mean(submission, clusters, order)
-            by_distance = np.lexsort((rank, distance, clusters.label[order]))
-            order = order[by_distance]
+            order = order[np.lexsort((rank, distance, clusters.label[order]))]
         return keep_units(submission, clusters, order[rank < self.kappa])
 
     def _centroids(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
@@ -262,13 +233,12 @@ class Capped(Representative):
         eldest = order[rank == 0]  # one unit per (cluster, label), in group order
         sizes = np.bincount(group)
         by_size = np.lexsort((code[eldest], -sizes, clusters.label[eldest]))
-        place = _place_within(clusters.label[eldest][by_size])
-        chosen = np.sort(by_size[place < self.kappa])
+        place = place_within(clusters.label[eldest][by_size])
+        units = keep_units(submission, clusters, eldest[by_size[place < self.kappa]])
         sums = _summed(submission.features, order, group, len(sizes))
-        kept = keep_units(submission, clusters, eldest[chosen])
-        means = (sums / sizes[:, None])[group[kept.unit]]
-        keys = unit_keys(means, kept.label)
-        return replace(kept, features=means, keys=keys, unit=np.full(len(means), -1))
+        means = (sums / sizes[:, None])[group[units.unit]]
+        keys = unit_keys(means, units.label)
+        return replace(units, features=means, keys=keys, unit=np.full(len(means), -1))
 
 
 @register("representative", "weight_normalized")
@@ -282,11 +252,8 @@ class WeightNormalized(Representative):
     by_seniority: ClassVar[bool] = False
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """All units with weight budget / cluster size."""
-        sizes = np.bincount(clusters.label, minlength=clusters.n_clusters)
-        weight = self.budget / sizes[clusters.label]
-        kept = IdentityRepresentative().canonical(submission, clusters)
-        return replace(kept, weight=weight)
+        units = IdentityRepresentative().canonical(submission, clusters)
+        return replace(units, weight=self.budget / np.bincount(clusters.label)[clusters.label])
 
 
 @register("representative", "provenance")
@@ -297,7 +264,6 @@ class SourceUnit(Representative):
     title = "the source unit"
 
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
-        """One unit per (cluster, source)."""
         declared = submission.id if submission.source is None else submission.source
         group = _pairs(clusters.label, np.unique(declared, return_inverse=True)[1])
         order, rank = seniority(submission, clusters, group)
@@ -308,13 +274,13 @@ class SourceUnit(Representative):
 
 
 def _pairs(a: Codes, b: Codes) -> Codes:
-    """One code per distinct pair, ordered by the first component."""
+    """Number the distinct pairs, ordered by the first component."""
     pair = a * (int(b.max()) + 1) + b
     return np.unique(pair, return_inverse=True)[1]
 
 
 def _summed(features: Features, order: Codes, group: Codes, n: int) -> Features:
-    """The sum of the rows of each group, a block of rows at a time."""
+    """Sum the rows of each group, a block of rows at a time."""
     sums = np.zeros((n, features.shape[1]))
     for at in range(0, len(order), _ROWS):
         some = order[at : at + _ROWS]
@@ -323,7 +289,7 @@ def _summed(features: Features, order: Codes, group: Codes, n: int) -> Features:
 
 
 def _distance_to_mean(submission: Submission, clusters: Clusters, order: Codes) -> Values:
-    """Squared distances of units, in that order, to the mean of their cluster."""
+    """Compute squared distances of units, in that order, to the mean of their cluster."""
     features, label = submission.features, clusters.label
     means = _summed(features, order, label, clusters.n_clusters)
     means /= np.bincount(label, minlength=clusters.n_clusters)[:, None]

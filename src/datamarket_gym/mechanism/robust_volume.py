@@ -15,7 +15,7 @@ vanishing share.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -48,15 +48,13 @@ class VolumeGame(Game):
         self._all = float(self._log_volumes(np.ones((1, n_players), dtype=bool))[0])
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
-        parts = [
-            self._log_volumes(coalitions[at : at + _CHUNK]) for at in range(0, len(coalitions), _CHUNK)
-        ]
-        if not np.isfinite(self._all):  # nobody spans any volume
+        if not np.isfinite(self._all):  # all rows together span no volume
             return np.zeros(len(coalitions))
-        return np.exp(np.concatenate(parts) - self._all)
+        blocks = (coalitions[at : at + _CHUNK] for at in range(0, len(coalitions), _CHUNK))
+        return np.exp(np.concatenate([self._log_volumes(block) for block in blocks]) - self._all)
 
     def _log_volumes(self, coalitions: CoalitionMatrix) -> Values:
-        """log RV of each coalition; -inf where its rows do not span the space."""
+        """Compute log RV of each coalition; -inf where its rows do not span the space."""
         shared = (self._count > 0).sum(axis=0) > 1
         chosen = coalitions.astype(float)
         # Cubes of one player only add up: their part of X~' X~ is the same in every coalition.
@@ -72,13 +70,11 @@ class VolumeGame(Game):
         cubes = chosen @ (self._count[:, ~shared] > 0).sum(axis=1) + (count > 0).sum(axis=1)
         with np.errstate(divide="ignore"):  # log of a zero determinant
             log_det = np.linalg.slogdet(gram)[1]
-        volume: Values = np.where(cubes >= gram.shape[1], log_det / 2 + bonus, -np.inf)
-        return volume
+        return np.where(cubes >= gram.shape[1], log_det / 2 + bonus, -np.inf)
 
     def _bonus(self, count: Values) -> Values:
-        """rho - 1 = a + a^2 + ... + a^count."""
-        bonus: Values = self._decay * (1 - self._decay**count) / (1 - self._decay)
-        return bonus
+        """Compute rho - 1 = a + a^2 + ... + a^count."""
+        return self._decay * (1 - self._decay**count) / (1 - self._decay)
 
 
 @register("allocation", "robust_volume")
@@ -91,7 +87,6 @@ class RobustVolume(Allocation):
     omega: Annotated[float, Range(0, open_low=True), "width of the cubes"] = 0.1
 
     def shares(self, provenance: Provenance) -> Shares:
-        """One part per identity with a unit in the cluster."""
         submission, label = provenance.submission, provenance.clusters.label
         parts = []
         for cluster in range(provenance.clusters.n_clusters):
@@ -106,12 +101,3 @@ class RobustVolume(Allocation):
             parts.append((np.full(len(present), cluster), present, value / value.sum()))
         cluster_of, identity, share = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Shares(cluster_of, identity, share)
-
-
-@register("mechanism", "robust_volume")
-def _robust_volume() -> dict[str, Any]:
-    """Submitted identities share the value of all data by the Shapley value of robust volume; labels are ignored."""
-    return {"evidence": "pool", "allocation": "robust_volume"}
-
-
-_robust_volume.title = "robust volume"  # type: ignore[attr-defined]

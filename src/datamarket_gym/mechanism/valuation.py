@@ -99,7 +99,7 @@ def value(
     features = feature_array("X", X)
     label_array("y", y, len(features), "X")
     validation = feature_array("X_val", X_val)
-    held_label = label_array("y_val", y_val, len(validation), "X_val")
+    validation_label = label_array("y_val", y_val, len(validation), "X_val")
     learner = as_utility(utility, scoring)
     try:
         semivalue = SEMIVALUES.create(method)
@@ -112,17 +112,17 @@ def value(
             f"X_val has {validation.shape[1]} columns and X has {features.shape[1]}; give both the same features"
         )
     require_same_columns("X_val", X_val, "X", X)
-    oracle = UtilityOracle(validation, held_label, learner=learner)
+    oracle = UtilityOracle(validation, validation_label, learner=learner)
     oracle = oracle.counted_from(_empty_value(empty, learner, scoring))
     submission = Submission.from_arrays(features, y, owner)
     require_learnable(submission.label, oracle)
-    found = Valuation(submission, oracle, semivalue, samples, seed, owner is not None, progress)
-    found.estimate("owner" if found.has_owners else "unit")
-    return found
+    valuation = Valuation(submission, oracle, semivalue, samples, seed, owner is not None, progress)
+    valuation.estimate(valuation.level)
+    return valuation
 
 
 def _empty_value(empty: Any, learner: UtilityFunction, scoring: Any) -> str | float:
-    """What no data are worth, or an error where that makes no sense."""
+    """Return what no data are worth; raise an error where that makes no sense."""
     if isinstance(empty, Real) and not isinstance(empty, bool) and isfinite(empty):
         return float(empty)
     if empty not in ("none", "chance"):
@@ -150,25 +150,14 @@ class Valuation(Shown):
 
     Parameters
     ----------
-    submission
-        The units and their owners.
-    oracle
-        What training rows are worth.
-    semivalue
-        How coalitions are weighted.
-    samples
-        Permutations.
-    seed
-        Seed of what is drawn.
+    submission, oracle
+        The units and their owners, and what training rows are worth.
+    semivalue, samples, seed
+        How coalitions are weighted, the permutations, and the seed of what is drawn.
     has_owners
         Whether owners were named.
     progress
-        Whether progress is shown, or who is told of it.
-
-    Attributes
-    ----------
-    evaluations : int
-        The coalitions whose utility was asked for so far; 0 where a formula was known.
+        Whether progress is shown, or a function that is called with it.
     """
 
     submission: Submission
@@ -180,7 +169,7 @@ class Valuation(Shown):
     progress: bool | Callable[[int, int], None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: not the caller's function that is told of progress."""
+        """Return what is pickled: not the caller's function for progress."""
         return {**self.__dict__, "progress": None if callable(self.progress) else self.progress}
 
     @cached_property
@@ -202,8 +191,13 @@ class Valuation(Shown):
 
     @property
     def evaluations(self) -> int:
-        """The coalitions whose utility was asked for so far."""
-        return sum(found.evaluations for found in self._estimates.values())
+        """Number of coalitions whose utility was asked for so far; 0 where a formula was known."""
+        return sum(estimate.evaluations for estimate in self._estimates.values())
+
+    @property
+    def level(self) -> str:
+        """Level of the players that `value` was called for: ``"owner"`` where owners were named, else ``"unit"``."""
+        return "owner" if self.has_owners else "unit"
 
     def by_unit(self) -> ResultTable:
         """Return the value of every unit, in the order of the rows of X.
@@ -214,13 +208,12 @@ class Valuation(Shown):
             Columns ``unit`` (row number), ``owner`` (where owners were given), ``label``, ``value``,
             ``standard_error`` (0 where exact) and ``rank`` (1 is worth most).
         """
-        found = self.estimate("unit")
         columns: dict[str, Any] = {"unit": np.arange(len(self.submission))}
         if self.has_owners:
             columns["owner"] = self.submission.identity
         if self.submission.labelled:
             columns["label"] = self.submission.label
-        return self._table(columns, found, "unit")
+        return self._table("unit", columns)
 
     def by_owner(self) -> ResultTable:
         """Return the value of every owner, sorted by name; whole numbers are sorted as numbers.
@@ -239,28 +232,26 @@ class Valuation(Shown):
             raise ParameterError(
                 "owner", None, "value was called without it; pass one name per row of X"
             )
-        columns = {
-            "owner": self.submission.identities,
-            "units": np.bincount(self.submission.identity_codes),
-        }
-        table = self._table(columns, self.estimate("owner"), "owner")
-        names = self.submission.identities
+        names, units = self.submission.identities, np.bincount(self.submission.identity_codes)
+        table = self._table("owner", {"owner": names, "units": units})
         if not np.char.isdecimal(names).all():
             return table
         return table.take(np.lexsort((names, np.char.str_len(names))))  # "10" behind "9"
 
-    def _table(self, columns: dict[str, Any], found: Estimate, who: str) -> ResultTable:
-        order = np.argsort(-found.values, kind="stable")
+    def _table(self, level: str, columns: dict[str, Any]) -> ResultTable:
+        estimate = self.estimate(level)
+        order = np.argsort(-estimate.values, kind="stable")
         rank = np.argsort(order, kind="stable") + 1
-        columns |= {"value": found.values, "standard_error": found.standard_errors, "rank": rank}
-        return ResultTable(self._title(found, counted(len(order), who)), columns)
+        columns |= {"value": estimate.values, "standard_error": estimate.standard_errors, "rank": rank}
+        return ResultTable(self._title(level), columns)
 
-    def _title(self, found: Estimate, players: str) -> str:
-        how = found.method if found.exact else f"{found.method}, samples={self.samples}"
+    def _title(self, level: str) -> str:
+        estimate, oracle = self.estimate(level), self.oracle
+        method = estimate.method if estimate.exact else f"{estimate.method}, samples={self.samples}"
         return (
-            f"{type(self.semivalue).__name__} values of {players}: {utility_title(self.oracle.learner)} on "
-            f"{counted(len(self.oracle.label), 'validation row')}, U(empty) = {self.oracle.empty_value:.3g}; {how}, "
-            f"{counted(found.evaluations, 'evaluation')}"
+            f"{type(self.semivalue).__name__} values of {counted(len(estimate.values), level)}: "
+            f"{utility_title(oracle.learner)} on {counted(len(oracle.label), 'validation row')}, "
+            f"U(empty) = {oracle.empty_value:.3g}; {method}, {counted(estimate.evaluations, 'evaluation')}"
         )
 
     @property
@@ -268,7 +259,7 @@ class Valuation(Shown):
         return self.by_owner() if self.has_owners else self.by_unit()
 
     def screen(self) -> Screen:
-        """The best and the number of the rest."""
+        """Show those worth most, and the number of the others."""
         return self._main.take(np.argsort(self._main["rank"])).screen()
 
     def summary(self) -> ResultTable:
@@ -280,36 +271,22 @@ class Valuation(Shown):
             Columns ``players`` (owners or units), ``grand_value`` (v of all data), ``sum``, ``mean``, ``largest``,
             ``smallest``, ``negative`` (how many are below zero), ``largest_standard_error`` and ``evaluations``.
         """
-        level = "owner" if self.has_owners else "unit"
-        found = self.estimate(level)
-        v = found.values
+        estimate, v = self.estimate(self.level), self.estimate(self.level).values
         columns = {
             "players": [len(v)],
-            "grand_value": [self._game(level).grand_value()],
+            "grand_value": [self._game(self.level).grand_value()],
             "sum": [v.sum()], "mean": [v.mean()], "largest": [v.max()], "smallest": [v.min()],
             "negative": [int((v < 0).sum())],
-            "largest_standard_error": [found.standard_errors.max()],
-            "evaluations": [found.evaluations],
+            "largest_standard_error": [estimate.standard_errors.max()],
+            "evaluations": [estimate.evaluations],
         }  # fmt: skip
-        return ResultTable(self._title(found, counted(len(v), level)), columns)
+        return ResultTable(self._title(self.level), columns)
 
     def plot(self) -> Any:
-        """Plot the values with 95 % intervals, the largest first.
-
-        Returns
-        -------
-        matplotlib.figure.Figure or plotly.graph_objects.Figure
-            Of matplotlib if it is installed, else of plotly.
-
-        Raises
-        ------
-        ImportError
-            If neither matplotlib nor plotly is installed.
-        """
+        """Plot the values with 95 % intervals, the largest first, with matplotlib or else with plotly."""
         table = self._main
-        who = "owner" if self.has_owners else "unit"
         return plot_intervals(
-            table[who].astype(str).tolist(), table["value"], table["standard_error"],
-            title=f"{type(self.semivalue).__name__} value of each {who}",
+            table[self.level].astype(str).tolist(), table["value"], table["standard_error"],
+            title=f"{type(self.semivalue).__name__} value of each {self.level}",
             xlabel=f"value ({utility_title(self.oracle.learner)})",
         )  # fmt: skip

@@ -1,10 +1,10 @@
 """Previously acquired units: what a run keeps for later periods, and what a run is priced given (``pay --prior``).
 
-A run keeps (``RUN/records/bought.npz``) all units that played, and who owns each: the earliest of its tree owns the
-tree, so that a copy of a copy is matched with the right owner later. The unit that stands for its tree is marked
-(``stands``). Units that were set aside as validation rows are kept by themselves and stand for nothing: a changed copy
-of one must be known. Not kept are units that could not be used, that a check found to be false or that an earlier run
-had acquired, and trees that nobody is paid for.
+A run keeps (``RUN/records/bought.npz``) all units that were scored, and their owners: the earliest unit of a tree owns
+it, so that a copy of a copy is matched with the right owner later. The unit that represents its tree is marked
+(``stands``). Units that were set aside as validation rows are kept by themselves and represent nothing: a changed copy
+of one must be detected. Not kept are units that could not be used, that a check found to be false or that an earlier
+run had acquired, and trees without a paid owner.
 
 Earlier runs must be approved, as their ledger has it, and are taken from the oldest to the newest. A run that was
 itself priced given others is named with these: else what was copied from them would be paid for now. Overrides name
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,7 +43,7 @@ from datamarket_gym.execution.arrays import (
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.runs import read_record, write_record
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import APPROVED, RunRecord, describe_state
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord, describe_state
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
@@ -63,24 +64,21 @@ class AcquiredDataError(DataMarketError):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptNames:
+class PackedNames:
     """Names end to end as UTF-8, and where each ends: one long name does not make all of them as long."""
 
     text: NDArray[np.uint8]
     ends: Codes
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> KeptNames:
-        """Keep names in their order."""
+    def from_names(cls, names: Iterable[str]) -> PackedNames:
         parts = [name.encode() for name in names]
         text = np.frombuffer(b"".join(parts), dtype=np.uint8)
         return cls(text, np.cumsum([len(part) for part in parts], dtype=np.int64))
 
     def __iter__(self) -> Iterator[str]:
-        text, start = self.text.tobytes(), 0
-        for end in self.ends.tolist():
-            yield text[start:end].decode()
-            start = end
+        text = self.text.tobytes()
+        return (text[start:end].decode() for start, end in pairwise([0, *self.ends.tolist()]))
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -90,7 +88,7 @@ class KeptNames:
 class UnitKind:
     """What units must have in common to be compared: the length of their vectors, labels, columns, the encoder.
 
-    ``labels`` are ``text``, ``numbers`` or ``none``. Where some units have none, nobody's labels count.
+    ``labels`` are ``text``, ``numbers`` or ``none``. Where some units have none, no labels count.
     """
 
     features: int
@@ -108,29 +106,24 @@ class RunUnits:
     embedding: Features | None
     labels: NDArray[Any]  # the different ones
     label: Codes  # which of them
-    unit: KeptNames
-    people: KeptNames
+    unit: PackedNames
+    people: PackedNames
     submitter: Codes
     owner: Codes
     root: Codes  # the row of the unit that stands for the tree
     stands: Codes  # rows
     time: Values | None
-    columns: KeptNames  # that the features came from, where they are several
+    columns: PackedNames  # that the features came from, where they are several
     encoder: str  # that made the features of texts or images; blank where they were submitted
-    asked: KeptNames  # digests of what later periods may ask of the units (`AcquiredData.highest`)
+    asked: PackedNames  # digests of what later periods may ask of the units (`AcquiredData.highest`)
     answers: Values  # one after the other
     answered: Codes  # where each ends
 
     @property
     def kind(self) -> UnitKind:
-        """What the units are."""
-        return UnitKind(
-            self.features.shape[1],
-            None if self.embedding is None else self.embedding.shape[1],
-            kind_of_labels(self.labels),
-            tuple(self.columns),
-            str(self.encoder),
-        )
+        width = None if self.embedding is None else self.embedding.shape[1]
+        labels, columns = kind_of_labels(self.labels), tuple(self.columns)
+        return UnitKind(self.features.shape[1], width, labels, columns, str(self.encoder))
 
 
 def shortest(matrix: Features) -> Features:
@@ -147,7 +140,7 @@ def shortest(matrix: Features) -> Features:
 
 
 def kind_of_labels(label: NDArray[Any]) -> str:
-    """Say whether labels are words or numbers, or there are none."""
+    """Return ``text``, ``numbers`` or ``none``."""
     if not is_labelled(label):
         return _NO_LABELS
     return "text" if label.dtype.kind in "US" else "numbers"
@@ -170,30 +163,25 @@ class AcquiredRun:
 
     @property
     def short(self) -> str:
-        """The run as overrides name it."""
+        """The id by which overrides name the run."""
         return self.run[:_SHORT]
 
     @property
     def called(self) -> str:
-        """The run as people know it."""
+        """The period of the run, else its id."""
         return run_called(self.period, self.run)
 
     @property
     def plain(self) -> dict[str, str]:
-        """What the manifest of a later run says of it."""
+        """The entry of the manifest of a later run."""
         return {"run": self.run, "bought": self.sha256, "period": self.period}
-
-    @property
-    def bought(self) -> Path:
-        """The file of what it has acquired."""
-        return self.folder / BOUGHT
 
     @classmethod
     def read(cls, folder: Path, whole: bool = True) -> AcquiredRun:
-        """Read the run of a folder; with ``whole`` refuse one whose acquired units are not as it left them."""
+        """Read the run of a folder; with ``whole`` refuse one owner_of acquired units are not as it left them."""
         if not folder.is_dir():
             raise AcquiredDataError(
-                f"the earlier run in {str(folder)!r} is not there; if it was moved, say where it is now: --prior FOLDER"
+                f"{str(folder)!r} is no folder of a payout run; if it was moved, say where it is now: --prior FOLDER"
             )
         manifest = read_manifest(folder)
         if whole:
@@ -209,81 +197,68 @@ class AcquiredRun:
         )
 
 
-@dataclass(frozen=True)
-class _Approved:
-    """An earlier run, and when its ledger says that it was approved."""
-
-    prior: AcquiredRun
-    record: RunRecord
-    ledger: str
-    number: int
-    at: str
-
-    @classmethod
-    def of(cls, folder: Path) -> _Approved:
-        if not folder.is_dir():
-            raise AcquiredDataError(
-                f"--prior {str(folder)!r} is no folder of a payout run; check the path"
-            )
-        ledger = ledger_of(folder)
-        record = run_of(folder, ledger.accounts())
-        if record.state not in APPROVED:
-            later = f"; {record.superseded[1]!r} has taken its place" if record.superseded else ""
-            raise AcquiredDataError(
-                f"the run in {str(folder)!r} is {describe_state(record.state)}, so that nothing of it is bought{later}"
-                ": name approved runs alone"
-            )
-        if sha256(folder / NAME) != record.manifest:
-            raise AcquiredDataError(
-                f"{str(folder / NAME)!r} is not the one that was approved; run: datamarket verify {folder}"
-            )
-        entry = next(entry for entry in record.history if entry.kind == "approved")
-        return cls(AcquiredRun.read(folder, whole=False), record, ledger.where, entry.number, entry.at)
+def _approval(folder: Path) -> tuple[RunRecord, str, LedgerEntry]:
+    """Read the record of an approved run, its ledger and the entry of the approval; refuse any other run."""
+    ledger = ledger_of(folder)
+    record = run_of(folder, ledger.accounts())
+    if record.state not in APPROVED:
+        later = f"; {record.superseded[1]!r} has taken its place" if record.superseded else ""
+        raise AcquiredDataError(
+            f"the run in {str(folder)!r} is {describe_state(record.state)}, so that nothing of it is bought{later}"
+            ": name approved runs alone"
+        )
+    if sha256(folder / NAME) != record.manifest:
+        raise AcquiredDataError(
+            f"{str(folder / NAME)!r} is not the one that was approved; run: datamarket verify {folder}"
+        )
+    return record, ledger.where, next(entry for entry in record.history if entry.kind == "approved")
 
 
 def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
     """Return the folders of earlier runs, the oldest first; refuse one that cannot be taken as acquired."""
-    found = [_Approved.of(folder) for folder in folders]
-    by_run: dict[str, _Approved] = {}
-    for each in found:
-        if each.prior.folder.resolve() == out.resolve():
+    runs = [AcquiredRun.read(folder, whole=False) for folder in folders]
+    approvals = [_approval(folder) for folder in folders]
+    by_run: dict[str, AcquiredRun] = {}
+    for run in runs:
+        if run.folder.resolve() == out.resolve():
             raise AcquiredDataError(
                 f"{str(out)!r} is the folder of this run itself; leave that --prior out"
             )
-        twin = by_run.setdefault(each.prior.run, each)
-        if twin is not each:
+        twin = by_run.setdefault(run.run, run)
+        if twin is not run:
             raise AcquiredDataError(
-                f"{str(twin.prior.folder)!r} and {str(each.prior.folder)!r} are the same run, {each.prior.short}; "
-                "name it once"
+                f"{str(twin.folder)!r} and {str(run.folder)!r} are the same run, {run.short}; name it once"
             )
-    for each in found:
-        for place, run in enumerate(each.prior.given, 1):
-            if run not in by_run:
+    for run, (record, _, _) in zip(runs, approvals, strict=True):
+        for place, given in enumerate(run.given, 1):
+            if given not in by_run:
                 raise AcquiredDataError(
-                    f"{each.prior.called}, in {str(each.prior.folder)!r}, was priced given run {run[:_SHORT]}, which "
-                    "is not named: what was copied from that one would be paid for now. Add --prior "
-                    f"{each.record.places.get(f'{ROLE} {place}', 'its folder')}"
+                    f"{run.called}, in {str(run.folder)!r}, was priced given run {given[:_SHORT]}, which is not named: "
+                    "what was copied from that one would be paid for now. Add --prior "
+                    f"{record.places.get(f'{ROLE} {place}', 'its folder')}"
                 )
-    one_ledger = len({each.ledger for each in found}) == 1
-    order = sorted(found, key=lambda each: (each.number,) if one_ledger else (each.at, each.prior.run))
-    return tuple(each.prior.folder for each in order)
+    one_ledger = len({ledger for _, ledger, _ in approvals}) == 1
+
+    def age(i: int) -> tuple[int | str, ...]:
+        entry = approvals[i][2]
+        return (entry.number,) if one_ledger else (entry.at, runs[i].run)
+
+    return tuple(folders[i] for i in sorted(range(len(runs)), key=age))
 
 
 def as_said(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
     """Return the folders of the runs that a manifest names as prior, in its order; they may have been moved."""
     by_run = {read_manifest(folder)["run"]: folder for folder in folders}
-    missing = [each for each in prior if each["run"] not in by_run]
-    if missing or len(by_run) > len(prior):
-        strange = set(by_run) - {each["run"] for each in prior}
-        wrong = (
-            f"{missing[0]['period'] or 'a run'} ({missing[0]['run'][:_SHORT]}) is not among the folders"
-            if missing
-            else f"{str(by_run[min(strange)])!r} is none of them"
-        )
+    named = {each["run"]: each["period"] or "a run" for each in prior}
+    wrong = [
+        f"{period} ({run[:_SHORT]}) is missing" for run, period in named.items() if run not in by_run
+    ]
+    wrong += [f"{str(folder)!r} is none of them" for run, folder in by_run.items() if run not in named]
+    if wrong:
         raise AcquiredDataError(
-            f"the run was priced given {len(prior)} earlier runs, and {wrong}; name each with --prior"
+            f"the run was priced given {len(prior)} earlier runs, and {wrong[0]}; name each with --prior"
         )
-    return tuple(by_run[each["run"]] for each in prior)
+    return tuple(by_run[run] for run in named)
 
 
 # The units of earlier runs.
@@ -291,7 +266,7 @@ def as_said(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[P
 
 @dataclass(frozen=True)
 class OldUnit:
-    """A unit that was acquired: in which of the earlier runs (its place among them), as what, and from whom."""
+    """A unit that was acquired: the place of its run among the earlier ones, its id and its owner."""
 
     run: int
     unit: str
@@ -300,7 +275,7 @@ class OldUnit:
 
 @dataclass(frozen=True, eq=False)
 class MatchedAcquiredUnits:
-    """Units of a submission that were acquired before, whose they were submitted as, and what they were acquired as.
+    """Units of a submission that were acquired before, their identities now, and what they were acquired as.
 
     ``tied_to`` is the earlier unit that each was matched with, as overrides name it (`RUN:UNIT`): it may be a copy of
     what was acquired.
@@ -352,54 +327,51 @@ class AcquiredUnits:
     unit: list[str]
     owner: list[str]
     root: Codes  # the row of what each was acquired as
-    unlabelled: Sequence[str] = ()  # what the runs are called whose units have no labels
+    unlabelled: Sequence[str] = ()  # the names of the runs owner_of units have no labels
 
     @classmethod
     def read(cls, runs: Sequence[AcquiredRun], kind: UnitKind) -> AcquiredUnits:
         """Read what some runs have acquired, for new units of a kind; refuse others by name."""
-        records = [read_record(each.bought, RunUnits) for each in runs]
+        records = [read_record(run.folder / BOUGHT, RunUnits) for run in runs]
+        without = []
         for run, record in zip(runs, records, strict=True):
             _require_kind(run, record.kind, kind)
-        without = [
-            run.called
-            for run, record in zip(runs, records, strict=True)
-            if record.kind.labels == _NO_LABELS
-        ]
-        sizes = [len(record.owner) for record in records]
-        start, n = np.cumsum([0, *sizes[:-1]]), sum(sizes)
+            if record.kind.labels == _NO_LABELS:
+                without.append(run.called)
+        *start, n = np.cumsum([0, *(len(record.owner) for record in records)]).tolist()
         embeddings = [record.embedding for record in records if record.embedding is not None]
         labelled = kind.labels != _NO_LABELS and not without
         units = Submission(
             np.char.add("p", np.char.zfill(np.arange(n).astype(np.str_), 9)),
-            np.full(n, "p"),  # whose each is stands in `owner`: neither evidence nor scores ask for it
+            np.full(n, "p"),  # `owner` has the owners: neither evidence nor scores need them
             cast(Features, LowPrecisionRows([record.features for record in records], finite=True)),
             np.concatenate([record.labels[record.label] for record in records])
             if labelled
             else unlabelled(n),
             cast(Features, LowPrecisionRows(embeddings, finite=True)) if embeddings else None,
         )
-        people = [list(record.people) for record in records]
+        owner: list[str] = []
+        for record in records:
+            people = list(record.people)
+            owner += [people[i] for i in record.owner.tolist()]
+        canonical, root = (
+            np.concatenate([getattr(r, rows) + at for r, at in zip(records, start, strict=True)])
+            for rows in ("stands", "root")
+        )
         return cls(
-            tuple(runs),
-            AcquiredData(
-                units, np.concatenate([r.stands + at for r, at in zip(records, start, strict=True)]), _highest(records)
-            ),
-            start,
-            [name for record in records for name in record.unit],
-            [names[i] for names, r in zip(people, records, strict=True) for i in r.owner.tolist()],
-            np.concatenate([r.root + at for r, at in zip(records, start, strict=True)]),
-            without,
+            tuple(runs), AcquiredData(units, canonical, _highest(records)), np.array(start),
+            [name for record in records for name in record.unit], owner, root, without,
         )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.unit)
 
     def run_at(self, row: int) -> int:
-        """Return which of the runs a row is of."""
+        """Return the place of a row's run."""
         return int(np.searchsorted(self.start, row, side="right")) - 1
 
     def bought_as(self, row: int) -> OldUnit:
-        """Return what a unit was acquired as: the one that stands for its tree, in the run that acquired it."""
+        """Return what a unit was acquired as: the one that represents its tree."""
         root = int(self.root[row])
         return OldUnit(self.run_at(root), self.unit[root], self.owner[row])
 
@@ -419,66 +391,57 @@ class AcquiredUnits:
     def named(
         self, known: AcquiredMatches, units: list[str], identities: list[str]
     ) -> MatchedAcquiredUnits:
-        """Name units of a submission that were acquired before, and whoever submitted them."""
+        """Name units of a submission that were acquired before, and their identities."""
         rows = known.old.tolist()
         old, tied_to = [self.bought_as(row) for row in rows], [self.name(row) for row in rows]
         return MatchedAcquiredUnits(units, identities, old, tied_to, known.score, known.reason)
 
 
 def _highest(records: Sequence[RunUnits]) -> dict[str, Values]:
-    """What was asked of all runs: of their units together it is the highest that any of them answers."""
-    runs = [
-        dict(zip(record.asked, np.split(record.answers, record.answered)[:-1], strict=True)) for record in records
-    ]  # fmt: skip
+    """Merge the caches of the runs: the highest similarity to the units of all of them."""
+    runs = [dict(zip(r.asked, np.split(r.answers, r.answered)[:-1], strict=True)) for r in records]
     asked = set(runs[0]).intersection(*runs[1:])
     return {name: np.max([known[name] for known in runs], axis=0) for name in sorted(asked)}
 
 
 def _require_kind(prior: AcquiredRun, theirs: UnitKind, ours: UnitKind) -> None:
     """Refuse units that cannot be compared with the new ones, by what differs."""
-    run, wrong = f"{prior.called}, in {str(prior.folder)!r}", ""
+    remedy = "embed both by one encoder"
     if theirs.encoder != ours.encoder:
-        made = [kind.encoder or "whoever submitted them" for kind in (theirs, ours)]
-        wrong = (
-            f"the features of {run} were made by {made[0]}, those of this run by {made[1]}; units are compared with "
-            "what was bought only if one encoder made both"
-        )
+        then, now = (f"features made by {kind.encoder or 'the submitters'}" for kind in (theirs, ours))
     elif theirs.features != ours.features:
-        wrong = (
-            f"units of {run} have features of {theirs.features} numbers, those of this run features of {ours.features} "
-            "numbers; embed both alike"
-        )
+        then, now = (f"features of {kind.features} numbers" for kind in (theirs, ours))
     elif theirs.embedding != ours.embedding:
-        widths = [
-            "no embedding" if width is None else f"embedding of {width} numbers"
-            for width in (theirs.embedding, ours.embedding)
-        ]
-        wrong = f"units of {run} have {widths[0]}, those of this run {widths[1]}; embed both alike"
-    elif _NO_LABELS not in (theirs.labels, ours.labels) and theirs.labels != ours.labels:
-        wrong = f"labels of {run} are {theirs.labels}, those of this run {ours.labels}; write them alike"
-    elif theirs.columns and ours.columns and theirs.columns != ours.columns:
-        pairs = zip(theirs.columns, ours.columns, strict=True)
-        before, now = next((a, b) for a, b in pairs if a != b)
-        wrong = (
-            f"the features of {run} are {before!r} where those of this run are {now!r}; give both the same columns, in "
-            "the same order"
+        then, now = (
+            "no embedding" if kind.embedding is None else f"embedding of {kind.embedding} numbers"
+            for kind in (theirs, ours)
         )
-    if wrong:
-        raise AcquiredDataError(wrong)
+    elif _NO_LABELS not in (theirs.labels, ours.labels) and theirs.labels != ours.labels:
+        then, now = f"labels that are {theirs.labels}", ours.labels
+        remedy = "write them in one way"
+    elif theirs.columns and ours.columns and theirs.columns != ours.columns:
+        columns = zip(theirs.columns, ours.columns, strict=True)
+        then, now = next((f"the column {a!r}", f"{b!r}") for a, b in columns if a != b)
+        remedy = "give both the same columns, in the same order"
+    else:
+        return
+    raise AcquiredDataError(
+        f"units of {prior.called}, in {str(prior.folder)!r}, have {then}, those of this run {now}; {remedy}"
+    )
 
 
 def overridden_known(
     known: AcquiredMatches, overrides: Sequence[Override], prior: AcquiredUnits, ids: Sequence[str]
 ) -> tuple[AcquiredMatches, list[Override]]:
-    """Apply the overrides that name earlier units; return the matches, and what overrides say of new units alone."""
+    """Apply the overrides that name earlier units; return the matches, and the overrides of new units alone."""
     place = {name: i for i, name in enumerate(ids)} if overrides else {}
     rest = []
     for each in overrides:
         earlier = {name: row for name in each.units if (row := prior.row_of(name)) is not None}
         if twice := next((name for name in earlier if name in place), None):
             raise AcquiredDataError(
-                f"an override names {visible(twice)!r}, which is a unit of this run and one of an earlier run, too: "
-                "whoever submits a unit writes its id. Give that unit of this run another id, and pay again"
+                f"an override names {visible(twice)!r}, which is a unit of this run and one of an earlier run, too; "
+                "give that unit of this run another id, and pay again"
             )
         if not earlier:
             rest.append(each)
@@ -486,16 +449,19 @@ def overridden_known(
         known, done = _applied(known, each, earlier, place)
         if left := [name for name in each.units if name not in done]:
             rest.append(each.model_copy(update={"units": left}))
-    for each in rest:
-        if each.action == "split" and each.dispute is None:
-            _require_free(known, [place[name] for name in each.units if name in place], prior, ids)
+    for name in (n for e in rest if e.action == "split" and e.dispute is None for n in e.units):
+        for i in np.flatnonzero(known.unit == place.get(name, -1)).tolist():
+            raise AcquiredDataError(
+                f"an override splits {visible(name)!r}, which was taken for a unit that was bought before; if it is "
+                f"another, name both: units = [{visible(name)!r}, {visible(prior.name(int(known.old[i])))!r}]"
+            )
     return known, rest
 
 
 def _applied(
     known: AcquiredMatches, override: Override, earlier: Mapping[str, int], place: Mapping[str, int]
 ) -> tuple[AcquiredMatches, set[str]]:
-    """The matches after an override that names earlier units, and the names that it is done with."""
+    """Apply an override that names earlier units; return the matches, and the names that it is done with."""
     rows = np.array(list(earlier.values()), dtype=np.int64)
     named = {place[name]: name for name in override.units if name in place}
     ours = np.array(list(named), dtype=np.int64)
@@ -522,31 +488,19 @@ def _applied(
     return known.where(~freed), {*earlier, *(named[unit] for unit in known.unit[freed].tolist())}
 
 
-def _require_free(
-    known: AcquiredMatches, ours: list[int], prior: AcquiredUnits, ids: Sequence[str]
-) -> None:
-    """Refuse a split of a unit that was acquired before, which would change nothing."""
-    for i in np.flatnonzero(np.isin(known.unit, ours)).tolist():
-        unit, earlier = visible(ids[known.unit[i]]), visible(prior.name(int(known.old[i])))
-        raise AcquiredDataError(
-            f"an override splits {unit!r}, which was taken for a unit that was bought before; if it is another, name "
-            f"both: units = [{unit!r}, {earlier!r}]"
-        )
-
-
 # What a run keeps for later ones.
 
 
 def write_acquired(results: Results, unpaid: Collection[str], folder: Path) -> None:
-    """Write what a run has acquired; the ``unpaid`` have sold nothing."""
+    """Write what a run has acquired; nothing is bought of the ``unpaid``."""
     write_record(folder / BOUGHT, acquired_units(results, unpaid))
 
 
 def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
-    """Collect the units of a run that somebody is paid for, then those that were set aside as validation rows."""
+    """Collect the units of a run with a paid owner, then those that were set aside as validation rows."""
     inputs, submission, canonical = results.inputs, results.inputs.submission, results.payments.canonical
     label, leaks = results.payments.clustering.label, results.leaks
-    sold, whose, names = _owners(results, unpaid)
+    sold, owner_of, names = _owners(results, unpaid)
     rows = np.flatnonzero(sold[label])
     place = np.full(len(label), -1)
     place[rows] = np.arange(len(rows))
@@ -555,47 +509,47 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
     stands_for = np.full(canonical.n_clusters, -1)
     stands_for[canonical.cluster] = canonical.unit
     ids = [inputs.ids[i] for i in rows]
-    submitters, owners, root = inputs.owner[rows], whose[label[rows]], place[stands_for[label[rows]]]
-    kept = submission if len(rows) == len(submission) else submission.take(rows)
+    submitters, owners, root = inputs.owner[rows], owner_of[label[rows]], place[stands_for[label[rows]]]
+    units = submission if len(rows) == len(submission) else submission.take(rows)
     if leaks.units is not None:
-        kept = Submission.concat([kept, leaks.units])
+        units = Submission.concat([units, leaks.units])
         ids += leaks.id.tolist()
         code = {name: i for i, name in enumerate(names)}
         theirs = np.array([code[name] for name in leaks.identity.tolist()], dtype=np.int64)
         submitters, owners = np.concatenate([submitters, theirs]), np.concatenate([owners, theirs])
-        root = np.concatenate([root, np.arange(len(rows), len(kept))])
+        root = np.concatenate([root, np.arange(len(rows), len(units))])
     people = sorted({names[i] for i in np.union1d(submitters, owners).tolist()})
     number = {name: i for i, name in enumerate(people)}
     number_of = np.array([number.get(name, -1) for name in names])
-    labels, which = np.unique(kept.label, return_inverse=True)
+    labels, which = np.unique(units.label, return_inverse=True)
     checked = results.spec.leak_check != "off"  # then those that are validation rows were set aside
     utility = results.utility
     if inputs.prior is not None:
         utility = replace(inputs, prior=None).utility_oracle(results.spec)
     asked = results.asked if checked and len(rows) == len(submission) else None
-    highest = highest_for_later(kept, stands, utility, len(rows) if checked else 0, asked)
+    highest = highest_for_later(units, stands, utility, len(rows) if checked else 0, asked)
     return RunUnits(
-        features=shortest(kept.features),
-        embedding=None if kept.embedding is None else shortest(kept.embedding),
+        features=shortest(units.features),
+        embedding=None if units.embedding is None else shortest(units.embedding),
         labels=labels,
         label=which.astype(np.int64),
-        unit=KeptNames.of(ids),
-        people=KeptNames.of(people),
+        unit=PackedNames.from_names(ids),
+        people=PackedNames.from_names(people),
         submitter=number_of[submitters],
         owner=number_of[owners],
         root=root,
         stands=stands,
-        time=kept.time,
-        columns=KeptNames.of(inputs.columns if len(inputs.columns) > 1 else ()),
+        time=units.time,
+        columns=PackedNames.from_names(inputs.columns if len(inputs.columns) > 1 else ()),
         encoder=inputs.encoder,
-        asked=KeptNames.of(highest),
+        asked=PackedNames.from_names(highest),
         answers=np.concatenate([np.empty(0), *highest.values()]),
-        answered=np.cumsum([len(found) for found in highest.values()], dtype=np.int64),
+        answered=np.cumsum([len(values) for values in highest.values()], dtype=np.int64),
     )
 
 
 def _owners(results: Results, unpaid: Collection[str]) -> tuple[NDArray[np.bool_], Codes, list[str]]:
-    """Of each cluster whether somebody is paid for it and who owns it, by the place in a list of names.
+    """Return for each cluster whether an owner is paid, and its owner by the place in a list of names.
 
     Several names own it together only where they submitted the same at the same time.
     """
@@ -606,14 +560,14 @@ def _owners(results: Results, unpaid: Collection[str]) -> tuple[NDArray[np.bool_
     )
     is_paid = np.array([name not in unpaid for name in names])
     sold = np.bincount(cluster, weights=is_paid[owner], minlength=n) > 0
-    whose, count = np.zeros(n, dtype=np.int64), np.bincount(cluster, minlength=n)
-    whose[cluster] = owner
+    owner_of, count = np.zeros(n, dtype=np.int64), np.bincount(cluster, minlength=n)
+    owner_of[cluster] = owner
     together: dict[str, int] = {}
     shared = np.flatnonzero(count[cluster] > 1)
     for part in np.split(shared, np.flatnonzero(np.diff(cluster[shared])) + 1) if len(shared) else []:
         name = " and ".join(sorted(names[code] for code in owner[part].tolist()))
-        whose[cluster[part[0]]] = together.setdefault(name, len(inputs.identities) + len(together))
-    return sold, whose, [*names, *together]
+        owner_of[cluster[part[0]]] = together.setdefault(name, len(inputs.identities) + len(together))
+    return sold, owner_of, [*names, *together]
 
 
 # What is new, at the price of what was acquired before.
@@ -644,7 +598,7 @@ def price_messages(given: dict[str, Any], amount: int, currency: str) -> str:
     then, now = (f"{currency} {Currency(currency).shown(each)}" for each in (price, amount))
     return (
         f"What is new adds {given['adds'] / given['there']:.1%} to the worth of what was bought; at the price of then "
-        f"that is {then}, and this run divides {now}. Where every period divides the same, whoever waits is paid more."
+        f"that is {then}, and this run divides {now}. Where every period divides the same, waiting is paid more."
     )
 
 
@@ -663,6 +617,6 @@ def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
         return ""
     names = listed((run_called(run.period, run.run) for run in bought), _FEW)
     return (
-        f"Not priced given what the ledger has bought before ({names}): whoever submits that again is paid again. "
-        "See: pay --help, --prior."
+        f"Not priced given what the ledger has bought before ({names}): submitted again, it is paid for again. See: "
+        "pay --help, --prior."
     )

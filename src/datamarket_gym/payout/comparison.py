@@ -63,45 +63,40 @@ def compare_runs(before: Path, after: Path) -> RunComparison:
     """
     tables = RunTables.read(before), RunTables.read(after)
     first, second = (each.manifest for each in tables)
-    settings, inputs = (
-        [
-            Difference(name, old.get(name), new.get(name))
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
-        ]
-        for old, new in ((_settings(first), _settings(second)), (_inputs(first), _inputs(second)))
+    currencies = first["currency"], second["currency"]
+    old, new = (
+        {row["identity"]: Currency(currency).signed(row["payment"]) for row in run.payments}
+        for run, currency in zip(tables, currencies, strict=True)
     )
-    old, new = (_paid(each) for each in tables)
-    same = first["currency"] == second["currency"]
-    payments = [
-        PaymentChange(
-            name, old.get(name), new.get(name), new.get(name, 0) - old.get(name, 0) if same else None
-        )
-        for name in old | new
-    ]
+    payments = []
+    for name in old | new:
+        change = new.get(name, 0) - old.get(name, 0) if len(set(currencies)) == 1 else None
+        payments.append(PaymentChange(name, old.get(name), new.get(name), change))
     payments.sort(key=lambda each: (-abs(each.change or 0), each.identity))
-    return RunComparison((first["currency"], second["currency"]), settings, inputs, payments)
+    settings = _differences(_settings(first), _settings(second))
+    inputs = _differences(_inputs(first), _inputs(second))
+    return RunComparison(currencies, settings, inputs, payments)
 
 
-def _paid(tables: RunTables) -> dict[str, int]:
-    money = Currency(tables.manifest["currency"])
-    return {row["identity"]: money.signed(row["payment"]) for row in tables.payments}
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:
+    names = sorted(before.keys() | after.keys())
+    pairs = [Difference(name, before.get(name), after.get(name)) for name in names]
+    return [pair for pair in pairs if pair.before != pair.after]
 
 
 def _settings(manifest: dict[str, Any]) -> dict[str, Any]:
     parts = {name: manifest.get(name) for name in ("spec", "mechanism", "utility", "versions")}
-    more = {"evidence": manifest["evidence"]["used"], "overrides": manifest["overrides"]}
-    return (
-        dict(_flattened(parts)) | more | {"prior": [each["run"] for each in manifest.get("prior", ())]}
-    )
+    prior = [each["run"] for each in manifest.get("prior", ())]
+    more = {"evidence": manifest["evidence"]["used"], "overrides": manifest["overrides"], "prior": prior}
+    return dict(_flattened(parts)) | more
 
 
 def _inputs(manifest: dict[str, Any]) -> dict[str, Any]:
     return {role: file["sha256"] for role, file in manifest["inputs"].items()}
 
 
-def _flattened(said: Mapping[str, Any], stem: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in said.items():
+def _flattened(settings: Mapping[str, Any], stem: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flattened(value, f"{stem}{key}.")
         else:

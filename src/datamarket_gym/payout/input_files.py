@@ -1,11 +1,10 @@
 """What comes with the tables of a run: images in folders, scores of another tool, bad rows, and hashes of files.
 
-Nobody who submitted something is passed over in silence. A file that is not read is listed with what to do about it,
-and so is an image that no row of the table names. With quarantine, bad rows of the submissions are set aside and
-listed, so that one of them does not stop a run: rows without an identity, label, time or content, with numbers that
-are missing, not finite or not as many as those of most rows, with an image that cannot be read, with an id of several
-rows, or which the intake log does not have. Validation and reference rows are the operator's own and never set aside;
-nor are rows of a file of which more than half is bad.
+No submission is left out silently. A file that is not read is listed with what to do about it, and so is an image that
+no row of the table names. With quarantine, bad rows of the submissions are set aside and listed, so that one of them
+does not stop a run: rows without an identity, label, time or content, with numbers that are missing, not finite or not
+as many as those of most rows, with an image that cannot be read, with an id of several rows, or which the intake log
+does not have. Validation and reference rows are never set aside; nor are rows of a file of which more than half is bad.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from datamarket_gym.utilities.imported_scores import ImportedScores, Names, Scor
 
 if TYPE_CHECKING:
     from datamarket_gym.data.columns import Column, Faults
-    from datamarket_gym.payout.inputs import Rows, SubmittedRows
+    from datamarket_gym.payout.inputs import Rows
 
 
 FILE = "quarantine.csv"
@@ -49,7 +48,7 @@ COLUMNS = ("row", "unit", "identity", "wrong")
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that was set aside: its number in the file (from 0, a header not counted), its names if it has any."""
+    """Hold a row that was set aside: its number in the file (from 0, without the header) and its names."""
 
     row: int
     unit: str
@@ -66,21 +65,13 @@ def note_columns(faults: Faults, roles: dict[str, Column]) -> None:
             continue
         for row in column.missing().nonzero()[0].tolist():
             faults.note([row], f"{column.name} is missing")
-        if role in ("id", "identity"):
-            names = column.optional()
-            for row, name in enumerate(names):
-                if name is not None and (bad := unwritable(name)):
-                    faults.note([row], f"{column.name} holds {bad}")
-            if role == "id":
-                _note_shared(faults, names)
-
-
-def _note_shared(faults: Faults, ids: Sequence[str | None]) -> None:
-    """Note all rows that share an id with another."""
-    count = Counter(name for name in ids if name is not None)
-    for row, name in enumerate(ids):
-        if name is not None and count[name] > 1:
-            faults.note([row], f"the id is that of {count[name]} rows")
+        names = column.optional() if role in ("id", "identity") else []
+        count = Counter(names)
+        for row, name in enumerate(names):
+            if name is not None and (bad := unwritable(name)):
+                faults.note([row], f"{column.name} holds {bad}")
+            if name is not None and role == "id" and count[name] > 1:
+                faults.note([row], f"the id is that of {count[name]} rows")
 
 
 def split_rows(
@@ -120,12 +111,12 @@ def _require_half(bad: tuple[BadRow, ...], rows: int, what: str) -> None:
 
 
 def quarantine_csv(rows: Sequence[BadRow]) -> str:
-    """The list that lies in the run's folder."""
+    """Write bad rows as the list in the run's folder."""
     return csv_text(COLUMNS, [(r.row, r.unit, r.identity, r.wrong) for r in rows])
 
 
 def read_quarantine(path: Path) -> list[BadRow]:
-    """The list of a finished run."""
+    """Read the list of a finished run."""
     with path.open(encoding="utf-8", newline="") as file:
         csv.field_size_limit(1 << 24)
         return [
@@ -175,9 +166,9 @@ def note_images(faults: Faults, folder: Path, names: Sequence[str | None], encod
 
 @dataclass(frozen=True, eq=False)
 class ImageTree:
-    """The images of a folder by their relative paths, whose they are and what: folders are identities, then labels.
+    """Hold the images of a folder by their relative paths, with identity and label, which are folders.
 
-    ``identity`` is empty where the folder is nobody's (validation rows). ``labelled_shape`` is the layout with labels.
+    ``identity`` is empty for validation rows. ``labelled_shape`` is the layout with labels.
     """
 
     names: list[str]
@@ -193,13 +184,12 @@ class ImageTree:
 
 
 def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageTree:
-    """List the images of a folder laid out as ``identity/label/image``, or ``label/image`` where it is nobody's.
+    """List the images of a folder laid out as ``identity/label/image``, or ``label/image`` without identities.
 
-    Where no image lies in a folder of a label, and some lie one folder higher, there are no labels: ``identity/image``,
-    or images in the folder itself. Images at any other depth are skipped, and listed; where that would be most of them,
-    for want of a label, it is an error: who adds one image in a folder would have everybody else's left out. Where
-    ``labels`` do not count, because the operator's rows have none, images of either layout are read, those without a
-    folder under the empty label: or whoever uses the other layout would have everybody else's skipped.
+    If none is in a folder of a label, and some are one folder higher, there are no labels. Images at any other depth
+    are skipped, and listed; if most would be, for want of a label, it is an error: one image added in a folder would
+    leave out those of all other payees. For the same reason, if ``labels`` do not count, because validation rows have
+    none, images of both layouts are read, those without a folder under the empty label.
     """
     owners = ("identity",) if identities else ()
     labelled, plain = "/".join((*owners, "label", "image")), "/".join((*owners, "image"))
@@ -209,36 +199,35 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
     if labels and 0 < depths[low] < depths[high]:
         raise DataMarketError(
             f"{str(folder)!r} holds {depths[low]:,} images as {labelled} and {depths[high]:,} as {plain}, which would "
-            "not be read; lay all out alike, or, where units have no labels, the validation rows without folders"
+            "not be read; lay all out in one way, or, where units have no labels, the validation rows without folders"
         )
     levels = {low} if low in depths else {high} & set(depths) or {low}
     if not labels:
         levels |= {high} & set(depths)
     shape = " or ".join(name for name, parts in ((labelled, low), (plain, high)) if parts in levels)
-    found, skipped = [], []
+    images, skipped = [], []
     for path, parts in files:
-        beyond = [len(parts) - each for each in levels]
-        why = _why_not(path, 0 if 0 in beyond else beyond[0], shape)
-        if why:
+        too_deep = min((len(parts) - level for level in levels), key=abs)
+        if why := _why_not(path, too_deep, shape):
             skipped.append(("/".join(parts), why))
         else:
-            found.append(parts)
-    if not found:
-        told = listed((f"{name} ({why})" for name, why in skipped), _FEW, "; ")
+            images.append(parts)
+    if not images:
+        not_read = listed((f"{name} ({why})" for name, why in skipped), _FEW, "; ")
         raise DataMarketError(
             f"{str(folder)!r} holds no images laid out as {labelled}, nor, without labels, as {plain}"
-            + (f"; not read: {told}" if told else ", nor any other file; check the path")
+            + (f"; not read: {not_read}" if not_read else ", nor any other file; check the path")
         )
     return ImageTree(
-        ["/".join(parts) for parts in found],
-        [parts[0] for parts in found if identities],
-        np.array([parts[-2] if len(parts) == low else NO_LABEL for parts in found]),
+        ["/".join(parts) for parts in images],
+        [parts[0] for parts in images if identities],
+        np.array([parts[-2] if len(parts) == low else NO_LABEL for parts in images]),
         skipped,
         labelled,
     )
 
 
-def unnamed(folder: Path, named: Collection[str]) -> Skipped:
+def unnamed_images(folder: Path, named: Collection[str]) -> Skipped:
     """List the images of a folder that no row of a table names."""
     root = _root(folder)
     known = {(root / name).resolve() for name in named}
@@ -276,12 +265,12 @@ def _why_not(path: Path, too_deep: int, shape: str) -> str:
 def _files(folder: Path) -> Iterator[Path]:
     """List all that is in a folder and below it but folders; links to folders are not followed."""
 
-    def fails(error: OSError) -> None:
+    def refuse(error: OSError) -> None:
         raise SubmissionError(f"{error.filename!r} cannot be looked into: {error.strerror}") from error
 
-    for where, folders, files in os.walk(folder, onerror=fails):
-        for name in (*files, *(each for each in folders if (Path(where) / each).is_symlink())):
-            yield Path(where) / name
+    for where, folders, files in os.walk(folder, onerror=refuse):
+        yield from (Path(where) / name for name in files)
+        yield from (path for name in folders if (path := Path(where) / name).is_symlink())
 
 
 def _root(folder: Path) -> Path:
@@ -307,11 +296,7 @@ def images_hash(
 ) -> dict[str, str | int]:
     """Hash the images of a folder: their bytes and names, and the names of what was skipped."""
     lines = sorted(f"{hashlib.sha256(c).hexdigest()} {n}" for c, n in zip(content, names, strict=True))
-    return {
-        "name": folder.name,
-        "bytes": sum(map(len, content)),
-        "sha256": names_hash(lines, skipped),
-    }
+    return {"name": folder.name, "bytes": sum(map(len, content)), "sha256": names_hash(lines, skipped)}
 
 
 def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
@@ -322,28 +307,27 @@ def names_hash(lines: Sequence[str], skipped: Skipped) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The scores of a run, and the units that have none: these earn nothing."""
+    """Hold the scores that a run is paid by, and the units that have none: these earn nothing."""
 
     table: ScoreTable
     unscored: tuple[str, ...]
 
     @property
     def learner(self) -> UtilityFunction:
-        """What the run is paid by."""
         return ImportedScores(self.table)
 
 
 def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
-    """Where the scores are: as fetched, or as the settings say; refused where only one of utility and file is given."""
+    """Return the file of scores, as fetched or named; refuse one without the utility, and the utility without one."""
     file = fetched if fetched is not None or spec.files.scores is None else Path(spec.files.scores)
-    asked = isinstance(LEARNERS.create(spec.learner), ImportedScores)
-    if asked and file is None:
+    is_needed = isinstance(LEARNERS.create(spec.learner), ImportedScores)
+    if is_needed and file is None:
         raise ParameterError(
             "utility",
             spec.learner,
             "it is paid by scores that another tool has computed: give their file with --scores (docs/scores.md)",
         )
-    if file is not None and not asked:
+    if file is not None and not is_needed:
         raise ParameterError(
             "scores",
             str(file),
@@ -353,67 +337,52 @@ def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
         raise ParameterError(
             "scores",
             str(file),
-            "there is no such file; check the path, or put the file back: a run is worked out again from its scores",
+            "there is no such file; check the path, or put the file back: a run is computed again from its scores",
         )
     return file
 
 
 def read_scored(
-    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: SubmittedRows, held: Rows
+    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: Rows, operator_rows: Rows
 ) -> Scored:
-    """Read the scores; rows that were set aside at the door may have some, which count for nothing.
+    """Read the scores; rows that were set aside may have some, which do not count.
 
-    ``rows`` and ``held`` are with the labels that count.
+    ``rows`` and ``operator_rows`` (for validation) have the labels that count.
     """
+
+    def id_column(table: Path) -> str | None:
+        name = spec.columns.id or "id"
+        return name if name in Table.open(table).names else None
+
     bad = {row.row: row.unit for row in rows.bad}
     count = len(rows.ids) + len(bad)
-    kept = np.array([row for row in range(count) if row not in bad], dtype=np.int64)
+    good = np.array([row for row in range(count) if row not in bad], dtype=np.int64)
     units: Names = count
-    if submissions.is_dir() or _id_column(submissions, spec) is not None:
+    if submissions.is_dir() or id_column(submissions) is not None:
         names = np.empty(count, dtype=object)
-        names[kept] = rows.ids
-        here = set(rows.ids)
-        for (
-            row,
-            unit,
-        ) in bad.items():  # several that share a name were set aside: it then means one of them
-            names[row] = "" if unit in here else unit
-            here.add(unit)
+        names[good] = rows.ids
+        taken = set(rows.ids)
+        for row, unit in bad.items():  # of several that share a name, it means one
+            names[row] = "" if unit in taken else unit
+            taken.add(unit)
         units = names.tolist()
-    found = read_scores(file, units, _held_names(validation, spec, len(held.features))).of(kept)
-    label = rows.label if is_labelled(rows.label) else None
-    unscored = found.unscored(rows.features, label)
-    return Scored(
-        found.table(rows.features, label, held.features),
-        tuple(rows.ids[i] for i in unscored),
-    )
-
-
-def _id_column(table: Path, spec: PayoutSpec) -> str | None:
-    name = spec.columns.id or "id"
-    return name if name in Table.open(table).names else None
-
-
-def _held_names(validation: Path, spec: PayoutSpec, count: int) -> Names:
-    """The ids of the validation rows, where their table has them; images of a folder go by their names."""
+    validation_ids: Names = len(operator_rows.features)
     if validation.is_dir():
-        return list(image_tree(validation, identities=False).names)
-    column = _id_column(validation, spec)
-    if column is None:
-        return count
-    single, _ = Table.open(validation).read([column])
-    return single[column].named()
+        validation_ids = list(image_tree(validation, identities=False).names)
+    elif (column := id_column(validation)) is not None:
+        validation_ids = Table.open(validation).read([column])[0][column].named()
+    scores = read_scores(file, units, validation_ids).take(good)
+    label = rows.label if is_labelled(rows.label) else None
+    table = scores.table(rows.features, label, operator_rows.features)
+    return Scored(table, tuple(rows.ids[i] for i in scores.unscored(rows.features, label)))
 
 
 def file_hash(path: Path) -> dict[str, str | int]:
     """Return name, length and sha256 of a file, and which of its sheets is meant."""
     whole, sheet = file_and_member(str(path))
     try:
-        content: dict[str, str | int] = {
-            "name": path.name,
-            "bytes": whole.stat().st_size,
-            "sha256": sha256(whole),
-        }
+        size, digest = whole.stat().st_size, sha256(whole)
     except OSError as error:
         raise SubmissionError(f"{str(path)!r} cannot be read: {error}") from error
-    return content | ({"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {})
+    sheets = {"sheet": sheet_of(whole, sheet)} if ending(whole) == ".xlsx" else {}
+    return {"name": path.name, "bytes": size, "sha256": digest, **sheets}

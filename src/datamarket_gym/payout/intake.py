@@ -6,8 +6,8 @@ The digest of a unit says what was handed in, and nothing of who did or under wh
 
 The tag says what the payload is. A text is its UTF-8, an image the bytes of its file, features are float32, little
 endian, with 0 for -0. The label is text, empty where there is none. Entries of the ledger hold who, when and a hash
-over the digests of a batch; the digests lie beside them and are compared with that hash by whoever reads them. The
-same batch entered again, as by a command that was killed and is run once more, gives the entry of the first time.
+over the digests of a batch; the digests lie beside them and are compared with that hash when they are read. The
+same batch entered again gives the entry of the first time.
 
 A receipt is what the submitter keeps: the entry as it was entered, the hash of the entry before and its own. A log that
 was cut short or written anew holds no entry with this hash. A run goes by the log up to the last batch that was there
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -69,10 +70,8 @@ _FEW = 5
 
 
 def content_kind(columns: Columns) -> ContentKind:
-    """Return what is taken as the content of units: texts where a column of them is named, else images, else features.
-
-    What was handed in comes first: features beside a text are what somebody made of it, perhaps later.
-    """
+    """Return what the content of units is: texts where a column of them is named, else images, else features."""
+    # What was handed in comes first: features beside a text were made of it, perhaps later.
     if columns.text is not None:
         return "text"
     return "image" if columns.image is not None else "features"
@@ -107,10 +106,7 @@ def unit_digests(
 
 
 def _labels(label: NDArray[Any]) -> Iterable[bytes]:
-    """Return labels as text, whichever file they come from; moments to the nanosecond, 2.0 as 2.
-
-    Whether 2 stands among whole numbers or beside 2.5 is the file's, and not the unit's.
-    """
+    """Return labels as text, the same from every file: moments to the nanosecond, 2.0 as 2, also beside 2.5."""
     if label.dtype.kind == "f":
         whole = (label == np.rint(label)) & (np.abs(label) < 2**53)
         texts = zip(label.tolist(), label.astype(np.str_).tolist(), whole.tolist(), strict=True)
@@ -150,7 +146,7 @@ class UnitBatch:
     skipped: Skipped  # files of a folder that were not read
 
     def owner(self, named: str | None) -> str:
-        """Return whose batch it is: of one who hands it in, whom the batch may name and must not contradict."""
+        """Return whose batch it is: of the submitter, whom the batch may name and must not contradict."""
         inside = sorted(set(self.identity or ()))
         if len(inside) > 1:
             raise SubmissionError(
@@ -159,7 +155,7 @@ class UnitBatch:
             )
         if named is None and not inside:
             raise SubmissionError(
-                f"{self.where} does not say whose units it holds; name who hands it in with --payee"
+                f"{self.where} does not say whose units it holds; name the submitter with --payee"
             )
         if named is not None and inside and inside != [named]:
             raise SubmissionError(
@@ -171,7 +167,6 @@ class UnitBatch:
         return owner
 
     def place(self, unit: str) -> int:
-        """Return the row of a unit, by its id."""
         if self.ids.count(unit) > 1:
             raise SubmissionError(f"{self.where} has several units {unit!r}; give each an id of its own")
         if unit not in self.ids:
@@ -188,8 +183,7 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     what, table = content_kind(columns), Table.open(path)
     label_column = table.label_column(columns.label)
     labels = [] if label_column is None else [label_column]
-    content_column = {"text": columns.text, "image": columns.image}.get(what)
-    content = [] if content_column is None else [table.require(what, content_column)]
+    content = [table.require(what, str(getattr(columns, what)))] if what != "features" else []
     id_ = columns.id or ("id" if "id" in table.names else None)
     ids = [] if id_ is None else [table.require("id", id_)]
     owners = [columns.identity] if columns.identity in table.names else []
@@ -200,8 +194,9 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     other = [*labels, *table.counting(text, labels, matrices)]
     single, dense = table.read(text, other, matrices, low_precision=True)
     count = rows_read(single, dense)
-    if labels and single[labels[0]].is_blank(columns.label):
-        labels = []
+    label = unlabelled(count)
+    if labels and not single[labels[0]].is_blank(columns.label):
+        label = single[labels[0]].values()
     payload: Features | list[str] | list[bytes]
     if what == "text":
         payload = single[content[0]].strings()
@@ -214,14 +209,9 @@ def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
     else:
         file, member = file_and_member(str(files.features))
         payload = ArrayFile.open(file).matrix(member, count, low_precision=True)
-    return UnitBatch(
-        table.where,
-        what,
-        single[ids[0]].named() if ids else [f"row {i}" for i in range(count)],
-        single[owners[0]].named() if owners else None,
-        unit_digests(what, single[labels[0]].values() if labels else unlabelled(count), payload),
-        [],
-    )
+    names = single[ids[0]].named() if ids else [f"row {i}" for i in range(count)]
+    identity = single[owners[0]].named() if owners else None
+    return UnitBatch(table.where, what, names, identity, unit_digests(what, label, payload), [])
 
 
 def enter_batch(
@@ -274,22 +264,17 @@ class Arrivals(Shown):
     ledger: Ledger
     batches: tuple[LedgerEntry, ...]  # the earliest first
 
-    def of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[LedgerEntry | None]:
-        """Find the earliest batch of each identity that holds the digest; None where there is none."""
-        wanted: dict[str, set[bytes]] = {}
-        for who, what in zip(identity, digest, strict=True):
-            wanted.setdefault(who, set()).add(what)
-        batch_of: dict[tuple[str, bytes], LedgerEntry] = {}
-        theirs = [batch for batch in self.batches if batch.payee in wanted]
-        for batch, units in zip(theirs, read_digests(self.ledger, theirs), strict=True):
-            here = wanted[batch.payee].intersection(units)
-            batch_of.update(((batch.payee, each), batch) for each in here)
-            wanted[batch.payee] -= here
-        return [batch_of.get(key) for key in zip(identity, digest, strict=True)]
-
     def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:
-        """Return when each unit arrived; of two entries the later has the later time, always."""
-        return [None if batch is None else _seconds(batch) for batch in self.of(identity, digest)]
+        """Return when each unit arrived under its identity; of two entries the later has the later time, always."""
+        wanted: dict[str, set[bytes]] = defaultdict(set)
+        for owner, unit in zip(identity, digest, strict=True):
+            wanted[owner].add(unit)
+        time: dict[tuple[str, bytes], float] = {}
+        batches = [batch for batch in self.batches if batch.payee in wanted]
+        for batch, units in zip(batches, read_digests(self.ledger, batches), strict=True):
+            for unit in wanted[batch.payee].intersection(units):
+                time.setdefault((batch.payee, unit), _seconds(batch))
+        return [time.get(key) for key in zip(identity, digest, strict=True)]
 
 
 def read_arrivals(ledger: Ledger) -> Arrivals:
@@ -320,8 +305,7 @@ class IntakeReceipt(Shown):
     entry: LedgerEntry
 
     @classmethod
-    def of(cls, ledger: Ledger, entry: LedgerEntry) -> IntakeReceipt:
-        """Return the receipt of an entry."""
+    def from_entry(cls, ledger: Ledger, entry: LedgerEntry) -> IntakeReceipt:
         return cls(ledger.accounts().id, entry)
 
     def plain(self) -> dict[str, Any]:
@@ -342,12 +326,10 @@ class IntakeReceipt(Shown):
             raise ReceiptError(
                 "it is no receipt of a batch; name the file that datamarket intake add wrote"
             )
-        ledger, number, *texts = (plain[name] for name in names)
-        if type(number) is not int or not all(
-            isinstance(t, str) and t.isascii() for t in (ledger, *texts)
-        ):
+        ledger, number, body, previous, hash_ = (plain[name] for name in names)
+        texts = (ledger, body, previous, hash_)
+        if type(number) is not int or not all(isinstance(t, str) and t.isascii() for t in texts):
             raise ReceiptError("the receipt was changed: its entry is none")
-        body, previous, hash_ = texts
         if hash_entry(previous, body) != hash_:
             raise ReceiptError("the receipt was changed: its hash does not follow from its entry")
         try:
@@ -355,9 +337,7 @@ class IntakeReceipt(Shown):
             require_batch_entry(receipt.entry)
         except LedgerError as error:
             raise ReceiptError(f"the receipt was changed: {error}") from error
-        if json_text(receipt.plain()) != json_text(
-            plain
-        ):  # as text: 1, 1.0 and true are equal otherwise
+        if json_text(receipt.plain()) != json_text(plain):  # 1, 1.0 and true are equal
             raise ReceiptError("the receipt was changed: it says otherwise than its entry")
         return receipt
 
@@ -385,22 +365,20 @@ def check_itself(receipt: IntakeReceipt) -> Check:
     """Return what a receipt says; reading it has shown that it agrees with itself."""
     entry = receipt.entry
     batch = f"a batch of {counted(entry.content['units'], 'unit')} of {visible(entry.payee)!r}"
-    return Check(
-        "receipt", True, f"{batch} arrived {entry.at} by the operator's clock, entry {entry.number}"
-    )
+    arrival = f"arrived {entry.at} by the operator's clock, entry {entry.number}"
+    return Check("receipt", True, f"{batch} {arrival}")
 
 
 def check_in_ledger(receipt: IntakeReceipt, ledger: Ledger) -> list[Check]:
     """Check that the ledger holds the entry, and its digests."""
-    accounts, entry, here = ledger.accounts(), receipt.entry, f"the ledger {ledger.where!r}"
+    accounts, entry, where = ledger.accounts(), receipt.entry, f"the ledger {ledger.where!r}"
     if accounts.id != receipt.ledger:
-        return [
-            Check("ledger", False, f"{here} is another one than the receipt names: ask for that one")
-        ]
+        wrong = f"{where} is another one than the receipt names: ask for that one"
+        return [Check("ledger", False, wrong)]
     if not holds_tip(accounts.entries, Tip(entry.number, entry.hash)):
-        lost = f"{here} does not hold entry {entry.number} as the receipt has it: it was written anew, or cut short"
-        return [Check("ledger", False, lost)]
-    checks = [Check("ledger", True, f"{here} holds the entry, to the letter")]
+        wrong = f"{where} does not hold entry {entry.number} as the receipt has it: it was written anew, or cut short"
+        return [Check("ledger", False, wrong)]
+    checks = [Check("ledger", True, f"{where} holds the entry, to the letter")]
     try:
         list(read_digests(ledger, [entry]))
     except LedgerError as error:
@@ -409,32 +387,32 @@ def check_in_ledger(receipt: IntakeReceipt, ledger: Ledger) -> list[Check]:
 
 
 def check_receipt_against_checkpoints(receipt: IntakeReceipt, checkpoints: Path) -> Check:
-    """Check that a checkpoint that somebody else keeps is of the entry."""
-    what, entry = f"checkpoints {checkpoints.name}", receipt.entry
-    hashes = [tip.hash for tip in read_checkpoints(checkpoints) if tip.number == entry.number]
+    """Check the entry against checkpoints that another party keeps."""
+    name, entry = f"checkpoints {checkpoints.name}", receipt.entry
+    hashes = {tip.hash for tip in read_checkpoints(checkpoints) if tip.number == entry.number}
     if not hashes:
         return Check(
-            what, False, f"none is of entry {entry.number}; hold the receipt against the log (--ledger), and the log "
+            name, False, f"none is of entry {entry.number}; hold the receipt against the log (--ledger), and the log "
             "against the checkpoints: datamarket verify LEDGER --checkpoints FILE"
         )  # fmt: skip
-    good = all(each == entry.hash for each in hashes)
+    good = hashes == {entry.hash}
     return Check(
-        what, good, f"entry {entry.number} is {'' if good else 'not '}as it was in the checkpoints"
+        name, good, f"entry {entry.number} is {'' if good else 'not '}as it was in the checkpoints"
     )
 
 
 def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> Check:
     """Check that a batch at hand is the one of a receipt, and say where a unit of it stands."""
-    what, place = "units of the batch", None if unit is None else batch.place(unit)
+    name, place = "units of the batch", None if unit is None else batch.place(unit)
     if batch_hash(batch.digests) != receipt.entry.content["sha256"]:
         return Check(
-            what, False, f"those of {batch.where} are not those of the entry, or not in the same order; were they "
+            name, False, f"those of {batch.where} are not those of the entry, or not in the same order; were they "
             "handed in with other columns?"
         )  # fmt: skip
     detail = f"those of {batch.where} are those of the entry, all {len(batch.digests):,} of them"
     if place is not None:
         detail += f"; {visible(batch.ids[place])!r} is number {place + 1}"
-    return Check(what, True, detail)
+    return Check(name, True, detail)
 
 
 def absolute_address(where: str) -> str:
@@ -457,10 +435,7 @@ class LogTip:
 
 @dataclass(frozen=True, eq=False)
 class ReceivedTimes:
-    """When units were received, and in which entry.
-
-    ``before`` says of each who handed the same in earlier and does not have it in the run; blank where nobody did.
-    """
+    """When units were received, in which entry, and who handed the same in before and does not have it in the run."""
 
     upto: LogTip
     time: Values
@@ -470,10 +445,10 @@ class ReceivedTimes:
     @property
     def sha256(self) -> str:
         """A hash of the log as far as it counts and of the times that were taken from it."""
-        taken = [asdict(self.upto), [each.hex() for each in self.time.tolist()], self.entry.tolist()]
+        taken = [asdict(self.upto), [time.hex() for time in self.time.tolist()], self.entry.tolist()]
         return hashlib.sha256(json.dumps(taken, sort_keys=True).encode()).hexdigest()
 
-    def of(self, rows: Codes) -> ReceivedTimes:
+    def take(self, rows: Codes) -> ReceivedTimes:
         """Return those of some of the units."""
         before = [self.before[row] for row in rows.tolist()]
         return replace(self, time=self.time[rows], entry=self.entry[rows], before=before)
@@ -484,7 +459,8 @@ class IntakeLog:
     """A log, as far as a run goes by it."""
 
     upto: LogTip
-    arrivals: Arrivals
+    ledger: Ledger
+    batches: tuple[LedgerEntry, ...]  # the earliest first
 
     @classmethod
     def open(cls, where: str, upto: LogTip | None = None) -> IntakeLog:
@@ -514,12 +490,8 @@ class IntakeLog:
                 f"the intake log {ledger.where!r} does not hold entry {upto.number} as it was when the run was worked "
                 "out: entries were lost or changed; bring the right copy back"
             )
-        counting = tuple(batch for batch in accounts.received if batch.number <= upto.number)
-        return cls(upto, Arrivals(ledger, counting))
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.arrivals.ledger
+        batches = tuple(batch for batch in accounts.received if batch.number <= upto.number)
+        return cls(upto, ledger, batches)
 
     def examined(self) -> Check:
         """Check whether the log is whole: its ledger, the digests of its batches included."""
@@ -536,53 +508,40 @@ class IntakeLog:
     ) -> tuple[ReceivedTimes, dict[int, str]]:
         """Find when units arrived under their identities; rows that did not have no time, and a reason."""
         digests = unit_digests(what, label, content)
+        rows = list(zip(identity, digests, strict=True))
+        wanted, submitted = set(digests), set(rows)
+        holders: dict[bytes, list[LedgerEntry]] = defaultdict(list)
         with _naming(self.ledger):
-            batches = self.arrivals.of(identity, digests)
-        missing = [row for row, batch in enumerate(batches) if batch is None]
-        seconds = {batch.number: _seconds(batch) for batch in self.arrivals.batches}
-        time = [np.nan if batch is None else seconds[batch.number] for batch in batches]
-        entry = [0 if batch is None else batch.number for batch in batches]
-        before = self._before(identity, digests, entry)
-        times = ReceivedTimes(self.upto, np.array(time), np.array(entry, dtype=np.int64), before)
-        return times, dict(self._reasons(what, missing, identity, digests)) if missing else {}
-
-    def _digests(self, batches: Sequence[LedgerEntry]) -> Iterator[tuple[LedgerEntry, list[bytes]]]:
-        with _naming(self.ledger):
-            yield from zip(batches, read_digests(self.ledger, batches), strict=True)
-
-    def _before(self, identity: Sequence[str], digests: list[bytes], entry: Sequence[int]) -> list[str]:
-        """Describe for each unit the first who handed it in before that entry, and does not have it among these."""
-        wanted, ours = set(digests), set(zip(identity, digests, strict=True))
-        last = max(entry)
-        first: dict[bytes, tuple[int, str]] = {}
-        for batch, here in self._digests([b for b in self.arrivals.batches if b.number < last]):
-            for each in wanted.intersection(here):
-                if (batch.payee, each) not in ours:
-                    first.setdefault(each, (batch.number, batch.payee))
-        earlier = [first.get(digest, (last, "")) for digest in digests]
-        return [
-            f"entry {number} has it from “{visible(who)}”" if number < at else ""
-            for (number, who), at in zip(earlier, entry, strict=True)
-        ]
-
-    def _reasons(
-        self, what: ContentKind, missing: list[int], identity: Sequence[str], digests: list[bytes]
-    ) -> Iterator[tuple[int, str]]:
-        """Say why each of these is not there, as far as the log tells."""
-        wanted, others = {digests[row] for row in missing}, dict[bytes, str]()
-        kinds = dict[str, set[str]]()
-        for batch, here in self._digests(self.arrivals.batches):
-            kinds.setdefault(batch.payee, set()).add(batch.content["what"])
-            for each in wanted.intersection(here):
-                others.setdefault(each, f"entry {batch.number} has it from {batch.payee!r}")
-        for row in missing:
-            who = identity[row]
+            for batch, units in zip(self.batches, read_digests(self.ledger, self.batches), strict=True):
+                for digest in wanted.intersection(units):
+                    holders[digest].append(batch)
+        own = [next((b for b in holders[d] if b.payee == owner), None) for owner, d in rows]
+        seconds = {batch.number: _seconds(batch) for batch in self.batches}
+        entry = [0 if batch is None else batch.number for batch in own]
+        others = (
+            next((b for b in holders[d] if b.number < number and (b.payee, d) not in submitted), None)
+            for d, number in zip(digests, entry, strict=True)
+        )
+        times = ReceivedTimes(
+            self.upto,
+            np.array([seconds.get(number, np.nan) for number in entry]),
+            np.array(entry, dtype=np.int64),
+            ["" if b is None else f"entry {b.number} has it from “{visible(b.payee)}”" for b in others],
+        )
+        kinds: dict[str, set[str]] = defaultdict(set)
+        for batch in self.batches:
+            kinds[batch.payee].add(batch.content["what"])
+        missing = {}
+        for row in (row for row, number in enumerate(entry) if not number):
+            owner, batches = identity[row], holders[digests[row]]
             reason = "not in the intake log under this identity"
-            if digests[row] in others:
-                reason += f": {others[digests[row]]}"
-            elif who in kinds and what not in kinds[who]:
-                reason += f": it holds {' and '.join(sorted(kinds[who]))} of {who!r}, and this run reads {what}"
-            yield row, reason
+            if batches:
+                reason += f": entry {batches[0].number} has it from {batches[0].payee!r}"
+            elif owner in kinds and what not in kinds[owner]:
+                present = " and ".join(sorted(kinds[owner]))
+                reason += f": it holds {present} of {owner!r}, and this run reads {what}"
+            missing[row] = reason
+        return times, missing
 
 
 @contextmanager

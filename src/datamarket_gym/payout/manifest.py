@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Check(NamedTuple):
-    """One thing that was looked at, whether it is good, and a word on it."""
+    """Hold what was checked, if it is good, and a word on it."""
 
     what: str
     good: bool
@@ -51,36 +51,36 @@ _HEX = 16  # characters of a hash: 64 bits
 
 @dataclass(frozen=True)
 class Contents:
-    """How many different units there are, and the least of their hashes."""
+    """Hold how many different units there are, and the least of their hashes."""
 
     distinct: int = 0
     least: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, features: Features) -> Contents:
-        """The contents of units, in any order."""
-        found: list[bytes] = []
+        """Hash the features of units, in any order."""
+        hashes: list[bytes] = []
         size = 4 * features.shape[1]
         for _, block in in_blocks(features):
             with np.errstate(over="ignore"):
                 raw = (np.ascontiguousarray(block, dtype="<f4") + np.float32(0)).data.cast("B")
             rows = (raw[at : at + size] for at in range(0, len(raw), size))
-            found.append(b"".join(hashlib.sha256(row).digest()[: _HEX // 2] for row in rows))
-        digests = np.unique(np.frombuffer(b"".join(found), dtype=">u8").astype(np.uint64))
+            hashes.append(b"".join(hashlib.sha256(row).digest()[: _HEX // 2] for row in rows))
+        digests = np.unique(np.frombuffer(b"".join(hashes), dtype=">u8").astype(np.uint64))
         return cls(len(digests), tuple(f"{each:0{_HEX}x}" for each in digests[:LEAST].tolist()))
 
     @classmethod
-    def from_plain(cls, said: dict[str, Any]) -> Contents:
+    def from_plain(cls, values: dict[str, Any]) -> Contents:
         """Read from plain values."""
-        return cls(int(said["distinct"]), tuple(map(str, said["least"])))
+        return cls(int(values["distinct"]), tuple(map(str, values["least"])))
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Written as plain values."""
+        """Write as plain values."""
         return {"distinct": self.distinct, "least": list(self.least)}
 
     def shared(self, other: Contents) -> float:
-        """How many of the different units are in both, about."""
+        """Estimate how many of the different units are in both."""
         ours, theirs = set(self.least), set(other.least)
         if max(self.distinct, other.distinct) <= LEAST:
             return float(len(ours & theirs))
@@ -91,47 +91,29 @@ class Contents:
 
 NAME = "manifest.json"
 FORMAT = 1
-RECORDS = (
-    "leaks",
-    "matches",
-    "represented",
-    "scores",
-    "amounts",
-    "without_evidence_represented",
-    "without_evidence_scores",
-    "without_evidence_amounts",
-)
+_STAGES = ("represented", "scores", "amounts")
+RECORDS = ("leaks", "matches", *_STAGES, *(f"without_evidence_{stage}" for stage in _STAGES))
 """What the pipeline's stages returned, with the run's evidence and without any."""
 BOUGHT = "records/bought.npz"
 """What the run has bought, for runs of later periods."""
 KNOWN = "prior.parquet"
-"""What earlier runs had bought, where a run was priced given some."""
+"""Units that match what earlier runs had bought, where a run was priced given some."""
 NEAREST = "records/nearest.npz"
-"""The nearest earlier unit of each: what a run of the same units and some more need not work out again."""
+"""The nearest earlier unit of each, for runs of the same units and some more."""
 NEEDS = "needs.npz"
-"""Which validation rows which units cover, where that is what is paid for; else it holds none."""
+"""The covered validation rows of each unit, where these are paid for; else it holds none."""
+_TABLES = ("canonical", "clusters", "evidence", "leaks", "payments")
 OUTPUTS = (
-    "audit.json",
-    "canonical.parquet",
-    "clusters.parquet",
-    "evidence.parquet",
-    "leaks.parquet",
-    NEEDS,
-    "payments.csv",
-    "payments.parquet",
-    "quarantine.csv",
+    *("audit.json", NEEDS, "payments.csv", "quarantine.csv", BOUGHT, NEAREST),
+    *("report.html", "threshold.json", "warnings.json"),
+    *(f"{name}.parquet" for name in _TABLES),
     *(f"records/{name}.npz" for name in RECORDS),
-    BOUGHT,
-    NEAREST,
-    "report.html",
-    "threshold.json",
-    "warnings.json",
 )
-"""Files whose bytes follow from the inputs; the ledger, which knows the time, is not among them."""
+"""Files that follow from the inputs; the ledger, which has the time, is not among them."""
 
 
 def outputs_of(prior: Sequence[Any]) -> tuple[str, ...]:
-    """The outputs of a run that is priced given earlier ones, or given none."""
+    """Return the outputs of a run that is priced given earlier ones, or given none."""
     return (*OUTPUTS, KNOWN, "records/acquired.npz") if prior else OUTPUTS
 
 
@@ -144,12 +126,15 @@ def run_id(
     made_by: str = __version__,
     prior: Sequence[dict[str, str]] = (),
 ) -> str:
-    """A hash of all that decides a run's results."""
+    """Hash all that decides a run's results."""
     parts = [
         FORMAT,
         made_by,
         spec.model_dump(mode="json"),
-        {role: [f["sha256"], f["bytes"], *_sheet(f)] for role, f in files.items()},
+        {
+            role: [f["sha256"], f["bytes"], *([f["sheet"]] if "sheet" in f else [])]
+            for role, f in files.items()
+        },
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
         *([] if settles is None else [settles.model_dump(mode="json")]),
@@ -158,18 +143,13 @@ def run_id(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _sheet(file: dict[str, Any]) -> list[str]:
-    """Which sheet of an Excel file was read; other files have none."""
-    return [file["sheet"]] if "sheet" in file else []
-
-
 def submitted_hash(manifest: dict[str, Any]) -> str:
-    """A hash of what was submitted, whatever it was valued by."""
+    """Hash what was submitted, whatever it was valued by."""
     ours = (
         "validation", "reference", "edges", "overrides", "images", "quarantine", "intake", "scores", "utility",
     )  # fmt: skip
     parts = sorted(
-        (role, f["sha256"], *_sheet(f))
+        (role, f["sha256"], *([f["sheet"]] if "sheet" in f else []))
         for role, f in manifest["inputs"].items()
         if not role.startswith(ours)
     )
@@ -177,7 +157,7 @@ def submitted_hash(manifest: dict[str, Any]) -> str:
 
 
 def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
-    """The settings of a finished run."""
+    """Read the settings of a finished run."""
     from datamarket_gym.payout.settings import checked_spec
 
     try:
@@ -191,21 +171,21 @@ def spec_of(manifest: dict[str, Any]) -> PayoutSpec:
         ) from error
 
 
-class KeptFile(BaseModel):
-    """What a manifest says of a file."""
+class FileRecord(BaseModel):
+    """Hold the hash and length of a file."""
 
     sha256: str
     bytes: int
 
 
 class ManifestShape(BaseModel):
-    """What every manifest holds, as far as it is read again."""
+    """Hold what every manifest has, as far as it is read again."""
 
     model_config = ConfigDict(strict=True)
 
     run: str
     spec: dict[str, Any]
-    inputs: dict[str, KeptFile]
+    inputs: dict[str, FileRecord]
     mechanism: dict[str, Any]
     evidence: dict[str, str]
     overrides: list[dict[str, Any]]
@@ -220,20 +200,20 @@ class ManifestShape(BaseModel):
     units: int
     leaked: int
     clusters: int
-    outputs: dict[str, KeptFile]
+    outputs: dict[str, FileRecord]
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a finished run."""
+    """Read the manifest of a finished run."""
     if not (folder / NAME).is_file():
         raise DataMarketError(
             f"{str(folder)!r} holds no finished payout run; run pay, or check the path"
         )
-    found = read_json(folder / NAME)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    manifest = read_json(folder / NAME)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DataMarketError(f"{str(folder / NAME)!r} is no manifest of this version")
     try:
-        ManifestShape.model_validate(found)
+        ManifestShape.model_validate(manifest)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -242,11 +222,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{str(folder / NAME)!r} is damaged, or of another version ({wrong}); restore it from a copy, or pay again "
             "into another folder"
         ) from error
-    return found
+    return manifest
 
 
 def require_as_written(folder: Path, outputs: dict[str, Any], name: str) -> Path:
-    """An output of a finished run; refused where it is missing, or not as the manifest says."""
+    """Return the path of an output of a finished run; refuse one that is missing or changed."""
     path = folder / name
     if name not in outputs or not path.is_file() or sha256(path) != outputs[name]["sha256"]:
         raise DataMarketError(
@@ -256,11 +236,11 @@ def require_as_written(folder: Path, outputs: dict[str, Any], name: str) -> Path
 
 
 def settled_by(manifest: dict[str, Any]) -> SettledDraft | None:
-    """What a run settles; None for one that was paid without an earlier one."""
+    """Read what a run settles; None for one without an earlier draft."""
     from datamarket_gym.payout.checks.plan import SettledDraft
 
-    said = manifest.get("settles")
+    draft = manifest.get("settles")
     try:
-        return None if said is None else SettledDraft.model_validate(said)
+        return None if draft is None else SettledDraft.model_validate(draft)
     except ValidationError as error:
         raise fault(error, "manifest.json: settles.") from error

@@ -6,7 +6,7 @@ whole number. With Q the sum of what is positive, payee by payee, an identity of
     x_i = A  W_g+ / Q  w_i+ / P_g,      W_g = sum of w in g,   P_g = sum of w+ in g,
 
 as an exact fraction; it is paid floor(x_i) or one cent more by largest remainder. Equal remainders go by content
-key; identities alike in that too are ordered at random by all content. So the payments sum to A and none is
+key; identities equal in that too are ordered at random by all content. So the payments sum to A and none is
 off by a whole cent.
 
 Policies for scores below zero, which accuracy has and coverage has not: ``zero`` counts a cluster's
@@ -137,24 +137,11 @@ def divide(
     unpaid: Sequence[bool] | None = None,
     nothing: str = "the data are worth nothing",
 ) -> Division:
-    """Divide an amount by whole weights; see the module.
+    """Divide an amount in minor units by whole weights, one per identity; see the module.
 
-    Parameters
-    ----------
-    amount : int
-        Minor units to divide.
-    weight : sequence of int
-        What each identity scores.
-    payee : sequence of int
-        The payee that each identity belongs to; weights are netted within it.
-    keys, names : sequence
-        Content keys and names, by which equal remainders are ordered.
-    opening : sequence of int, optional
-        Balances that join the entitlements.
-    unpaid : sequence of bool, optional
-        Who is paid nothing now: what they are entitled to is their balance, and the others are paid the amount.
-    nothing : str
-        What it means of the data if the weights do not add up to anything.
+    Weights are netted within a ``payee``. Equal remainders are ordered by ``keys`` and ``names``. ``opening`` balances
+    join the entitlements. What the ``unpaid`` are entitled to is their balance, and the others are paid the amount.
+    ``nothing`` says what it means of the data if the weights do not add up to anything.
     """
     total = sum(weight)
     if total * _NOISE <= sum(map(abs, weight)):  # also scores that cancel, but for rounding
@@ -169,7 +156,7 @@ def divide(
     pool = sum((max(n, Fraction(0)) for n in net.values()), Fraction(0))
     if pool <= 0:
         raise DataMarketError(
-            "old balances outweigh this run's amount, so nobody can be paid; raise the amount"
+            "old balances outweigh this run's amount, so no payee can be paid; raise the amount"
         )
     exact = [
         amount * net[g] / pool * max(d, Fraction(0)) / positive[g] if net[g] > 0 else Fraction(0)
@@ -182,7 +169,7 @@ def divide(
 
 
 def _furthest_below(weight: Sequence[int], names: Sequence[str]) -> str:
-    """Name who takes most away, where others bring something: mislabelled units must not stop a run unseen."""
+    """Name the identities with the lowest scores, where others are above zero: units may be mislabelled."""
     below = sorted((w, name) for w, name in zip(weight, names, strict=True) if w < 0)[:3]
     if not below or max(weight) <= 0:
         return ""

@@ -1,9 +1,9 @@
 """Names as submitters choose them, shown so that they can neither mislead nor run.
 
-Names go to Parquet and to the ledger as they are. On screens and pages, characters that cannot be seen or that reorder
+Names go to Parquet and to the ledger as they are. On screens and pages, invisible characters and those that reorder
 text are written out; in CSV files, what a spreadsheet would take for a formula gets an apostrophe in front, and the
 rule can be undone (`csv_safe`, `from_csv`). How a name looks is its skeleton by Unicode's table of confusable
-characters (UTS 39, section 4), skeleton(x) = NFD(map(NFD(x), less what cannot be seen)). The table lies in
+characters (UTS 39, section 4), skeleton(x) = NFD(map(NFD(x), less invisible characters)). The table is in
 ``payout/unicode`` with its version and licence; ``tools/confusables.py`` makes it.
 """
 
@@ -25,28 +25,27 @@ from datamarket_gym.errors import SubmissionError
 
 @cache
 def prototypes() -> dict[int, str]:
-    """What each confusable character looks like; nothing where it cannot be seen. Read at first use."""
+    """Map each confusable character to what it looks like; invisible ones to nothing."""
     text = (files("datamarket_gym.payout") / "unicode" / "confusables.txt").read_text(encoding="ascii")
-    found: dict[int, str] = {}
+    prototype: dict[int, str] = {}
     for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        target, _, sources = line.partition("=")
-        looks = "".join(chr(int(point, 16)) for point in target.split())
-        for source in sources.split():
-            first, _, last = source.partition("..")
-            for point in range(int(first, 16), int(last or first, 16) + 1):
-                found.setdefault(point, looks)  # what cannot be seen comes first, and stays so
-    return found
+        if not line.startswith("#"):
+            target, _, sources = line.partition("=")
+            looks = "".join(chr(int(point, 16)) for point in target.split())
+            for source in sources.split():
+                first, _, last = source.partition("..")
+                for point in range(int(first, 16), int(last or first, 16) + 1):
+                    prototype.setdefault(point, looks)  # invisible ones come first, and stay so
+    return prototype
 
 
 def skeleton(text: str) -> str:
-    """What the text looks like."""
+    """Return what the text looks like."""
     return normalize("NFD", normalize("NFD", text).translate(prototypes()))
 
 
 def cannot_be_seen(character: str) -> bool:
-    """Whether a character leaves no mark by itself (Default_Ignorable_Code_Point)."""
+    """Tell if a character leaves no mark by itself (Default_Ignorable_Code_Point)."""
     return prototypes().get(ord(character)) == ""
 
 
@@ -55,12 +54,13 @@ _SIGNS = "=+\\-@\u207a\u207b\u207c\u208a\u208b\u208c\u2212\ufb29\ufe62\ufe63\ufe
 # What importers drop or hide in front of a sign: blanks, quotes, characters that cannot be seen.
 _BEFORE = "(?:[^\\S\t\r\n]|['\"\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff])*"
 _FORMULA = f"{_BEFORE}[{_SIGNS}]"
-# Where a cell can begin: at the start, and after whatever separates cells in somebody's settings.
+# Where a cell can begin: at the start, and after whatever separates cells in some settings.
 _CELL = re.compile(f"(?<=[;,\t\r\n])(?={_FORMULA})")
 _CELL_SAFE = re.compile(f"(?<=[;,\t\r\n])'(?={_FORMULA})")
 _START = re.compile(f"['\t\r\n]|{_FORMULA}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # all that Unicode calls Cc or Cs
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_HIDDEN = ("Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp")  # categories of characters
 LONGEST_SHOWN = 64
 _NOBODY = frozenset(
     {
@@ -84,19 +84,24 @@ def require_writable(role: str, names: Sequence[str]) -> None:
 
 
 def unwritable(name: str) -> str:
-    """The character of a name that no file can hold faithfully, in words; empty where there is none."""
+    """Write the first character of a name that no file can hold faithfully; empty if there is none."""
     bad = _CONTROL.search(name)
     return "" if bad is None else f"the control character U+{ord(bad[0]):04X}"
 
 
 def visible(name: str, longest: int = LONGEST_SHOWN) -> str:
-    """A name as people may see it: invisible and reordering characters spelled out, long ones cut."""
-    shown = "".join(c if c.isascii() and c.isprintable() else _as_seen(c) for c in name[: longest + 1])
+    """Return a name with invisible and reordering characters spelled out; long ones are cut."""
+
+    def spell_out(c: str) -> str:
+        hidden = unicodedata.category(c) in _HIDDEN or cannot_be_seen(c)
+        return f"⟨U+{ord(c):04X}⟩" if hidden else c
+
+    shown = "".join(c if c.isascii() and c.isprintable() else spell_out(c) for c in name[: longest + 1])
     return shown if len(name) <= longest else f"{shown[:longest]}… ({len(name):,} characters)"
 
 
 def run_called(period: str, run: str) -> str:
-    """A run as people know it: what it was for, else its id."""
+    """Name a run by its period, else by its id."""
     return visible(period) or f"run {run[:16]}"
 
 
@@ -105,17 +110,12 @@ def drawn_under(beacon: str | None) -> str:
     return f"the beacon “{visible(beacon)}”" if beacon else "a digest of the validation rows"
 
 
-def _as_seen(c: str) -> str:
-    hidden = unicodedata.category(c) in ("Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp") or cannot_be_seen(c)
-    return f"⟨U+{ord(c):04X}⟩" if hidden else c
-
-
 def csv_safe(text: str) -> str:
-    """Text as it stands in CSV files: an apostrophe goes before what a spreadsheet would take for a formula.
+    """Return text for CSV files: an apostrophe goes before what a spreadsheet would take for a formula.
 
     A cell begins at the start, and after ; , tab or a line break, since readers separate by any of these. There an
     apostrophe is put where a sign follows, with blanks, quotes or nothing between; at the start also before an
-    apostrophe, a tab or a line break. Cells stay what they were otherwise, so the rule is undone cell by cell.
+    apostrophe, a tab or a line break. The rule is undone cell by cell.
     """
     safe = _CELL.sub("'", text)
     return f"'{safe}" if _START.match(safe) else safe
@@ -129,35 +129,24 @@ def from_csv(text: str) -> str:
 def csv_text(
     columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Collection[str] = ()
 ) -> str:
-    """The one way to write a CSV file: every cell goes through `csv_safe`.
+    """Write a CSV file; all text goes through `csv_safe` but amounts in the columns ``numbers``."""
 
-    Left as they are: what is no text, and numbers that are written out (amounts) in the columns ``numbers``.
-    """
-    plain = [name in numbers for name in columns]
-    lines = [",".join(_quoted(csv_safe(name)) for name in columns)]
-    for row in rows:
-        cells = (
-            csv_safe(cell)
-            if isinstance(cell, str) and not (n and _NUMBER.fullmatch(cell))
-            else str(cell)
-            for n, cell in zip(plain, row, strict=True)
-        )
-        lines.append(",".join(map(_quoted, cells)))
-    return "\n".join([*lines, ""])
+    def cell(name: str, value: object) -> str:
+        is_number = name in numbers and _NUMBER.fullmatch(str(value))
+        text = csv_safe(value) if isinstance(value, str) and not is_number else str(value)
+        # Python's writer does not quote a carriage return, which ends a row.
+        return '"' + text.replace('"', '""') + '"' if re.search('[",;\t\r\n]', text) else text
 
-
-def _quoted(cell: str) -> str:
-    """A cell in quotes where it needs them; Python's writer lets a carriage return stand, which ends a row."""
-    return '"' + cell.replace('"', '""') + '"' if re.search('[",;\t\r\n]', cell) else cell
+    lines = [columns, *rows]
+    return "".join(",".join(map(cell, columns, line)) + "\n" for line in lines)
 
 
 def find_look_alikes(names: Sequence[str]) -> list[list[str]]:
-    """Groups of different names that look alike: letter case, compatibility forms, confusable characters.
+    """Group different names that look the same: letter case, compatibility forms, confusable characters.
 
-    Two names are of one group if they have a key in common, or if others between them do. The keys are the
-    skeleton (UTS 39), of which letter case is forgotten, and the skeleton of the name without letter case: the
-    one takes AIice with a capital i for Alice, the other takes ALICE for alice. Skeletons are taken twice, and of
-    composed characters too, because a few entries of the table lead to others or are never reached by one pass.
+    Names that share a key are in one group. Keys are the skeleton (UTS 39) without letter case, and the skeleton of
+    the name without letter case: the one takes AIice with a capital i for Alice, the other takes ALICE for alice.
+    Skeletons are taken twice, and of composed characters too, because a few entries of the table lead to others.
     """
     place: dict[str, int] = {}
     pairs = [(i, place.setdefault(key, i)) for i, name in enumerate(names) for key in _keys(name)]
@@ -171,7 +160,7 @@ def find_look_alikes(names: Sequence[str]) -> list[list[str]]:
 
 
 class _CharacterMap(dict[int, str]):
-    """What a function makes of each character, worked out when it is first met; for `str.translate`."""
+    """Cache what a function makes of each character, for `str.translate`."""
 
     def __init__(self, work: Callable[[str], str]) -> None:
         self._work = work
@@ -204,7 +193,7 @@ def _key(text: str, look: _CharacterMap) -> str:
 
 
 def spelled(name: str) -> str:
-    """A name with its characters beyond ASCII named, so that it can be told from one that looks the same."""
+    """Write a name and its characters beyond ASCII, to tell it from one that looks the same."""
     shown = [c for c in dict.fromkeys(name) if ord(c) > 127]
     named = [f"{unicodedata.name(c, 'no name').lower()}, U+{ord(c):04X}" for c in shown[:_NAMED]]
     more = [f"{len(shown) - _NAMED} more"] if len(shown) > _NAMED else []
@@ -212,7 +201,7 @@ def spelled(name: str) -> str:
 
 
 def says_nothing(name: str) -> bool:
-    """Whether a name is what software writes for a missing one, or has no letter, digit or sign in it."""
+    """Tell if a name is what software writes for a missing one, or has no letter, digit or sign in it."""
     plain = unicodedata.normalize("NFKC", name).casefold().strip()
     return plain in _NOBODY or not any(
         unicodedata.category(c)[0] in "LNS" and c != _BLANK and not cannot_be_seen(c) for c in plain

@@ -17,7 +17,7 @@ A TOML file::
 ``units`` splits or joins units (evidence), ``identities`` splits or joins payees (linkage). A split cuts every match
 between the listed ones and all others, and between the listed ones themselves. Of matches by descent it cuts those by
 which a listed unit descends from another, and not those of units that descend from it: its copies stay its copies, or
-whoever copied it would be paid for being caught.
+their submitter would be paid for being caught.
 
 Besides overrides an operator may know matches between units, and which identities are one payee.
 """
@@ -32,23 +32,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components, star
-from datamarket_gym.evidence.layers.linkage import (
-    agreeing,
-    confirmations,
-    read_pairs,
-    splink_pairs,
-)
+from datamarket_gym.evidence.layers.linkage import agreeing, confirmations, read_pairs, splink_pairs
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.payout.names import visible
 
@@ -62,7 +51,7 @@ DESCENT = ("exact_hash", "lineage", "trusted source", "same metadata")
 
 
 class Override(BaseModel):
-    """One split or join, who signed it off, when and why."""
+    """A split or join, signed off: by whom, when and why."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -83,40 +72,40 @@ class Override(BaseModel):
         return self
 
     def without(self, units: frozenset[str]) -> Override:
-        """The override without units that play no part."""
+        """Leave out units that are not scored."""
         return self.model_copy(update={"units": [name for name in self.units if name not in units]})
 
 
 def read_overrides(path: Path | None) -> list[Override]:
-    """The overrides of a file, in its order."""
+    """Read the overrides of a file, splits first."""
     if path is None:
         return []
     try:
         data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataMarketError(f"{str(path)!r} is not a readable TOML file: {error}") from error
-    unknown = set(data) - {"split", "join"}
-    if unknown:
-        raise DataMarketError(
-            f"{str(path)!r} holds [[{sorted(unknown)[0]}]]; write [[split]] or [[join]]"
-        )
-    out = []
+    if unknown := sorted(set(data) - {"split", "join"}):
+        raise DataMarketError(f"{str(path)!r} holds [[{unknown[0]}]]; write [[split]] or [[join]]")
+    overrides = []
     for action in ("split", "join"):
         entries = data.get(action, [])
         for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
-            if isinstance(entry, dict) and "dispute" in entry:
+            where = f"{str(path)!r}, {action} {number}"
+            if not isinstance(entry, dict):
+                raise DataMarketError(f"{where}: it is not a table; write [[{action}]]")
+            if "dispute" in entry:
                 raise DataMarketError(
-                    f"{str(path)!r}, {action} {number}: dispute: what disputes decide stands in the "
-                    f"ledger; leave it out"
+                    f"{where}: dispute: what disputes decide stands in the ledger; leave it out"
                 )
             try:
-                out.append(Override.model_validate({"action": action, **entry}))
-            except (ValidationError, TypeError) as error:
+                overrides.append(Override.model_validate({"action": action, **entry}))
+            except ValidationError as error:
+                first = error.errors()[0]
+                field = ".".join(map(str, first["loc"])) or "entry"
                 raise DataMarketError(
-                    f"{str(path)!r}, {action} {number}: {_first(error)}; "
-                    "give units or identities, a reason, by whom, and the date"
+                    f"{where}: {field}: {first['msg']}; give units or identities, a reason, by whom, and the date"
                 ) from error
-    return out
+    return overrides
 
 
 def select_overrides(
@@ -132,10 +121,9 @@ def select_overrides(
         kind = "units" if each.units else "identities"
         names: list[str] = getattr(each, kind)
         present = [name for name in names if name in there[kind]]
-        if missing := [name for name in names if name not in there[kind]]:
+        if missing := [visible(name) for name in names if name not in there[kind]]:
             messages.append(
-                f"dispute {each.dispute}: the {each.action} of {kind} leaves out "
-                f"{listed(map(visible, missing), 3)}, not in this run"
+                f"dispute {each.dispute}: the {each.action} of {kind} leaves out {listed(missing, 3)}, not in this run"
             )
         if len(present) >= (2 if each.action == "join" else 1):
             selected.append(each.model_copy(update={kind: present}))
@@ -145,7 +133,7 @@ def select_overrides(
 def overridden(
     edges: Edges, overrides: Sequence[Override], ids: Sequence[str], kind: str, rank: Codes | None = None
 ) -> Edges:
-    """Edges after the overrides of a kind (``units`` or ``identities``): first splits, then joins.
+    """Apply the overrides of a kind (``units`` or ``identities``) to edges: first splits, then joins.
 
     ``rank`` is the seniority of units: of two that are matched by descent the later descends from the earlier.
     """
@@ -167,10 +155,10 @@ def overridden(
 
 
 def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str], standing: bool) -> Edges:
-    """Ties by descent without those of the listed units to what they descend from; twins descend from each other.
+    """Cut the matches of the listed units with what they descend from; twins descend from each other.
 
-    A split that separates nothing is a slip of whoever wrote it for this run; one that stands for all runs meets some
-    in which what its unit was taken for a copy of is not there.
+    A split of this run that separates nothing is a mistake; a ``standing`` one may meet runs without the unit that its
+    own was taken for a copy of.
     """
     later, earlier = rank[edges.left] >= rank[edges.right], rank[edges.left] <= rank[edges.right]
     cut = (later & np.isin(edges.left, apart)) | (earlier & np.isin(edges.right, apart))
@@ -186,35 +174,27 @@ def _undescended(edges: Edges, apart: Codes, rank: Codes, ids: Sequence[str], st
 
 
 def _without(edges: Edges, apart: Codes, n: int) -> Edges:
-    """Edges that do not touch some nodes.
+    """Cut the edges of some nodes.
 
     Certain matches come as stars around one of the group, so the others are matched anew if it leaves.
     """
     cut = np.isin(edges.left, apart) | np.isin(edges.right, apart)
-    kept = [edges.where(~cut)]
+    rest = [edges.where(~cut)]
     for reason in np.unique(edges.reason[cut & (edges.score >= 1.0)]):
         same = edges.where((edges.reason == reason) & (edges.score >= 1.0))
         group = components(np.arange(n), same)
         left = np.setdiff1d(np.flatnonzero(np.isin(group, group[apart])), apart)
         matches = star(group[left], str(reason))
-        kept.append(Edges(left[matches.left], left[matches.right], matches.score, matches.reason))
-    return Edges.concat(kept)
+        rest.append(Edges(left[matches.left], left[matches.right], matches.score, matches.reason))
+    return Edges.concat(rest)
 
 
 def _places(names: Sequence[str], place: dict[str, int], kind: str) -> Codes:
-    unknown = [name for name in names if name not in place]
-    if unknown:
+    if unknown := [name for name in names if name not in place]:
         raise DataMarketError(
             f"an override names {unknown[0]!r}, which is not among the {kind}; correct the file"
         )
     return np.array([place[name] for name in dict.fromkeys(names)], dtype=np.int64)
-
-
-def _first(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return "it is not a table"
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'entry'}: {first['msg']}"
 
 
 _SHOWN = 5
@@ -222,18 +202,18 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class PayeeClaim:
-    """What identities (numbers) share or say without confirming it to one another: listed, and without effect."""
+    """A claim that identities (numbers) are one payee, which not all confirm: listed, and without effect."""
 
     reason: str  # such as "same iban"
-    value: str  # what they share; blank where it is likeness, or somebody's word
+    value: str  # what they share; blank where it is likeness, or the word of one
     identities: tuple[int, ...]
     score: float = 1.0
 
     def words(self, names: Sequence[str]) -> str:
-        """The claim in a sentence; ``names`` are those of all identities."""
+        """Say the claim in a sentence; ``names`` are those of all identities."""
         shown = listed((f"“{visible(names[i], 32)}”" for i in self.identities), _SHOWN)
         value = f" = “{visible(self.value)}”" if self.value else ""
-        return f"A claim that ties nobody ({self.reason}{value}), because not all confirm it: {shown}."
+        return f"A claim without effect ({self.reason}{value}), because not all confirm it: {shown}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,13 +227,12 @@ class Payees:
     @property
     def claimed(self) -> Edges:
         """The claims as pairs, each with the first identity of its claim."""
-        pairs = [(c, other) for c in self.claims for other in c.identities[1:]]
-        return Edges(
-            np.array([c.identities[0] for c, _ in pairs], dtype=np.int64),
-            np.array([other for _, other in pairs], dtype=np.int64),
-            np.array([c.score for c, _ in pairs], dtype=np.float64),
-            np.array([c.reason for c, _ in pairs], dtype=np.str_),
-        )
+        stars = [
+            Edges.of(np.full(len(others), first), np.array(others), claim.reason, claim.score)
+            for claim in self.claims
+            for first, *others in [claim.identities]
+        ]
+        return Edges.concat([Edges.none(), *stars])
 
 
 def operator_matches(
@@ -271,52 +250,52 @@ def operator_matches(
 def payees(
     inputs: Inputs, spec: PayoutSpec, edge_table: Path | None, overrides: Sequence[Override]
 ) -> Payees:
-    """Who is paid as one: identities that confirm one another, by the operator's table or by override.
+    """Group identities that are paid as one: by mutual confirmation, the operator's table or an override.
 
     Keys and likeness (splink) are of columns that submitters fill in. An attacker who writes down a victim's account
     number, or is like a victim in name and address, would be netted with the victim, so alone they are claims.
     """
     rule, names = spec.linkage, inputs.identities
-    found, claims = [Edges.none()], _shared(inputs, rule.keys)
+    links, claims = [Edges.none()], _shared(inputs, rule.keys)
     if rule.confirm is not None:
         both, alone = confirmations(names, inputs.owner, inputs.links[rule.confirm])
-        found.append(both)
+        links.append(both)
         claims += [PayeeClaim("the first alone says so", "", pair) for pair in alone]
     if rule.fuzzy:
         pairs = splink_pairs(names, _first_values(inputs, rule.fuzzy), rule.probability)
         place = {name: i for i, name in enumerate(names)}
         claims += [PayeeClaim("splink", "", (place[a], place[b]), p) for a, b, p in pairs]
     if edge_table is not None and rule.between == "identities":
-        found.append(_edge_table(edge_table, names, spec, "identity"))
-    edges = overridden(Edges.concat(found).once(), overrides, names, "identities")
+        links.append(_edge_table(edge_table, names, spec, "identity"))
+    edges = overridden(Edges.concat(links).once(), overrides, names, "identities")
     group = components(np.arange(len(names)), edges)
     return Payees(group, edges, [c for c in claims if len(set(group[list(c.identities)].tolist())) > 1])
 
 
 def _shared(inputs: Inputs, keys: Sequence[str]) -> list[PayeeClaim]:
-    """A claim for each value of a key that several identities give."""
+    """Make a claim of each value of a key that several identities give."""
     claims = []
     for key in keys:
         codes, values = agreeing(key, inputs.links, inputs.submission.times)
-        holders: dict[int, set[int]] = {}
+        owners: dict[int, set[int]] = {}
         for code, owner in zip(codes.tolist(), inputs.owner.tolist(), strict=True):
-            holders.setdefault(code, set()).add(owner)
+            owners.setdefault(code, set()).add(owner)
         claims += [
-            PayeeClaim(f"same {key}", values[code], tuple(sorted(held)))
-            for code, held in sorted(holders.items(), key=lambda item: min(item[1]))
-            if code >= 0 and len(held) > 1
+            PayeeClaim(f"same {key}", values[code], tuple(sorted(group)))
+            for code, group in sorted(owners.items(), key=lambda item: min(item[1]))
+            if code >= 0 and len(group) > 1
         ]
     return claims
 
 
 def _first_values(inputs: Inputs, columns: Sequence[str]) -> dict[str, list[str | None]]:
-    """One record per identity: the first value that one of its units gives for each column."""
-    out: dict[str, list[str | None]] = {}
+    """Take for each identity and column the least value that its units give."""
+    values: dict[str, list[str | None]] = {}
     for name in columns:
         pairs = zip(inputs.owner.tolist(), inputs.links[name], strict=True)
         first = dict(sorted(((code, value) for code, value in pairs if value), reverse=True))
-        out[name] = [first.get(code) for code in range(len(inputs.identities))]
-    return out
+        values[name] = [first.get(code) for code in range(len(inputs.identities))]
+    return values
 
 
 def _edge_table(

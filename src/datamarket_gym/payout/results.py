@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import Field
 
 from datamarket_gym import __version__
@@ -34,13 +36,15 @@ from datamarket_gym.payout.checks.plan import SettledDraft
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import quarantine_csv
 from datamarket_gym.payout.inputs import Inputs
-from datamarket_gym.payout.intake import ReceivedTimes
 from datamarket_gym.payout.manifest import FORMAT, KNOWN, NAME, Contents, outputs_of
 from datamarket_gym.payout.money import (
     LEVEL,
     Division,
     PayRule,
     divide,
+    half_width,
+    moved_at_most,
+    standard_errors,
 )
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.operator_evidence import Override, Payees
@@ -55,8 +59,6 @@ from datamarket_gym.payout.settings import (
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 _NOTHING_NEW = "what is new adds nothing to what the earlier runs have bought"
-
-
 _BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
 
 
@@ -103,10 +105,10 @@ def _shares(similarities: Values) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Everything about a run that follows from its inputs.
+    """Hold all that follows from the inputs of a run.
 
-    ``payments`` are the pipeline's records, before any policy. ``names`` are the identities of this run,
-    then those that only bring a balance from an earlier one.
+    ``payments`` are the pipeline's records, before any policy. ``names`` are the identities of this run, then
+    those that only bring a balance from an earlier one.
     """
 
     spec: PayoutSpec
@@ -119,62 +121,66 @@ class Results:
     payees: Payees
     names: list[str]
     division: Division
-    score: Values  # per identity, before any policy
-    error: Values  # standard error of the payment, minor units
-    width: float
-    moved: Values  # minor units by which the bias of scores can have moved the payment
+    payer: PayRule
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
     known: MatchedAcquiredUnits  # bought by earlier runs; likewise
-    asked: dict[str, Values] = field(
-        default_factory=dict
-    )  # of ``inputs``, as `measure_threshold` keeps it
+    asked: dict[str, Values] = field(default_factory=dict)  # as `measure_threshold` keeps it
 
     @property
     def worth(self) -> Worth:
-        """What is paid for, in words: of labels there is talk only where they count."""
+        """Return the words for what is paid for, which mention labels only where they count."""
         return worth_of(self.spec.learner, labelled=self.inputs.labelled)
 
     @property
     def collapse(self) -> CollapsedMarket | None:
-        """What similarity evidence made of the market, where it took much of it for one unit."""
+        """Return what similarity evidence made of the market, if it matched much of it as one unit."""
         return find_collapse(
             self.mechanism.evidence, self.inputs.submission, self.payments.clustering, checked=True
         )
 
     @property
-    def settled(self) -> ResolvedCoverage | None:
-        """What coverage settled on, where it is what is paid for."""
+    def resolved_coverage(self) -> ResolvedCoverage | None:
+        """Return what a coverage utility resolved to; None for other utilities."""
         return resolve_coverage(self.spec.learner, self.utility.features)
 
     @property
     def named_mechanism(self) -> Mechanism:
-        """The mechanism with the beacon that was announced, or none: a digest of validation rows that may be used
-        again must not be read in any file of the run, or the next run's lots could be known beforehand."""
+        """Return the mechanism with the announced beacon or none.
+
+        No file of the run holds a digest of validation rows: they may be used again, and the next run's random
+        tie-breaking could be known beforehand.
+        """
         return self.mechanism.model_copy(update={"beacon": self.spec.beacon or ""})
 
-    @property
-    def low(self) -> list[int]:
-        """Lower ends of the payments' intervals, rounded down to minor units, and not below zero."""
-        low = self._exact - self.width * self.error - self.moved
-        return [max(0, int(v)) for v in np.floor(low)]
+    @cached_property
+    def score(self) -> Values:
+        """Sum the score of each identity, before any policy."""
+        shares, score = self.payments.shares, np.zeros(len(self.payments.identities))
+        np.add.at(score, shares.identity, self.payments.scores.values[shares.cluster] * shares.share)
+        return score
 
-    @property
-    def high(self) -> list[int]:
-        """Upper ends, rounded up."""
-        high = self._exact + self.width * self.error
-        if self.moved.any():  # by bounds, which may be beyond all that there is
-            high = np.minimum(high + self.moved, self.spec.minor)
-        return [int(v) for v in np.ceil(high)]
+    @cached_property
+    def error(self) -> Values:
+        """Return the standard error of each payment, in minor units."""
+        return standard_errors(self.payer, self.payments.scores)
 
-    @property
-    def _exact(self) -> Values:
-        return np.array([float(e) for e in self.division.exact])
+    @cached_property
+    def interval(self) -> tuple[list[int], list[int]]:
+        """Return both ends of the payments' intervals, rounded outwards to minor units; none is below zero."""
+        exact = np.array([float(e) for e in self.division.exact])
+        width = half_width(len(self.payments.scores.by_group)) * self.error
+        moved = moved_at_most(self.payer, self.payments.scores)
+        high = exact + width
+        if moved.any():  # by bounds, which may be beyond all that there is
+            high = np.minimum(high + moved, self.spec.minor)
+        low = np.maximum(np.floor(exact - width - moved), 0)
+        return [int(v) for v in low], [int(v) for v in np.ceil(high)]
 
 
 @dataclass(frozen=True, eq=False)
 class Cents:
-    """Payments in minor units: for whom, how much, and how that depends on the scores."""
+    """Hold payments in minor units, the identities, and how payments depend on the scores."""
 
     names: list[str]
     division: Division
@@ -189,7 +195,7 @@ def in_cents(
     opening: dict[str, int],
     unpaid: frozenset[str],
 ) -> Cents:
-    """What the pipeline pays, divided in minor units exactly; ``group`` is each identity's payee.
+    """Divide what the pipeline pays in minor units exactly; ``group`` is each identity's payee.
 
     What the units of the ``unpaid`` earn is divided among the others.
     """
@@ -199,11 +205,12 @@ def in_cents(
     whole = np.zeros(n, dtype=np.int64)
     step = grid_of(used.scores.values)
     np.add.at(whole, shares.identity, np.round(shares.amount / step).astype(np.int64))
-    names = everyone(inputs, opening)
-    lost = np.array([name in unpaid for name in inputs.identities])
-    whole[lost] = 0
-    held = [name in unpaid for name in names]
-    payee = np.concatenate([group, np.arange(len(names) - n) + n])
+    old = sorted(name for name, balance in opening.items() if balance)
+    names = list(dict.fromkeys([*inputs.identities, *old]))
+    forfeited = np.array([name in unpaid for name in inputs.identities])
+    whole[forfeited] = 0
+    is_unpaid = [name in unpaid for name in names]
+    payee = np.concatenate([group, np.arange(n, len(names))])
     balances = [opening.get(name, 0) for name in names]
     worth = worth_of(spec.learner, labelled=inputs.labelled)
     nothing = worth.nothing if inputs.prior is None else _NOTHING_NEW
@@ -214,37 +221,24 @@ def in_cents(
         [*identity_keys(inputs), *[b""] * (len(names) - n)],
         names,
         balances,
-        held,
+        is_unpaid,
         nothing
         + (f", as far as truncated scores say ({used.scores.method})" if used.scores.bias else ""),
     )
+    opening_balances = np.array(balances, dtype=np.float64)
     payer = PayRule(
-        shares, payee, n, spec.minor, floor, np.array(balances, dtype=np.float64), np.array(held), lost
+        shares, payee, n, spec.minor, floor, opening_balances, np.array(is_unpaid), forfeited
     )
     return Cents(names, division, payer)
 
 
 def has_balances(spec: PayoutSpec, balances: Sequence[int]) -> bool:
-    """Whether balances are worth a column: where scores below zero are carried, or else if there are any."""
+    """Tell if balances are shown: if scores below zero are carried forward, or if there are any."""
     return spec.negative == "carry" if spec.worth.signed else any(balances)
 
 
-def raw_scores(payments: Payments) -> Values:
-    """The score of each identity, before any policy."""
-    shares = payments.shares
-    score = np.zeros(len(payments.identities))
-    np.add.at(score, shares.identity, payments.scores.values[shares.cluster] * shares.share)
-    return score
-
-
-def everyone(inputs: Inputs, opening: dict[str, int]) -> list[str]:
-    """Identities of the run, then those with an old balance alone."""
-    known = set(inputs.identities)
-    return [*inputs.identities, *sorted(name for name, b in opening.items() if b and name not in known)]
-
-
 def identity_keys(inputs: Inputs) -> list[bytes]:
-    """The content key of each identity: what it submitted, whatever it is called."""
+    """Return the content key of each identity, which does not depend on its name."""
     keys = inputs.submission.keys
     order = np.lexsort((keys, inputs.owner))
     ends = np.cumsum(np.bincount(inputs.owner, minlength=len(inputs.identities)))
@@ -266,7 +260,7 @@ def drawn_clusters(results: Results) -> Codes:
 
 
 def clusters_to_show(results: Results) -> tuple[list[Row], int]:
-    """The clusters of several units that matter most, and how many are left out.
+    """Describe the clusters of several units that matter most; return also how many are left out.
 
     First those of several identities, and among them the largest: there money moved.
     """
@@ -281,14 +275,13 @@ def clusters_to_show(results: Results) -> tuple[list[Row], int]:
 
 def describe(results: Results, chosen: Codes) -> list[Row]:
     """Describe clusters with their units (the one that stands for them first) and matches."""
-    inputs, clusters, canonical = results.inputs, results.payments.clustering, results.payments.canonical
+    inputs, clusters = results.inputs, results.payments.clustering
     label, edges, scores = clusters.label, clusters.edges, results.payments.scores
     errors, rank = score_errors(results), seniority_ranks(inputs.submission, clusters.tie_breaker)
-    share = np.zeros(len(label))
-    np.add.at(share, canonical.claim_unit, canonical.claim_share)
-    represents = np.zeros(len(label), dtype=bool)
-    represents[canonical.unit] = True
+    share, represents = _claims(results)
     members, edges_of = _grouped(label, chosen), _grouped(label[edges.left], chosen)
+    worth = scores.values if results.spec.negative == "carry" else np.maximum(scores.values, 0.0)
+    worth = results.spec.minor * (worth / worth.sum())  # before anything is carried forward
     rows = []
     for c in chosen.tolist():
         units = members[c][np.lexsort((rank[members[c]], ~represents[members[c]]))]
@@ -300,7 +293,7 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
             "identities": len(set(names.values())),
             "owners": _listed([name for u, name in names.items() if share[u] > 0]),
             "others": _listed([name for u, name in names.items() if not share[u]]),
-            "worth": _worth(results, c),
+            "worth": f"{results.spec.currency} {results.spec.money.text(round(float(worth[c])))}",
             "reasons": ", ".join(sorted(set(edges.reason[strongest].tolist()))),
             "score": f"{scores.values[c]:.2e}",
             "error": f"{errors[c]:.1e}",
@@ -329,6 +322,14 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
     return rows
 
 
+def _claims(results: Results) -> tuple[Values, NDArray[np.bool_]]:
+    """Return the share that each unit has of its cluster, and which units represent theirs."""
+    canonical, units = results.payments.canonical, np.arange(len(results.inputs.ids))
+    share = np.zeros(len(units))
+    np.add.at(share, canonical.claim_unit, canonical.claim_share)
+    return share, np.isin(units, canonical.unit)
+
+
 def _grouped(codes: Codes, chosen: Codes) -> dict[int, Codes]:
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], chosen)
@@ -340,20 +341,11 @@ def _listed(names: list[str]) -> str:
     return listed(map(visible, dict.fromkeys(names)), 3)
 
 
-def _worth(results: Results, cluster: int) -> str:
-    """What the cluster's score comes to, before anything is carried."""
-    used = results.payments.scores.values
-    if results.spec.negative == "zero":
-        used = np.maximum(used, 0.0)
-    money = results.spec.money
-    return f"{results.spec.currency} {money.text(round(results.spec.minor * float(used[cluster] / used.sum())))}"
-
-
 _ROWS = 8192
 
 
 def write_tables(results: Results, folder: Path) -> None:
-    """All tables of a run."""
+    """Write all tables of a run."""
     _write(folder / "evidence.parquet", evidence_table(results))
     _write(folder / "clusters.parquet", cluster_table(results))
     _write_canonical(results, folder / "canonical.parquet")
@@ -371,68 +363,63 @@ _AMOUNTS = ("payment", "low", "high", "entitled", "balance", "without_evidence")
 
 
 def payment_table(results: Results) -> pa.Table:
-    """One row per identity, the highest payment first, equal ones by name."""
-    text, division = results.spec.money.text, results.division
-    n = len(results.inputs.identities)
-    absent = len(results.names) - n
+    """Tabulate one row per identity, the highest payment first, equal ones by name."""
+    text, division, names = results.spec.money.text, results.division, results.names
+    inputs, (low, high), n = results.inputs, results.interval, len(results.names)
     leaked = Counter(results.leaks.identity.tolist())
-    played = [*np.bincount(results.inputs.owner, minlength=n).tolist(), *[0] * absent]
-    removed, bad = results.inputs.removed, Counter(row.identity for row in results.inputs.bad)
-    known = Counter(results.known.identity)
-    units = [
-        count + leaked[name] + removed.get(name, 0) + bad[name] + known[name]
-        for count, name in zip(played, results.names, strict=True)
-    ]
-    holder = distinct_pairs(results.inputs.owner, results.payments.clustering.label)[0]
-    clusters = [*np.bincount(holder, minlength=n).tolist(), *[0] * absent]
-    payee = [*results.payees.group.tolist(), *range(n, n + absent)]
+    set_aside = leaked + Counter(inputs.removed) + Counter(row.identity for row in inputs.bad)
+    set_aside += Counter(results.known.identity)
+    played = np.bincount(inputs.owner, minlength=n).tolist()
+    holder = distinct_pairs(inputs.owner, results.payments.clustering.label)[0]
+    n_scored = len(inputs.identities)  # the others only bring a balance
+    payee = [*results.payees.group.tolist(), *range(n_scored, n)]
     first = {group: i for i, group in reversed(list(enumerate(payee)))}
-    order = sorted(range(len(results.names)), key=lambda i: (-division.paid[i], results.names[i]))
+    order = sorted(range(n), key=lambda i: (-division.paid[i], names[i]))
+    amounts = {
+        "low": low,
+        "high": high,
+        "entitled": division.entitled,
+        "balance": division.balance,
+        "without_evidence": results.without_evidence,
+    }
     columns: dict[str, list[Any]] = {
-        "identity": results.names,
-        "payment": [text(v) for v in division.paid],
-        "currency": [results.spec.currency] * len(results.names),
-        "low": [text(v) for v in results.low],
-        "high": [text(v) for v in results.high],
-        "entitled": [text(v) for v in division.entitled],
-        "balance": [text(v) for v in division.balance],
-        "without_evidence": [text(v) for v in results.without_evidence],
-        "score": [*results.score.tolist(), *[0.0] * absent],
+        "identity": names,
+        "payment": list(map(text, division.paid)),
+        "currency": [results.spec.currency] * n,
+        **{name: list(map(text, minor)) for name, minor in amounts.items()},
+        "score": [*results.score.tolist(), *[0.0] * (n - n_scored)],
         "score_error": (results.error * results.score.sum() / results.spec.minor).tolist(),
-        "units": units,
-        "leaked": [leaked[name] for name in results.names],
-        "clusters": clusters,
-        "paid_together_with": [
-            "" if first[g] == i else results.names[first[g]] for i, g in enumerate(payee)
-        ],
+        "units": [count + set_aside[name] for count, name in zip(played, names, strict=True)],
+        "leaked": [leaked[name] for name in names],
+        "clusters": np.bincount(holder, minlength=n).tolist(),
+        "paid_together_with": ["" if first[g] == i else names[first[g]] for i, g in enumerate(payee)],
     }
     return pa.table({name: [column[i] for i in order] for name, column in columns.items()})
 
 
 def leak_table(results: Results) -> pa.Table:
-    """Every unit that was set aside: whose it is, which validation row it is, by what, and how alike they are."""
+    """Tabulate leaked units: their owner, the validation row that each matches, by what, and the similarity."""
     leaks = results.leaks
-    return pa.table(
-        {
-            "unit": pa.array(leaks.id.tolist(), pa.string()),
-            "identity": pa.array(leaks.identity.tolist(), pa.string()),
-            "validation_row": leaks.row,
-            "by": pa.array(leaks.by.tolist(), pa.string()),
-            "likeness": leaks.likeness,
-        }
-    )
+    text = {"unit": leaks.id, "identity": leaks.identity, "by": leaks.by}
+    columns = {name: pa.array(cells.tolist(), pa.string()) for name, cells in text.items()}
+    columns |= {"validation_row": leaks.row, "likeness": leaks.likeness}
+    names = ["unit", "identity", "validation_row", "by", "likeness"]
+    return pa.table({name: columns[name] for name in names})
 
 
 def leaked_units(results: Results, identity: str | None = None) -> list[Row]:
-    """Units that were set aside, of one identity or of all, as pages and screens show them."""
+    """List leaked units, of one identity or of all, as pages and screens show them."""
     return [
         {
-            "unit": visible(unit), "identity": visible(who), "row": row, "by": by,
-            "likeness": f"{likeness:.3f}",
+            "unit": visible(unit),
+            "identity": visible(owner),
+            "row": row,
+            "by": by,
+            "likeness": f"{like:.3f}",
         }
-        for unit, who, row, by, likeness in results.leaks.listed()
-        if identity is None or who == identity
-    ]  # fmt: skip
+        for unit, owner, row, by, like in results.leaks.listed()
+        if identity in (None, owner)
+    ]
 
 
 _EVIDENCE = pa.schema([
@@ -471,18 +458,13 @@ def evidence_table(results: Results) -> pa.Table:
 
 
 def cluster_table(results: Results) -> pa.Table:
-    """One row per unit: its cluster, whether it stands for it, its share of the cluster's score, and what it earns.
+    """Tabulate units: cluster, whether it stands for it, its share of the cluster's score, and what it earns.
 
-    ``row`` is its place among the units that played. Spot checks are drawn from this table alone. ``came`` is its place
-    in the order of seniority, ``moment`` in that of times alone (equal where times are); ``drawn`` says that a lot
-    decided who of several names owns the cluster. Where times are from the intake log, ``received`` is when the unit
-    was received, in seconds since 1970, and ``entry`` the entry that says so.
+    Spot checks are drawn from this table alone. ``row`` is the place of a unit among those in the game, ``came`` in the
+    order of seniority, ``moment`` in that of times (equal where times are); ``drawn`` tells that random tie-breaking
+    decided who owns the cluster. ``received`` is the time in the intake log, in seconds since 1970, of ``entry``.
     """
-    inputs, canonical = results.inputs, results.payments.canonical
-    share = np.zeros(len(inputs.ids))
-    np.add.at(share, canonical.claim_unit, canonical.claim_share)
-    chosen = np.zeros(len(inputs.ids), dtype=bool)
-    chosen[canonical.unit] = True
+    inputs, (share, represents) = results.inputs, _claims(results)
     label = results.payments.clustering.label
     public = results.payments.scores.number[label]
     rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
@@ -490,46 +472,39 @@ def cluster_table(results: Results) -> pa.Table:
     order = np.lexsort((rank, public))
     size = np.bincount(label)[label]
     used = floored(results.payments) if results.spec.negative == "zero" else results.payments
-    by_unit = unit_amounts(used)
-    earned = np.bincount(by_unit.row, weights=by_unit.amount, minlength=len(inputs.ids))
-    return pa.table(
-        {
-            "cluster": public[order],
-            "unit": [inputs.ids[i] for i in order],
-            "identity": [inputs.identities[inputs.owner[i]] for i in order],
-            "units_in_cluster": size[order],
-            "represents": chosen[order],
-            "share": share[order],
-            "score": results.payments.scores.values[label][order],
-            "score_error": score_errors(results)[label][order],
-            "amount": earned[order],
-            "row": order,
-            "came": rank[order],
-            "moment": moment[order],
-            "drawn": np.isin(label, drawn_clusters(results))[order],
-            **_received(inputs.received, order),
-        }
-    )
-
-
-def _received(received: ReceivedTimes | None, order: Codes) -> dict[str, np.ndarray]:
-    if received is None:
-        return {}
-    return {"received": received.time[order], "entry": received.entry[order]}
+    by_unit, received = unit_amounts(used), inputs.received
+    columns = {
+        "units_in_cluster": size,
+        "represents": represents,
+        "share": share,
+        "score": results.payments.scores.values[label],
+        "score_error": score_errors(results)[label],
+        "amount": np.bincount(by_unit.row, weights=by_unit.amount, minlength=len(inputs.ids)),
+        "row": np.arange(len(label)),
+        "came": rank,
+        "moment": moment,
+        "drawn": np.isin(label, drawn_clusters(results)),
+        **({} if received is None else {"received": received.time, "entry": received.entry}),
+    }
+    names = {
+        "cluster": public[order],
+        "unit": [inputs.ids[i] for i in order],
+        "identity": [inputs.identities[inputs.owner[i]] for i in order],
+    }
+    return pa.table(names | {name: column[order] for name, column in columns.items()})
 
 
 def score_errors(results: Results) -> np.ndarray:
-    """Standard error of each cluster's score over groups of validation rows, and of sampling."""
-    scores = results.payments.scores
+    """Return the standard error of each cluster's score over groups of validation rows, and of sampling."""
+    scores, groups = results.payments.scores, len(results.payments.scores.by_group)
     variance = scores.standard_errors**2
-    groups = len(scores.by_group)
     if groups > 1:
         variance = variance + scores.by_group.var(axis=0, ddof=1) / groups
     return np.asarray(np.sqrt(variance))
 
 
 def _write_canonical(results: Results, path: Path) -> None:
-    """What to train on, in content order, a few thousand rows at a time; with labels where they count."""
+    """Write what to train on, in content order, a few thousand rows at a time; with labels where they count."""
     inputs, canonical = results.inputs, results.payments.canonical
     features, label, weight = canonical_training_set(canonical)
     number = results.payments.scores.number[canonical.cluster]
@@ -549,20 +524,20 @@ def _write_canonical(results: Results, path: Path) -> None:
             ("features", pa.list_(kind, features.shape[1])),
         ]
     )
-    told = compute().progress
+    progress = compute().progress
     with replacing(path) as part, pq.ParquetWriter(part, schema) as out:
         for at in range(0, len(order), _ROWS):
-            some = order[at : at + _ROWS]
-            flat = pa.array(features[some].astype(number_kind, copy=False).ravel(), from_pandas=False)
+            rows = order[at : at + _ROWS]
+            flat = pa.array(features[rows].astype(number_kind, copy=False).ravel(), from_pandas=False)
             columns = [
-                pa.array([inputs.ids[i] for i in canonical.unit[some]]),
-                pa.array(number[some]),
-                *([pa.array(label[some])] if inputs.labelled else []),
-                pa.array(weight[some]),
+                pa.array([inputs.ids[i] for i in canonical.unit[rows]]),
+                pa.array(number[rows]),
+                *([pa.array(label[rows])] if inputs.labelled else []),
+                pa.array(weight[rows]),
                 pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
             ]
             out.write_table(pa.Table.from_arrays(columns, schema=schema))
-            told.count(at + len(some), len(order))
+            progress.count(at + len(rows), len(order))
 
 
 def _write(path: Path, table: pa.Table) -> None:
@@ -574,13 +549,14 @@ def write_manifest(
     results: Results,
     run: str,
     opening: dict[str, int],
-    standing: list[Override],
+    in_force: list[Override],
     settles: SettledDraft | None,
     folder: Path,
 ) -> None:
-    """Write the manifest of a finished run; ``opening`` and ``standing`` are what the ledger brought."""
+    """Write the manifest of a finished run; ``opening`` and ``in_force`` are what the ledger brought."""
     spec, division, received = results.spec, results.division, results.inputs.received
     clusters, earlier = results.payments.clustering, results.inputs.prior
+    coverage = results.resolved_coverage
     prior = [] if earlier is None else [each.plain for each in earlier.runs]
     write_json(
         folder / NAME,
@@ -590,18 +566,14 @@ def write_manifest(
             "spec": spec.model_dump(mode="json"),
             "inputs": results.inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
-            "utility": _utility(results),
-            "paid_for": {
-                "plain": results.worth.plain,
-                "score": results.worth.score,
-                "divided": results.worth.divided,
-            },
+            "utility": asdict(spec.utility) | ({} if coverage is None else asdict(coverage)),
+            "paid_for": {name: getattr(results.worth, name) for name in ("plain", "score", "divided")},
             "labelled": results.inputs.labelled,
             "interval": {"level": LEVEL, "groups": len(results.payments.scores.by_group)},
             "evidence": {"used": str(results.mechanism.evidence), "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
-            "standing_overrides": [o.model_dump(mode="json") for o in standing],
+            "standing_overrides": [o.model_dump(mode="json") for o in in_force],
             "settles": None if settles is None else settles.model_dump(mode="json"),
             **({} if received is None else {"intake": asdict(received.upto)}),
             "versions": {
@@ -633,9 +605,3 @@ def write_manifest(
             },
         },
     )
-
-
-def _utility(results: Results) -> dict[str, Any]:
-    """The learner, what it is counted from, and what coverage settled on."""
-    settled = results.settled
-    return asdict(results.spec.utility) | ({} if settled is None else asdict(settled))

@@ -13,13 +13,14 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
+from datamarket_gym.data.readers.databases import as_files, queries_of
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import (
     DataMarketError,
@@ -39,7 +40,7 @@ from datamarket_gym.evidence.graph import (
 from datamarket_gym.evidence.leakage import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.execution.files import claimed, read_json, sha256, write_json
+from datamarket_gym.execution.files import claimed, read_json, replacing, sha256, write_json
 from datamarket_gym.execution.parallel import compute, computing, one_thread
 from datamarket_gym.execution.progress import SILENT, Progress, Within
 from datamarket_gym.execution.runs import Format, Run, open_run, read_record, record_format
@@ -95,13 +96,7 @@ from datamarket_gym.payout.manifest import (
     run_id,
     submitted_hash,
 )
-from datamarket_gym.payout.money import (
-    Currency,
-    half_width,
-    moved_at_most,
-    standard_errors,
-    validation_groups,
-)
+from datamarket_gym.payout.money import Currency, validation_groups
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.operator_evidence import (
     Override,
@@ -118,12 +113,18 @@ from datamarket_gym.payout.results import (
     choose_evidence,
     has_balances,
     in_cents,
-    raw_scores,
     write_manifest,
     write_tables,
 )
-from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, flat_settings
-from datamarket_gym.payout.stored_inputs import Places, fetched, keep, require_grown, stored_log_tip
+from datamarket_gym.payout.settings import (
+    INTAKE_OPTION,
+    SETTINGS,
+    PayoutSpec,
+    flat_settings,
+    option,
+    settings_of,
+)
+from datamarket_gym.payout.stored_inputs import Places, keep, require_grown, stored_log_tip
 from datamarket_gym.payout.validation_coverage import write_needs
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import (
@@ -135,6 +136,7 @@ from datamarket_gym.payout.warnings import (
     warnings_of,
     write_warnings,
 )
+from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.oracle import UtilityOracle
@@ -144,7 +146,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class PayoutJob:
-    """All that decides a run, read and checked; ``run`` is its id."""
+    """Hold all that decides a run, read and checked; ``run`` is its id."""
 
     spec: PayoutSpec
     inputs: Inputs
@@ -153,9 +155,7 @@ class PayoutJob:
     edge_table: Path | None
     run: str
     settles: SettledDraft | None = None
-    left_out: tuple[
-        str, ...
-    ] = ()  # decisions of disputes about units and identities that are not in the run
+    left_out: tuple[str, ...] = ()  # decisions of disputes about what is not in the run
 
     @classmethod
     def read(
@@ -165,7 +165,7 @@ class PayoutJob:
         settles: SettledDraft | None = None,
         taken: LedgerInputs | None = None,
     ) -> PayoutJob:
-        """Read the inputs; without the units that checks of the run that this one settles found.
+        """Read the inputs, without units that checks of the run that this one settles found to be false.
 
         ``taken`` is what the ledger brings: balances, and overrides by which disputes were resolved.
         """
@@ -176,63 +176,56 @@ class PayoutJob:
             edge_table = Path(spec.linkage.edges)
         scores = scores_file(spec, places.scores)
         more = {"edges": edge_table, "overrides": places.overrides, "scores": scores}
+        files = {role: path for role, path in more.items() if path is not None}
+        log = None if places.intake is None else IntakeLog.open(places.intake, places.upto)
         inputs = read_inputs(
-            places.submissions,
-            places.validation,
-            spec,
-            {k: v for k, v in more.items() if v is not None},
-            places.reference,
-            None if places.intake is None else IntakeLog.open(places.intake, places.upto),
-            scores,
+            places.submissions, places.validation, spec, files, places.reference, log, scores
         )
         if settles is not None:
-            inputs = inputs.without_units({found.unit for found in settles.found})
+            inputs = inputs.without_units({false.unit for false in settles.found})
         earlier = tuple(AcquiredRun.read(folder) for folder in places.prior)
         if earlier:
             inputs = inputs.given(AcquiredUnits.read(earlier, inputs.kind), spec)
-        standing, left_out = select_overrides(
+        in_force, left_out = select_overrides(
             taken.overrides, inputs.units_named(taken.overrides), inputs.identities
         )
-        overrides, taken = [*own, *standing], replace(taken, overrides=standing)
+        overrides, taken = [*own, *in_force], replace(taken, overrides=in_force)
         run = run_id(
             spec, inputs.files, overrides, taken.opening, settles, prior=[p.plain for p in earlier]
         )
-        files = {
-            role: {**file, "name": places.queries.get(role, file["name"])}
-            for role, file in inputs.files.items()
-        }
-        inputs = replace(inputs, files=files)
+        for role in places.queries.keys() & inputs.files.keys():
+            inputs.files[role]["name"] = places.queries[role]
         return cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
 
     @property
     def unpaid(self) -> frozenset[str]:
-        """Identities that are paid nothing in this run."""
+        """Return the identities that are paid nothing in this run."""
         return frozenset() if self.settles is None else self.settles.unpaid
 
     @cached_property
     def utility(self) -> UtilityOracle:
-        """What units are paid for, built once for the run."""
+        """Build what units are paid for, once for the run."""
         return self.inputs.utility_oracle(self.spec)
 
     @cached_property
     def leaks(self) -> Leaks:
-        """The units that are validation rows, or nearly; an error where there must be none."""
+        """Find the units that are validation rows, or nearly; refuse them where there must be none."""
         inputs, check = self.inputs, self.spec.leak_check
-        leaks = find_leaked_units(check, inputs.submission, self.utility, inputs.held)
+        leaks = find_leaked_units(check, inputs.submission, self.utility, inputs.validation_content)
         require_playable(check, inputs.named(leaks), len(inputs.ids), visible)
         return leaks
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """The outputs of a run that was made before: each is checked against its manifest, and none is made."""
+    """Read the outputs of a finished run; each is checked against its manifest, and none is computed."""
 
     folder: Path
     outputs: dict[str, Any]
     progress: Progress = SILENT
 
     def output(self, name: str, form: Format[R], compute: Callable[[], R]) -> R:
-        """An output of the run; refused where it is missing or changed."""
+        """Read an output of the run; refuse one that is missing or changed."""
         return form.read(require_as_written(self.folder, self.outputs, name))
 
 
@@ -245,11 +238,11 @@ _THRESHOLD = Format[DrawnThreshold](
 
 @dataclass(eq=False, kw_only=True)
 class PayoutPipeline(Pipeline):
-    """The stages in a run's folder: computed and kept there, or read from it."""
+    """Run the stages in a run's folder: compute and store their records there, or read them."""
 
     job: PayoutJob
     run: Run | FinishedRun
-    reuse: NearestRows | None = None  # kept by another run; the results are the same without
+    reuse: NearestRows | None = None  # of another run; the results are the same without
     asked: dict[str, Values] = field(default_factory=dict)  # as `measure_threshold` keeps it
     overrides: list[Override] = field(init=False)  # of units of this run
 
@@ -257,7 +250,7 @@ class PayoutPipeline(Pipeline):
         self.overrides = self.job.overrides
 
     def run_stage(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
-        """Read the record of a stage; where it is not there yet, compute and keep it."""
+        """Read the record of a stage; where it is not there yet, compute and store it."""
         return self.run.output(f"records/{name}.npz", record_format(kind), compute)
 
     def find_leaks(self, submission: Submission) -> Leaks:
@@ -277,7 +270,7 @@ class PayoutPipeline(Pipeline):
         return threshold
 
     def match_units(self, mechanism: Mechanism, submission: Submission) -> Clusters:
-        """Match units by their nearest earlier ones, which are kept for another run."""
+        """Match units by their nearest earlier ones, which are stored for another run."""
 
         def find_nearest() -> NearestRows:
             nearest = nearest_units(mechanism, submission, self.utility, self.reuse)
@@ -295,27 +288,27 @@ class PayoutPipeline(Pipeline):
         """Apply the overrides that name units of earlier runs; the others are about units of this run."""
         prior = self.job.inputs.prior
         assert prior is not None
-        ids, absent = self._names(rows)
+        ids, absent = self._unit_names(rows)
         overrides = [each.without(absent) for each in self.overrides]
         known, self.overrides = overridden_known(known, overrides, prior, ids)
         return known
 
     def override_matches(self, clusters: Clusters, rows: Codes) -> Clusters:
         """Add the matches that the operator knows, and apply the overrides."""
-        day, submission = self.job, clusters.submission
+        job, submission = self.job, clusters.submission
         assert submission is not None
-        ids, absent = self._names(rows)
-        known = operator_matches(ids, absent, day.spec, day.edge_table)
-        if not len(known) and not self.overrides:
+        ids, absent = self._unit_names(rows)
+        added = operator_matches(ids, absent, job.spec, job.edge_table)
+        if not len(added) and not self.overrides:
             return clusters
         overrides = [each.without(absent) for each in self.overrides]
         rank = seniority_ranks(submission, clusters.tie_breaker)
-        edges = Edges.concat([clusters.edges, known]).once()
+        edges = Edges.concat([clusters.edges, added]).once()
         edges = overridden(edges, overrides, ids, "units", rank)
         return clusters_by(submission, edges, clusters.granularity, clusters.tie_breaker)
 
     def represent(self, clusters: Clusters, prefix: str) -> CanonicalUnits:
-        """Keep which rows stand for the clusters, and take what they hold from the submission."""
+        """Store which rows stand for the clusters, and take what they hold from the submission."""
         submission = clusters.submission
         assert submission is not None
         chosen = self.run_stage(
@@ -325,11 +318,9 @@ class PayoutPipeline(Pipeline):
         )
         return chosen.restored(submission)
 
-    def _names(self, rows: Codes) -> tuple[list[str], frozenset[str]]:
-        """The ids of the units that play, and of those that were submitted and do not."""
+    def _unit_names(self, rows: Codes) -> tuple[list[str], frozenset[str]]:
+        """Return the ids of the units in the game, and of those that were submitted and are not."""
         inputs = self.job.inputs
-        if len(rows) == len(inputs.ids):
-            return inputs.ids, inputs.absent
         ids = [inputs.ids[row] for row in rows.tolist()]
         return ids, inputs.absent | (frozenset(inputs.ids) - frozenset(ids))
 
@@ -348,18 +339,29 @@ def compute_results(job: PayoutJob, run: Run | FinishedRun, reuse: NearestRows |
     groups = validation_groups(utility.features, utility.label, mechanism.seed)
     paid = pipeline.value(clusters, groups=groups).extended_to(inputs.everyone)
     progress.stage("scoring once more without evidence")
-    apart = clusters_by(matching.playing, Edges.none(), clusters.granularity, clusters.tie_breaker)
+    apart = clusters_by(clusters.units, Edges.none(), clusters.granularity, clusters.tie_breaker)
     plain = pipeline.value(apart, "without_evidence_").extended_to(inputs.everyone)
     cents, without = (
         in_cents(each, playing, spec, owners.group, job.taken.opening, job.unpaid)
         for each in (paid, plain)
     )
     return Results(
-        spec, playing, utility, matching.threshold, matching.mechanism, job.overrides, paid, owners, cents.names,
-        cents.division, raw_scores(paid), standard_errors(cents.payer, paid.scores),
-        half_width(len(paid.scores.by_group)), moved_at_most(cents.payer, paid.scores), without.division.paid,
-        inputs.named(matching.leaks), inputs.named_known(matching.acquired), pipeline.asked,
-    )  # fmt: skip
+        spec=spec,
+        inputs=playing,
+        utility=utility,
+        threshold=matching.threshold,
+        mechanism=matching.mechanism,
+        overrides=job.overrides,
+        payments=paid,
+        payees=owners,
+        names=cents.names,
+        division=cents.division,
+        payer=cents.payer,
+        without_evidence=without.division.paid,
+        leaks=inputs.named(matching.leaks),
+        known=inputs.named_known(matching.acquired),
+        asked=pipeline.asked,
+    )
 
 
 def pay(
@@ -430,10 +432,10 @@ def work_out(
     places: Places | None = None,
     known: NearestRows | None = None,
 ) -> dict[str, Any]:
-    """Work a job out into a folder, or the rest of it; returns its manifest. No ledger knows of it yet.
+    """Compute a job into a folder, or the rest of it; return its manifest. No ledger has it yet.
 
-    ``places`` are those of its files, where what databases answered is to be kept with the run; ``known`` is what
-    another run has kept (`read_nearest`).
+    ``places`` are those of its files, where what databases answered is to be stored with the run; ``known`` are the
+    comparisons of another run (`read_nearest`).
     """
     if job.spec.leak_check == "error":
         job.leaks  # noqa: B018  refused before anything is written
@@ -465,11 +467,10 @@ def work_out(
 
 
 def read_nearest(folder: Path) -> NearestRows:
-    """Read the nearest earlier units that a finished run has kept; refuse them where they are not as it left them.
+    """Read the nearest earlier units that a finished run has stored; refuse them if they have changed.
 
-    Late units come in and a market is paid again: most pairs of units were compared before. What is taken over is
-    decided by content, unit by unit (`evidence.nearest`), and changes no payment, so neither the run's id nor its
-    manifest tells of it; `verify --recompute` works everything out.
+    If a market is paid again with late units, most pairs were compared before. What is reused is decided by content,
+    unit by unit (`evidence.similarity_search`), and changes no payment, so it is not part of the run's id or manifest.
     """
     if not (folder / MANIFEST).is_file():
         raise DataMarketError(
@@ -485,7 +486,7 @@ def read_nearest(folder: Path) -> NearestRows:
 
 
 def _where(out: Path, ledger: str | None) -> str:
-    """The ledger that a run is entered in; a folder stays with the one it is in."""
+    """Return the ledger that a run is entered in; a folder stays with the one it is in."""
     receipt = read_receipt(out)
     if receipt is None:
         return ledger or default_ledger(out)
@@ -497,7 +498,7 @@ def _where(out: Path, ledger: str | None) -> str:
 
 
 def _check_times(job: PayoutJob) -> None:
-    """Warn of times later than now, which the results cannot know of; with ``strict`` refuse whatever is wrong."""
+    """Warn of times later than now, on which results must not depend; with ``strict`` refuse doubtful times."""
     future = later_than(job.inputs, job.spec, time.time())
     if job.spec.strict:
         require_sound([*time_warnings(job.inputs, job.spec), *([future] if future else [])])
@@ -506,199 +507,196 @@ def _check_times(job: PayoutJob) -> None:
 
 
 def _check_ledger(accounts: Accounts, run: str, out: Path) -> None:
-    """Refuse to work out what the ledger has as approved, unless it lies here: nobody is to be paid twice."""
+    """Refuse to compute again what the ledger has as approved, unless it is here: no payee is paid twice."""
     record = accounts.runs.get(run)
     if record is None or record.state == "draft" or (out / MANIFEST).is_file():
         return
     raise DataMarketError(
         f"this run is in the ledger already, and is {describe_state(record.state)}: the same inputs and settings, in "
-        f"{record.places.get('run', 'another folder')!r}. Nobody is paid for it again; to look at it, go there"
+        f"{record.places.get('run', 'another folder')!r}. It is not paid again; to see it, go there"
     )
 
 
 def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: PayoutJob, out: Path) -> None:
     money, settles = Currency(manifest["currency"]), job.settles
     outputs = manifest["outputs"]  # they lay open between the manifest and now
-    paid = require_as_written(out, outputs, "payments.parquet")
     require_as_written(out, outputs, WARNINGS)
-    rows = pq.read_table(paid, columns=["identity", "payment", "entitled", "balance"])
-    lines = [
-        Line(r["identity"], *(money.signed(r[c]) for c in ("payment", "entitled", "balance")))
-        for r in rows.to_pylist()
-    ]
+    amounts = ["payment", "entitled", "balance"]
+    paid = require_as_written(out, outputs, "payments.parquet")
+    rows = pq.read_table(paid, columns=["identity", *amounts]).to_pylist()
     draft = Draft(
-        run=manifest["run"],
-        amount=manifest["amount"],
-        currency=manifest["currency"],
+        **{name: manifest[name] for name in ("run", "amount", "currency", "contents")},
         manifest=sha256(out / MANIFEST),
         places={**places.as_dict(), "run": str(out.resolve())},
         checks=job.spec.checks,
-        lines=lines,
+        lines=[Line(row["identity"], *(money.signed(row[a]) for a in amounts)) for row in rows],
         taken=job.taken,
         overrides=job.overrides,
         warnings=read_warnings(out),
         period=job.spec.period or "",
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,
-        contents=manifest["contents"],
         prior=[each["run"] for each in manifest.get(PRIOR, ())],
     )
     enter_draft(ledger, out, draft)
 
 
-@dataclass(frozen=True)
-class PayRequest:
-    """All that a job is given; tables are files, or queries of databases (`units.readers.databases`)."""
+_earlier = partial(option, panel="Earlier runs and the ledger")
+
+
+class PayOptions(Document):
+    """The options of a payout run beside its settings; tables are files, or queries of databases."""
+
+    validation: str = option(
+        "Table of validation rows, labelled if the units are, or a folder label/image (without labels a folder of "
+        "images).",
+        ...,
+    )
+    out: Path = option("Folder of the run; the same command resumes a run that was interrupted.", ...)
+    reference: str | None = option(
+        "Further honest units, in the form of the validation rows, on which the similarity threshold is measured "
+        "instead: for fewer than 500 validation rows. They are neither paid nor scored on."
+    )
+    overrides: Path | None = option(
+        "TOML file of units or payees to separate or to join. See docs/payout.md."
+    )
+    intake: str | None = INTAKE_OPTION
+    ledger: str | None = _earlier(
+        "The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; ledger.sqlite "
+        "beside the folder --out if left out. Balances in this currency are carried forward."
+    )
+    prior: tuple[Path, ...] = _earlier(
+        "Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and new units "
+        "are paid for what they add to it.",
+        (),
+    )
+    reuse: Path | None = _earlier(
+        "Folder of a run of most of these units, such as the one before late units came in. Its comparisons are not "
+        "repeated. Results do not change."
+    )
+
+
+class PayRequest(PayOptions):
+    """All that a payout run is given."""
 
     submissions: str
-    validation: str
-    out: Path
     spec: PayoutSpec
-    overrides: Path | None = None
-    reference: str | None = None
-    ledger: str | None = None
-    prior: tuple[Path, ...] = ()
-    intake: str | None = None
-    reuse: Path | None = None
-
-    def into(self, out: Path, ledger: str | None) -> PayRequest:
-        """The same job elsewhere."""
-        return replace(self, out=out, ledger=ledger)
 
 
 @dataclass(frozen=True)
 class PaidRequest:
-    """A job that was run: its request, its manifest, and what was told on the way."""
+    """A payout run that was made: its request, its manifest, and the warnings on the way."""
 
     request: PayRequest
     manifest: dict[str, Any]
-    told: tuple[MarketWarning, ...]
+    market_warnings: tuple[MarketWarning, ...]
 
     @cached_property
     def accounts(self) -> Accounts:
-        """Those of the ledger that the run is in; an address with a password is kept nowhere, so it is asked again."""
+        """Read the ledger; an address with a password is stored nowhere, so it comes from the request."""
         ledger = self.request.ledger
         return (ledger_of(self.request.out) if ledger is None else open_ledger(ledger)).accounts()
 
     @property
     def warnings(self) -> list[UnresolvedWarning]:
-        """What has to be looked at before it is approved."""
+        """Return the warnings to accept before the run is approved."""
         return read_warnings(self.request.out)
 
     @property
     def columns(self) -> list[str]:
-        """The columns of amounts that are worth showing."""
-        lines = run_of(self.request.out, self.accounts).lines
-        carried = (
-            ["balance"] if has_balances(self.request.spec, [line.balance for line in lines]) else []
-        )
+        """Return the columns of amounts to show."""
+        balances = [line.balance for line in run_of(self.request.out, self.accounts).lines]
+        carried = ["balance"] if has_balances(self.request.spec, balances) else []
         return ["payment", "low", "high", "without_evidence", *carried]
 
-    def payments(self, most: int) -> list[dict[str, Any]]:
-        """The first payments, the largest first."""
-        import pyarrow.parquet as pq
-
-        rows: list[dict[str, Any]] = (
-            pq.read_table(self.request.out / "payments.parquet").slice(0, most).to_pylist()
-        )
-        return rows
+    def payments(self, most: int) -> list[Any]:
+        """Return the first payments, the largest first."""
+        table = pq.read_table(self.request.out / "payments.parquet")
+        return table.slice(0, most).to_pylist()
 
     @property
     def title(self) -> str:
-        """How much among how many."""
+        """Write how much is divided among how many."""
         spec = self.request.spec
         return f"{spec.currency} {spec.money.text(spec.minor)} among {self.manifest['identities']:,} identities"
 
     @property
     def sentences(self) -> list[str]:
-        """What the run rests on: the evidence, what was paid for, what was bought before."""
+        """Write what the run rests on: evidence, what was paid for, previously acquired units."""
         evidence, reuse = self.manifest["evidence"], self.request.reuse
-        said = [
+        messages = [
             f"Evidence: {evidence['used']}. {evidence['why']}.",
             f"Paid for {self.manifest['paid_for']['divided']}.",
             acquired_messages(self.manifest, self.accounts),
         ]
         if reuse is not None:
-            said.append(
+            messages.append(
                 f"Of units that {reuse} has as well, the nearest earlier ones were taken from there where they stand; "
                 "the results are the same without."
             )
-        return [each for each in said if each]
+        return list(filter(None, messages))
 
     @property
     def played(self) -> str:
-        """How many units played, and what they come to."""
+        """Write how many units were in the game, and how many clusters they make."""
         units = self.manifest["units"] - self.manifest["leaked"] - self.manifest.get("known", 0)
         return f"{units:,} units make {self.manifest['clusters']:,} clusters."
 
 
 def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
-    """Run a job, or take up one that was stopped."""
-    spec = request.spec
-    with (
-        collect_market_warnings() as told,
-        fetched(
-            request.submissions, request.validation, request.reference, request.overrides, spec, request.prior,
-            request.intake,
-        ) as places,
-    ):  # fmt: skip
-        manifest = pay(places, spec, request.out, progress, ledger=request.ledger, reuse=request.reuse)
-    return PaidRequest(request, manifest, tuple(told))
+    """Make a payout run, or resume one that was stopped."""
+    spec, out, reuse, ledger = request.spec, request.out, request.reuse, request.ledger
+    tables = {
+        "submissions": request.submissions,
+        "validation": request.validation,
+        "reference": request.reference,
+        "edges": spec.linkage.edges,
+        "scores": spec.files.scores,
+    }
+    queries = {role: str(query) for role, query in queries_of(tables).items()}
+    given: dict[str, Any] = request.model_dump(include={"overrides", "prior", "intake"})
+    with collect_market_warnings() as market_warnings, as_files(tables) as files:
+        places = Places(**files | given, queries=queries)
+        manifest = pay(places, spec, out, progress, ledger=ledger, reuse=reuse)
+    return PaidRequest(request, manifest, tuple(market_warnings))
 
 
 def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
-    """The request as a rehearsal in a folder, ``folder/run`` with ``folder/ledger.sqlite``; one begun before goes on.
+    """Return the request as a dry run in ``folder/run``, with a copy of the ledger; one begun before is resumed.
 
-    Of a ledger on a server no copy is made: its balances are not in a rehearsal.
+    A ledger on a server is not copied: its balances are not in a dry run.
     """
     out = folder / "run"
-    mine = Path(default_ledger(out))
+    copy = Path(default_ledger(out))
     market = request.ledger or default_ledger(request.out)
     folder.mkdir(parents=True, exist_ok=True)
-    if not mine.exists() and not is_address(market) and has_ledger(market):
-        _copy(Path(market).resolve(), mine)
-    return request.into(out, str(mine))
-
-
-def _copy(ledger: Path, to: Path) -> None:
-    """Copy a ledger with its checksum, while nobody writes in it; the ledger comes last, and says both are there."""
-    with open_ledger(ledger).locked(reading=True) as checksum:
-        if checksum is not None:
-            checksum.require()
-            shutil.copyfile(checksum.path, LedgerChecksum(to).path)
-        part = to.with_name(f"{to.name}.part")
-        shutil.copyfile(ledger, part)
-        part.replace(to)
+    if not copy.exists() and not is_address(market) and has_ledger(market):
+        ledger = Path(market).resolve()
+        # The ledger is copied after its checksum: where it is, both are.
+        with open_ledger(ledger).locked(reading=True) as checksum, replacing(copy) as part:
+            if checksum is not None:
+                checksum.require()
+                shutil.copyfile(checksum.path, LedgerChecksum(copy).path)
+            shutil.copyfile(ledger, part)
+    return request.model_copy(update={"out": out, "ledger": str(copy)})
 
 
 CONFIG = "payout.toml"
 
 
 def as_command(request: PayRequest, config: str | None = None) -> str:
-    """The command line of a payout run, for a shell; where a ``config`` is named, that file has the settings."""
-    given = {
-        "validation": request.validation,
-        "out": request.out,
-        "reference": request.reference,
-        "overrides": request.overrides,
-        "prior": list(request.prior),
-        "reuse": request.reuse,
-        "ledger": request.ledger,
-        "intake": request.intake,
-    }
-    settings = flat_settings(request.spec)
-    for name in () if config is not None else settings.keys() - SETTINGS.keys():
+    """Write the command line of a payout run, for a shell; a ``config`` file that is named has the settings."""
+    settings = {} if config is not None else flat_settings(request.spec)
+    for name in settings.keys() - SETTINGS.keys():
         raise ParameterError(
             name, settings[name], "no option says it; put it into a TOML file (--config)"
         )
     words = ["datamarket", "pay", request.submissions]
-    for name, value in given.items():
-        words += _option(f"--{name}", value)
-    if config is not None:
-        words += ["--config", config]
-    for name, value in {} if config is not None else settings.items():
-        flag = SETTINGS[name].off if value is False else SETTINGS[name].flag
-        words += _option(flag, value)
+    for name, setting in settings_of(PayOptions):
+        words += _option(setting.flag, getattr(request, name))
+    words += _option("--config", config)
+    for name, value in settings.items():
+        words += _option(SETTINGS[name].off if value is False else SETTINGS[name].flag, value)
     return shlex.join(words)
 
 
@@ -706,7 +704,7 @@ def _option(flag: str, value: Any) -> list[str]:
     """Return an option as words of a command line; none if it has no value."""
     if value is None:
         return []
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [word for each in value for word in _option(flag, each)]
     if isinstance(value, bool):
         return [flag]

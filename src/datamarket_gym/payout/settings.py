@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticUndefined
 
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.data.columns import time_hint
@@ -40,12 +41,13 @@ MOST_CHECKS = 1000
 
 @dataclass(frozen=True)
 class Setting:
-    """Hold what the command line and the explorer say of a field of the settings."""
+    """Hold what the command line and the explorer say of a field of a model."""
 
     help: str
     panel: str | None
     option: str
-    kind: type
+    annotation: Any
+    default: Any  # None where the field is required or has none
 
     @property
     def flag(self) -> str:
@@ -57,30 +59,41 @@ class Setting:
         """Return the option that turns it off, if it is true or false."""
         return f"--no-{self.option}"
 
+    @property
+    def kind(self) -> type:
+        """Return bool, int, float or list, or str for all else."""
+        kinds = (self.annotation, get_origin(self.annotation), *get_args(self.annotation))
+        return next((each for each in kinds if each in (bool, int, float, list)), str)
 
-def _setting(help: str, default: Any = None, *, panel: str, option: str = "", **limits: Any) -> Any:
-    """Declare a field that has an option, named like the field unless said otherwise."""
+
+def option(
+    help: str, default: Any = None, *, panel: str | None = None, option: str = "", **limits: Any
+) -> Any:
+    """Declare a field of a model that has an option, named like the field unless said otherwise."""
     extra: Any = {"panel": panel, "option": option}
-    if callable(default):
-        return Field(default_factory=default, description=help, json_schema_extra=extra, **limits)
-    return Field(default=default, description=help, json_schema_extra=extra, **limits)
+    value = {"default_factory" if default is list else "default": default}
+    return Field(**value, description=help, json_schema_extra=extra, **limits)
 
 
-_money = partial(_setting, panel="Amount")
-_utility = partial(_setting, panel="What is paid for")
-_check = partial(_setting, panel="Checks")
-_time = partial(_setting, panel="Times")
-_column = partial(_setting, panel="Columns")
-_file = partial(_setting, panel="Units and features in other files")
-_link = partial(_setting, panel="Who is one payee")
+_money = partial(option, panel="Amount")
+_utility = partial(option, panel="What is paid for")
+_check = partial(option, panel="Checks")
+_time = partial(option, panel="Times")
+_column = partial(option, panel="Columns")
+_file = partial(option, panel="Units and features in other files")
+_link = partial(option, panel="Who is one payee")
+
+
+INTAKE_OPTION = option(
+    "Ledger with your intake log. Submission times are then those of the log, not of the table; units that the log "
+    "does not have are refused. See: datamarket intake --help."
+)
 
 
 class Columns(Document):
-    """Our roles and the names of the columns that hold them; None where the role is not used.
+    """Name the columns by role; None where the role is not used.
 
-    ``features`` and ``embedding`` name a list column, the stem of numbered columns (``f`` for ``f_0``,
-    ``f_1``, ...) or several numeric columns separated by commas. Without a ``label`` the column ``label`` is taken if
-    there is one, and else there are no labels (`payout.input_tables`).
+    Without a ``label`` the column ``label`` is taken if there is one, and else there are no labels.
     """
 
     id: str | None = _column("Column with unit ids.")
@@ -137,10 +150,9 @@ class Files(Document):
 
 
 class LinkageRule(Document):
-    """Which identities belong together: those that confirm one another, or that an edge table matches.
+    """Say which identities belong together: those that confirm one another, or that an edge table matches.
 
-    Keys and splink find claims, which match nobody. A key is one column, or several joined by ``+``; ``time:3600``
-    counts times within the hour as equal.
+    Keys and splink find claims, which match no identities.
     """
 
     keys: list[str] = _link(
@@ -162,9 +174,7 @@ class LinkageRule(Document):
         "Table with the columns id_l, id_r, probability, of which payees are the same; confirmations then do not count."
     )
     between: Literal["identities", "units"] = _link(
-        "What that table names: identities (if left out) or units.",
-        "identities",
-        option="edges-between",
+        "What that table names: identities (if left out) or units.", "identities", option="edges-between"
     )
     probability: float = Field(default=0.95, gt=0, le=1)
 
@@ -285,37 +295,37 @@ class PayoutSpec(Document):
 
     @property
     def opening(self) -> float | None:
-        """When the market began, in seconds since 1970; a date alone means its first moment."""
+        """Return when the market began, in seconds since 1970; a date alone means its first moment."""
         return None if self.opens is None else _seconds("opens", self.opens, 0)
 
     @property
     def closing(self) -> float | None:
-        """When it closed; a date alone means its last moment."""
+        """Return when it closed; a date alone means its last moment."""
         return None if self.closes is None else _seconds("closes", self.closes, 1)
 
     @property
     def money(self) -> Currency:
-        """The currency."""
+        """Return the currency."""
         return Currency(self.currency)
 
     @property
     def minor(self) -> int:
-        """The amount in minor units."""
+        """Return the amount in minor units."""
         return self.money.minor(self.amount)
 
     @property
     def utility(self) -> Utility:
-        """What is paid for: coverage as it is, accuracy over chance, so that labelled noise earns nothing."""
+        """Return what is paid for: coverage, or accuracy over chance, so that labelled noise earns nothing."""
         return Utility.paying(self.learner)
 
     @property
     def worth(self) -> Worth:
-        """What is paid for, in words."""
+        """Return the words for what is paid for."""
         return worth_of(self.learner)
 
     @property
     def spot_checks(self) -> Checks:
-        """The spot checks that the run requires."""
+        """Return the spot checks that the run requires."""
         return Checks(self.checks, self.power)
 
     def mechanism(self, evidence: str) -> Mechanism:
@@ -340,16 +350,17 @@ class PayoutSpec(Document):
 def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
     """Yield the fields of a model that have an option, which are those with a description."""
     for name, field in model.model_fields.items():
-        kind: Any = get_origin(field.annotation) or field.annotation
+        kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from settings_of(kind, f"{name}.")
         elif field.description:
-            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-            option = str(extra.get("option") or name.replace("_", "-"))
-            panel = str(extra["panel"]) if "panel" in extra else None
-            kinds = (kind, *get_args(field.annotation))
-            kind = next((each for each in kinds if each in (bool, int, float, list)), str)
-            yield f"{prefix}{name}", Setting(field.description, panel, option, kind)
+            extra: Any = field.json_schema_extra or {}
+            option = extra.get("option") or name.replace("_", "-")
+            default = None if field.default is PydanticUndefined else field.default
+            yield (
+                f"{prefix}{name}",
+                Setting(field.description, extra.get("panel"), option, kind, default),
+            )
 
 
 SETTINGS = dict(settings_of(PayoutSpec))
@@ -357,7 +368,7 @@ SETTINGS = dict(settings_of(PayoutSpec))
 
 
 def _seconds(name: str, text: str, days: int) -> float:
-    """A moment in seconds since 1970, UTC where it names no zone; to a date alone so many days are added."""
+    """Read a moment in seconds since 1970, in UTC if it names no zone; add so many days to a date alone."""
     with suppress(ValueError):
         if math.isfinite(seconds := float(text)):
             return seconds
@@ -395,13 +406,9 @@ def nested(flags: Mapping[str, Any], data: dict[str, Any] | None = None) -> dict
     """Nest settings by names with points (``columns.id``; None: not given) on top of others."""
     data = {} if data is None else data
     for name, value in flags.items():
-        if value is None or value == []:
-            continue
-        *path, last = name.split(".")
-        section = data
-        for part in path:
-            section = section.setdefault(part, {})
-        section[last] = value
+        section, _, key = name.rpartition(".")
+        if value is not None and value != []:
+            (data.setdefault(section, {}) if section else data)[key] = value
     return data
 
 
@@ -409,28 +416,20 @@ def flat_settings(spec: PayoutSpec) -> dict[str, Any]:
     """List the settings that differ from their defaults, by their names with points: ``columns.id``."""
     flat: dict[str, Any] = {}
     for name, value in spec.model_dump(exclude_defaults=True).items():
-        flat |= (
-            {f"{name}.{key}": v for key, v in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
+        is_section = isinstance(value, dict)
+        flat |= {f"{name}.{key}": v for key, v in value.items()} if is_section else {name: value}
     return flat
 
 
 def to_toml(spec: PayoutSpec) -> str:
-    """Write the settings as a file for ``--config``; values stand as JSON, which for these types is TOML."""
+    """Write the settings as a file for ``--config``; values are written as JSON, which for these types is TOML."""
     sections: dict[str, list[str]] = {}
     for name, value in flat_settings(spec).items():
         section, _, key = name.rpartition(".")
         text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        sections.setdefault(section, []).append(f"{key} = {text}")
-    return (
-        "\n\n".join(
-            "\n".join([f"[{section}]", *lines] if section else lines)
-            for section, lines in sections.items()
-        )
-        + "\n"
-    )
+        lines = sections.setdefault(section, [f"[{section}]"] if section else [])
+        lines.append(f"{key} = {text}")
+    return "\n\n".join("\n".join(lines) for lines in sections.values()) + "\n"
 
 
 def faults_of(flags: Mapping[str, Any]) -> dict[str, str]:
@@ -579,5 +578,5 @@ def resolve_coverage(learner: str, validation: Features) -> ResolvedCoverage | N
     utility = LEARNERS.create(learner)
     if not isinstance(utility, Coverage):
         return None
-    resolved = SIMILARITIES.create(utility.similarity).settled(validation)
+    resolved = SIMILARITIES.create(utility.similarity).resolved(validation)
     return ResolvedCoverage(written(resolved), utility.baseline_similarity(validation))

@@ -1,7 +1,7 @@
-"""What a run read from databases, kept in its folder: ``RUN/inputs/ROLE.arrow``.
+"""What a run read from databases, stored in its folder: ``RUN/inputs/ROLE.arrow``.
 
-A database says something else tomorrow. So the answer to a query is an input file like any other, whose hash decides
-the run, and it stays with the run: ``verify``, ``explain`` and settlements read it, and nobody asks the database again.
+A database changes. So the answer to a query is an input file like any other, whose hash decides the run, and it stays
+with the run: ``verify``, ``explain`` and settlements read it, and the query is not run again.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from datamarket_gym.data.readers.databases import ENDING, as_files, is_query, queries_of
+from datamarket_gym.data.readers.databases import ENDING, is_query
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import RunError
 from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
@@ -29,7 +28,6 @@ from datamarket_gym.payout.ledger.runs import INTAKE, run_of
 from datamarket_gym.payout.ledger.store import Tip, has_ledger, holds_tip, is_readable, open_ledger
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest
-from datamarket_gym.payout.settings import PayoutSpec
 
 FOLDER = "inputs"
 
@@ -65,95 +63,68 @@ class Places(Shown):
     overrides: Path | None = None
     reference: Path | None = None
     settles: Path | None = None
-    edges: Path | None = None  # where it is not what the spec says
-    scores: Path | None = None  # likewise
+    edges: Path | None = None
+    scores: Path | None = None
     prior: tuple[Path, ...] = ()
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
     upto: LogTip | None = None
 
     def as_dict(self) -> dict[str, str]:
-        """Absolute paths by role, or queries, for the ledger."""
-        named = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
-        named |= {f"{PRIOR} {i}": folder for i, folder in enumerate(self.prior, 1)}
-        found = {role: self.queries.get(role) or str(path.resolve()) for role, path in named.items()}
-        return found if self.intake is None else found | {INTAKE: absolute_address(self.intake)}
-
-
-@contextmanager
-def fetched(
-    submissions: str,
-    validation: str,
-    reference: str | None,
-    overrides: Path | None,
-    spec: PayoutSpec,
-    prior: Sequence[Path] = (),
-    intake: str | None = None,
-) -> Iterator[Places]:
-    """The places of a new run, for as long as the block lasts; queries are run."""
-    tables = {
-        "submissions": submissions, "validation": validation, "reference": reference,
-        "edges": spec.linkage.edges, "scores": spec.files.scores,
-    }  # fmt: skip
-    asked = {role: str(query) for role, query in queries_of(tables).items()}
-    with as_files(tables) as found:
-        yield Places(
-            found["submissions"], found["validation"], overrides, found.get("reference"),
-            edges=found.get("edges"), scores=found.get("scores"), prior=tuple(prior), queries=asked, intake=intake,
-        )  # fmt: skip
+        """Return absolute paths by role, or queries, for the ledger."""
+        paths = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
+        paths |= {f"{PRIOR} {i}": folder for i, folder in enumerate(self.prior, 1)}
+        places = {role: self.queries.get(role) or str(path.resolve()) for role, path in paths.items()}
+        return places if self.intake is None else places | {INTAKE: absolute_address(self.intake)}
 
 
 def keep(places: Places, folder: Path, upto: LogTip | None = None) -> None:
-    """Put the answers that a run was made of into its folder, and how far its intake log counts."""
+    """Store the answers to queries in the folder of a run, and how far its intake log counts."""
     if upto is not None:
-        write_json(_log_tip(folder), asdict(upto))
+        write_json(_log_tip_file(folder), asdict(upto))
     for role in places.queries:
-        read, kept = getattr(places, role), path_of(folder, role)
-        if kept.is_file() and sha256(kept) == sha256(read):
-            continue
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(kept) as part:
-            shutil.copyfile(read, part)
+        answer, stored = getattr(places, role), path_of(folder, role)
+        if not stored.is_file() or sha256(stored) != sha256(answer):
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(stored) as part:
+                shutil.copyfile(answer, part)
 
 
 def stored_log_tip(folder: Path) -> LogTip | None:
-    """How far the intake log counts for the run of a folder, finished or not; None where it is not begun.
+    """Return how far the intake log counts for the run of a folder; None if it is not begun.
 
-    A run that was killed goes on with the log as it was, whatever arrived since.
+    A run that was killed is resumed with the log as it was.
     """
     if (folder / MANIFEST).is_file():
         return log_tip(read_manifest(folder))
-    path = _log_tip(folder)
+    path = _log_tip_file(folder)
     return _tip(read_json(path), repr(str(path))) if path.is_file() else None
 
 
 def log_tip(manifest: dict[str, Any]) -> LogTip | None:
-    """How far the intake log counts for a finished run; None where it takes no times from one."""
-    said = manifest.get(INTAKE)
-    return None if said is None else _tip(said, f"manifest.json: {INTAKE}")
+    """Return how far the intake log counts for a finished run; None if it takes no times from one."""
+    tip = manifest.get(INTAKE)
+    return None if tip is None else _tip(tip, f"manifest.json: {INTAKE}")
 
 
 def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None:
-    """Refuse an intake log that does not hold what earlier runs took their times from.
+    """Refuse an intake log without an entry from which an earlier run, of the ledger or ``prior``, took its times.
 
-    An older copy to which others were then added says otherwise who was first, and is whole by itself. Earlier runs
-    are those of the ledger and those that are named, as far as they lie where they were.
+    It is an older copy to which others were then added: valid by itself, but with another order of arrival.
     """
     if not has_ledger(where):
-        return  # whoever opens it says so
+        return  # opening it is an error
     log = open_ledger(where)
     now = log.accounts()
     entered = [Path(record.places.get("run", "")) for record in accounts.runs.values()]
     for folder in (*prior, *entered):
-        said = read_json(folder / MANIFEST) if is_readable(folder / MANIFEST) else None
-        tip = log_tip(said) if isinstance(said, dict) else None
-        if tip is None or tip.log != now.id or holds_tip(now.entries, Tip(tip.number, tip.tip)):
-            continue
-        raise LedgerError(
-            f"the intake log {log.where!r} does not hold entry {tip.number} as the run in {str(folder)!r} took its "
-            "times from it: it is an older copy, or one that was written anew since, and says otherwise who was first. "
-            "Bring the right copy back"
-        )
+        manifest = read_json(folder / MANIFEST) if is_readable(folder / MANIFEST) else None
+        tip = log_tip(manifest) if isinstance(manifest, dict) else None
+        if tip and tip.log == now.id and not holds_tip(now.entries, Tip(tip.number, tip.tip)):
+            raise LedgerError(
+                f"the intake log {log.where!r} does not hold entry {tip.number} as the run in {str(folder)!r} took its "
+                "times from it: it is an older copy, or was written anew since; bring the right copy back"
+            )
 
 
 def _tip(content: Any, where: str) -> LogTip:
@@ -166,12 +137,12 @@ def _tip(content: Any, where: str) -> LogTip:
         ) from error
 
 
-def _log_tip(folder: Path) -> Path:
+def _log_tip_file(folder: Path) -> Path:
     return folder / FOLDER / f"{INTAKE}.json"
 
 
 def path_of(folder: Path, role: str) -> Path:
-    """Where a run keeps an answer."""
+    """Return where a run stores an answer."""
     return folder / FOLDER / f"{role}{ENDING}"
 
 
@@ -184,30 +155,32 @@ def places_of(
     prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> Places:
-    """Where a run's inputs are: as named, else in its folder if they are answers, else where they were.
+    """Return where a run's inputs are: as named, else in its folder if they are answers, else where they were.
 
-    ``record`` is the run as its ledger has it, where that is at hand. ``prior`` are the folders of earlier runs, if
-    they were moved.
+    ``record`` is the run in its ledger, if that was read; ``prior`` are folders of earlier runs that were moved.
     """
-    record = record or run_of(folder)
-    asked = {role: said for role, said in record.places.items() if is_query(said)}
-    known = {role: Path(said) for role, said in record.places.items()}
-    known |= {role: path_of(folder, role) for role in asked}
-    earlier = tuple(known[f"{PRIOR} {i}"] for i in range(1, len(record.prior) + 1))
-    if prior:
-        earlier = as_said(prior, read_manifest(folder).get(PRIOR, []))
+    record, manifest = record or run_of(folder), read_manifest(folder)
+    queries = {role: place for role, place in record.places.items() if is_query(place)}
+    paths = {role: Path(place) for role, place in record.places.items()}
+    paths |= {role: path_of(folder, role) for role in queries}
+    moved = {"submissions": submissions, "validation": validation, "reference": reference}
+    paths |= {role: path for role, path in moved.items() if path is not None}
+    earlier = tuple(paths[f"{PRIOR} {i}"] for i in range(1, len(record.prior) + 1))
+    named = ("submissions", "validation", "overrides", "reference", "edges", "scores")
     return Places(
-        submissions or known["submissions"], validation or known["validation"], known.get("overrides"),
-        reference or known.get("reference"), edges=known.get("edges"), scores=known.get("scores"), prior=earlier,
-        queries=asked, intake=intake or record.places.get(INTAKE), upto=log_tip(read_manifest(folder)),
-    )  # fmt: skip
+        **{role: paths[role] for role in named if role in paths},
+        prior=as_said(prior, manifest.get(PRIOR, [])) if prior else earlier,
+        queries=queries,
+        intake=intake or record.places.get(INTAKE),
+        upto=log_tip(manifest),
+    )
 
 
 def kept_checks(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-    """Whether the answers in a run's folder are those that it was made of."""
-    for role, said in manifest["inputs"].items():
-        if is_query(str(said["name"])):
+    """Check that the answers in a run's folder are those that it was made of."""
+    for role, file in manifest["inputs"].items():
+        if is_query(str(file["name"])):
             path = path_of(folder, role)
-            good = path.is_file() and sha256(path) == said["sha256"]
+            good = path.is_file() and sha256(path) == file["sha256"]
             changed = "changed since it was read" if path.is_file() else "missing"
             yield Check(f"{FOLDER}/{path.name}", good, "as read" if good else changed)

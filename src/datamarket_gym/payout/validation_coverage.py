@@ -1,7 +1,7 @@
-"""What the buyer needs, and who covers it: a run that pays for coverage keeps which units cover which validation rows.
+"""Covered validation rows: a run that pays for coverage keeps which units cover which validation rows.
 
-The record has the numbers of validation rows, and nothing that is in them: their content stays in the operator's file.
-Reading it is light, as `explain` answers within a second; only whoever works a run out needs the pipeline.
+The record has the numbers of validation rows, and none of their content, which stays in the operator's file. Reading it
+is light, as `explain` answers within a second; only computing a run needs the pipeline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MOST = 5
-"""Validation rows that are kept of each cluster: those that bring it most."""
+"""So many validation rows are kept of each cluster: those that bring it most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class Needs:
     value: Values  # of each cluster
     rows: Codes  # how many rows it covers
     rows_well: Codes
-    rows_nearest: Codes  # for how many nobody comes nearer
+    rows_nearest: Codes  # for how many no cluster comes nearer
     row: Codes
     degree: Values
     part: Values
-    place: Codes  # 1 where nobody comes nearer
+    place: Codes  # 1 where no cluster comes nearer
     of_identity: Codes  # the same counts of each identity, in order of names
     of_identity_well: Codes
     of_identity_nearest: Codes
@@ -58,18 +58,12 @@ class Needs:
     @property
     def least_covered(self) -> list[int]:
         """All rows, those first that are covered least."""
-        found: list[int] = np.argsort(self.covered, kind="stable").tolist()
-        return found
-
-    @classmethod
-    def none(cls) -> Needs:
-        """Of a run that pays for something else."""
-        empty: dict[str, Any] = {field.name: np.empty(0) for field in dataclasses.fields(cls)}
-        return cls(**empty)
+        rows: list[int] = np.argsort(self.covered, kind="stable").tolist()
+        return rows
 
     @classmethod
     def read(cls, path: Path) -> Needs:
-        """The record that a run left."""
+        """Read the record that a run left."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 return cls(**{field.name: file[field.name] for field in dataclasses.fields(cls)})
@@ -80,52 +74,44 @@ class Needs:
 
 
 def write_needs(results: Results, folder: Path) -> None:
-    """Keep which units cover which validation rows."""
+    """Keep which units cover which validation rows; nothing where coverage is not what is paid for."""
     from datamarket_gym.execution.runs import write_record
-
-    write_record(folder / NEEDS, needs_of(results))
-
-
-def needs_of(results: Results) -> Needs:
-    """Which clusters of a run cover which validation rows; none where coverage is not what is paid for."""
     from datamarket_gym.utilities.coverage import WELL, CoverageScorer, covered_rows
 
-    inputs, canonical, scores = results.inputs, results.payments.canonical, results.payments.scores
+    canonical, scores, names = results.payments.canonical, results.payments.scores, results.names
+    clusters = scores.number[canonical.cluster]
     scorer = results.utility.scorer(
-        canonical.features,
-        canonical.label,
-        canonical.weight,
-        scores.number[canonical.cluster],
-        canonical.n_clusters,
+        canonical.features, canonical.label, canonical.weight, clusters, canonical.n_clusters
     )
     if not isinstance(scorer, CoverageScorer):
-        return Needs.none()
-    shares, by_name = results.payments.shares, np.empty(len(results.names), dtype=np.int64)
-    by_name[sorted(range(len(by_name)), key=results.names.__getitem__)] = np.arange(len(by_name))
-    report = covered_rows(
-        scorer,
-        results.mechanism.semivalue,
-        MOST,
-        scores.number[shares.cluster],
-        by_name[shares.identity],
-        len(results.names),
-    )
-    order = inputs.validation_order(results.spec)
+        empty: dict[str, Any] = {field.name: np.empty(0) for field in dataclasses.fields(Needs)}
+        write_record(folder / NEEDS, Needs(**empty))
+        return
+    shares, by_name = results.payments.shares, np.empty(len(names), dtype=np.int64)
+    by_name[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    cluster, identity = scores.number[shares.cluster], by_name[shares.identity]
+    report = covered_rows(scorer, results.mechanism.semivalue, MOST, cluster, identity, len(names))
+    order = results.inputs.validation_order(results.spec)
     place = np.argsort(order)
-    return Needs(
-        **{name: getattr(report, name)[place] for name in ("covered", "well", "nearest")},
+    rows, rows_well, rows_nearest = report.counts
+    of_identity, of_identity_well, of_identity_nearest = report.groups
+    needs = Needs(
+        covered=report.covered[place],
         covered_well=report.covered[place] >= WELL,
         before=report.baseline[place],
         units=report.players[place],
+        well=report.well[place],
+        nearest=report.nearest[place],
         value=report.value,
-        rows=report.counts[0],
-        rows_well=report.counts[1],
-        rows_nearest=report.counts[2],
+        rows=rows,
+        rows_well=rows_well,
+        rows_nearest=rows_nearest,
         row=np.where(report.row < 0, -1, order[report.row]),
         degree=report.degree,
         part=report.part,
         place=report.place,
-        of_identity=report.groups[0],
-        of_identity_well=report.groups[1],
-        of_identity_nearest=report.groups[2],
+        of_identity=of_identity,
+        of_identity_well=of_identity_well,
+        of_identity_nearest=of_identity_nearest,
     )
+    write_record(folder / NEEDS, needs)

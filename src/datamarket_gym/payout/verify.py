@@ -1,9 +1,9 @@
-"""verify: do the files of a run and its ledger agree, and does working the run out again give the same amounts?
+"""verify: do the files of a run and its ledger agree, and does the run recomputed give the same amounts?
 
 First the ledger by itself (`Ledger.examined`), then the hashes of the outputs, the manifest against its own id and
 against the ledger, and the sums. ``recompute`` runs the whole payout again from its inputs and compares payments,
-clusters, what was acquired, warnings and the manifest: amounts to the cent, scores to 1e-9. A run is verified so before
-its approval is entered.
+clusters, acquired units, warnings and the manifest: amounts to the cent, scores to 1e-9. A run is recomputed before its
+approval is entered.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,18 +98,13 @@ def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]
                 Check(f"run {record.run[:16]}", True, f"{record.state}; its files are elsewhere")
             )
             continue
-        said = _wrong(folder, accounts)
-        checks.append(Check(f"run {record.run[:16]}", not said, said or f"{record.state}, {folder}"))
+        try:
+            wrong = [f"{c.what}: {c.detail}" for c in _of_run(folder, accounts) if not c.good]
+        except DataMarketError as error:  # the other runs are checked all the same
+            wrong = [f"cannot be checked: {error}"]
+        detail = "; ".join(wrong) or f"{record.state}, {folder}"
+        checks.append(Check(f"run {record.run[:16]}", not wrong, detail))
     return checks
-
-
-def _wrong(folder: Path, accounts: Accounts) -> str:
-    """What is wrong with the files of a run, in a line; a run that cannot be looked at keeps nobody from the others."""
-    try:
-        wrong = [check for check in _of_run(folder, accounts) if not check.good]
-    except DataMarketError as error:
-        return f"cannot be looked at: {error}"
-    return "; ".join(f"{check.what}: {check.detail}" for check in wrong)
 
 
 def verify(
@@ -122,13 +118,12 @@ def verify(
     prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> list[Check]:
-    """All checks of a run and of its ledger; the inputs are looked for where they were, unless named."""
-    manifest = read_manifest(folder)
-    accounts = None
+    """Run all checks of a run and of its ledger; the inputs lie where they were, unless named."""
+    manifest, accounts = read_manifest(folder), None
     try:
         ledger = ledger_of(folder)
         checks = ledger.examined()
-    except LedgerError as error:  # its files are looked at all the same
+    except LedgerError as error:  # its files are checked all the same
         checks = [Check("ledger", False, str(error))]
     if all(check.good for check in checks):
         accounts = ledger.accounts()
@@ -143,20 +138,17 @@ def verify(
 
 
 def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) -> list[Check]:
-    """The files of a run against each other and against the ledger; alone where it cannot be read."""
+    """Compare the files of a run with each other, and with the ledger where it can be read."""
     manifest = read_manifest(folder)
     names = outputs_of(manifest.get(PRIOR, ()))
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in names]
-    checks += kept_checks(folder, manifest)
-    checks.append(_itself(manifest))
+    checks += [*kept_checks(folder, manifest), _itself(manifest)]
     if accounts is None:
         return checks
-    receipt = read_receipt(folder)
-    if receipt is not None:
-        good = holds_tip(accounts.entries, receipt.tip)
-        said = f"entry {receipt.tip.number} is as it was when the run was last entered"
-        lost = f"the ledger does not hold entry {receipt.tip.number} as it was: it was written anew, or cut short"
-        checks.append(Check(RECEIPT, good, said if good else lost))
+    if (receipt := read_receipt(folder)) is not None:
+        good, entry = holds_tip(accounts.entries, receipt.tip), f"entry {receipt.tip.number}"
+        lost = f"the ledger does not hold {entry} as it was: it was written anew, or cut short"
+        checks.append(Check(RECEIPT, good, f"the ledger holds {entry} as it was" if good else lost))
     record = accounts.runs.get(manifest["run"])
     if record is None:
         return [*checks, Check("run and ledger", False, "the ledger holds no such run")]
@@ -170,54 +162,50 @@ def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) 
     return checks
 
 
-def _output(folder: Path, name: str, said: dict[str, Any] | None) -> Check:
+def _output(folder: Path, name: str, entry: dict[str, Any] | None) -> Check:
     path = folder / name
-    if said is None or not path.is_file():
+    if entry is None or not path.is_file():
         return Check(name, False, "missing")
     # A report without the state that was put on it later.
     content = read_draft(folder) if name == REPORT else path.read_bytes()
-    good = len(content) == said["bytes"] and hashlib.sha256(content).hexdigest() == said["sha256"]
+    good = len(content) == entry["bytes"] and hashlib.sha256(content).hexdigest() == entry["sha256"]
     return Check(name, good, "as written" if good else "changed since it was written")
 
 
 def _itself(manifest: dict[str, Any]) -> Check:
-    """The manifest against its own id, which is a hash of settings, inputs, overrides and balances."""
-    spec, taken = spec_of(manifest), ledger_inputs_of(manifest)
+    """Compare the manifest with its own id, which is a hash of settings, inputs, overrides and balances."""
+    spec, opening = spec_of(manifest), ledger_inputs_of(manifest).opening
     overrides = [Override.model_validate(o) for o in manifest["overrides"]]
     again = run_id(
-        spec, manifest["inputs"], overrides, taken.opening, settled_by(manifest),
+        spec, manifest["inputs"], overrides, opening, settled_by(manifest),
         manifest["versions"]["datamarket-gym"], manifest.get(PRIOR, ()),
     )  # fmt: skip
-    good = again == manifest["run"] and (spec.minor, spec.currency, spec.seed) == (
-        manifest["amount"],
-        manifest["currency"],
-        manifest["seed"],
-    )
+    values = [manifest[name] for name in ("run", "amount", "currency", "seed")]
+    good = values == [again, spec.minor, spec.currency, spec.seed]
     wrong = "its settings, inputs, overrides or balances are not those of the run that it names"
     return Check(MANIFEST, good, "as its id says" if good else wrong)
 
 
 def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -> Iterator[str]:
-    """What a manifest says otherwise than the draft in the ledger."""
+    """Yield what a manifest says otherwise than the draft in the ledger."""
     if record.manifest != sha256(folder / MANIFEST):
         yield "manifest.json is not the one that was entered"
     settles, spec = settled_by(manifest), spec_of(manifest)
-    said = {
+    entries = {
         "amount": manifest["amount"], "currency": manifest["currency"], "checks": spec.checks,
         "period": spec.period or "", "opening": manifest["opening_balances"], "overrides": manifest["overrides"],
         "standing": manifest["standing_overrides"], "kept": settles.kept if settles else 0,
         "prior": [each["run"] for each in manifest.get(PRIOR, ())],
         "submissions": submitted_hash(manifest), "contents": Contents.from_plain(manifest["contents"]),
     }  # fmt: skip
-    for name, value in said.items():
+    for name, value in entries.items():
         if getattr(record, name) != value:
             yield f"{name} in the ledger is {getattr(record, name)!r}, in the manifest {value!r}"
 
 
 def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
-    """Whether the intake log that a run's times are from still holds what they were taken from."""
-    upto = log_tip(manifest)
-    if upto is None:
+    """Check that the intake log that a run's times are from still holds what they were taken from."""
+    if (upto := log_tip(manifest)) is None:
         return []
     try:
         if where is None:
@@ -228,34 +216,26 @@ def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
 
 
 def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Check]:
-    money = Currency(manifest["currency"])
-    columns = ("payment", "entitled", "balance")
+    money, names = Currency(manifest["currency"]), ("identity", "payment", "entitled", "balance")
     stored = _columns(folder / PAYMENTS)
-    rows = zip(*(stored.get(name, ()) for name in ("identity", *columns)), strict=True)
-    table = {who: tuple(map(money.signed, amounts)) for who, *amounts in rows}
+    rows = zip(*(stored.get(name, ()) for name in names), strict=True)
+    table = {identity: tuple(map(money.signed, amounts)) for identity, *amounts in rows}
     with (folder / "payments.csv").open(encoding="utf-8", newline="") as file:
         csv.field_size_limit(1 << 24)
         written = {
-            from_csv(r["identity"]): tuple(money.signed(r[c]) for c in columns)
-            for r in csv.DictReader(file)
+            from_csv(row["identity"]): tuple(money.signed(row[name]) for name in names[1:])
+            for row in csv.DictReader(file)
         }
     entered = {x.identity: (x.paid, x.entitled, x.balance) for x in record.lines}
-    paid = sum(row[0] for row in entered.values())
-    balances = sum(row[2] for row in entered.values())
-    opening = sum(manifest["opening_balances"].values())
-    text = money.text
-    warned = [UnresolvedWarning.from_plain(w) for w in record.warnings]
+    paid, balances = (sum(amounts[i] for amounts in entered.values()) for i in (0, 2))
+    amount, opening = manifest["amount"], sum(manifest["opening_balances"].values())
+    text, same = money.text, "payments.csv, payments.parquet, ledger"
+    warnings = [UnresolvedWarning.from_plain(plain) for plain in record.warnings]
     return [
-        Check(
-            "sum of payments", paid == manifest["amount"], f"{text(paid)} of {text(manifest['amount'])}"
-        ),
+        Check("sum of payments", paid == amount, f"{text(paid)} of {text(amount)}"),
         Check("sum of balances", balances == opening, f"{text(balances)}, brought in {text(opening)}"),
-        Check("warnings.json, ledger", read_warnings(folder) == warned, f"{len(warned)} warnings"),
-        Check(
-            "payments.csv, payments.parquet, ledger",
-            table == written == entered,
-            f"{len(entered)} identities",
-        ),
+        Check("warnings.json, ledger", read_warnings(folder) == warnings, f"{len(warnings)} warnings"),
+        Check(same, table == written == entered, f"{len(entered)} identities"),
     ]
 
 
@@ -268,44 +248,40 @@ def _recomputed(
     except (DataMarketError, OSError) as error:
         return [Check("recomputed", False, f"the inputs cannot be read as they were: {error}")]
     if job.run != manifest["run"]:
-        said = "the inputs, settings or version differ from those of the run"
-        return [Check("recomputed", False, said)]
+        detail = "the inputs, settings or version differ from those of the run"
+        return [Check("recomputed", False, detail)]
     with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as elsewhere:
         again = Path(elsewhere) / "run"
         work_out(job, again, progress)
         return [
-            Check(f"{name}, recomputed", good, "as worked out again" if good else "differs")
+            Check(f"{name}, recomputed", good, "as recomputed" if good else "differs")
             for name in (PAYMENTS, CLUSTERS, BOUGHT, WARNINGS, MANIFEST)
             for good in [_is_near(_content(folder, name), _content(again, name))]
         ]
 
 
 def _content(folder: Path, name: str) -> Any:
-    """What is compared of an output; of a manifest neither the hashes of outputs nor the names of files."""
-    path = folder / name
-    if name == MANIFEST:
-        manifest = read_manifest(folder)
-        inputs = {role: {**file, "name": ""} for role, file in manifest["inputs"].items()}
-        version = manifest["versions"]["datamarket-gym"]
-        return {
-            **manifest,
-            "inputs": inputs,
-            "versions": version,
-            "outputs": sorted(manifest["outputs"]),
-        }
-    if name == BOUGHT:
-        with np.load(path, allow_pickle=False) as file:
-            return {each: file[each] for each in file.files}
-    return read_json(path) if name == WARNINGS else _columns(path)
+    """Read what is compared of an output: of a manifest neither hashes of outputs nor names of files."""
+    if name == WARNINGS:
+        return read_json(folder / name)
+    if name != MANIFEST:
+        return _columns(folder / name)
+    manifest = read_manifest(folder)
+    inputs = {role: file["sha256"] for role, file in manifest["inputs"].items()}
+    return {**manifest, "inputs": inputs, "outputs": sorted(manifest["outputs"]), "versions": {}}
 
 
 def _columns(path: Path) -> dict[str, Any]:
+    """Read the columns of a table or a record; none of a damaged file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                return dict(file)
         table = pq.read_table(path)
-    except (OSError, pa.ArrowException):
+    except (OSError, ValueError, pa.ArrowException, zipfile.BadZipFile):
         return {}
     return {name: table[name].to_numpy() for name in table.column_names}
 
@@ -325,7 +301,7 @@ def _is_near(one: Any, other: Any) -> bool:
 
 @dataclass(frozen=True)
 class Approval:
-    """What asking for an approval came to: words on it, or what does not agree when the run is worked out again."""
+    """The result of asking for an approval: a message, or the checks that failed."""
 
     words: str = ""
     wrong: list[Check] = field(default_factory=list)
@@ -342,27 +318,23 @@ def approve_recomputed(
     intake: str | None = None,
     progress: Progress | None = None,
 ) -> Approval:
-    """Work a run out again and approve it, unless something is wrong; one that was approved stays as it is."""
+    """Recompute a run and approve it, unless a check fails; an approved one stays as it is."""
     state = run_of(run).state
     if state in APPROVED:
         return Approval(f"was {state} before; nothing changed")
     require_accepted(run, accept)
-    manifest = sha256(run / MANIFEST)  # of what is worked out again: another may lie there afterwards
+    manifest = sha256(run / MANIFEST)  # of what is recomputed: another may lie there afterwards
     checks = verify(run, True, submissions, validation, progress, reference, prior=prior, intake=intake)
     if wrong := [check for check in checks if not check.good]:
         return Approval(wrong=wrong)
-    after = approve(run, manifest, by, accept)
-    return Approval("approved" if after in APPROVED else _waiting(run))
-
-
-def _waiting(run: Path) -> str:
-    """Who has approved a run, and who must still."""
+    if approve(run, manifest, by, accept) in APPROVED:
+        return Approval("approved")
     accounts = ledger_of(run).accounts()
     record = run_of(run, accounts)
-    standing = valid_approvals(accounts, record.run)
-    older = [visible(who) for who, _ in record.approvals if who not in standing]
-    return (
-        f"approved by {', '.join(map(visible, standing))}; the ledger asks for {accounts.rules.approvals} people: "
-        + (f"{', '.join(older)} approved before a warning that it has now, and must look at it and approve again"
-           if older else "somebody else must approve it, too")
-    )  # fmt: skip
+    valid = valid_approvals(accounts, record.run)
+    older = [visible(name) for name, _ in record.approvals if name not in valid]
+    missing = "another person must approve it, too"
+    if older:
+        missing = f"{', '.join(older)} approved before a warning that it has now, and must approve again"
+    names, needed = ", ".join(map(visible, valid)), accounts.rules.approvals
+    return Approval(f"approved by {names}; the ledger asks for {needed} people: {missing}")

@@ -1,14 +1,15 @@
 """Warnings of a run: what a person should look at before the run is approved.
 
-Each warning has a name. Whoever approves a run accepts every name that it has (``--accept NAME``), and the ledger keeps
-who did. `input_warnings` needs the inputs alone, so tables can be looked at before anything is scored; `warnings_of`
+Each warning has a name. An approval accepts every name that the run has (``--accept NAME``), and the ledger keeps by
+whom. `input_warnings` needs the inputs alone, so tables can be looked at before anything is scored; `warnings_of`
 needs the results.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,26 +48,25 @@ NAMES = (
     "left_behind", "disputes",
 )  # fmt: skip
 """Every warning there is, in the order in which they are shown."""
-MOST_ITEMS = 20
-"""Of a longer list this many items are shown; the count is of all."""
+MOST_ITEMS = 20  # of a longer list; the count is of all
 _LONGEST_ITEM, _LONGEST_WORDS = 400, 2000
 _FEW = 5  # items of a warning that is not accepted
-MANY = 5
-"""So many payees in one tree are many; in a smaller market of at least three, all of them."""
-COMMON = 20
-"""A linkage value of more identities than this is common, and no claim."""
-CLEARLY = 10
-"""A payment counts as clear from a tenth of an equal share on, as in `analysis.metrics.clearly_paid`."""
-MANY_EQUAL = 0.01
-"""Share of units that may have the time of somebody else's unit without a warning: seconds do coincide."""
+MANY = 5  # payees in one tree; in a smaller market of at least three, all of them
+COMMON = 20  # a linkage value of more identities than this is common, and no claim
+CLEARLY = (
+    10  # a payment is clear from a tenth of an equal share on, as in `analysis.metrics.clearly_paid`
+)
+MANY_EQUAL = (
+    0.01  # share of units that may have the time of another identity's unit: seconds do coincide
+)
+# Lengths of units are odd beyond this factor of those of all validation rows, and are a warning where this share of
+# units is, beyond the 2 in rows + 1 that lie outside by chance.
 ODD, FEW = 1.25, 0.01
-"""Lengths of units are odd beyond this factor of those of all validation rows, and are a warning where this share of
-units is, beyond the 2 in rows + 1 that lie outside by chance."""
 
 
 @dataclass(frozen=True)
 class UnresolvedWarning:
-    """One warning: its name, one line, what it means and what to do, how many items it is about, and some of them."""
+    """A warning: its name, a title, what it means and what to do, the number of its items, and some of them."""
 
     name: str
     title: str
@@ -102,17 +102,17 @@ Warnings = Iterator[UnresolvedWarning]
 
 
 class AcceptedWarningError(DataMarketError):
-    """Warnings that nobody accepted, or an accepted one that the run does not have."""
+    """Warnings that are not accepted, or an accepted one that the run does not have."""
 
 
-def in_order(found: Sequence[UnresolvedWarning]) -> list[UnresolvedWarning]:
+def in_order(warnings: Iterable[UnresolvedWarning]) -> list[UnresolvedWarning]:
     """Sort warnings into the order in which they are shown."""
-    return sorted(found, key=lambda warning: NAMES.index(warning.name))
+    return sorted(warnings, key=lambda warning: NAMES.index(warning.name))
 
 
-def write_warnings(found: Sequence[UnresolvedWarning], folder: Path) -> None:
+def write_warnings(warnings: Iterable[UnresolvedWarning], folder: Path) -> None:
     """Write the warnings of a run into its folder."""
-    write_json(folder / FILE, [asdict(warning) for warning in in_order(found)], sort=False)
+    write_json(folder / FILE, [asdict(warning) for warning in in_order(warnings)], sort=False)
 
 
 def read_warnings(folder: Path) -> list[UnresolvedWarning]:
@@ -125,18 +125,17 @@ def read_warnings(folder: Path) -> list[UnresolvedWarning]:
         ) from error
 
 
-def require_answered(found: Sequence[UnresolvedWarning], accepted: Sequence[str]) -> None:
+def require_answered(warnings: Sequence[UnresolvedWarning], accepted: Sequence[str]) -> None:
     """Refuse an approval unless it accepts each warning, and no other."""
+    present = [warning.name for warning in warnings]
     for name in accepted:
         if name not in NAMES:
             raise UnknownNameError("warning", name, NAMES)
-    present = [warning.name for warning in found]
-    if needless := [name for name in accepted if name not in present]:
-        has = f"it has {', '.join(present)}" if present else "it has none"
-        raise AcceptedWarningError(
-            f"the run has no warning {needless[0]!r} ({has}); leave --accept {needless[0]} out"
-        )
-    if missing := [_at_length(warning) for warning in found if warning.name not in accepted]:
+        if name not in present:
+            raise AcceptedWarningError(
+                f"the run has no warning {name!r} (it has {', '.join(present) or 'none'}); leave --accept {name} out"
+            )
+    if missing := [_at_length(warning) for warning in warnings if warning.name not in accepted]:
         raise AcceptedWarningError(
             "not approved: look at each of these first, then approve with its name\n"
             + "\n".join(missing)
@@ -152,7 +151,7 @@ def _at_length(warning: UnresolvedWarning) -> str:
 def input_warnings(
     inputs: Inputs, spec: PayoutSpec, names: Sequence[str] | None = None
 ) -> list[UnresolvedWarning]:
-    """Collect the warnings of the inputs; ``names`` are who stands in the list of payments, if not the identities."""
+    """Collect the warnings of the inputs; ``names`` are those of the list of payments, if not the identities."""
     names = inputs.identities if names is None else names
     return in_order([
         *time_warnings(inputs, spec), *_unseen_labels(inputs, spec), *_ignored_labels(inputs),
@@ -167,12 +166,12 @@ def warnings_of(results: Results) -> list[UnresolvedWarning]:
         _leak, bought_from_others, bought_rows, received_from_others, lost_labels, unscored_units, uneven_scores,
         _joined, chained, _loses_half, _collapse, _balances, _claims,
     )  # fmt: skip
-    found = [warning for check in checks for warning in check(results)]
-    return in_order([*input_warnings(results.inputs, results.spec, results.names), *found])
+    warnings = [warning for check in checks for warning in check(results)]
+    return in_order([*input_warnings(results.inputs, results.spec, results.names), *warnings])
 
 
 def named_unit(inputs: Inputs, unit: int) -> str:
-    """Name a unit and whose it is."""
+    """Name a unit and its identity."""
     return f"“{visible(inputs.ids[unit])}” of “{visible(inputs.identities[inputs.owner[unit]])}”"
 
 
@@ -180,23 +179,27 @@ def _identities(count: int) -> str:
     return counted(count, "identity", "identities")
 
 
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
 # Times: the mechanism pays the earliest, so the clock must be the operator's.
 
 
 def time_warnings(inputs: Inputs, spec: PayoutSpec) -> list[UnresolvedWarning]:
-    """Find what is wrong with the times of a run, whenever it is asked."""
-    found = list(_order(inputs))
+    """Find times that are missing, equal, or outside the period of the market."""
+    warnings = list(_equal_times(inputs))
     if inputs.has_time:
         times = inputs.submission.times
         if spec.closing is not None:
-            found += _late(inputs, times > spec.closing, f"after the market closed ({spec.closes})")
+            warnings += _late(inputs, times > spec.closing, f"after the market closed ({spec.closes})")
         if spec.opening is not None:
-            found += _outside(
+            warnings += _dated(
                 inputs, "early_times", times < spec.opening, f"before the market began ({spec.opens})",
-                "The earliest of several copies is paid for all, so whoever can date units back takes the pay of those "
-                "they copied. Use the time at which you received each unit.",
+                "The earliest of several copies is paid for all, so dating a unit back takes the pay of its original. "
+                "Use the time at which you received each unit.",
             )  # fmt: skip
-    return found
+    return warnings
 
 
 def time_messages(inputs: Inputs, spec: PayoutSpec) -> str:
@@ -204,14 +207,14 @@ def time_messages(inputs: Inputs, spec: PayoutSpec) -> str:
     if inputs.received is not None:
         return (
             "Times are from the operator's intake log: a unit came when the operator received it, by the operator's "
-            f"clock, whatever anybody wrote ({inputs.received.upto.words})."
+            f"clock ({inputs.received.upto.words})."
         )
     if not inputs.has_time:
         return ""
     return (
-        f"Times are from the column “{visible(spec.columns.time or 'time')}” of the submissions: whoever writes it "
-        "decides who was first, and the earliest of several copies is paid for all. Unless that is you alone, write "
-        "down what arrives when it arrives (datamarket intake), and pay by that (pay --intake LEDGER)."
+        f"Times are from the column “{visible(spec.columns.time or 'time')}” of the submissions: its author decides "
+        "who was first, and the earliest of several copies is paid for all. Unless that is you alone, write down what "
+        "arrives when it arrives (datamarket intake), and pay by that (pay --intake LEDGER)."
     )
 
 
@@ -225,44 +228,35 @@ def later_than(inputs: Inputs, spec: PayoutSpec, now: float) -> UnresolvedWarnin
     return next(_late(inputs, inputs.submission.times > now, "in the future"), None)
 
 
-def require_sound(found: list[UnresolvedWarning]) -> None:
+def require_sound(warnings: list[UnresolvedWarning]) -> None:
     """Refuse to pay where anything is wrong with the times."""
-    if found:
-        reasons = " ".join(f"{each.name}: {each.title}. {each.words}" for each in found)
+    if warnings:
+        reasons = " ".join(f"{each.name}: {each.title}. {each.words}" for each in warnings)
         raise SubmissionError(f"stopped, as --strict asks. {reasons}")
 
 
-_PARTS = ((1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds"))
 _FIRST, _LAST = 9e8, 4.1e9  # 1998 to 2099, in seconds since 1970
 _SPREADSHEET = 25_569  # 1970-01-01 in the days of a spreadsheet
+# What times may be, how many of it are a second, where it begins, and the remedy.
+_TIME_UNITS = (
+    ("milliseconds since 1970", 1e3, 0, "divide them by 1,000, or write dates"),
+    ("microseconds since 1970", 1e6, 0, "divide them by 1,000,000, or write dates"),
+    ("nanoseconds since 1970", 1e9, 0, "divide them by 1,000,000,000, or write dates"),
+    ("a spreadsheet's days since 1900", 1 / 86_400, _SPREADSHEET, "format the column as a date, and save it again"),
+)  # fmt: skip
 
 
-def seems(times: Values) -> str:
+def describe_time_unit(times: Values) -> str:
     """Say what numbers that cannot be seconds since 1970 look like; empty where they may be that."""
     low, high = float(times.min()), float(times.max())
-    for parts, called in _PARTS:
-        if _FIRST * parts <= low and high <= _LAST * parts:
-            return (
-                f"The times look like {called} since 1970 ({_day(low / parts)} to {_day(high / parts)}): divide them "
-                f"by {parts:,.0f}, or write dates."
-            )
+    for name, per_second, zero, remedy in _TIME_UNITS:
+        first, last = (low - zero) / per_second, (high - zero) / per_second
+        if first >= _FIRST and last <= _LAST:
+            return f"The times look like {name} ({_day(first)} to {_day(last)}): {remedy}."
     month, day = times // 100 % 100, times % 100
-    if (
-        low >= 19_700_101
-        and high <= 21_001_231
-        and np.isin(month, range(1, 13)).all()
-        and np.isin(day, range(1, 32)).all()
-    ):
-        return (
-            "The times look like dates written as one number (20260531): write them with hyphens, as 2026-05-31, with "
-            "the time of day where you have it."
-        )
-    if low >= 36_526 and high <= 73_050:  # 2000 to 2099
-        days = [(each - _SPREADSHEET) * 86_400 for each in (low, high)]
-        return (
-            f"The times look like a spreadsheet's days since 1900 ({_day(days[0])} to {_day(days[1])}): format the "
-            "column as a date, 2026-05-31 12:00:00, and save it again."
-        )
+    is_date = np.isin(month, range(1, 13)).all() and np.isin(day, range(1, 32)).all()
+    if low >= 19_700_101 and high <= 21_001_231 and is_date:
+        return "The times look like dates written as one number (20260531): write them as 2026-05-31."
     return ""
 
 
@@ -270,17 +264,15 @@ def _day(seconds: float) -> str:
     return str(datetime.datetime.fromtimestamp(seconds, datetime.UTC).date())
 
 
-def _order(inputs: Inputs) -> Warnings:
-    """Nobody was first, or many units have the time of somebody else's unit."""
+def _equal_times(inputs: Inputs) -> Warnings:
     submission, n = inputs.submission, len(inputs.ids)
     if describe_missing_times(submission) is not None:
         yield _of_units(
             inputs,
             "equal_times" if inputs.has_time else "undated",
-            f"Nobody was first: the {n:,} units {'all carry the same time' if inputs.has_time else 'carry no times'}",
-            "Copies cannot be told from originals: k copies of a unit take k / (k + 1) of its pay, whatever the rule. "
-            "Name the column that says when you received each unit (--time; a folder has none: list its images in a "
-            "table), or pay only people you trust.",
+            f"No unit was first: the {n:,} units {'all carry the same time' if inputs.has_time else 'carry no times'}",
+            "Copies cannot be told from originals: k copies of a unit take k / (k + 1) of its pay. Name the column of "
+            "the times at which you received units (--time; list images in a table), or pay only people you trust.",
             np.arange(n),
         )
         return
@@ -291,7 +283,7 @@ def _order(inputs: Inputs) -> Warnings:
         yield _of_units(
             inputs,
             "equal_times",
-            f"{len(equal):,} of {n:,} units carry the same time as a unit of somebody else",
+            f"{len(equal):,} of {n:,} units carry the same time as a unit of another identity",
             "Between these it is drawn at random who was first, so k copies with the time of their original take "
             "k / (k + 1) of its pay on average. Give the exact time at which you received each unit.",
             equal,
@@ -299,33 +291,32 @@ def _order(inputs: Inputs) -> Warnings:
 
 
 def _late(inputs: Inputs, late: NDArray[np.bool_], when: str) -> Warnings:
-    return _outside(
+    return _dated(
         inputs, "future_times", late, when,
         "Times that cannot be true are not from your clock, and the clock decides who was first. Use the time at which "
         "you received each unit, in seconds (not milliseconds) or as a date.",
     )  # fmt: skip
 
 
-def _outside(inputs: Inputs, name: str, which: NDArray[np.bool_], when: str, words: str) -> Warnings:
+def _dated(inputs: Inputs, name: str, which: NDArray[np.bool_], when: str, advice: str) -> Warnings:
     units = np.flatnonzero(which)
     if len(units):
         title = f"{counted(len(units), 'unit is', 'units are')} dated {when}"
-        yield _of_units(inputs, name, title, words, units)
+        yield _of_units(inputs, name, title, advice, units)
 
 
-def _of_units(inputs: Inputs, name: str, title: str, words: str, units: Codes) -> UnresolvedWarning:
+def _of_units(inputs: Inputs, name: str, title: str, advice: str, units: Codes) -> UnresolvedWarning:
     """Warn of units, some of which are listed unless it is all of them."""
     shown = units[:MOST_ITEMS].tolist() if len(units) < len(inputs.ids) else []
-    if inputs.has_time and (hint := seems(inputs.submission.times)):
-        words = f"{hint} {words}"
-    return UnresolvedWarning.of(name, title, words, [named_unit(inputs, u) for u in shown], len(units))
+    if inputs.has_time and (hint := describe_time_unit(inputs.submission.times)):
+        advice = f"{hint} {advice}"
+    return UnresolvedWarning.of(name, title, advice, [named_unit(inputs, u) for u in shown], len(units))
 
 
 # What else was submitted.
 
 
 def _unseen_labels(inputs: Inputs, spec: PayoutSpec) -> Warnings:
-    """Validation labels that nobody submitted, where that is no error (`require_learnable`)."""
     learner = LEARNERS.create(spec.learner)
     if not (isinstance(learner, Coverage) and learner.labels):
         return
@@ -338,10 +329,10 @@ def _unseen_labels(inputs: Inputs, spec: PayoutSpec) -> Warnings:
         missing = missing[np.lexsort((missing, -rows[missing]))]
         yield UnresolvedWarning.of(
             "unseen_labels",
-            f"{counted(len(missing), 'validation label was', 'validation labels were')} submitted by nobody "
+            f"{counted(len(missing), 'validation label')} {_were(len(missing))} submitted by no provider "
             f"({counted(int(rows[missing].sum()), 'row')} of {len(inputs.validation_label):,})",
-            "Nobody can cover these rows, so nobody is paid for them, and the whole amount is divided by the others. "
-            "Correct labels that submitters write otherwise and pay again, ask for such units, or drop the rows.",
+            "No unit can cover these rows, so the whole amount is divided by the others. Correct labels that "
+            "submitters write otherwise and pay again, ask for such units, or drop the rows.",
             [f"“{visible(str(labels[i]))}”: {counted(int(rows[i]), 'row')}" for i in missing],
         )
 
@@ -351,15 +342,13 @@ def _ignored_labels(inputs: Inputs) -> Warnings:
         yield UnresolvedWarning.of(
             "labels_ignored",
             "Labels do not count in this run",
-            "Where units, validation rows or previously acquired units have no labels, those of others do not count, "
-            "and every unit may cover every row. If labels are wanted, fill them in, or name their column "
-            "(--label), in both tables, and pay again.",
+            "Where units, validation rows or previously acquired units have no labels, those of others do not count. "
+            "If labels are wanted, fill them in, or name their column (--label), in both tables, and pay again.",
             inputs.ignored_labels,
         )
 
 
 def _odd_lengths(inputs: Inputs, spec: PayoutSpec) -> Warnings:
-    """Units shorter or longer than any validation row, where distance counts: no encoder made both."""
     if not spec.worth.by_distance:
         return
     ours, theirs = (_norms(each) for each in (inputs.submission.features, inputs.validation_features))
@@ -367,27 +356,26 @@ def _odd_lengths(inputs: Inputs, spec: PayoutSpec) -> Warnings:
     odd = np.flatnonzero((ours < low / ODD) | (ours > high * ODD))
     if len(odd) <= (FEW + 2 / (len(theirs) + 1)) * len(ours):
         return
-    whose, count = np.unique(inputs.owner[odd], return_counts=True)
+    owners, count = np.unique(inputs.owner[odd], return_counts=True)
     yield UnresolvedWarning.of(
         "odd_lengths",
-        f"{counted(len(odd), 'unit')} of {_identities(len(whose))} are shorter or longer than all validation rows "
+        f"{counted(len(odd), 'unit')} of {_identities(len(owners))} are shorter or longer than all validation rows "
         f"({low:.3g} to {high:.3g})",
-        "Nearest neighbours go by distance, so whoever shortens their vectors comes nearer to every validation row "
-        "and is paid for it; evidence goes by direction and sees nothing. Embed what was submitted yourself (--text, "
-        "--images), or bring these units to the length of the others, and pay again.",
+        "Nearest neighbours go by distance, so a shortened vector comes nearer to every validation row and is paid for "
+        "it; evidence goes by direction and sees nothing. Embed what was submitted yourself (--text, --images), or "
+        "bring these units to the length of the others, and pay again.",
         [
-            f"“{visible(inputs.identities[whose[i]])}”: {counted(int(count[i]), 'unit')}, in the median "
-            f"{np.median(ours[odd][inputs.owner[odd] == whose[i]]):.3g} long"
-            for i in np.lexsort((whose, -count))
+            f"“{visible(inputs.identities[owners[i]])}”: {counted(int(count[i]), 'unit')}, in the median "
+            f"{np.median(ours[odd][inputs.owner[odd] == owners[i]]):.3g} long"
+            for i in np.lexsort((owners, -count))
         ],
         len(odd),
     )
 
 
 def _norms(rows: Features) -> Values:
-    return np.concatenate([
-        np.linalg.norm(block.astype(np.float64), axis=1) for _, block in in_blocks(rows)
-    ])  # fmt: skip
+    norms = [np.linalg.norm(block.astype(np.float64), axis=1) for _, block in in_blocks(rows)]
+    return np.concatenate(norms)
 
 
 def _look_alikes(names: Sequence[str]) -> Warnings:
@@ -395,8 +383,8 @@ def _look_alikes(names: Sequence[str]) -> Warnings:
         yield UnresolvedWarning.of(
             "look_alikes",
             f"{counted(len(groups), 'group')} of different identities whose names look alike",
-            "They are different accounts and are paid apart. Check that each is who they seem to be before money goes "
-            "out; join those that are one person with --overrides.",
+            "They are different accounts and are paid apart. Check each before money goes out; join those that are one "
+            "person with --overrides.",
             [listed(map(spelled, group), 3) for group in groups],
         )
 
@@ -406,32 +394,28 @@ def _odd_names(names: Sequence[str]) -> Warnings:
         yield UnresolvedWarning.of(
             "odd_identities",
             f"{_identities(len(odd))} called nan, none, null or the like",
-            "Such names come from missing cells: units of several people may stand under one, and nobody can be paid "
-            "as nobody. Correct the identities in the table and pay again.",
+            "Such names come from missing cells: units of several people may stand under one. Correct the identities "
+            "in the table and pay again.",
             [f"“{visible(name)}”" for name in odd],
         )
 
 
 def _quarantined(inputs: Inputs) -> Warnings:
-    bad = inputs.bad
-    if not bad:
+    if not inputs.bad:
         return
-
-    def whose(unit: str, identity: str, row: int) -> str:
-        named = f"“{visible(unit)}” " if unit not in ("", f"row {row}") else ""
-        return f"{named}of “{visible(identity)}”" if identity else f"{named}of nobody"
-
+    items = []
+    for row in inputs.bad[:MOST_ITEMS]:
+        unit = f"“{visible(row.unit)}” " if row.unit not in ("", f"row {row.row}") else ""
+        owner = f"“{visible(row.identity)}”" if row.identity else "nobody"
+        items.append(f"row {row.row}, {unit}of {owner}: {visible(row.wrong, 200)}")
     yield UnresolvedWarning.of(
         "quarantined",
-        f"{counted(len(bad), 'row')} of the submissions {'was' if len(bad) == 1 else 'were'} set aside "
-        f"({_identities(len({row.identity for row in bad} - {''}))})",
-        "They cannot be used, and nobody is paid for them; quarantine.csv lists all, with the row of the file (counted "
-        "from 0, without the header). Have them mended and pay again, or tell whoever submitted them.",
-        [
-            f"row {bad_row.row}, {whose(bad_row.unit, bad_row.identity, bad_row.row)}: {visible(bad_row.wrong, 200)}"
-            for bad_row in bad[:MOST_ITEMS]
-        ],
-        len(bad),
+        f"{counted(len(inputs.bad), 'row')} of the submissions {_were(len(inputs.bad))} set aside "
+        f"({_identities(len({row.identity for row in inputs.bad} - {''}))})",
+        "They cannot be used, and are not paid for; quarantine.csv lists all, with the row of the file (counted from "
+        "0, without the header). Have them mended and pay again, or tell their submitters.",
+        items,
+        len(inputs.bad),
     )
 
 
@@ -442,11 +426,10 @@ def _skipped_files(inputs: Inputs) -> Warnings:
     if items:
         yield UnresolvedWarning.of(
             "skipped_files",
-            f"{counted(len(items), 'file')} in the folders {'was' if len(items) == 1 else 'were'} not read",
-            "Their endings are none of an image that is read, they do not lie where images must (identity/label/image, "
-            "for validation and reference rows label/image; without the folder of the label where no image lies in "
-            "one), or no row of the table names them. Convert, move or name them and pay again, or make sure that they "
-            "are no submissions.",
+            f"{counted(len(items), 'file')} in the folders {_were(len(items))} not read",
+            "They are no images, do not lie where images must (identity/label/image, for validation and reference rows "
+            "label/image; or all without label), or no row of the table names them. Convert, move or name them and pay "
+            "again, or make sure that they are no submissions.",
             items,
         )
 
@@ -455,22 +438,21 @@ def _skipped_files(inputs: Inputs) -> Warnings:
 
 
 def bought_from_others(results: Results) -> Warnings:
-    """Warn of units that an earlier run acquired from somebody else than whoever submits them now."""
-    known, prior = results.known, results.inputs.prior
-    theirs = [i for i, old in enumerate(known.old) if old.owner != known.identity[i]]
+    acquired, prior = results.known, results.inputs.prior
+    theirs = [i for i, old in enumerate(acquired.old) if old.owner != acquired.identity[i]]
     if prior is None or not theirs:
         return
     yield UnresolvedWarning.of(
         "bought_from_others",
-        f"{counted(len(theirs), 'unit')} of {_identities(len({known.identity[i] for i in theirs}))} "
-        f"{'was' if len(theirs) == 1 else 'were'} bought before, from others",
-        "They match what an earlier run has bought, and earn nothing now. Somebody may have copied what others sold "
-        "then, or sells under another name; or honest units were taken for older ones: look at some of them, and "
-        "split those with --overrides, naming both (prior.parquet has the names).",
+        f"{counted(len(theirs), 'unit')} of {_identities(len({acquired.identity[i] for i in theirs}))} "
+        f"{_were(len(theirs))} bought before, from others",
+        "They match what an earlier run has bought, and earn nothing now. They may be copies of what others sold then, "
+        "or sold under another name; or honest units were taken for older ones: look at some of them, and split those "
+        "with --overrides, naming both (prior.parquet has the names).",
         [
-            f"“{visible(known.unit[i])}” of “{visible(known.identity[i])}”: bought in "
-            f"{prior.runs[known.old[i].run].called} from “{visible(known.old[i].owner)}” as "
-            f"“{visible(known.old[i].unit)}” ({known.reason[i]}, {known.score[i]:.3f})"
+            f"“{visible(acquired.unit[i])}” of “{visible(acquired.identity[i])}”: bought in "
+            f"{prior.runs[acquired.old[i].run].called} from “{visible(acquired.old[i].owner)}” as "
+            f"“{visible(acquired.old[i].unit)}” ({acquired.reason[i]}, {acquired.score[i]:.3f})"
             for i in theirs[:MOST_ITEMS]
         ],
         len(theirs),
@@ -478,7 +460,6 @@ def bought_from_others(results: Results) -> Warnings:
 
 
 def bought_rows(results: Results) -> Warnings:
-    """Warn of validation rows that earlier runs have acquired, number for number."""
     inputs = results.inputs
     if inputs.prior is None or results.spec.leak_check == "off":
         return
@@ -487,17 +468,14 @@ def bought_rows(results: Results) -> Warnings:
     if bought:
         yield UnresolvedWarning.of(
             "bought_rows",
-            f"{counted(bought, 'validation row')} of {len(validation):,} "
-            f"{'was' if bought == 1 else 'were'} bought before",
-            "What was bought covers them for good: nobody is paid for what is like them, and who covers the others "
-            "divides the whole amount. Take validation rows that nobody has sold.",
-            [],
-            bought,
+            f"{counted(bought, 'validation row')} of {len(validation):,} {_were(bought)} bought before",
+            "What was bought covers them for good: nobody is paid for what is like them, and the whole amount is "
+            "divided by coverage of the others. Take validation rows that no provider has sold.",
+            count=bought,
         )
 
 
 def received_from_others(results: Results) -> Warnings:
-    """Warn of units that the intake log has from somebody else before, who does not have them in this run."""
     inputs = results.inputs
     before = () if inputs.received is None else inputs.received.before
     rows = [i for i, other in enumerate(before) if other]
@@ -505,7 +483,7 @@ def received_from_others(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "received_from_others",
             f"{counted(len(rows), 'unit')} of {_identities(len({int(inputs.owner[i]) for i in rows}))} came earlier "
-            "from somebody else, who does not have them in this run",
+            "from others, who do not have them in this run",
             "The intake log holds the same content under another name, received before; here they are paid as if they "
             "were new. If the others' units belong here, add them; if an earlier run has bought them, name it "
             "(--prior); if these are copies, leave them out and pay again.",
@@ -528,36 +506,35 @@ def lost_labels(results: Results) -> Warnings:
             "lost_labels",
             f"{counted(len(lost), 'label')} of the earlier runs {'does' if len(lost) == 1 else 'do'} not occur in this "
             f"one ({int(units[lost].sum()):,} of {counted(int(units.sum()), 'unit')} that stand for what was bought)",
-            "Units count for validation rows of their own label. If it is written otherwise now, what was bought "
-            "is as good as not there, and whoever submits it again is paid again: write labels as then, and pay again.",
+            "Units count for validation rows of their own label. If it is written otherwise now, what was bought has "
+            "no effect, and is paid for again when it is submitted again: write labels as then, and pay again.",
             [f"“{visible(str(labels[i]))}”: {counted(int(units[i]), 'unit')}" for i in lost],
         )
 
 
 def unscored_units(results: Results) -> Warnings:
-    """Warn of units that represent a cluster, and of which the file of scores has none of equal content."""
     scored, inputs = results.inputs.scored, results.inputs
-    standing = {inputs.ids[i] for i in results.payments.canonical.unit}  # the others earn nothing anyway
-    unscored = [] if scored is None else [unit for unit in scored.unscored if unit in standing]
+    canonical = {
+        inputs.ids[i] for i in results.payments.canonical.unit
+    }  # the others earn nothing anyway
+    unscored = [] if scored is None else [unit for unit in scored.unscored if unit in canonical]
     if unscored:
         yield UnresolvedWarning.of(
             "unscored_units",
             f"{counted(len(unscored), 'unit has', 'units have')} no scores",
             "The file of scores does not name them, nor any unit of equal content: they count as 0 and earn nothing. "
-            "Where they came in after the scores were computed, compute these again and pay again.",
-            [f"“{visible(unit)}”" for unit in unscored[:MOST_ITEMS]],
-            len(unscored),
+            "If they came in after the scores were computed, compute these again and pay again.",
+            [f"“{visible(unit)}”" for unit in unscored],
         )
 
 
 def uneven_scores(results: Results) -> Warnings:
-    """Warn of units of equal content to which the tool gave different scores."""
     scored = results.inputs.scored
     if scored is not None and scored.table.uneven:
         yield UnresolvedWarning.of(
             "uneven_scores",
             f"{counted(scored.table.uneven, 'group')} of units of equal content have different scores (by up to "
-            f"{scored.table.spread:.3g} on a validation row)",
+            f"{scored.table.largest_difference:.3g} on a validation row)",
             "Equal units are worth the same, so each counts with the mean of its group. If the difference is not small "
             "beside the scores themselves, have the tool average over more models.",
             count=scored.table.uneven,
@@ -574,7 +551,7 @@ def _leak(results: Results) -> Warnings:
             "leak",
             f"{counted(len(leaks), 'unit')} of {_identities(len(set(leaks.identity.tolist())))} equal validation rows, "
             "or nearly",
-            f"They are set aside: they earn nothing and change nobody else's pay. {REMEDY}.",
+            f"They are set aside: they earn nothing and change no other pay. {REMEDY}.",
             [
                 f"“{visible(unit)}” of “{visible(who)}” is row {row} ({by}, {likeness:.3f})"
                 for unit, who, row, by, likeness in leaks.listed()[:MOST_ITEMS]
@@ -589,15 +566,14 @@ def chains_of(results: Results) -> list[Chain]:
     By lineage each unit descends from one earlier unit at most, so that no unit joins two trees (docs/lineage.md).
     """
     clusters = results.payments.clustering
-    everyone = np.arange(len(clusters.label))
-    tree = components(everyone, clusters.edges.where(np.isin(clusters.edges.reason, DESCENT)))
-    return cuts(clusters, tree, np.bincount(tree)[tree].astype(np.float64), everyone)
+    units = np.arange(len(clusters.label))
+    tree = components(units, clusters.edges.where(np.isin(clusters.edges.reason, DESCENT)))
+    return cuts(clusters, tree, np.bincount(tree)[tree].astype(np.float64), units)
 
 
 def chained(results: Results) -> Warnings:
-    """Warn of clusters of which two large parts are held together by a few units."""
     thin = [chain for chain in chains_of(results) if chain.thin]
-    number = results.payments.scores.number
+    inputs, number = results.inputs, results.payments.scores.number
     if thin:
         groups = counted(len({chain.cluster for chain in thin}), "group is", "groups are")
         yield UnresolvedWarning.of(
@@ -607,14 +583,13 @@ def chained(results: Results) -> Warnings:
             "earliest unit of all owns both: one wrong pair is enough. Take it out of the list or the override, and "
             "pay again.",
             [
-                f"group {number[chain.cluster]}: {chain_messages(chain, lambda unit: named_unit(results.inputs, unit))}"
+                f"group {number[chain.cluster]}: {chain_messages(chain, lambda unit: named_unit(inputs, unit))}"
                 for chain in thin
             ],
         )
 
 
 def _joined(results: Results) -> Warnings:
-    """Trees of units that hold units of many payees."""
     inputs, label, group = results.inputs, results.payments.clustering.label, results.payees.group
     limit = min(MANY, max(3, len(np.unique(group))))
     holder = distinct_pairs(label, group[inputs.owner])[0]
@@ -627,10 +602,9 @@ def _joined(results: Results) -> Warnings:
     yield UnresolvedWarning.of(
         "joined_identities",
         f"{counted(len(many), 'tree of matched units joins', 'trees of matched units join')} {limit} payees or more",
-        "Copies are seldom shared by so many. Units that differ may have been taken for one another, or somebody "
-        "placed units early so as to own what others submit later: of each tree its earliest unit alone is paid. "
-        f"Open them in the report (What matched what); split honest units with --overrides. The largest joins "
-        f"{counted(int(payees[many[0]]), 'payee')}.",
+        "Copies are seldom shared by so many. Different units may have been taken for one another, or units were "
+        "placed early so as to own what others submit later. Open them in the report (What matched what); split honest "
+        f"units with --overrides. The largest joins {counted(int(payees[many[0]]), 'payee')}.",
         [
             f"tree {number[c]}: {sizes[c]:,} units of {payees[c]:,} payees, owned by {_owner(results, int(c))}"
             for c in many[:MOST_ITEMS]
@@ -647,35 +621,34 @@ def _owner(results: Results, cluster: int) -> str:
 
 
 def _collapse(results: Results) -> Warnings:
-    found = results.collapse
-    if found is not None:
-        title = f"One tree holds {found.largest:,} of {found.units:,} different units"
-        yield UnresolvedWarning.of("collapse", title, f"{found.message}.", count=found.largest)
+    if (collapse := results.collapse) is not None:
+        title = f"One tree holds {collapse.largest:,} of {collapse.units:,} different units"
+        yield UnresolvedWarning.of("collapse", title, f"{collapse.message}.", count=collapse.largest)
 
 
 # Amounts, and who is paid.
 
 
 def _loses_half(results: Results) -> Warnings:
-    """Payees who would be paid more than twice as much without evidence."""
-    n, group, names = len(results.inputs.identities), results.payees.group, results.inputs.identities
-    paid, without = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
-    np.add.at(paid, group, np.array(results.division.paid[:n], dtype=object))
-    np.add.at(without, group, np.array(results.without_evidence[:n], dtype=object))
-    payees, first = np.unique(group, return_index=True)
+    names, group = results.inputs.identities, results.payees.group.tolist()
+    paid, without = Counter[int](), Counter[int]()
+    payee = dict(reversed(list(zip(group, names, strict=True))))
+    for i, g in enumerate(group):
+        paid[g] += results.division.paid[i]
+        without[g] += results.without_evidence[i]
     lost = [
-        (paid[g] - without[g], g, names[i])
-        for g, i in zip(payees.tolist(), first.tolist(), strict=True)
-        if 2 * paid[g] < without[g] and CLEARLY * len(payees) * without[g] > results.spec.minor
+        (paid[g] - without[g], g, name)
+        for g, name in payee.items()
+        if 2 * paid[g] < without[g] and CLEARLY * len(payee) * without[g] > results.spec.minor
     ]
     if lost:
         text, currency = results.spec.money.text, results.spec.currency
         yield UnresolvedWarning.of(
             "loses_half",
             f"{counted(len(lost), 'payee loses', 'payees lose')} more than half of their pay to evidence",
-            "Compared with the same run without any evidence. An attacker whose copies were found is among them, and "
-            "so is somebody whose own work was taken for a copy. For each: datamarket explain RUN/ --payee NAME shows "
-            "what matched what; split honest units with --overrides.",
+            "Compared with the same run without any evidence. Attackers whose copies were detected are among them, and "
+            "so are honest payees whose own work was taken for a copy. For each: datamarket explain RUN/ --payee NAME "
+            "shows what matched what; split honest units with --overrides.",
             [
                 f"“{visible(name)}”: {currency} {text(paid[g])} instead of {text(without[g])}"
                 for _, g, name in sorted(lost)
@@ -684,19 +657,18 @@ def _loses_half(results: Results) -> Warnings:
 
 
 def _balances(results: Results) -> Warnings:
-    """Balances of a size that would decide later runs: scores below zero almost cancel those above."""
     balance, names = results.division.balance, results.names
     owed = sum(each for each in balance if each > 0)
     if 2 * owed <= results.spec.minor:
         return
     text, currency = results.spec.money.text, results.spec.currency
-    words = (
-        "Scores below zero almost cancel those above, so everybody is entitled to much more than there is. A run that "
+    advice = (
+        "Scores below zero almost cancel those above, so payees are entitled to much more than there is. A run that "
         "takes these balances up pays by them, and next to nothing for what is new in it. Look at the units of those "
         "below zero: they may be mislabelled so as to do this. Pay again without them, or with --negative zero."
     )
     if not results.spec.worth.signed:
-        words = (
+        advice = (
             "No score of this run is below zero: they were brought in from the ledger. While they are that large, a "
             "run pays by them, and next to nothing for what is new in it. Raise the amount, or end them (datamarket "
             "ledger fund, datamarket ledger write-off) and pay again."
@@ -705,30 +677,28 @@ def _balances(results: Results) -> Warnings:
     yield UnresolvedWarning.of(
         "large_balances",
         f"{currency} {text(owed)} would be carried to the next run",
-        words,
+        advice,
         [f"“{visible(name)}”: {currency} {text(each)}" for each, name in below],
     )
 
 
 def _claims(results: Results) -> Warnings:
-    claims, say_so = (
-        results.payees.claims,
-        "where they are one payee, say so with --edges or --overrides and pay again.",
-    )
+    claims, names = results.payees.claims, results.inputs.identities
+    join = "where they are one payee, say so with --edges or --overrides and pay again."
     if few := [claim for claim in claims if len(claim.identities) <= COMMON]:
         yield UnresolvedWarning.of(
             "claims",
             f"{counted(len(few), 'claim')} that identities are one payee, not confirmed by all",
-            "Submitters fill these columns in, so a claim matches nobody and costs nobody anything. Ask those whom it "
-            f"concerns; {say_so}",
-            [claim.words(results.inputs.identities) for claim in few],
+            "Submitters fill these columns in, so a claim matches no identities and costs nothing. Ask those whom it "
+            f"concerns; {join}",
+            [claim.words(names) for claim in few],
         )
     if many := [claim for claim in claims if len(claim.identities) > COMMON]:
         yield UnresolvedWarning.of(
             "common_keys",
             f"{counted(len(many), 'linkage value is', 'linkage values are')} shared by more than {COMMON} identities",
             "It matches none of them. It may be a public computer or a broker, or one person under many names: find "
-            f"out what the value is; {say_so}",
+            f"out what the value is; {join}",
             [
                 f"{claim.reason} = “{visible(claim.value)}”: {len(claim.identities):,} identities"
                 for claim in sorted(many, key=lambda claim: -len(claim.identities))
@@ -738,8 +708,8 @@ def _claims(results: Results) -> Warnings:
 
 def kappas(results: Results) -> Values:
     """Compute kappa = P / T of each payee whose units earn anything, by the amounts that are divided."""
-    used = floored(results.payments) if results.spec.negative == "zero" else results.payments
-    units = unit_amounts(used)
+    payments = floored(results.payments) if results.spec.negative == "zero" else results.payments
+    units = unit_amounts(payments)
     sums = Earned(results.payees.group[units.identity], units.amount).sums()
     return sums.kappas(sums.owed)
 
@@ -760,7 +730,7 @@ def required_checks_message(results: Results) -> str:
     return (
         f"Before this run is approved, {counted(spec.checks, 'unit')} of each payee are to be checked, drawn by what "
         "they earn (datamarket check plan, draw, record, settle). Where a check finds a unit that is not genuine "
-        f"{spec.power:.0%} of the time and who fails is paid nothing, submitting such units can be expected to gain a "
-        f"payee {gain}, beyond what they raise the pay of its genuine units by (kappa is at most {kappa.max():.2f}). A "
-        "unit that is drawn more than once is to be looked at as often, by different people."
+        f"{spec.power:.0%} of the time and a payee that fails is paid nothing, submitting such units can be expected "
+        f"to gain it {gain}, beyond what they raise the pay of its genuine units by (kappa is at most "
+        f"{kappa.max():.2f}). A unit that is drawn more than once is checked as often, by different people."
     )

@@ -12,7 +12,6 @@ import numpy as np
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import clusters_by
-from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.mechanism.pipeline import Pipeline
 from datamarket_gym.payout.ledger.runs import ledger_inputs_of
@@ -32,7 +31,7 @@ def without_its_evidence(
     prior: Sequence[Path] = (),
     intake: str | None = None,
 ) -> int:
-    """What a payee of a finished run would have been paid, in minor units."""
+    """Compute what a payee of a finished run would have been paid, in minor units."""
     progress = progress or SILENT
     progress.stage("reading the run and its inputs")
     places = places_of(folder, submissions, validation, reference, prior=prior, intake=intake)
@@ -43,11 +42,16 @@ def without_its_evidence(
     code = inputs.identities.index(identity)
     mine = np.unique(results.payments.clustering.label[inputs.owner == code])
     progress.stage("scoring without its evidence")
-    return _without(job, results, mine)[code]
+    clusters = results.payments.clustering
+    fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
+    apart = clusters_by(inputs.submission, fewer, clusters.granularity, clusters.tie_breaker)
+    paid = Pipeline(results.mechanism, results.utility).value(apart).extended_to(inputs.everyone)
+    payees, opening = results.payees.group, job.taken.opening
+    return in_cents(paid, inputs, job.spec, payees, opening, job.unpaid).division.paid[code]
 
 
 def finished_results(folder: Path, places: Places) -> tuple[PayoutJob, Results]:
-    """The results of a run, from its records and inputs."""
+    """Read the results of a run from its records and inputs."""
     manifest = read_manifest(folder)
     job = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest))
     if job.run != manifest["run"]:
@@ -55,14 +59,3 @@ def finished_results(folder: Path, places: Places) -> tuple[PayoutJob, Results]:
             "the inputs are not those of the run (their hashes differ); name the right files"
         )
     return job, compute_results(job, FinishedRun(folder, manifest["outputs"]))
-
-
-def _without(job: PayoutJob, results: Results, mine: Codes) -> list[int]:
-    """Payments had the matches in these clusters not been there."""
-    inputs, spec, clusters = results.inputs, job.spec, results.payments.clustering
-    fewer = clusters.edges.where(~np.isin(clusters.label[clusters.edges.left], mine))
-    apart = clusters_by(inputs.submission, fewer, clusters.granularity, clusters.tie_breaker)
-    paid = Pipeline(results.mechanism, results.utility).value(apart).extended_to(inputs.everyone)
-    return in_cents(
-        paid, inputs, spec, results.payees.group, job.taken.opening, job.unpaid
-    ).division.paid

@@ -24,8 +24,8 @@ def rank(similarity: Values, c: float, baseline: float) -> tuple[Codes, Values]:
     """Return the players above c and the baseline, and their g, from the least on."""
     n = len(similarity)
     place, g = np.empty(n, dtype=np.int32), np.empty(n)
-    found = _one(similarity, c, baseline, place, g)
-    return place[:found].astype(np.int64), g[:found]
+    n = _one(similarity, c, baseline, place, g)
+    return place[:n].astype(np.int64), g[:n]
 
 
 @numba.njit(nogil=True)

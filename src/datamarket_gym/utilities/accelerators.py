@@ -1,13 +1,12 @@
-"""Arrays of the device that learners compute on: the same few operations, of numpy or of torch.
+"""Accelerators: arrays of the device that utilities compute on, and compiled kernels cached on disk.
 
-What is written with them runs on a graphics card, and in tests, without one, on numpy arrays.
+`HostArrays` and `CudaArrays` have the few operations that numpy and torch name differently: code written
+with them runs on a graphics card, and in tests, without one, on numpy arrays.
 
-Compiled kernels kept on disk, and thrown away when any source compiled into them changes.
-
-numba keeps the machine code of a function together with a stamp of the one file that holds it. Code
-and constants of other files are compiled into it too, and a change there would go unnoticed. Here the
-stamp is a hash of the bytes of all of them. Where the code is kept is numba's choice (next to the
-source, or in the user's cache where that is read-only), and a new stamp overwrites the old code.
+numba caches the machine code of a function with a stamp of the one file that holds it. Code and constants
+of other files are compiled into it too, and a change there would go unnoticed. Here the stamp is a hash of
+the bytes of all of them. The folder is numba's choice (next to the source, or in the user's cache where
+that is read-only), and a new stamp overwrites the old code.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ Array = Any
 
 
 def is_torch_array(array: Array) -> bool:
-    """Whether this is a tensor of torch; torch is not imported to find out."""
+    """Return whether this is a tensor of torch, without an import of torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
 
 
 def array_namespace(array: Array) -> Any:
-    """The functions of the array API standard for an array: NumPy has them itself, torch by array-api-compat."""
+    """Return the functions of the array API standard for an array: of NumPy, or of torch by array-api-compat."""
     if not is_torch_array(array):
         return np
     require_extra("array_api_compat", "torch")
@@ -45,7 +44,7 @@ def array_namespace(array: Array) -> Any:
 
 
 class HostArrays:
-    """The few operations that numpy and torch name differently, of numpy; ``xp`` has those that both name alike."""
+    """Compute with numpy; ``xp`` has the operations that numpy and torch name alike."""
 
     xp: Any = np
 
@@ -58,7 +57,7 @@ class HostArrays:
         return np.asarray(array)
 
     def empty(self, rows: int, columns: int, kind: str = "float64") -> Array:
-        """Make room for a matrix of numbers of a kind."""
+        """Allocate a matrix of numbers of a kind."""
         return np.empty((rows, columns), dtype=kind)
 
     def to_double(self, array: Array) -> Array:
@@ -66,7 +65,7 @@ class HostArrays:
         return array.astype(np.float64)
 
     def sort(self, matrix: Array, stable: bool = False) -> tuple[Array, Array]:
-        """Sort each row, stably or not, and say where its numbers were."""
+        """Sort each row, stably or not; return its numbers and their former places."""
         order = np.argsort(matrix, axis=1, stable=stable)
         return np.take_along_axis(matrix, order, axis=1), order
 
@@ -81,12 +80,12 @@ class HostArrays:
         return out
 
     def largest_of(self, matrix: Array, starts: Codes) -> Array:
-        """Return the largest of each row between one start and the next."""
+        """Return the largest number of each row between one start and the next."""
         return np.maximum.reduceat(matrix, starts, axis=1)
 
 
 class CudaArrays(HostArrays):
-    """Those operations of torch."""
+    """Compute with torch."""
 
     def __init__(self, device: str = "cuda") -> None:
         import torch
@@ -137,23 +136,18 @@ def compile_cached(*sources: str, **options: Any) -> Callable[[Callable[..., Any
     import numba
     from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+    digests = (hashlib.sha256(Path(source).read_bytes()).digest() for source in sources)
+    stamp = hashlib.sha256(b"".join(digests)).hexdigest()
+
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
         cache = FunctionCache(function)
         name = cache._impl.filename_base
-        cache._cache_file = IndexDataCacheFile(cache.cache_path, name, hash_of_files(*sources))
+        cache._cache_file = IndexDataCacheFile(cache.cache_path, name, stamp)
         dispatcher._cache = cache
         return dispatcher
 
     return compiled
-
-
-def hash_of_files(*sources: str) -> str:
-    """Hash the bytes of files, in the order given."""
-    whole = hashlib.sha256()
-    for source in sources:
-        whole.update(hashlib.sha256(Path(source).read_bytes()).digest())
-    return whole.hexdigest()
 
 
 def is_compiled(dispatcher: Any) -> bool:

@@ -1,15 +1,15 @@
-"""What a learner is: it turns coalitions of training rows into utilities, a whole batch at a time.
+"""The plug point for utilities: from coalitions of training rows to their utilities, a whole batch at a time.
 
-What every learner refuses is checked once, when its scorer is made; rows are put in an order that depends on content
-alone, so that no sum depends on names.
+Input is validated once, when a scorer is made; rows are put in an order that depends on content alone, so that no sum
+depends on names.
 
-A background P, previously acquired data, is no player: v(S) = U(P + S) - U(P). `AlwaysThere` serves every learner, by
-P as one more player who is in every coalition; learners with a formula of their own override
+A background P, previously acquired data, is no player: v(S) = U(P + S) - U(P). `AlwaysThere` serves every utility, by
+P as one more player who is in every coalition; utilities with a formula of their own override
 `UtilityFunction.scorer_given`.
 
 `distinct_rows` orders rows by their big-endian bytes: any fixed total order would do. Bytes compare from the sign and
 exponent down, as the bits of a number do when read as a whole number, so rows are ordered by the bits of their first
-column, rows that agree in it by the next ones, and so on. Columns in which a run of rows is alike are skipped. Rows are
+column, rows that agree in it by the next ones, and so on. Columns in which a run of rows is equal are skipped. Rows are
 read a block at a time and never copied as a whole: they may lie in a file, as float16.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 Target = Literal["class", "number", "none"]
-"""What labels are to a learner: classes (two of them, and every validation label submitted), numbers, or optional."""
+"""The labels a utility needs: classes (two of them, and every validation label submitted), numbers, or none."""
 
 
 class CodedLabels(Shown):
@@ -54,21 +54,21 @@ class CodedLabels(Shown):
 
     @property
     def submitted_label(self) -> NDArray[Any]:
-        """The labels as they were submitted; the codes, where nobody says what they stand for."""
+        """The labels as they were submitted; the codes where the classes are not given."""
         return self.label if self.classes is None else self.classes[self.label]
 
     @property
     def target(self) -> Values:
         if self.classes is None or self.classes.dtype != np.float64:
             raise UtilityError(
-                "these labels are classes, no numbers; declare target = 'number' in the learner"
+                "these labels are classes, no numbers; declare target = 'number' in the utility"
             )
         return self.submitted_label
 
 
 @dataclass(frozen=True)
 class TrainingRows(CodedLabels):
-    """The rows all players bring: row i belongs to player ``player[i]`` and has weight ``weight[i]``.
+    """Hold the rows of all players: row i belongs to player ``player[i]`` and has weight ``weight[i]``.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class TrainingRows(CodedLabels):
     weight
         Shape (n,), positive; None means one each.
     highest
-        Of a background, what `UtilityFunction.highest` returned; the rows may then be some of it.
+        For a background, the result of `UtilityFunction.highest`; the rows may then be some of it.
     classes
         Shape (n_classes,), rising: the label that each code stands for.
     """
@@ -103,10 +103,18 @@ class TrainingRows(CodedLabels):
     def weights(self) -> Values:
         return np.ones(len(self.label)) if self.weight is None else self.weight
 
+    def content_order(self, place: Codes | None = None) -> NDArray[np.int64]:
+        """Return row numbers by (label, features, weight); rows equal in all three keep no order of their own.
+
+        ``place`` is the second result of `distinct_rows`, where it is known.
+        """
+        place = distinct_rows(self.features)[1] if place is None else place
+        return np.lexsort((self.weights, place, self.label)).astype(np.int64)
+
 
 @dataclass(frozen=True)
 class ValidationRows(CodedLabels):
-    """The fixed validation split on which utility is measured; label codes as in `TrainingRows`.
+    """Hold the fixed validation split on which utility is measured; label codes as in `TrainingRows`.
 
     Parameters
     ----------
@@ -124,40 +132,62 @@ class ValidationRows(CodedLabels):
 
 
 class Scorer(Shown, ABC):
-    """A learner that has seen the rows of all players and answers coalitions of them."""
+    """Answer coalitions of the rows of all players, after they have been prepared once.
+
+    Parameters
+    ----------
+    rows, validation
+        The rows of all players, and the validation rows; both are validated.
+    """
+
+    def __init__(self, rows: TrainingRows, validation: ValidationRows) -> None:
+        require_valid(rows, validation)
+        self.rows_of = np.bincount(rows.player, minlength=rows.n_players).astype(np.int64)
+
+    @property
+    def n_players(self) -> int:
+        return len(self.rows_of)
+
+    def count_rows(self, coalitions: CoalitionMatrix) -> NDArray[np.int64]:
+        """Count the training rows of each coalition; one without any is refused."""
+        counts: NDArray[np.int64] = coalitions @ self.rows_of
+        if len(counts) and counts.min() < 1:
+            players = np.flatnonzero(coalitions[counts.argmin()]).tolist()
+            raise UtilityError(f"the coalition {players} has no training row; drop players without rows")
+        return counts
 
     @abstractmethod
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        """U in [0, 1] of each coalition (B, n_players); every coalition has at least one row.
+        """Compute U in [0, 1] of each coalition (B, n_players); every coalition has at least one row.
 
-        What a regression explains of the variance may be below 0, which is what predicting the mean explains.
-        With a background P (`Learner.scorer_given`) it is U(P + S), of the empty coalition too.
+        The share of the variance that a regression explains may be below 0, the share that the mean explains.
+        With a background P (`UtilityFunction.scorer_given`) it is U(P + S), of the empty coalition too.
         """
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        """Exact semivalues of v(T) = U(T) - empty_value, v(empty) = 0, where a formula is known.
+        """Compute the exact semivalues of v(T) = U(T) - empty_value, v(empty) = 0, where a formula is known.
 
         With a background, of v(S) = U(P + S) - U(P); ``empty_value`` is then U(P), and the formula needs none.
         """
         return None
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        """Whether the closed form is cut short, and what that can change; None where it is exact."""
+        """Return how the closed form is truncated, and the error of that; None where it is exact."""
         return None
 
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
-        """The closed form on each group of validation rows alone, shape (groups, n_players)."""
+        """Compute the closed form on each group of validation rows alone, shape (groups, n_players)."""
         return None
 
 
 class UtilityFunction(Component, ABC):
-    """Plug point ``learner``: a frozen dataclass with the learner's parameters."""
+    """Plug point ``learner``: a frozen dataclass with the parameters of a utility."""
 
     has_closed_form: ClassVar[bool] = False  # whether `Scorer.closed_form` can be other than None
     paid_from: ClassVar[str] = "chance"  # where its utility is counted from where money is divided
-    target: ClassVar[Target] = "class"  # what it needs of labels
+    target: ClassVar[Target] = "class"
 
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
@@ -166,17 +196,17 @@ class UtilityFunction(Component, ABC):
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> Scorer:
-        """A scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of the others."""
+        """Make a scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of players."""
         return AlwaysThere(self.scorer(with_background(rows, background), validation))
 
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
-        """From rows to the vectors by whose cosine they are compared, where they bring no embedding: the features."""
+        """Return the map from rows without embedding to the vectors whose cosines evidence compares."""
         return lambda rows: rows
 
     def highest(self, rows: TrainingRows, validation: ValidationRows) -> Values | None:
-        """All that a background is to validation rows, one number each, of several backgrounds the largest.
+        """Reduce a background to one number for each validation row; of several backgrounds the largest counts.
 
-        None where there is no such thing. A later period is told it (`TrainingRows.highest`) and need not ask again.
+        None where that is not possible. Later periods are given the result as `TrainingRows.highest`.
         """
         return None
 
@@ -184,10 +214,10 @@ class UtilityFunction(Component, ABC):
 LEARNERS: Kind[UtilityFunction] = Kind("learner", UtilityFunction)
 
 
-def check_rows(rows: TrainingRows, validation: ValidationRows) -> None:
+def require_valid(rows: TrainingRows, validation: ValidationRows) -> None:
     """Refuse tables of unequal shape, numbers that are not finite and codes out of range."""
-    _check_table("training", rows.features, len(rows.label))
-    _check_table("validation", validation.features, len(validation.label))
+    _require_table("training", rows.features, len(rows.label))
+    _require_table("validation", validation.features, len(validation.label))
     if rows.features.shape[1] != validation.features.shape[1]:
         raise SubmissionError(
             f"training rows have {rows.features.shape[1]} features but validation rows have "
@@ -195,26 +225,20 @@ def check_rows(rows: TrainingRows, validation: ValidationRows) -> None:
         )
     if rows.player.shape != rows.label.shape or rows.weights.shape != rows.label.shape:
         raise SubmissionError("label, player and weight need one entry for each training row")
-    _check("player", rows.player, (rows.player >= 0) & (rows.player < rows.n_players))
-    _check("label", rows.label, (rows.label >= 0) & (rows.label < rows.n_classes))
-    _check("weight", rows.weights, (rows.weights > 0) & np.isfinite(rows.weights))
+    for name, values, good in (
+        ("player", rows.player, (rows.player >= 0) & (rows.player < rows.n_players)),
+        ("label", rows.label, (rows.label >= 0) & (rows.label < rows.n_classes)),
+        ("weight", rows.weights, (rows.weights > 0) & np.isfinite(rows.weights)),
+    ):
+        if not good.all():
+            row = int((~good).argmax())
+            raise SubmissionError(
+                f"training row {row}: {name} is {values[row]}; weights must be positive and finite, "
+                "players and labels codes below their number"
+            )
 
 
-def rows_per_player(rows: TrainingRows) -> NDArray[np.int64]:
-    """How many rows each player brings."""
-    return np.bincount(rows.player, minlength=rows.n_players).astype(np.int64)
-
-
-def check_coalitions(coalitions: CoalitionMatrix, rows_of: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of training rows of each coalition; one without any is refused."""
-    counts: NDArray[np.int64] = coalitions @ rows_of
-    if len(counts) and counts.min() < 1:
-        players = np.flatnonzero(coalitions[counts.argmin()]).tolist()
-        raise UtilityError(f"the coalition {players} has no training row; drop players without rows")
-    return counts
-
-
-def _check_table(name: str, features: Features, n_labels: int) -> None:
+def _require_table(name: str, features: Features, n_labels: int) -> None:
     if features.ndim != 2 or len(features) != n_labels or not len(features):
         raise SubmissionError(
             f"{name} features have shape {features.shape} for {n_labels} labels; "
@@ -231,25 +255,8 @@ def _check_table(name: str, features: Features, n_labels: int) -> None:
         )
 
 
-def _check(name: str, values: Values | NDArray[np.int64], good: NDArray[np.bool_]) -> None:
-    if not good.all():
-        row = int((~good).argmax())
-        raise SubmissionError(
-            f"training row {row}: {name} is {values[row]}; weights must be positive and finite, "
-            "players and labels codes below their number"
-        )
-
-
-def content_order(rows: TrainingRows, place: Codes) -> NDArray[np.int64]:
-    """Row numbers by (label, features, weight); rows equal in all three keep no order of their own.
-
-    ``place`` is the second answer of `distinct.distinct_rows`.
-    """
-    return np.lexsort((rows.weights, place, rows.label)).astype(np.int64)
-
-
 class AlwaysThere(Scorer):
-    """U(P + S) of each coalition S, the empty one included.
+    """Answer U(P + S) of each coalition S, the empty one included.
 
     ``everyone`` is the scorer of all rows together (`with_background`).
     """
@@ -263,7 +270,7 @@ class AlwaysThere(Scorer):
 
 
 def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRows:
-    """All rows in one table; those of the background belong to one more player, the last."""
+    """Join all rows in one table; those of the background belong to one more player, the last."""
     if rows.features.shape[1] != background.features.shape[1]:
         raise SubmissionError(
             f"training rows have {rows.features.shape[1]} features but those that are there already "
@@ -281,16 +288,16 @@ def with_background(rows: TrainingRows, background: TrainingRows) -> TrainingRow
     )
 
 
-MAX_PLAYERS_ANY_LAW = 200_000  # thinning is quadratic, 3 s at 50,000; Shapley needs none
+MAX_PLAYERS_ANY_WEIGHTS = 200_000  # `thinned` is quadratic, 3 s at 50,000; Shapley needs none
 
 
 def is_uniform(size_weights: Values) -> bool:
-    """Whether weights of coalition sizes are Shapley's."""
+    """Return whether weights of coalition sizes are Shapley's."""
     return bool(np.allclose(size_weights, 1.0 / len(size_weights), rtol=1e-9, atol=0.0))
 
 
 def thinned(size_weights: Values) -> Iterator[tuple[int, Values]]:
-    """f_m(t), t = 0..m: P(t of m fixed players are in S), m = M, M - 1, ..., 0, for S of these weights of sizes 0..M.
+    """Yield f_m(t), t = 0..m: P(t of m fixed players are in S), m = M, M - 1, ..., 0, for weights of sizes 0..M.
 
     One player fewer: f_m(t) = f_{m+1}(t) (m+1-t)/(m+1) + f_{m+1}(t+1) (t+1)/(m+1). O(M^2) in all.
     """
@@ -298,87 +305,79 @@ def thinned(size_weights: Values) -> Iterator[tuple[int, Values]]:
     sizes = np.arange(len(size_weights), dtype=np.float64)
     yield len(size_weights) - 1, count
     for m in range(len(size_weights) - 2, -1, -1):
-        left = count[: m + 1] * ((m + 1 - sizes[: m + 1]) / (m + 1))
-        count = left + count[1 : m + 2] * (sizes[1 : m + 2] / (m + 1))
+        without = count[: m + 1] * ((m + 1 - sizes[: m + 1]) / (m + 1))
+        count = without + count[1 : m + 2] * (sizes[1 : m + 2] / (m + 1))
         yield m, count
 
 
 _BLOCK = 1 << 20  # numbers read at once: 8 MiB
-_AT_ONCE = 4  # columns by which rows that begin alike are told apart in one round
+_AT_ONCE = 4  # columns by which rows with equal beginnings are ordered in one round
 
 Bits = NDArray[np.uint64]
 
 
 def distinct_rows(features: Rows) -> tuple[Codes, Codes]:
-    """A row of each content, in byte order, and each row's place among these.
+    """Return a row of each content, in byte order, and each row's place among these.
 
-    -0.0 and 0.0 are the same: who reads rows by the first answer adds 0.0, so that it does not matter which was taken.
+    -0.0 and 0.0 are equal: callers add 0.0 to the rows they read, so that it does not matter which was taken.
     """
-    first = _bits(first_column(features))
+    width, first = features.shape[1], _bits(first_column(features))
     order = np.argsort(first, kind="stable")
     new = np.r_[True, first[order[1:]] != first[order[:-1]]]
-    alike = np.append(~new, False)
-    unsettled = np.flatnonzero(alike[:-1] | alike[1:])  # places of rows that others may equal
-    if len(unsettled):
-        run = np.cumsum(new[unsettled]) - 1
-        unsettled = _tell_apart(
-            features, order, new, unsettled, run, np.ones(run[-1] + 1, dtype=np.int64)
-        )
-    while len(unsettled):
-        heads = np.flatnonzero(new[unsettled])
-        run = np.cumsum(new[unsettled]) - 1
-        rows = order[unsettled]
-        differs = np.minimum.reduceat(_first_difference(features, rows, rows[heads][run]), heads)
-        some = (differs < features.shape[1])[run]
-        unsettled = unsettled[some]
-        if len(unsettled):
-            run = np.cumsum(new[unsettled]) - 1
-            at = differs[differs < features.shape[1]]
-            unsettled = _tell_apart(features, order, new, unsettled, run, at)
+    unresolved = _next_to_equals(np.arange(len(order)), new)  # places of rows that others may equal
+    column = np.ones(len(unresolved), dtype=np.int64)  # from which each of them is ordered further
+    while len(unresolved):
+        unresolved = _order_further(features, order, new, unresolved, column)
+        if not len(unresolved):
+            break
+        heads = np.flatnonzero(new[unresolved])
+        run = np.cumsum(new[unresolved]) - 1
+        rows = order[unresolved]
+        differs = np.minimum.reduceat(_first_difference(features, rows, rows[heads][run]), heads)[run]
+        unresolved, column = unresolved[differs < width], differs[differs < width]
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.cumsum(new) - 1
     return order[new], place
 
 
-def _tell_apart(
-    features: Rows,
-    order: Codes,
-    new: NDArray[np.bool_],
-    unsettled: Codes,
-    run: Codes,
-    at: Codes,
-) -> Codes:
-    """Order each run by a few columns from ``at`` on, the first in which it is not alike, and say where runs part.
+def _next_to_equals(places: Codes, new: NDArray[np.bool_]) -> Codes:
+    """Return the places of rows in runs of several; ``new`` marks where runs begin."""
+    equal = np.append(~new[places], False)
+    return places[equal[:-1] | equal[1:]]
 
-    Writes into ``order`` and ``new``; gives back the places of rows that others may still equal.
+
+def _order_further(
+    features: Rows, order: Codes, new: NDArray[np.bool_], unresolved: Codes, at: Codes
+) -> Codes:
+    """Order each run by a few columns from ``at`` on, the first in which its rows differ, and mark where runs part.
+
+    Writes into ``order`` and ``new``; returns the places of rows that others may still equal.
     """
-    rows, width = order[unsettled], features.shape[1]
+    rows, width, run = order[unresolved], features.shape[1], np.cumsum(new[unresolved])
     if (
         isinstance(features, np.ndarray | LowPrecisionRows) and (at == at[0]).all()
-    ):  # of these no others are read
+    ):  # no other columns are read
         cells = features[rows, at[0] : at[0] + _AT_ONCE]
     else:
-        column = np.minimum(at[run][:, None] + np.arange(_AT_ONCE), width - 1)
+        column = np.minimum(at[:, None] + np.arange(_AT_ONCE), width - 1)
         cells = np.empty(column.shape)
         for start, stop in _blocks(len(rows), width):
             some = slice(start, stop)
             cells[some] = np.take_along_axis(features[rows[some]], column[some], axis=1)
     bits = _bits(cells)
     sorted_by = np.lexsort((*bits.T[::-1], run))  # stable
-    order[unsettled] = rows[sorted_by]
+    order[unresolved] = rows[sorted_by]
     bits = bits[sorted_by]  # runs stay where they are
-    new[unsettled[1:]] |= (bits[1:] != bits[:-1]).any(axis=1)
-    alike = np.append(~new[unsettled], False)
-    return unsettled[alike[:-1] | alike[1:]]
+    new[unresolved[1:]] |= (bits[1:] != bits[:-1]).any(axis=1)
+    return _next_to_equals(unresolved, new)
 
 
 def _first_difference(features: Rows, rows: Codes, others: Codes) -> Codes:
-    """The first column in which each row differs from the other; their number where in none."""
+    """Return the first column in which each row differs from the other; their number where in none."""
     width = features.shape[1]
     out = np.full(len(rows), width)
     for start, stop in _blocks(len(rows), width):
-        mine = _bits(features[rows[start:stop]])
-        differ = mine != _bits(features[others[start:stop]])
+        differ = _bits(features[rows[start:stop]]) != _bits(features[others[start:stop]])
         at = differ.argmax(axis=1)
         out[start:stop] = np.where(differ[np.arange(len(at)), at], at, width)
     return out
@@ -387,12 +386,12 @@ def _first_difference(features: Rows, rows: Codes, others: Codes) -> Codes:
 def among(
     features: Features, others: Features, counted: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_]:
-    """Which rows are, number for number, one of the others, of those that are ``counted``."""
-    looked = np.isin(first_column(others) + 0.0, first_column(features) + 0.0)  # few are left
-    alike = np.flatnonzero(looked if counted is None else looked & counted)
-    if not len(alike):
+    """Return which rows are, number for number, one of the others, of those that are ``counted``."""
+    candidate = np.isin(first_column(others) + 0.0, first_column(features) + 0.0)  # few are left
+    candidates = np.flatnonzero(candidate if counted is None else candidate & counted)
+    if not len(candidates):
         return np.zeros(len(features), dtype=bool)
-    place = distinct_rows(LowPrecisionRows([features, others[alike]]))[1]
+    place = distinct_rows(LowPrecisionRows([features, others[candidates]]))[1]
     return np.isin(place[: len(features)], place[len(features) :])
 
 
@@ -411,6 +410,6 @@ def _blocks(n: int, width: int) -> list[tuple[int, int]]:
 
 
 def _bits(numbers: Values) -> Bits:
-    """Whole numbers that are equal where the numbers are, in the order of their bytes."""
+    """Return whole numbers that are equal where the numbers are, in the order of their bytes."""
     clean: Values = np.ascontiguousarray(numbers, dtype=np.float64) + 0.0  # -0.0 and 0.0 are the same
     return clean.view(np.uint64)

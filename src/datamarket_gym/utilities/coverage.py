@@ -6,8 +6,8 @@ at least 0. U(S) is the mean over z of the largest g(z, u), u in S. A row of wei
 copies cover nothing more: weights change nothing.
 
 One validation row, players 1..N by falling g (of a player's rows the largest), g_{N+1} = 0. At a level between
-g_{i+1} and g_i the game asks whether anybody of the first i is there; a player among them decides it if no other
-of them is in S, with probability h_i = P(S misses i - 1 fixed players), so
+g_{i+1} and g_i a coalition wins if one of the first i is in it; a player among them is decisive if no other of
+them is in S, with probability h_i = P(S misses i - 1 fixed players), so
 
     phi_j = sum over i >= j of (g_i - g_{i+1}) h_i,      h_i = sum over s of q_s C(N-i, s) / C(N-1, s)
 
@@ -19,7 +19,7 @@ each validation row. Players above the baseline play as before, between it and t
 that equals a row of P adds nothing; so that no rounding says otherwise, it is left out.
 
 Truncated coverage pays the nearest T units of each validation row alone. No h_i is larger than the one before, so
-what a row is worth below the level g_{T+1} is, to any player,
+the value of a row below the level g_{T+1} is, to any player,
 
     0 <= sum over i >= max(j, T+1) of (g_i - g_{i+1}) h_i <= (g_{T+1} - baseline) h_{T+1} <= (1 - baseline) h_{T+1}.
 
@@ -27,7 +27,7 @@ That is left out: the baseline of each row is raised to g_{T+1}. Every score is 
 mean over validation rows of 1 - baseline: 1 / (T+1) for the Shapley value of units given no others. The level depends
 on all units, so what is proved of coverage holds of truncated scores only up to that bound.
 
-Similarities are computed for some validation rows and blocks of units at a time, and never all held. Units of equal
+Similarities are computed for some validation rows and blocks of units at a time, never all at once. Units of equal
 content share one column, and columns come in an order that content alone decides.
 """
 
@@ -46,6 +46,7 @@ from datamarket_gym.execution.arrays import (
     CoalitionMatrix,
     Codes,
     Features,
+    Mapped,
     Rows,
     Values,
     highest_cosines,
@@ -56,18 +57,16 @@ from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Withi
 from datamarket_gym.registry import Range, register
 from datamarket_gym.utilities.accelerators import Array, HostArrays, arrays_of
 from datamarket_gym.utilities.base import (
-    MAX_PLAYERS_ANY_LAW,
+    MAX_PLAYERS_ANY_WEIGHTS,
     Scorer,
     Target,
     TrainingRows,
     UtilityFunction,
     ValidationRows,
     among,
-    check_coalitions,
-    check_rows,
     distinct_rows,
     is_uniform,
-    rows_per_player,
+    require_valid,
 )
 from datamarket_gym.utilities.similarity import SIMILARITIES, compared_by
 
@@ -77,7 +76,7 @@ WELL = 0.5
 """The g from which on a row is covered well: half-way between the baseline similarity and equality."""
 
 _SAMPLE = 2000  # validation rows between which similarities are measured
-_UNITS = 1024  # made directions and multiplied at a time
+_UNITS = 1024  # in a block of directions
 _CELLS = 1 << 25  # similarities that a thread holds: 256 MiB
 _DEVICE_CELLS = 1 << 27  # similarities that a GPU holds at a time: 1 GiB, and five more such matrices
 _TILE = 256  # validation rows at a time, where units are few enough
@@ -96,7 +95,7 @@ def decisive_probabilities(weights: Values) -> Values:
     out = np.zeros(n)
     for i in range(n):
         out[i] = missing.sum()
-        if out[i] == 0.0 or i == n - 1:  # those who are certain to meet one stay so
+        if out[i] == 0.0 or i == n - 1:  # and 0 from here on
             break
         missing *= np.maximum(n - 1 - i - size, 0) / (n - 1 - i)
     return out
@@ -125,22 +124,20 @@ class Coverage(UtilityFunction):
         SIMILARITIES.create(self.similarity)
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:
-        check_rows(rows, validation)
         return CoverageScorer(self, rows, validation)
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> CoverageScorer:
-        check_rows(rows, validation)
         if background.highest is None:
-            check_rows(background, validation)
+            require_valid(background, validation)
         return CoverageScorer(self, rows, validation, background)
 
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
         return compared_by(SIMILARITIES.create(self.similarity), validation)
 
     def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
-        """Compute the largest g of each validation row where all the rows are there."""
+        """Compute the largest g of each validation row for all the rows together."""
         nearest = self.highest(rows, validation) if rows.highest is None else rows.highest
         c = self.baseline_similarity(validation.features)
         return np.clip((nearest - c) / (1.0 - c), 0.0, 1.0)
@@ -153,8 +150,8 @@ class Coverage(UtilityFunction):
             return highest_cosines(targets, rows.features, directions)
         out = np.full(len(targets), -1.0)
         for code in np.unique(validation.label):
-            here, there = validation.label == code, np.flatnonzero(rows.label == code)
-            out[here] = highest_cosines(targets[here], rows.features, directions, there)
+            having, units = validation.label == code, np.flatnonzero(rows.label == code)
+            out[having] = highest_cosines(targets[having], rows.features, directions, units)
         return out
 
     def baseline_similarity(self, validation: Features) -> float:
@@ -192,42 +189,29 @@ class CoverageTruncated(Coverage):
     within: Within = 0.001
 
 
-class UnitDirections:
-    """Directions of some rows of a matrix, in the order of ``rows``; made a block at a time, held where they fit."""
+def unit_directions(
+    features: Rows, rows: Codes, by: Callable[[Features], Features], hold: bool
+) -> Features | Mapped:
+    """Return the directions of some rows of a matrix, held, or computed where they are read."""
+    directions = Mapped(in_order(features, rows), lambda part: by(part + 0.0))  # -0.0 and 0.0 are equal
+    if not hold:
+        return directions
+    whole = np.empty(directions.shape)
+    for at, block in computed_blocks(directions):
+        whole[at : at + len(block)] = block
+    return whole
 
-    def __init__(
-        self, features: Rows, rows: Codes, by: Callable[[Features], Features], keep: bool
-    ) -> None:
-        self._features, self._rows, self._by = features, rows, by
-        self._whole: Features | None = None
-        if keep and len(rows):
-            whole = np.empty((len(rows), by(features[:1]).shape[1]))
-            for at, block in self.made():
-                whole[at : at + len(block)] = block
-            self._whole = whole
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def blocks(self) -> Iterator[tuple[int, Features]]:
-        for at in range(0, len(self._rows), _UNITS):
-            yield at, self._block(at)
-
-    def made(self) -> Iterator[tuple[int, Features]]:
-        """Yield all blocks once, worked out on all cores."""
-        starts = range(0, len(self._rows), _UNITS)
-        return zip(starts, over_blocks(self._block, starts, 8 * len(self)), strict=True)
-
-    def _block(self, at: int) -> Features:
-        if self._whole is not None:
-            return self._whole[at : at + _UNITS]
-        rows = self._features[self._rows[at : at + _UNITS]] + 0.0  # -0.0 and 0.0 are the same
-        return np.ascontiguousarray(self._by(rows), dtype=np.float64)
+def computed_blocks(directions: Features | Mapped) -> Iterator[tuple[int, Features]]:
+    """Yield all directions by blocks, computed on all cores."""
+    starts = range(0, len(directions), _UNITS)
+    blocks = over_blocks(lambda at: directions[at : at + _UNITS], starts, 8 * len(directions))
+    return zip(starts, blocks, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelGroup:
-    """The units and the validation rows of one label: similarities are computed within it alone.
+    """Hold the units and the validation rows of one label, between which similarities are computed.
 
     A player's similarity is the largest of its units'. ``column`` is the column of each unit, player by player, and
     ``starts`` where each player's units begin; both are None where each player has one unit, and a column of its own.
@@ -235,31 +219,31 @@ class LabelGroup:
 
     row: Codes  # places of the validation rows
     towards: Features  # their directions
-    columns: UnitDirections  # of the different units
+    columns: Features | Mapped  # directions of the different units
     player: Codes  # the players that have units here, by their first column
     column: Codes | None
     starts: Codes | None
 
     @classmethod
-    def of(
+    def from_units(
         cls,
         row: Codes,
         towards: Features,
-        columns: Callable[[Codes], UnitDirections],
+        columns: Callable[[Codes], Features | Mapped],
         place: Codes,
         player: Codes,
     ) -> LabelGroup:
         """Lay out units that are given by their places among different units, rising, and their players."""
         distinct, column = np.unique(place, return_inverse=True)
-        there, first, local = np.unique(player, return_index=True, return_inverse=True)
+        players, first, local = np.unique(player, return_index=True, return_inverse=True)
         by_first = np.argsort(first, kind="stable")  # players in the order of their first columns
-        if len(there) == len(player) == len(distinct):
-            return cls(row, towards, columns(distinct), there[by_first], None, None)
+        if len(players) == len(player) == len(distinct):
+            return cls(row, towards, columns(distinct), players[by_first], None, None)
         local = np.argsort(by_first)[local]
         by_player = np.argsort(local, kind="stable")
-        single = len(there) == len(player)
-        starts = None if single else np.searchsorted(local[by_player], np.arange(len(there)))
-        return cls(row, towards, columns(distinct), there[by_first], column[by_player], starts)
+        single = len(players) == len(player)
+        starts = None if single else np.searchsorted(local[by_player], np.arange(len(players)))
+        return cls(row, towards, columns(distinct), players[by_first], column[by_player], starts)
 
     @property
     def pairs(self) -> int:
@@ -277,15 +261,13 @@ class LabelGroup:
     def tiles(self, start: int, stop: int) -> Iterator[tuple[slice, Features]]:
         """Yield some validation rows at a time and their similarities to all players."""
         size = max(1, min(_TILE, _CELLS // len(self.columns), stop - start))
-        for at in range(start, stop, size):
-            rows = slice(at, min(at + size, stop))
-            yield rows, self._similarities(self.towards[rows])
-
-    def _similarities(self, towards: Features) -> Features:
-        similar: Features = np.empty((len(towards), len(self.columns)))
-        for at, units in self.columns.blocks():
-            np.matmul(towards, units.T, out=similar[:, at : at + len(units)])
-        return self._by_player(similar, HostArrays())
+        for first in range(start, stop, size):
+            rows = slice(first, min(first + size, stop))
+            similar: Features = np.empty((rows.stop - first, len(self.columns)))
+            for at in range(0, len(self.columns), _UNITS):
+                units = self.columns[at : at + _UNITS]
+                np.matmul(self.towards[rows], units.T, out=similar[:, at : at + len(units)])
+            yield rows, self._by_player(similar, HostArrays())
 
     def _by_player(self, similar: Array, arrays: HostArrays) -> Array:
         if self.column is not None:
@@ -293,9 +275,9 @@ class LabelGroup:
         return similar if self.starts is None else arrays.largest_of(similar, self.starts)
 
     def tiles_on_device(self, arrays: HostArrays) -> Iterator[tuple[slice, Array]]:
-        """Yield them from a device, which holds all units."""
+        """Yield tiles of all validation rows from a device, which holds all units."""
         units = arrays.empty(len(self.columns), self.towards.shape[1])
-        for at, block in self.columns.made():
+        for at, block in computed_blocks(self.columns):
             units[at : at + len(block)] = arrays.put(block)
         size = max(1, _DEVICE_CELLS // max(len(self.columns), len(self.player)))
         for at in range(0, len(self.row), size):
@@ -309,7 +291,7 @@ GroupSums = tuple[Codes, Features, Values]
 
 @dataclass(frozen=True)
 class RowValues:
-    """The formula for some validation rows; h_1, h_2, ... are ``decisive``.
+    """Apply the formula to some validation rows; h_1, h_2, ... are ``decisive``.
 
     With ``nearest`` only so many players of a row are paid, above the next one's g; 0: all. ``pairs`` is the number
     of rows and players in all: where it is large, and numba is installed, loops are compiled.
@@ -322,7 +304,7 @@ class RowValues:
 
     @property
     def compiled(self) -> bool:
-        """Whether compiled loops are worth it, and can be had."""
+        """Whether compiled loops are worth it, and numba is installed."""
         return self.pairs >= _COMPILED_FROM and find_spec("numba") is not None
 
     def degrees(self, similarity: Values) -> Values:
@@ -330,7 +312,7 @@ class RowValues:
         return np.minimum((similarity - self.c) / (1.0 - self.c), 1.0)
 
     def add(self, similarity: Features, baseline: Values, slot: Codes, sums: Features) -> Values:
-        """Add what each row brings the players to the line ``slot`` of ``sums``; return how far rows are covered."""
+        """Add the players' values on each row to line ``slot`` of ``sums``; return how far rows are covered."""
         if similarity.shape[1] <= _FEW:
             return self.add_arrays(HostArrays(), similarity, baseline, slot, sums)
         covered = np.maximum(self.degrees(similarity.max(axis=1)) - baseline, 0.0)
@@ -344,14 +326,14 @@ class RowValues:
             _coverage_numba.add(similarity, self.c, baseline, self.decisive, slot, sums)
             return covered
         for i, row in enumerate(similarity):
-            who, g = self.rank(row, float(baseline[i]))
-            sums[slot[i], who] += self.one_row(g, float(baseline[i]))
+            players, g = self.rank(row, float(baseline[i]))
+            sums[slot[i], players] += self.one_row(g, float(baseline[i]))
         return covered
 
     def add_arrays(
         self, arrays: HostArrays, similarity: Array, baseline: Values, slot: Codes, sums: Array
     ) -> Values:
-        """Do so with whole arrays: rows sorted, steps between players summed, and back to the players."""
+        """Add them with whole arrays: sort rows, sum steps between players, and undo the sort."""
         xp = arrays.xp
         least = arrays.put(baseline[:, None])
         g = xp.maximum(xp.clip((similarity - self.c) / (1.0 - self.c), None, 1.0), least)
@@ -388,7 +370,7 @@ class RowValues:
 
 
 class CoverageScorer(Scorer):
-    """For each validation row the players that cover it, from blocks of similarities that are not kept."""
+    """Value players by the validation rows they cover, from blocks of similarities that are not held."""
 
     def __init__(
         self,
@@ -397,13 +379,13 @@ class CoverageScorer(Scorer):
         validation: ValidationRows,
         background: TrainingRows | None = None,
     ) -> None:
+        super().__init__(rows, validation)
         self._utility, self._rows, self._validation = utility, rows, validation
-        self._rows_of = rows_per_player(rows)
         self._c = utility.baseline_similarity(validation.features)
         n = len(validation.label)
         self.baseline = np.zeros(n)
         self._given = background is not None
-        # Of the last pass over all similarities: its weights, each player's sum, and how far rows are covered.
+        # Results of the last pass over all similarities: weights, each player's sum, and how far rows are covered.
         self._last: tuple[Values, Values, Values] | None = None
         first, place = distinct_rows(rows.features)
         counted = np.ones(len(place), dtype=bool)
@@ -412,10 +394,10 @@ class CoverageScorer(Scorer):
             counted = ~acquired_already(rows, background, utility.labels)
         by = SIMILARITIES.create(utility.similarity).towards(validation.features)
         towards = by(validation.features)
-        keep = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
+        hold = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
 
-        def columns(distinct: Codes) -> UnitDirections:
-            return UnitDirections(rows.features, first[distinct], by, keep)
+        def columns(distinct: Codes) -> Features | Mapped:
+            return unit_directions(rows.features, first[distinct], by, hold)
 
         order = np.argsort(place, kind="stable")
         order = order[counted[order]]
@@ -426,22 +408,18 @@ class CoverageScorer(Scorer):
                 for code in np.unique(validation.label)
             ]
         self.label_groups = [
-            LabelGroup.of(row, towards[row], columns, place[units], rows.player[units])
+            LabelGroup.from_units(row, towards[row], columns, place[units], rows.player[units])
             for units, row in members
         ]
-
-    @property
-    def n_players(self) -> int:
-        return len(self._rows_of)
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         baseline, n = self.baseline, len(self.baseline)
         if not self._given:
-            check_coalitions(coalitions, self._rows_of)
+            self.count_rows(coalitions)
             if self.n_players == 1:
                 covered = self._utility.covered(self._rows, self._validation)
                 return np.full(len(coalitions), covered.mean())
-        if self._last is not None and coalitions.all():  # who covers a row most is there
+        if self._last is not None and coalitions.all():
             return np.full(len(coalitions), (baseline + self._last[2]).mean())
         values = self.row_values(np.empty(0))
 
@@ -463,22 +441,22 @@ class CoverageScorer(Scorer):
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
         weights = semivalue.size_weights(self.n_players)
         if self._last is None or not np.array_equal(self._last[0], weights):
-            everything = np.zeros(len(self.baseline), dtype=np.int64)
-            if self.closed_form_by_group(semivalue, empty_value, everything) is None:
+            all_rows = np.zeros(len(self.baseline), dtype=np.int64)
+            if self.closed_form_by_group(semivalue, empty_value, all_rows) is None:
                 return None
         assert self._last is not None
-        return self._counted(self._last[1] / len(self.baseline), weights, empty_value)
+        return self._less_empty(self._last[1] / len(self.baseline), weights, empty_value)
 
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
         """Compute semivalues on each group of validation rows alone.
 
-        The sums over all rows come with it, and are kept: whoever asks for both asks for the groups first.
+        The sums over all rows are cached with it, for a call of `closed_form` that follows.
         """
         n = self.n_players
         weights = semivalue.size_weights(n)
-        if n > MAX_PLAYERS_ANY_LAW and not is_uniform(weights):
+        if n > MAX_PLAYERS_ANY_WEIGHTS and not is_uniform(weights):
             return None
         by_group, covered = np.zeros((int(group.max()) + 1, n)), np.zeros_like(self.baseline)
         for part, rows, sums in self._group_sums(decisive_probabilities(weights), group):
@@ -486,7 +464,7 @@ class CoverageScorer(Scorer):
             for number, line in zip(groups.tolist(), values, strict=True):
                 by_group[number, part.player] += line
         self._last = weights, by_group.sum(axis=0), covered
-        return self._counted(by_group / np.bincount(group)[:, None], weights, empty_value)
+        return self._less_empty(by_group / np.bincount(group)[:, None], weights, empty_value)
 
     def _group_sums(
         self, decisive: Values, group: Codes
@@ -496,7 +474,9 @@ class CoverageScorer(Scorer):
             yield from self.answers(self.block_sums(decisive, group))
             return
         arrays, values = arrays_of(compute().device), self.row_values(decisive)
-        for part in (each for each in self.label_groups if each.pairs):
+        for part in self.label_groups:
+            if not part.pairs:
+                continue
             groups, slot = np.unique(group[part.row], return_inverse=True)
             sums, covered = arrays.put(np.zeros((len(groups), len(part.player)))), []
             for rows, similar in part.tiles_on_device(arrays):
@@ -505,15 +485,15 @@ class CoverageScorer(Scorer):
             yield part, slice(0, len(part.row)), (groups, arrays.get(sums), np.concatenate(covered))
 
     def block_sums(self, decisive: Values, group: Codes) -> Callable[[LabelGroup, int, int], GroupSums]:
-        """Return the work on a block of validation rows: what it brings the players, by group of rows."""
+        """Return the function that sums the players' values over a block of validation rows, by group of rows."""
         values, baseline = self.row_values(decisive), self.baseline
 
         def sums_of(part: LabelGroup, start: int, stop: int) -> GroupSums:
             groups, slot = np.unique(group[part.row[start:stop]], return_inverse=True)
             sums, covered = np.zeros((len(groups), len(part.player))), np.zeros(stop - start)
             for rows, similar in part.tiles(start, stop):
-                here = slice(rows.start - start, rows.stop - start)
-                covered[here] = values.add(similar, baseline[part.row[rows]], slot[here], sums)
+                local = slice(rows.start - start, rows.stop - start)
+                covered[local] = values.add(similar, baseline[part.row[rows]], slot[local], sums)
             return groups, sums, covered
 
         return sums_of
@@ -527,7 +507,7 @@ class CoverageScorer(Scorer):
         return self._truncation(decisive_probabilities(semivalue.size_weights(self.n_players)))
 
     def _truncation(self, decisive: Values) -> Truncated | None:
-        """As many units as are requested, or as the bound needs; none where no row has more."""
+        """Return the number of units requested, or that the bound needs; None where no row has more."""
         if not isinstance(self._utility, CoverageTruncated) or not len(decisive):
             return None
         off = decisive * float(np.mean(1.0 - self.baseline))  # of T = 0..N-1, falling
@@ -537,14 +517,14 @@ class CoverageScorer(Scorer):
         most = max(len(part.player) for part in self.label_groups)
         return Truncated(few, float(off[few])) if few < min(most, len(off)) else None
 
-    def _counted(self, mean: Values, weights: Values, empty_value: float) -> Values:
+    def _less_empty(self, mean: Values, weights: Values, empty_value: float) -> Values:
         return mean if self._given else mean - weights[0] * empty_value
 
     def answers(
         self, work: Callable[[LabelGroup, int, int], T]
     ) -> Iterator[tuple[LabelGroup, slice, T]]:
-        """Yield the answer of ``work`` for each block of validation rows, given by its label, start and stop."""
-        parts = self.label_groups  # all that travels with the work
+        """Yield the result of ``work`` for each block of validation rows, given by its label, start and stop."""
+        parts = self.label_groups  # the payload of the work
         blocks = [(i, *block) for i, part in enumerate(parts) for block in part.blocks()]
         cells = sum(part.pairs for part in parts)
 
@@ -556,30 +536,31 @@ class CoverageScorer(Scorer):
 
 
 def acquired_already(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArray[np.bool_]:
+    """Return which rows equal a row of the background, in their labels too where these count."""
     if not labels:
         return among(rows.features, background.features)
     out = np.zeros(len(rows.label), dtype=bool)
     for code in np.intersect1d(rows.label, background.label):
-        here = np.flatnonzero(rows.label == code)
-        out[here] = among(in_order(rows.features, here), background.features, background.label == code)
+        at = np.flatnonzero(rows.label == code)
+        out[at] = among(in_order(rows.features, at), background.features, background.label == code)
     return out
 
 
 @dataclass(frozen=True, eq=False)
 class CoveredRows:
-    """Which validation rows each player covers, how well, and what part of its value comes from each.
+    """Hold the validation rows that each player covers, how well, and the part of its value from each.
 
     Row z brings player j part = (1/n) sum over i >= j of (g_i - g_{i+1}) h_i; the parts of a player sum to its value.
     ``row``, ``degree``, ``part`` and ``place`` are (players, most), the largest part first, of equal ones those of the
     first rows; a row of -1 is none. ``counts`` and ``groups`` are (3, players) and (3, groups of players): how many
-    rows they cover at all, cover well, and cover as well as anybody does.
+    rows they cover at all, cover well, and cover as well as the best player.
     """
 
     covered: Values  # of each validation row: the largest g, at least the baseline
     baseline: Values
     players: Codes  # how many cover it beyond the baseline
     well: Codes  # how many cover it well
-    nearest: Codes  # the first player of the largest g; -1 where nobody covers it
+    nearest: Codes  # the first player of the largest g; -1 where no player covers it
     value: Values  # of each player: the sum of its parts
     counts: Codes
     groups: Codes
@@ -590,68 +571,77 @@ class CoveredRows:
 
     @classmethod
     def none(cls, baseline: Values, n: int, most: int, n_groups: int) -> CoveredRows:
-        """Start with validation rows that nobody covers, and n players without parts."""
+        """Start with validation rows that no player covers, and n players without parts."""
         none, empty = np.zeros(len(baseline), dtype=np.int64), np.zeros((n, most))
         return cls(
-            baseline.copy(), baseline, none, none.copy(), none - 1, np.zeros(n),
-            np.zeros((3, n), dtype=np.int64), np.zeros((3, n_groups), dtype=np.int64),
-            np.full((n, most), -1), empty, empty.copy(), np.zeros((n, most), dtype=np.int64),
-        )  # fmt: skip
+            covered=baseline.copy(),
+            baseline=baseline,
+            players=none,
+            well=none.copy(),
+            nearest=none - 1,
+            value=np.zeros(n),
+            counts=np.zeros((3, n), dtype=np.int64),
+            groups=np.zeros((3, n_groups), dtype=np.int64),
+            row=np.full((n, most), -1),
+            degree=empty,
+            part=empty.copy(),
+            place=np.zeros((n, most), dtype=np.int64),
+        )
 
-    def join(self, block: CoveredRows, rows: Codes, who: Codes) -> None:
-        """Take in the report of some validation rows and players, who come later than those seen."""
+    def join(self, block: CoveredRows, rows: Codes, players: Codes) -> None:
+        """Add the report of some later validation rows and their players."""
         for name in ("covered", "players", "well"):
             getattr(self, name)[rows] = getattr(block, name)
-        self.nearest[rows] = np.where(block.nearest < 0, -1, who[block.nearest])
-        self.value[who] += block.value
-        self.counts[:, who] += block.counts
+        self.nearest[rows] = np.where(block.nearest < 0, -1, players[block.nearest])
+        self.value[players] += block.value
+        self.counts[:, players] += block.counts
         self.groups[:] += block.groups
         parts = ("row", "degree", "part", "place")
-        both = {n: np.concatenate([getattr(self, n)[who], getattr(block, n)], axis=1) for n in parts}
+        both = {n: np.concatenate([getattr(self, n)[players], getattr(block, n)], axis=1) for n in parts}
         order = np.lexsort((both["row"], -both["part"]), axis=1)[:, : self.part.shape[1]]
         for name in parts:
-            getattr(self, name)[who] = np.take_along_axis(both[name], order, axis=1)
+            getattr(self, name)[players] = np.take_along_axis(both[name], order, axis=1)
 
 
 def covered_rows(
     scorer: CoverageScorer, semivalue: Semivalue, most: int, player: Codes, group: Codes, n_groups: int
 ) -> CoveredRows:
-    """Report the parts of all players, of which ``most`` each are kept; ``player[i]`` is of ``group[i]``."""
+    """Report the parts of all players, at most ``most`` for each; ``player[i]`` is of ``group[i]``."""
     n, baseline = scorer.n_players, scorer.baseline
     values = scorer.row_values(decisive_probabilities(semivalue.size_weights(n)))
 
     def of_block(part: LabelGroup, start: int, stop: int) -> CoveredRows:
-        here = np.full(n, -1)  # of each player its place in the block
-        here[part.player] = np.arange(len(part.player))
-        member = np.flatnonzero(here[player] >= 0)
+        local = np.full(n, -1)  # place of each player in the block
+        local[part.player] = np.arange(len(part.player))
+        member = np.flatnonzero(local[player] >= 0)
         member = member[np.argsort(group[member], kind="stable")]
-        members, (present, first_of) = here[player[member]], np.unique(group[member], return_index=True)
+        members, (present, first_of) = local[player[member]], np.unique(group[member], return_index=True)
         report = CoveredRows.none(baseline[part.row[start:stop]], len(part.player), most, n_groups)
         least, rank = np.zeros(len(part.player)), np.zeros(len(part.player), dtype=np.int32)
         for rows, similar in part.tiles(start, stop):
             for i, row in enumerate(similar, rows.start - start):
-                who, g = values.rank(row, float(report.baseline[i]))
-                if not len(who):
+                covering, g = values.rank(row, float(report.baseline[i]))
+                if not len(covering):
                     continue
                 paid = values.one_row(g, float(report.baseline[i]))
-                report.value[who] += paid
+                report.value[covering] += paid
                 levels = np.searchsorted(g, [0.0, WELL, g[-1]])  # ranks beyond which rows count
-                report.covered[i], report.nearest[i] = g[-1], who[levels[2] :].min()
+                report.covered[i], report.nearest[i] = g[-1], covering[levels[2] :].min()
                 report.players[i], report.well[i] = len(g), len(g) - levels[1]
-                rank[:] = 0  # of who does not cover the row
-                rank[who] = np.arange(1, len(who) + 1)
+                rank[:] = 0  # of players that do not cover the row
+                rank[covering] = np.arange(1, len(covering) + 1)
                 report.counts[:] += rank > levels[:, None]
                 if len(present):
                     highest = np.maximum.reduceat(rank[members], first_of)
                     report.groups[:, present] += highest > levels[:, None]
-                # Keep the parts that are larger than the least kept so far: few, after the first rows.
-                at = np.flatnonzero(paid > least[who])
-                players = who[at]
-                slot = report.part[players].argmin(axis=1)
-                report.row[players, slot], report.part[players, slot] = part.row[start + i], paid[at]
-                report.degree[players, slot] = g[at]
-                report.place[players, slot] = len(g) - np.searchsorted(g, g[at], side="right") + 1
-                least[players] = report.part[players].min(axis=1)
+                # Store the parts that are larger than the least stored so far: few, after the first rows.
+                at = np.flatnonzero(paid > least[covering])
+                larger = covering[at]
+                slot = report.part[larger].argmin(axis=1)
+                report.row[larger, slot], report.part[larger, slot] = part.row[start + i], paid[at]
+                report.degree[larger, slot] = g[at]
+                report.place[larger, slot] = len(g) - np.searchsorted(g, g[at], side="right") + 1
+                least[larger] = report.part[larger].min(axis=1)
         return report
 
     report = CoveredRows.none(baseline, n, most, n_groups)

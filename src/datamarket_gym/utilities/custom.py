@@ -1,14 +1,14 @@
-"""A utility of one's own: a function of training rows and validation rows becomes a learner.
+"""Utilities of one's own: functions of training rows and validation rows.
 
     @utility("spread", target="none")
     def spread(train, validation):
         return float(np.ptp(train.features, axis=0).mean())
 
-From then on it goes by its name wherever a learner does. The function is asked for the worth of coalitions of training
-rows, each set once (games remember); a ``batched`` one for many at a time. Rows come in the order of their content,
-validation rows too, so that names and the order of submission decide no bit.
+From then on it goes by its name wherever a utility does. The function is called for coalitions of training rows, each
+set once (games cache values); a ``batched`` one for many at a time. Rows come in the order of their content, validation
+rows too, so that names and the order of submission decide no bit.
 
-What callers may name as a utility: one of ours, a scikit-learn estimator or its class, or a function.
+`as_utility` takes a registered utility or its name, a scikit-learn estimator or its class, or a function.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import inspect
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar
 
@@ -43,26 +43,17 @@ from datamarket_gym.utilities.base import (
     TrainingRows,
     UtilityFunction,
     ValidationRows,
-    check_coalitions,
-    check_rows,
-    content_order,
     distinct_rows,
-    rows_per_player,
 )
 from datamarket_gym.utilities.similarity import ComparedAsTables
-from datamarket_gym.utilities.sklearn import (
-    SklearnEstimator,
-    SklearnRegressor,
-    estimator_utility,
-    is_estimator,
-)
+from datamarket_gym.utilities.sklearn import SklearnEstimator, estimator_utility, is_estimator
 
-_CELLS = 1 << 22  # of the matrix of coalitions that a batched function is given at a time
+_CELLS = 1 << 22  # of the matrix of coalitions that a batched function is called with
 
 
 @dataclass(frozen=True, eq=False)
 class UtilityRows(Shown):
-    """Rows as a function sees them: labels as submitted (None where they do not count), and weights.
+    """Hold rows as a function sees them: labels as submitted (None where they do not count), and weights.
 
     Parameters
     ----------
@@ -88,39 +79,31 @@ class UtilityRows(Shown):
 
 @dataclass(frozen=True)
 class FunctionUtility(ComparedAsTables, UtilityFunction):
-    """A function as a utility; each has a class of its own, which `utility` makes.
+    """Value coalitions by a function; each has a class of its own, which `utility` makes."""
 
-    ``progress`` is told how many coalitions a scorer has answered so far.
-    """
-
-    progress: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
     name: ClassVar[str]
     batched: ClassVar[bool]
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> FunctionScorer:
-        check_rows(rows, validation)
         return FunctionScorer(self, rows, validation)
 
     @staticmethod
     @abstractmethod
-    def function(*given: Any) -> Any:
-        """The function itself."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "progress": None}  # workers do not report
+    def function(*arguments: Any) -> Any:
+        """Value training rows on validation rows."""
 
 
 def utility(
     name: str, *, target: Target = "class", batched: bool = False, over_chance: bool = False
 ) -> Callable[[Callable[..., Any]], type[FunctionUtility]]:
-    """Register a function as a learner, as a decorator; the function itself is the class's attribute ``function``.
+    """Register a function as a utility, as a decorator; the function itself is the class's attribute ``function``.
 
     Parameters
     ----------
     name
-        The learner's name.
+        The utility's name.
     target
-        What the function needs of labels: ``class``, ``number`` or ``none``.
+        The labels that the function needs: ``class``, ``number`` or ``none``.
     batched
         Whether it is ``f(train, coalitions, validation) -> float[B]`` with a boolean matrix (B, rows of train), and
         not ``f(train, validation) -> float``; rows are `UtilityRows`.
@@ -130,13 +113,11 @@ def utility(
     Returns
     -------
     Callable[[Callable[..., Any]], type[FunctionUtility]]
-        The decorator, which returns the learner's class.
+        The decorator, which returns the utility's class.
     """
     if not isinstance(name, str):
         raise ParameterError(
-            "name",
-            getattr(name, "__name__", name),
-            'say what it is called: @utility("name"), with brackets',
+            "name", getattr(name, "__name__", name), 'name it: @utility("name"), with brackets'
         )
     require_choice("target", target, ("class", "number", "none"))
     if over_chance and target != "class":
@@ -144,35 +125,32 @@ def utility(
             "over_chance", over_chance, f"chance is of classes, the target is {target!r}"
         )
 
-    def made(function: Callable[..., Any]) -> type[FunctionUtility]:
+    def decorate(function: Callable[..., Any]) -> type[FunctionUtility]:
         paid_from = "chance" if over_chance else "none"
-        found = _utility_class(function, name, target, batched, paid_from)
-        return register("learner", name, by=function.__module__)(found)
+        made = _utility_class(function, name, target, batched, paid_from)
+        return register("learner", name, by=function.__module__)(made)
 
-    return made
+    return decorate
 
 
 def function_utility(function: Callable[..., float]) -> FunctionUtility:
-    """A function ``f(X, y, X_val, y_val) -> float`` as a utility, without registering it.
+    """Make a utility of a function ``f(X, y, X_val, y_val) -> float``, without registering it.
 
     ``y`` and ``y_val`` are None where units or validation rows have no labels. Rows come in the order of their content.
     """
+    name = getattr(function, "__name__", type(function).__name__)
     try:
         inspect.signature(function).bind(None, None, None, None)
     except TypeError as error:
-        raise ParameterError(
-            "utility",
-            getattr(function, "__name__", function),
-            f"let it take (X, y, X_val, y_val): {error}",
-        ) from error
-    except ValueError:  # a built-in function that does not say what it takes
+        remedy = f"let it take (X, y, X_val, y_val): {error}"
+        raise ParameterError("utility", name, remedy) from error
+    except ValueError:  # a built-in function without a signature
         pass
 
     @wraps(function)
     def of_arrays(train: UtilityRows, validation: UtilityRows) -> float:
         return function(train.features, train.label, validation.features, validation.label)
 
-    name = getattr(function, "__name__", type(function).__name__)
     made = _utility_class(of_arrays, name, "none", False, "none")
     made.__reduce__ = lambda _: (function_utility, (function,))  # type: ignore[method-assign, assignment]
     return made()
@@ -196,100 +174,94 @@ def _utility_class(
 
 
 class FunctionScorer(Scorer):
-    """Asks the function for the worth of coalitions."""
+    """Call the function for the values of coalitions."""
 
-    def __init__(self, learner: FunctionUtility, rows: TrainingRows, validation: ValidationRows) -> None:
-        self._learner, self._rows_of, self._answered = learner, rows_per_player(rows), 0
-        order = content_order(rows, distinct_rows(rows.features)[1])
+    def __init__(self, utility: FunctionUtility, rows: TrainingRows, validation: ValidationRows) -> None:
+        super().__init__(rows, validation)
+        self._utility = utility
+        order = rows.content_order()
         self._player = rows.player[order]
-        label = rows.submitted_label[order]
-        self._train = _seen(rows.features[order], label, rows.weights[order])
-        held = np.lexsort((validation.label, distinct_rows(validation.features)[1]))
-        label = validation.submitted_label[held]
-        self._validation = _seen(validation.features[held], label, np.ones(len(held)))
+        self._train = _read_only(rows.features[order], rows.submitted_label[order], rows.weights[order])
+        order = np.lexsort((validation.label, distinct_rows(validation.features)[1]))
+        self._validation = _read_only(
+            validation.features[order], validation.submitted_label[order], np.ones(len(order))
+        )
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        check_coalitions(coalitions, self._rows_of)
-        if self._learner.batched:
+        self.count_rows(coalitions)
+        if self._utility.batched:
             step = max(1, _CELLS // len(self._player))
             parts = [self._batch(coalitions[at : at + step]) for at in range(0, len(coalitions), step)]
             return np.concatenate(parts) if parts else np.empty(0)
         return np.array([self._single(coalition) for coalition in coalitions], dtype=np.float64)
 
-    def _report(self, answered: int) -> None:
-        self._answered += answered
-        if self._learner.progress is not None:
-            self._learner.progress(self._answered)
-
     def _single(self, coalition: NDArray[np.bool_]) -> float:
         train = self._train.take(coalition[self._player])
-        found = self._asked(f"{len(train)} rows", train, self._validation)
-        number = _numbers(found)
+        returned = self._call(f"{len(train)} rows", train, self._validation)
+        number = _numbers(returned)
         if number is None or number.shape != () or not abs(number) <= LARGEST:
             raise UtilityError(
-                f"{self._who} returned {_shown(found)} for a coalition of {len(train)} rows; return one finite number, "
-                f"of at most {LARGEST:g} in size"
+                f"{self._title} returned {_shown(returned)} for a coalition of {len(train)} rows; return one finite "
+                f"number, of at most {LARGEST:g} in size"
             )
-        self._report(1)
         return float(number)
 
     def _batch(self, coalitions: CoalitionMatrix) -> Values:
         inside = coalitions[:, self._player]
-        found = self._asked(f"{len(inside)} coalitions", self._train, inside, self._validation)
-        numbers = _numbers(found)
+        returned = self._call(f"{len(inside)} coalitions", self._train, inside, self._validation)
+        numbers = _numbers(returned)
         if numbers is None or numbers.shape != (len(inside),):
             raise UtilityError(
-                f"{self._who} returned {_shown(found)} for {len(inside)} coalitions; return an array of as many numbers"
+                f"{self._title} returned {_shown(returned)} for {len(inside)} coalitions; return an array of as many "
+                "numbers"
             )
         bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST))
         if len(bad):
             raise UtilityError(
-                f"{self._who} returned {numbers[bad[0]]} for a coalition of {int(inside[bad[0]].sum())} rows; return "
+                f"{self._title} returned {numbers[bad[0]]} for a coalition of {int(inside[bad[0]].sum())} rows; return "
                 f"finite numbers, of at most {LARGEST:g} in size"
             )
-        self._report(len(numbers))
         return numbers
 
     @property
-    def _who(self) -> str:
-        return f"the utility {self._learner.name!r}"
+    def _title(self) -> str:
+        return f"the utility {self._utility.name!r}"
 
-    def _asked(self, of: str, *given: Any) -> Any:
-        function = type(self._learner).function
+    def _call(self, rows: str, *arguments: Any) -> Any:
+        function = type(self._utility).function
         try:
-            return function(*given)
-        except (Exception, SystemExit) as error:  # the function's, whatever it is; say where
+            return function(*arguments)
+        except (Exception, SystemExit) as error:  # whatever the function raises
             raise UtilityError(
-                f"{self._who} failed on {of}: {type(error).__name__}: {error}{_where(error, function)}"
+                f"{self._title} failed on {rows}: {type(error).__name__}: {error}{_line_of(error, function)}"
             ) from error
 
 
-def _seen(features: Features, label: NDArray[Any], weight: Values) -> UtilityRows:
-    """Rows that a function cannot change: others are asked for the same."""
-    found = UtilityRows(features.copy(), label.copy() if is_labelled(label) else None, weight.copy())
-    for part in (found.features, found.label, found.weight):
+def _read_only(features: Features, label: NDArray[Any], weight: Values) -> UtilityRows:
+    """Copy rows so that a function cannot change them: later calls are given the same."""
+    rows = UtilityRows(features.copy(), label.copy() if is_labelled(label) else None, weight.copy())
+    for part in (rows.features, rows.label, rows.weight):
         if part is not None:
             part.flags.writeable = False
-    return found
+    return rows
 
 
-def _numbers(found: Any) -> Values | None:
+def _numbers(returned: Any) -> Values | None:
     try:
-        array = np.asarray(found)
+        array = np.asarray(returned)
     except ValueError:  # lists of unequal length
         return None
     return array.astype(np.float64) if array.dtype.kind in "fiub" else None
 
 
-def _shown(found: Any) -> str:
-    text = repr(found)
-    kind = type(found).__name__
-    shape = f" of shape {found.shape}" if isinstance(found, np.ndarray) and found.ndim else ""
-    return f"{kind}{shape} {text[:60]}{'...' if len(text) > 60 else ''}"
+def _shown(returned: Any) -> str:
+    text = repr(returned)
+    shape = f" of shape {returned.shape}" if isinstance(returned, np.ndarray) and returned.ndim else ""
+    return f"{type(returned).__name__}{shape} {text[:60]}{'...' if len(text) > 60 else ''}"
 
 
-def _where(error: BaseException, function: Callable[..., Any]) -> str:
-    """The line of the function's own file in which it failed."""
+def _line_of(error: BaseException, function: Callable[..., Any]) -> str:
+    """Name the line of the function's own file in which it failed."""
     function = inspect.unwrap(function)
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
@@ -307,7 +279,7 @@ def as_utility(utility: Any, scoring: Any = None) -> UtilityFunction:
 
     Parameters
     ----------
-    utility : str, Learner, estimator, class of estimators, or callable
+    utility : str, UtilityFunction, estimator, class of estimators, or callable
         ``"logistic"``, ``"knn"``, ``SVC()``, ``SVC``, or ``f(X, y, X_val, y_val) -> float``.
     scoring : str or callable, optional
         A scikit-learn scorer name or a function ``scorer(estimator, X, y)``, for estimators and for ``"logistic"``,
@@ -315,7 +287,7 @@ def as_utility(utility: Any, scoring: Any = None) -> UtilityFunction:
 
     Returns
     -------
-    Learner
+    UtilityFunction
         The plug point ``learner``.
 
     Raises
@@ -328,15 +300,15 @@ def as_utility(utility: Any, scoring: Any = None) -> UtilityFunction:
     if isinstance(utility, type) and issubclass(utility, FunctionUtility):
         utility = utility()
     if isinstance(utility, str | UtilityFunction):
-        learner = _registered(utility)
-        return learner if scoring is None else _scored(learner, scoring)
+        component = _registered(utility)
+        return component if scoring is None else _with_scoring(component, scoring)
     if is_estimator(utility):
         return estimator_utility(utility, scoring)
     if not callable(utility) or isinstance(utility, type):
         raise InputTypeError("utility", utility, _WANTED)
     if scoring is not None:
         raise ParameterError(
-            "scoring", scoring, "a function says itself what it is worth; leave scoring out"
+            "scoring", scoring, "a function returns its score itself; leave scoring out"
         )
     return function_utility(utility)
 
@@ -347,33 +319,31 @@ def _registered(utility: str | UtilityFunction) -> UtilityFunction:
     except UnknownNameError as error:
         if "unknown learner" not in str(error):
             raise
-        words = str(error).replace("unknown learner", "unknown utility")
+        message = str(error).replace("unknown learner", "unknown utility")
         raise DataMarketError(
-            f"{words} (a model of scikit-learn is passed as an object, such as SVC())"
+            f"{message} (a model of scikit-learn is passed as an object, such as SVC())"
         ) from None
 
 
-def _scored(learner: UtilityFunction, scoring: Any) -> UtilityFunction:
+def _with_scoring(utility: UtilityFunction, scoring: Any) -> UtilityFunction:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    if isinstance(learner, SklearnEstimator | SklearnRegressor):
-        return type(learner)(learner.estimator, scoring, learner.jobs)
-    if display_name(learner) == "logistic":
-        return SklearnEstimator(
-            make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), scoring
-        )
-    raise ParameterError(
-        "scoring", scoring,
-        f"{display_name(learner)} takes no scorer; leave scoring out, or pass an estimator as the utility",
-    )  # fmt: skip
+    name = display_name(utility)
+    if isinstance(utility, SklearnEstimator):
+        return type(utility)(utility.estimator, scoring, utility.jobs)
+    if name == "logistic":
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        return SklearnEstimator(model, scoring)
+    remedy = f"{name} takes no scorer; leave scoring out, or pass an estimator as the utility"
+    raise ParameterError("scoring", scoring, remedy)
 
 
-def utility_title(learner: UtilityFunction) -> str:
-    """A learner as text for people, also one that has no written form."""
-    if isinstance(learner, SklearnEstimator) and not isinstance(learner.estimator, str):
-        scored = "" if not learner.scoring else f", scoring={learner.scoring!r}"
-        text = f"{' '.join(repr(learner.estimator).split())}{scored}"
-        return text if len(text) <= 200 else f"{type(learner.estimator).__name__}(...){scored}"
-    return display_name(learner) if isinstance(learner, FunctionUtility) else written(learner)
+def utility_title(utility: UtilityFunction) -> str:
+    """Return a utility as text for people, also one that has no written form."""
+    if isinstance(utility, SklearnEstimator) and not isinstance(utility.estimator, str):
+        scored = "" if not utility.scoring else f", scoring={utility.scoring!r}"
+        text = f"{' '.join(repr(utility.estimator).split())}{scored}"
+        return text if len(text) <= 200 else f"{type(utility.estimator).__name__}(...){scored}"
+    return display_name(utility) if isinstance(utility, FunctionUtility) else written(utility)

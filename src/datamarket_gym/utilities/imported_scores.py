@@ -1,19 +1,19 @@
-"""Scores from elsewhere as an additive game: attributions that another tool has computed, found again by content.
+"""Imported scores as an additive game: attributions that another tool has computed, looked up by content.
 
 With s(u, z) the score of unit u on validation row z, and m(u) its mean over the validation rows,
 
     U(S) = sum over rows u in S of weight(u) m(u).
 
-A unit's contribution to any coalition is w(u) m(u), whoever else is there: every semivalue is a player's own sum. A
-background P changes nothing: U(P + S) - U(P) = U(S). Nothing in such a game is shared by those who bring the same: what
-is submitted twice is paid twice, unless evidence matches it.
+A unit's contribution to any coalition is w(u) m(u): every semivalue is a player's own sum. A background P changes
+nothing: U(P + S) - U(P) = U(S). Equal units do not share their value in such a game: a unit that is submitted twice is
+paid twice, unless evidence matches it.
 
 Units that are equal, number for number and with equal labels, have the mean of their scores; so have validation rows
-with equal features. Both are kept in the order of their content. A unit that the tool has not seen (a variant that an
-attacker makes up) is given the scores of the known unit of the highest cosine, of those with its label where there are
+with equal features. Both are held in the order of their content. A unit that the tool has not scored (a variant that an
+attacker makes up) is given the scores of the scored unit of the highest cosine, of those with its label where there are
 any, the first by content of several.
 
-Files of scores are written in one of three ways, in any format that tables are read from:
+Files of scores have one of three forms, in any format that tables are read from:
 
 * one row for each pair: ``unit``, ``row`` and ``score``; pairs that are missing count as 0;
 * one row for each unit: ``unit`` and its ``scores`` on all validation rows, a list or numbered columns;
@@ -52,6 +52,7 @@ from datamarket_gym.execution.arrays import (
     Features,
     Keys,
     Values,
+    beyond,
     directions,
     most_similar,
 )
@@ -62,11 +63,7 @@ from datamarket_gym.utilities.base import (
     TrainingRows,
     UtilityFunction,
     ValidationRows,
-    check_coalitions,
-    check_rows,
-    content_order,
-    distinct_rows,
-    rows_per_player,
+    require_valid,
 )
 from datamarket_gym.utilities.similarity import ComparedAsTables
 
@@ -77,16 +74,15 @@ if TYPE_CHECKING:
 
 Names = Sequence[str] | int
 """The ids of units or validation rows, or how many there are, where they go by numbers."""
-_CELLS = 1 << 22  # scores that are looked at at a time
+_CELLS = 1 << 22  # scores in a block
 _LAST_BITS = 8  # of a mean, which depend on the order in which its terms are added
 
 
 class ScoreTable(Described):
-    """Scores (unit, validation row) of known units; pairs that are missing count as 0.
+    """Hold scores (unit, validation row); pairs that are missing count as 0.
 
-    ``scores`` is a matrix of one row for each unit and one column for each validation row, dense or of
-    `scipy.sparse`; ``label`` is None where labels do not count. ``uneven`` counts the groups of units of equal content
-    that were given different scores, and ``spread`` is the largest difference, on one validation row.
+    ``uneven`` counts the groups of units of equal content that were given different scores, and
+    ``largest_difference`` is the largest between two of them, on one validation row.
 
     Parameters
     ----------
@@ -101,11 +97,7 @@ class ScoreTable(Described):
     """
 
     def __init__(
-        self,
-        features: ArrayLike,
-        label: ArrayLike | None,
-        scores: Any,
-        validation_features: ArrayLike,
+        self, features: ArrayLike, label: ArrayLike | None, scores: Any, validation_features: ArrayLike
     ) -> None:
         units = np.asarray(as_matrix("features of the scored units", features))
         rows = np.asarray(as_matrix("features of the validation rows", validation_features))
@@ -120,7 +112,7 @@ class ScoreTable(Described):
             )
         unit_key, first, of_unit = _places(unit_keys(units, labels))
         self.rows, _, of_row = _places(row_keys(rows))
-        self.uneven, self.spread = _differences(matrix, of_unit)
+        self.uneven, self.largest_difference = _differences(matrix, of_unit)
         self.scores = _means(_means(matrix, of_unit).T, of_row).T
         self.features = units[first]
         self.label: NDArray[Any] = labels[first]
@@ -146,30 +138,32 @@ class ScoreTable(Described):
         return place
 
     def units(self, features: Features, label: NDArray[Any]) -> Codes:
-        """Return the known unit of each row: the one of equal content, or else the one most like it."""
-        code, known_code = np.zeros(len(label), np.int64), np.zeros(len(self), np.int64)
+        """Return the scored unit of each row: the one of equal content, or else the most similar one."""
+        code, scored_code = np.zeros(len(label), np.int64), np.zeros(len(self), np.int64)
         by_label = is_labelled(label) and is_labelled(self.label)
         if by_label:
-            together = np.unique(np.concatenate([label, self.label]), return_inverse=True)[1]
-            code, known_code = together[: len(label)], together[len(label) :]
-        known: dict[tuple[bytes, int], int] = {}
-        for i, pair in enumerate(zip(self.keys.tolist(), known_code.tolist(), strict=True)):
-            known.setdefault(pair, i)  # the first by content, where labels do not count
+            codes = np.unique(np.concatenate([label, self.label]), return_inverse=True)[1]
+            code, scored_code = codes[: len(label)], codes[len(label) :]
+        unit_of: dict[tuple[bytes, int], int] = {}
+        for i, pair in enumerate(zip(self.keys.tolist(), scored_code.tolist(), strict=True)):
+            unit_of.setdefault(pair, i)  # the first by content, where labels do not count
         pairs = zip(row_keys(features).tolist(), code.tolist(), strict=True)
-        place = np.array([known.get(pair, -1) for pair in pairs], dtype=np.int64)
+        place = np.array([unit_of.get(pair, -1) for pair in pairs], dtype=np.int64)
         unknown = np.flatnonzero(place < 0)
         if not len(unknown):
             return place
         towards = directions(np.asarray(features, dtype=np.float64)[unknown])
-        for each in np.unique(code[unknown]):
-            mine = np.flatnonzero(code[unknown] == each)
-            alike = np.flatnonzero(known_code == each) if by_label else np.empty(0, np.int64)
-            among = alike if len(alike) else None
-            place[unknown[mine]] = most_similar(towards[mine], self.features, rows=among)[1]
+        for number in np.unique(code[unknown]):
+            members = np.flatnonzero(code[unknown] == number)
+            candidates = np.flatnonzero((scored_code == number) & by_label)
+            similar = most_similar(
+                towards[members], self.features, rows=candidates if len(candidates) else None
+            )
+            place[unknown[members]] = similar[1]
         return place
 
     def sums(self, weight: Values) -> Values:
-        """Sum the scores of each known unit over validation rows, weighted by each column of (rows, groups)."""
+        """Sum the scores of each scored unit over validation rows, weighted by each column of (rows, groups)."""
         parts = [self.scores[span].astype(np.float64) @ weight for span in _spans(self.scores)]
         sums: Values = np.concatenate(parts)
         return sums
@@ -180,7 +174,7 @@ def _as_scores(scores: Any) -> Any:
     from scipy.sparse import csr_array, issparse
 
     if isinstance(scores, np.ma.MaskedArray):
-        scores = scores.filled(0)  # what is under a mask is missing
+        scores = scores.filled(0)  # masked scores are missing
     if issparse(scores):
         scores = csr_array(scores, copy=True)
         scores.sum_duplicates()
@@ -202,11 +196,6 @@ def _as_scores(scores: Any) -> Any:
 def _require_shapes(
     units: Features, label: NDArray[Any], shape: tuple[int, int], rows: Features
 ) -> None:
-    if units.ndim != 2 or rows.ndim != 2 or not len(units) or not len(rows):
-        raise SubmissionError(
-            f"the features of the scored units have shape {units.shape} and those of the validation rows {rows.shape}; "
-            "give one row of numbers for each, and at least one"
-        )
     if label.shape != (len(units),):
         raise SubmissionError(f"there are labels of shape {label.shape} for {len(units)} scored units")
     if shape != (len(units), len(rows)):
@@ -218,21 +207,17 @@ def _require_shapes(
 
 def _first_unusable(scores: Any) -> tuple[int, int, float] | None:
     """Return row, column and value of the first score that is not finite, or so large that sums of them are not."""
-    for span in _spans(scores):
-        block = scores[span]
-        if not isinstance(block, np.ndarray):
-            block = block.tocoo()
-            bad = np.flatnonzero(~(np.abs(block.data.astype(np.float64)) <= LARGEST))
-            if len(bad):
-                return span.start + int(block.row[bad[0]]), int(block.col[bad[0]]), block.data[bad[0]]
-        elif len(places := np.argwhere(~(np.abs(block.astype(np.float64)) <= LARGEST))):
-            row, column = places[0].tolist()
-            return span.start + row, column, block[row, column]
-    return None
+    if isinstance(scores, np.ndarray):
+        place = beyond(scores, LARGEST)
+        return None if place is None else (*place, scores[place])
+    if (place := beyond(scores.data[:, None], LARGEST)) is None:
+        return None
+    row = int(np.searchsorted(scores.indptr, place[0], side="right")) - 1
+    return row, int(scores.indices[place[0]]), scores.data[place[0]]
 
 
 def _places(keys: Keys) -> tuple[Keys, Codes, Codes]:
-    """Return the distinct keys in order, where each comes first, and which of them every row has."""
+    """Return the distinct keys in order, the first row of each, and the key of every row."""
     distinct, first, of = np.unique(keys, return_index=True, return_inverse=True)
     return distinct, first.astype(np.int64), of.astype(np.int64)
 
@@ -241,37 +226,28 @@ def _means(matrix: Any, of: Codes) -> Any:
     """Return the means of rows that belong together, one row for each number in ``of``."""
     from scipy.sparse import csr_array
 
-    size = np.bincount(of)
+    size, order = np.bincount(of), np.argsort(of)
     if len(size) == len(of):
-        return (
-            matrix[np.argsort(of)] if isinstance(matrix, np.ndarray) else matrix.tocsr()[np.argsort(of)]
-        )
+        return matrix[order] if isinstance(matrix, np.ndarray) else matrix.tocsr()[order]
     share = (1.0 / size[of]).astype(matrix.dtype)
     return csr_array((share, (of, np.arange(len(of)))), shape=(len(size), len(of))) @ matrix
 
 
 def _differences(matrix: Any, of: Codes) -> tuple[int, float]:
-    """Count the groups of rows that differ, and say by how much at most."""
-    size = np.bincount(of)
-    member = np.flatnonzero(size[of] > 1)
-    member = member[np.argsort(of[member], kind="stable")]
-    starts = np.flatnonzero(np.r_[True, np.diff(of[member]) > 0]) if len(member) else member
-    ends = np.append(starts[1:], len(member))
-    step, uneven, most = max(1, _CELLS // matrix.shape[1]), 0, 0.0
-    at = 0
-    while at < len(starts):
-        stop = max(at + 1, int(np.searchsorted(ends, starts[at] + step, side="right")))
-        block = matrix[member[starts[at] : ends[stop - 1]]]
-        block = block if isinstance(block, np.ndarray) else block.toarray()
-        first = starts[at:stop] - starts[at]
-        spread = np.maximum.reduceat(block, first) - np.minimum.reduceat(block, first)
-        uneven += int((spread > 0).any(axis=1).sum())
-        most, at = max(most, float(spread.max())), stop
-    return uneven, most
+    """Count the groups of rows that differ, and compute the largest difference in a column."""
+    repeated = np.flatnonzero(np.bincount(of)[of] > 1)
+    repeated = repeated[np.argsort(of[repeated], kind="stable")]
+    uneven, largest = 0, 0.0
+    for group in np.split(repeated, np.flatnonzero(np.diff(of[repeated])) + 1):
+        if len(group):
+            block = matrix[group] if isinstance(matrix, np.ndarray) else matrix[group].toarray()
+            difference = float(np.ptp(block, axis=0).max())
+            uneven, largest = uneven + (difference > 0), max(largest, difference)
+    return uneven, largest
 
 
 def _spans(matrix: Any) -> Iterator[slice]:
-    """Yield blocks of rows of about so many scores: no second copy of a large table in other numbers."""
+    """Yield blocks of rows of bounded size: no second copy of a large table in another precision."""
     cells = matrix.size if isinstance(matrix, np.ndarray) else matrix.nnz
     step = max(1, int(_CELLS // max(1.0, cells / matrix.shape[0])))
     for at in range(0, matrix.shape[0], step):
@@ -296,7 +272,7 @@ def _digest(units: Keys, rows: Keys, scores: Any) -> str:
 @register("learner", "scores")
 @dataclass(frozen=True)
 class ImportedScores(ComparedAsTables, UtilityFunction):
-    """Scores of units on validation rows that another tool has computed, added up.
+    """Add up scores of units on validation rows that another tool has computed.
 
     Parameters
     ----------
@@ -320,29 +296,24 @@ class ImportedScores(ComparedAsTables, UtilityFunction):
             )
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> AdditiveScorer:
-        check_rows(rows, validation)
         return AdditiveScorer(self._required, rows, validation)
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> AdditiveScorer:
-        check_rows(rows, validation)
-        check_rows(background, validation)
+        require_valid(background, validation)
         return AdditiveScorer(self._required, rows, validation, background)
 
     @property
     def _required(self) -> ScoreTable:
         if self.table is None:
-            raise ParameterError(
-                "scores",
-                None,
-                "there are none: give their file (--scores FILE), or ImportedScores(ScoreTable(...)) as the learner",
-            )
+            remedy = "give their file (--scores FILE), or ImportedScores(ScoreTable(...)) as the utility"
+            raise ParameterError("scores", None, f"there are none: {remedy}")
         return self.table
 
 
 class AdditiveScorer(Scorer):
-    """The mean score of every row on each group of validation rows that is asked for, summed by player."""
+    """Sum by player the mean score of every row on each group of validation rows."""
 
     def __init__(
         self,
@@ -351,116 +322,124 @@ class AdditiveScorer(Scorer):
         validation: ValidationRows,
         background: TrainingRows | None = None,
     ) -> None:
+        super().__init__(rows, validation)
         self._table, self._column = table, table.columns(validation.features)
-        self._rows_of = rows_per_player(rows)
         self._has_background = background is not None
-        everything = np.zeros(len(self._column), dtype=np.int64)
-        order, self._known = _known_units(table, rows)
+        all_rows = np.zeros(len(self._column), dtype=np.int64)
+        order, self._units = _scored_units(table, rows)
         self._weight, self._player = rows.weights[order], rows.player[order]
-        self._values = self._by_player(everything)[0]
-        self._always = 0.0
+        self._values = self._by_player(all_rows)[0]
+        self._background_value = 0.0
         if background is not None:
-            order, known = _known_units(table, background)
-            each = background.weights[order] * self._means(everything)[known, 0]
-            self._always = float(each.sum())
+            order, units = _scored_units(table, background)
+            scores = background.weights[order] * self._means(all_rows)[units, 0]
+            self._background_value = float(scores.sum())
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         if not self._has_background:
-            check_coalitions(coalitions, self._rows_of)
-        return self._always + coalitions @ self._values
+            self.count_rows(coalitions)
+        return self._background_value + coalitions @ self._values
 
     def closed_form(self, semivalue: Semivalue, empty_value: float) -> Values | None:
-        return self._values - self._from(semivalue, empty_value)
+        return self._values - self._share_of_empty(semivalue, empty_value)
 
     def closed_form_by_group(
         self, semivalue: Semivalue, empty_value: float, group: Codes
     ) -> Values | None:
-        return self._by_player(group) - self._from(semivalue, empty_value)
+        return self._by_player(group) - self._share_of_empty(semivalue, empty_value)
 
-    def _from(self, semivalue: Semivalue, empty_value: float) -> float:
-        return (
-            0.0
-            if self._has_background
-            else float(semivalue.size_weights(len(self._rows_of))[0]) * empty_value
-        )
+    def _share_of_empty(self, semivalue: Semivalue, empty_value: float) -> float:
+        if self._has_background:
+            return 0.0
+        return float(semivalue.size_weights(self.n_players)[0]) * empty_value
 
     def _means(self, group: Codes) -> Values:
-        """The mean score of each known unit on each group of validation rows, (known, groups)."""
+        """Compute the mean score of each scored unit on each group of validation rows, (units, groups)."""
         count = np.bincount(group).astype(np.float64)
         weight = np.zeros((len(self._table.rows), len(count)))
         np.add.at(weight, (self._column, group), 1.0)
         return self._table.sums(weight) / count
 
     def _by_player(self, group: Codes) -> Values:
-        """The weighted sum of the means of each player's rows, in the order of content, (groups, players)."""
-        each = self._weight[:, None] * self._means(group)[self._known]
-        total = np.zeros((len(self._rows_of), each.shape[1]))
-        np.add.at(total, self._player, each)
+        """Sum the weighted means of each player's rows, in the order of content, (groups, players)."""
+        scores = self._weight[:, None] * self._means(group)[self._units]
+        total = np.zeros((self.n_players, scores.shape[1]))
+        np.add.at(total, self._player, scores)
         return total.T
 
 
-def _known_units(table: ScoreTable, rows: TrainingRows) -> tuple[Codes, Codes]:
-    """The order of the rows by content, and the known unit of each in that order."""
-    order = content_order(rows, distinct_rows(rows.features)[1])
+def _scored_units(table: ScoreTable, rows: TrainingRows) -> tuple[Codes, Codes]:
+    """Return the order of the rows by content, and the scored unit of each in that order."""
+    order = rows.content_order()
     return order, table.units(rows.features[order], rows.submitted_label[order])
 
 
 @dataclass(frozen=True, eq=False)
 class ReadScores(Shown):
-    """What a file says: scores (units, validation rows), and which units it has at all."""
+    """Hold the scores (units, validation rows) of a file, and which units it has at all."""
 
     scores: csr_array | NDArray[Any]
     scored: NDArray[np.bool_]
 
-    def of(self, units: Codes) -> ReadScores:
+    def take(self, units: Codes) -> ReadScores:
         if len(units) == len(self.scored):
             return self
         return ReadScores(self.scores[units], self.scored[units])
 
     def unscored(self, features: Features, label: NDArray[Any] | None) -> Codes:
-        """The units that the file has not, and none of equal content: their scores are 0."""
+        """Return the units that have no scores in the file, nor an equal unit that has: their scores are 0."""
         keys = unit_keys(features, np.zeros(len(features)) if label is None else label)
         return np.flatnonzero(~self.scored & ~np.isin(keys, keys[self.scored]))
 
     def table(
         self, features: Features, label: NDArray[Any] | None, validation_features: Features
     ) -> ScoreTable:
-        """The scores by content; a unit that the file has not is scored as its equals, or else 0."""
+        """Return the scores by content; a unit that the file has not is scored as its equals, or else 0."""
         used = self.scored.copy()
         used[self.unscored(features, label)] = True
-        if used.all():
-            return ScoreTable(features, label, self.scores, validation_features)
-        some = np.flatnonzero(used)
-        return ScoreTable(
-            features[some],
-            None if label is None else label[some],
-            self.scores[some],
-            validation_features,
-        )
+        scores = self.scores
+        if not used.all():
+            features, scores = features[used], scores[np.flatnonzero(used)]
+            label = None if label is None else label[used]
+        return ScoreTable(features, label, scores, validation_features)
 
 
 def read_scores(path: str | Path, units: Names, rows: Names) -> ReadScores:
-    """Read a file of scores; what it names and is not there, names twice or gives no finite score is an error."""
+    """Read a file of scores; units and rows that are unknown or named twice, and unusable scores, are errors."""
+    from scipy.sparse import csr_array
+
     file, member = file_and_member(str(path))
+    n_units, n_rows = _count(units), _count(rows)
     if ending(file) in ENDINGS:
-        return _matrix(file, member, _count(units), _count(rows))
+        return _matrix(file, member, n_units, n_rows)
     table = Table.open(Path(path))
-    unit = _side(table, "unit")
-    if wide := table.matrix_columns("scores"):
+    names = [_name_column(table, "unit")]
+    wide = table.matrix_columns("scores")
+    if wide:
         _require_consecutive(table, wide)
-        single, dense = table.read([unit], [], {"scores": wide})
-        _require_size(f"{table.where}: column 'scores'", dense["scores"])
-        at = _numbers_of(single[unit], units, "submitted unit")
-        _require_once(table, at, [single[unit]])
-        return _wide(table, at, dense["scores"], units, rows)
-    row = _side(table, "row")
-    table.require("score", "score")
-    single, dense = table.read([unit, row], [], {"score": ["score"]})
-    _require_size(f"{table.where}: column 'score'", dense["score"])
-    units_at = _numbers_of(single[unit], units, "submitted unit")
-    rows_at = _numbers_of(single[row], rows, "validation row")
-    _require_once(table, units_at * _count(rows) + rows_at, [single[unit], single[row]])
-    return _long((units_at, rows_at), dense["score"][:, 0], _count(units), _count(rows))
+    else:
+        names.append(_name_column(table, "row"))
+        table.require("score", "score")
+    role = "scores" if wide else "score"
+    single, dense = table.read(names, [], {role: wide or ["score"]})
+    columns, scores = [single[name] for name in names], dense[role]
+    _require_size(f"{table.where}: column {role!r}", scores)
+    unit = _places_of(columns[0], units, "submitted unit")
+    scored = np.zeros(n_units, dtype=bool)
+    scored[unit] = True
+    if not wide:
+        row = _places_of(columns[1], rows, "validation row")
+        _require_once(table, unit * n_rows + row, columns)
+        return ReadScores(csr_array((scores[:, 0], (unit, row)), shape=(n_units, n_rows)), scored)
+    _require_once(table, unit, columns)
+    if scores.shape[1] != n_rows:
+        raise SubmissionError(
+            f"{table.where} has {scores.shape[1]} scores for each unit but there are {n_rows} validation rows; "
+            "give one for each"
+        )
+    matrix = np.zeros((n_units, n_rows))
+    matrix[unit] = scores
+    return ReadScores(matrix, scored)
 
 
 def _count(names: Names) -> int:
@@ -469,14 +448,14 @@ def _count(names: Names) -> int:
 
 def _matrix(file: Path, member: str, units: int, rows: int) -> ReadScores:
     array = ArrayFile.open(file)
-    found = array.read(array.chosen(member, ("scores",)))
-    if found.dtype.kind not in "fiu" or found.shape != (units, rows):
+    scores = array.read(array.chosen(member, ("scores",)))
+    if scores.dtype.kind not in "fiu" or scores.shape != (units, rows):
         raise SubmissionError(
-            f"{str(file)!r} holds {found.dtype} of shape {found.shape}; scores are a matrix of one row for each of the "
-            f"{units} submitted units and one column for each of the {rows} validation rows"
+            f"{str(file)!r} holds {scores.dtype} of shape {scores.shape}; scores are a matrix of one row for each of "
+            f"the {units} submitted units and one column for each of the {rows} validation rows"
         )
-    _require_size(repr(str(file)), found)
-    return ReadScores(found, np.ones(units, dtype=bool))
+    _require_size(repr(str(file)), scores)
+    return ReadScores(scores, np.ones(units, dtype=bool))
 
 
 def _require_size(where: str, scores: NDArray[Any]) -> None:
@@ -489,11 +468,10 @@ def _require_size(where: str, scores: NDArray[Any]) -> None:
 
 
 def _require_consecutive(table: Table, columns: list[str]) -> None:
-    """Refuse numbered columns of which one is missing: those after it would be taken for another validation row."""
+    """Refuse numbered columns with a gap: those after it would be taken for another validation row."""
     if len(columns) < 2:
         return
-    numbers = [int(name.rsplit("_", 1)[1]) for name in columns]
-    for before, after in pairwise(numbers):
+    for before, after in pairwise(int(name.rsplit("_", 1)[1]) for name in columns):
         if after != before + 1:
             raise SubmissionError(
                 f"{table.where} has columns scores_{before} and scores_{after} and none between; give one for each "
@@ -501,78 +479,55 @@ def _require_consecutive(table: Table, columns: list[str]) -> None:
             )
 
 
-def _side(table: Table, what: str) -> str:
-    number = f"{what}_number"
-    if number in table.names and what in table.names:
+def _name_column(table: Table, role: str) -> str:
+    number = f"{role}_number"
+    if number in table.names and role in table.names:
         raise SubmissionError(
-            f"{table.where} has a column {what!r} and a column {number!r}; keep one of them"
+            f"{table.where} has a column {role!r} and a column {number!r}; keep one of them"
         )
-    return number if number in table.names else table.require(what, what)
+    return number if number in table.names else table.require(role, role)
 
 
-def _numbers_of(column: Column, names: Names, what: str) -> Codes:
-    """The place of each named unit or validation row; an unknown one is refused with the row that names it."""
+def _places_of(column: Column, names: Names, kind: str) -> Codes:
+    """Return the place of each named unit or validation row; an unknown one is refused with the row that names it."""
     cells = column.named()
-    if isinstance(names, int) or column.name.endswith("_number"):
-        known = {str(i): i for i in range(_count(names))}
-        rule = f"they are counted from 0 and there are {len(known)}"
+    if by_number := isinstance(names, int) or column.name.endswith("_number"):
+        place = {str(i): i for i in range(_count(names))}
+        rule = f"they are counted from 0 and there are {len(place)}"
     else:
-        known = {name: i for i, name in enumerate(names)}
-        _require_told_apart(column, cells, names, what)
-        rule = f"there are {len(known)}, such as {next(iter(known), '')!r}"
-    distinct = {cell: known.get(cell, -1) for cell in set(cells)}
-    if -1 in distinct.values():
-        row = next(i for i, cell in enumerate(cells) if distinct[cell] < 0)
-        by_number = isinstance(names, int) or column.name.endswith("_number")
-        close = [] if by_number else get_close_matches(cells[row], list(known)[:10_000], n=1)
+        place = {name: i for i, name in enumerate(names)}
+        _require_unique(column, cells, names, kind)
+        rule = f"there are {len(place)}, such as {next(iter(place), '')!r}"
+    places = [place.get(cell, -1) for cell in cells]
+    if -1 in places:
+        row = places.index(-1)
+        close = [] if by_number else get_close_matches(cells[row], list(place)[:10_000], n=1)
         raise SubmissionError(
-            f"{column.where}: column {column.name!r}, row {row}: there is no {what} {cells[row]!r}; "
+            f"{column.where}: column {column.name!r}, row {row}: there is no {kind} {cells[row]!r}; "
             + (f"did you mean {close[0]!r}?" if close else rule)
         )
-    return np.array([distinct[cell] for cell in cells], dtype=np.int64)
+    return np.array(places, dtype=np.int64)
 
 
-def _require_told_apart(column: Column, cells: list[str], names: Sequence[str], what: str) -> None:
-    """Refuse a name that is that of several: nobody can say which of them is meant."""
-    several = {name: count for name, count in Counter(names).items() if count > 1}
-    row = next((i for i, cell in enumerate(cells) if cell in several), None) if several else None
+def _require_unique(column: Column, cells: list[str], names: Sequence[str], kind: str) -> None:
+    """Refuse a name that several units or validation rows share."""
+    shared = {name: count for name, count in Counter(names).items() if count > 1}
+    row = next((i for i, cell in enumerate(cells) if cell in shared), None) if shared else None
     if row is not None:
         name = cells[row]
         raise SubmissionError(
-            f"{column.where}: column {column.name!r}, row {row}: there are {several[name]} {what}s {name!r}; "
+            f"{column.where}: column {column.name!r}, row {row}: there are {shared[name]} {kind}s {name!r}; "
             f"give each an id of its own, or count them from 0 in a column '{column.name}_number'"
         )
 
 
 def _require_once(table: Table, key: Codes, columns: list[Column]) -> None:
-    """Refuse what is named twice, by the first row that does."""
-    order = np.argsort(key, kind="stable")
-    again = order[1:][key[order][1:] == key[order][:-1]]
+    """Refuse a second score of a unit or pair, by the first row that has one."""
+    _, first, of = np.unique(key, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[of] != np.arange(len(key)))
     if len(again):
-        row = int(again.min())
-        first = int(np.flatnonzero(key == key[row])[0])
+        row = int(again[0])
         named = ", ".join(f"{column.name} {column.data[row].as_py()!r}" for column in columns)
         raise SubmissionError(
-            f"{table.where}: rows {first} and {row} are both for {named}; give each one score"
+            f"{table.where}: rows {first[of[row]]} and {row} are both for {named}; give each one score"
         )
-
-
-def _wide(table: Table, unit: Codes, dense: Features, units: Names, rows: Names) -> ReadScores:
-    if dense.shape[1] != _count(rows):
-        raise SubmissionError(
-            f"{table.where} has {dense.shape[1]} scores for each unit but there are {_count(rows)} validation rows; "
-            "give one for each"
-        )
-    scores = np.zeros((_count(units), dense.shape[1]))
-    scores[unit] = dense
-    scored = np.zeros(len(scores), dtype=bool)
-    scored[unit] = True
-    return ReadScores(scores, scored)
-
-
-def _long(at: tuple[Codes, Codes], score: NDArray[Any], units: int, rows: int) -> ReadScores:
-    from scipy.sparse import csr_array
-
-    scored = np.zeros(units, dtype=bool)
-    scored[at[0]] = True
-    return ReadScores(csr_array((score, at), shape=(units, rows)), scored)

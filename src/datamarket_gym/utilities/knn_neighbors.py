@@ -1,4 +1,4 @@
-"""Who is near: distances of validation rows to training rows, their order, and votes of the nearest.
+"""Nearest neighbours: distances of validation rows to training rows, their order, and votes of the nearest.
 
 Squared Euclidean distances on the features as given, up to a constant per validation row v: |x|^2 - 2 x.v, one matrix
 product a block in float64, on the CPU or a GPU. Both sides are first moved by the lower median of each validation
@@ -11,8 +11,8 @@ proportional, is therefore rounded to 37 bits, and equal distances are ordered b
 Sums so near the edge of two rounded values that an error could decide between them (one in two thousand) are computed
 again in extended precision, in one order on every device.
 
-The distribution of the k-th nearest row, when p rows P are always there and a coalition S of N players of one row each
-is drawn by size. Let i be a player who is not in S, and e farther than i. Let m_e be the number of players up to e, e
+The distribution of the k-th nearest row of P + S, for p rows P and a random coalition S of N players of one row each,
+drawn by size. Let i be a player who is not in S, and e farther than i. Let m_e be the number of players up to e, e
 included where it is one, less one (i itself), and t_e = k less the rows of P up to e. A row of P is the k-th nearest of
 P + S if exactly t_e of the m_e players before it are in S; a player is, if it and t_e - 1 others of its m_e are:
 
@@ -36,22 +36,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.execution.arrays import (
-    CoalitionMatrix,
-    Codes,
-    Features,
-    Rows,
-    Values,
-    in_blocks,
-)
+from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Rows, Values, in_blocks
 from datamarket_gym.execution.arrays import in_order as rows_in_order
 from datamarket_gym.execution.parallel import available_cores, compute, over_blocks
 from datamarket_gym.utilities.accelerators import Array, arrays_of
 from datamarket_gym.utilities.base import (
-    MAX_PLAYERS_ANY_LAW,
+    MAX_PLAYERS_ANY_WEIGHTS,
     TrainingRows,
     ValidationRows,
-    content_order,
     distinct_rows,
     is_uniform,
     thinned,
@@ -62,13 +54,13 @@ T = TypeVar("T")
 
 _BLOCK = 1 << 22  # numbers of training rows converted at once: 32 MiB
 _DEVICE_BLOCK = 1 << 26  # on a device: 512 MiB
-_ROUNDED = 16  # last bits of a distance that decide nothing
+_ROUNDED = 16  # last bits of a distance that are rounded away
 _UNSURE = 16  # units in the last place by which a product may be off
-_TOGETHER = 64  # validation rows in a block
+_ROWS = 64  # validation rows in a block
 
 
 class Distances:
-    """Distances of validation rows from some of the training rows, in the order of ``index``."""
+    """Compute distances of validation rows from some of the training rows, in the order of ``index``."""
 
     def __init__(self, rows: Rows, index: Codes, origin: Values, validation: Features) -> None:
         by, width = compute(), rows.shape[1]
@@ -115,7 +107,7 @@ class Distances:
                 yield at, (self._source[self._index[part]] + 0.0) - self._origin
 
     def on_device(self, start: int, stop: int) -> Array:
-        """Rounded distances up to a constant a validation row, shape (stop - start, rows), where they are computed."""
+        """Compute rounded distances up to a constant a validation row, shape (stop - start, rows), on the device."""
         on, validation = self.arrays, self._validation[start:stop]
         towards, out = on.put(validation), on.empty(stop - start, len(self))
         for at, part in self._parts():
@@ -133,7 +125,7 @@ class Distances:
         return out
 
     def _in_extended_precision(self, row: Codes, column: Codes) -> Values:
-        """|x - v|^2 + 4 |v|^2 of some pairs, alike on every device: equal distances are rounded alike."""
+        """Compute |x - v|^2 + 4 |v|^2 of some pairs, equal on every device: equal distances are rounded equally."""
         step, out = max(1, _BLOCK // self._source.shape[1]), np.empty(len(row))
         for at in range(0, len(row), step):
             part = slice(at, at + step)
@@ -143,10 +135,8 @@ class Distances:
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        return (
-            state if self.device == "cpu" else state | {"arrays": None, "_stored": None, "_norms": None}
-        )
+        on_device = {} if self.device == "cpu" else dict.fromkeys(("arrays", "_stored", "_norms"))
+        return self.__dict__ | on_device
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -155,10 +145,10 @@ class Distances:
 
 
 def in_order(distances: Values) -> Codes:
-    """Return positions from near to far, ties by position.
+    """Return positions from near to far, equal distances by position.
 
-    Numbers are sorted as integers (their bits, in the same order) whose last bits give way to the position, faster
-    than an argsort; runs that agree in what is left of the number are then sorted by all of it.
+    Numbers are sorted as integers (their bits, in the same order) whose last bits are replaced by the position, faster
+    than an argsort; runs that agree in the other bits are then sorted by the whole number.
     """
     n = len(distances)
     bits = (distances + 0.0).view(np.int64)  # -0.0 and 0.0 are the same
@@ -171,25 +161,25 @@ def in_order(distances: Values) -> Codes:
     bits &= ~last
     same = bits[1:] == bits[:-1]
     if same.any():
-        alike = np.r_[False, same, False]
-        member = np.flatnonzero(alike[:-1] | alike[1:])
+        same = np.r_[False, same, False]
+        member = np.flatnonzero(same[:-1] | same[1:])
         rows = order[member]
-        order[member] = rows[np.lexsort((rows, distances[rows], np.cumsum(~alike[member])))]
+        order[member] = rows[np.lexsort((rows, distances[rows], np.cumsum(~same[member])))]
     return order
 
 
 class Neighbourhood:
-    """Training rows in content order and their distances to the validation rows.
+    """Hold training rows in content order, and their distances to the validation rows.
 
     ``rows[i]`` is the submitted row at content position i; ``label``, ``player`` and ``weight`` are
-    in content order. A stable sort of one row of distances breaks ties as the module says.
+    in content order. A stable sort of one row of distances orders equal ones as the module says.
     """
 
     def __init__(self, rows: TrainingRows, validation: ValidationRows) -> None:
         middle = (len(validation.label) - 1) // 2
         origin = np.partition(validation.features.astype(np.float64), middle, axis=0)[middle]
         distinct, place = distinct_rows(rows.features)
-        self.rows: Codes = content_order(rows, place)
+        self.rows: Codes = rows.content_order(place)
         self.label: Codes = rows.label[self.rows]
         self.player: Codes = rows.player[self.rows]
         self.weight: Values = rows.weights[self.rows]
@@ -206,21 +196,12 @@ class Neighbourhood:
         return len(self.label)
 
     @property
-    def equal_weights(self) -> bool:
-        """Whether all rows weigh the same, so that weights cancel in every vote."""
-        return bool((self.weight == self.weight[0]).all())
-
-    @property
     def single(self) -> bool:
         return bool(self._counts.max() == 1)
 
     @property
-    def on_gpu(self) -> bool:
-        return self.of_distinct.device != "cpu"
-
-    @property
-    def seat(self) -> Codes:
-        """Where what each row earns is added: with its player, or at its own position where players have one row."""
+    def column(self) -> Codes:
+        """The column of each row's values: that of its player, or its own position where players have one row."""
         return np.arange(len(self)) if self.single else self.player
 
     def distances(self, start: int, stop: int) -> Iterator[tuple[int, Values]]:
@@ -258,16 +239,11 @@ class Neighbourhood:
     def blocks(self) -> list[tuple[int, int]]:
         """Return starts and stops of the validation rows whose values are added up before they join those of others."""
         n = len(self.validation_label)
-        return [(start, min(start + _TOGETHER, n)) for start in range(0, n, _TOGETHER)]
+        return [(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
 
 
 Table = NDArray[np.int32]
 """Shape (n_val, L): content positions of training rows, nearest first."""
-
-
-def table_width(rows_of: NDArray[np.int64], k: int) -> int:
-    """Count the columns of the sorted table: only the k nearest rows of a player can ever vote."""
-    return int(np.minimum(rows_of, k).sum())
 
 
 def sorted_table(near: Neighbourhood, k: int) -> Table:
@@ -298,7 +274,7 @@ def nearest(distances: Values, positions: Codes, count: int) -> Codes:
     """Return the ``count`` nearest of some content positions, which rise, nearest first."""
     if count < len(positions) // 4:
         some = distances[positions]
-        positions = positions[some <= np.partition(some, count - 1)[count - 1]]  # with all ties
+        positions = positions[some <= np.partition(some, count - 1)[count - 1]]  # and all equal ones
     return positions[in_order(distances[positions])][:count]
 
 
@@ -307,13 +283,13 @@ _MAX_COUNTS = 1 << 25  # cells of the table of f: 256 MiB
 
 @dataclass(frozen=True)
 class KthNearest:
-    """The weights of coalition sizes as the distribution of the k-th nearest row needs them."""
+    """Hold the weights of coalition sizes as the distribution of the k-th nearest row needs them."""
 
     k: int
     count: Values | None  # (N, min(k+1, N)): f(m, t); none for the Shapley value
 
     @classmethod
-    def of(cls, size_weights: Values, k: int) -> KthNearest:
+    def from_weights(cls, size_weights: Values, k: int) -> KthNearest:
         """Prepare weights q_0..q_{N-1} of sizes and k neighbours."""
         n = len(size_weights)
         if is_uniform(size_weights):
@@ -325,9 +301,9 @@ class KthNearest:
 
     @staticmethod
     def is_costly(size_weights: Values, k: int) -> bool:
-        """Whether the table of f would take too long, or too much room."""
+        """Return whether the table of f would take too long, or too much memory."""
         n = len(size_weights)
-        large = n > MAX_PLAYERS_ANY_LAW or n * min(k + 1, n) > _MAX_COUNTS
+        large = n > MAX_PLAYERS_ANY_WEIGHTS or n * min(k + 1, n) > _MAX_COUNTS
         return large and not is_uniform(size_weights)
 
     def kth(self, is_player: NDArray[np.bool_]) -> Values:
@@ -351,7 +327,7 @@ _WORTH_COMPILING = 1 << 18  # coalitions x validation rows below which loading n
 
 @dataclass(frozen=True)
 class Ballot:
-    """Who may vote on which validation row, on what, and how votes are counted.
+    """Count votes of the nearest rows on each validation row.
 
     ``vote`` is "soft" (the share of agreeing labels), "majority" (whether the most voted label is right) or "mean"
     (the share of the variance that min(k, rows) / k times the mean of numeric labels explains).
@@ -373,28 +349,24 @@ class Ballot:
             starts = range(0, len(coalitions), _BATCH)
             parts = [self._with_arrays(table, coalitions[at : at + _BATCH]) for at in starts]
             total = np.concatenate(parts) if parts else np.empty(0)
-        utility: Values = total / len(self.truth)
-        return utility
+        return total / len(self.truth)
 
     def _compiled(self, table: Table, coalitions: CoalitionMatrix) -> Values:
         from datamarket_gym.utilities import _knn_numba
 
         total, tile = np.zeros(len(coalitions)), max(256, table.shape[1])
         shared = coalitions.view(np.int8), table, self.near.player.astype(np.int32)
-        if self.vote == "majority":
-            label, truth = self.label.astype(np.int32), self.truth.astype(np.int32)
-            _knn_numba.majority(
-                *shared, label, self.near.weight, truth, self.k, tile, self.n_classes, total
-            )
+        majority = self.vote == "majority"
+        kind = np.int32 if majority else np.float64
+        votes = self.label.astype(kind), self.near.weight, self.truth.astype(kind), self.k, tile
+        if majority:
+            _knn_numba.majority(*shared, *votes, self.n_classes, total)
         else:
-            label, truth = self.label.astype(np.float64), self.truth.astype(np.float64)
-            _knn_numba.mean(
-                *shared, label, self.near.weight, truth, self.k, tile, self.vote == "soft", total
-            )
+            _knn_numba.mean(*shared, *votes, self.vote == "soft", total)
         return total
 
     def _with_arrays(self, table: Table, coalitions: CoalitionMatrix) -> Values:
-        """Sum over validation rows what the votes of each coalition are worth."""
+        """Sum the values of each coalition's votes over validation rows."""
         total = np.zeros(len(coalitions))
         classes = np.arange(self.n_classes)
         for order, truth in zip(table, self.truth, strict=True):

@@ -1,18 +1,18 @@
-"""What learners need of labels: classes to tell apart, numbers to predict, or nothing.
+"""Labels that utilities need: classes to tell apart, numbers to predict, or none.
 
 Labels count only where the units, the validation rows and prior art all have them. Where one of them has none, all
-rows are of one class to a learner that needs no labels, and an error to one that does.
+rows are of one class to a utility that needs no labels, and an error to one that does.
 
-Numeric labels in units in which the utility of a regression is the share of the variance that it explains.
+The utility of a regression is the share of the variance that it explains:
 
     U = 1 - MSE / Var,   Var the variance of the validation labels around their own mean.
 
 With d = (y - mean) / sqrt(Var), the mean and Var being those of the validation labels, and d^ the prediction in the
-same units, U is the mean over validation rows z of d_z^2 - (d^_z - d_z)^2 = d^_z (2 d_z - d^_z): nothing for who
-predicts the mean (no data, no model), one for who is always right, and below nothing for who is worse than the mean.
+same units, U is the mean over validation rows z of d_z^2 - (d^_z - d_z)^2 = d^_z (2 d_z - d^_z): 0 for predictions of
+the mean (no data, no model), 1 for predictions without error, and below 0 for predictions worse than the mean.
 
-Labels of training rows are first clipped to the range of the validation labels: a number that the buyer never asks
-for can then cost a market no more than the farthest that it does ask for.
+Labels of training rows are first clipped to the range of the validation labels: a number beyond it can then cost a
+market no more than the farthest number inside.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.inputs import are_numbers, as_numbers, first_text, is_labelled, unlabelled
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.execution.arrays import Codes, Values
+from datamarket_gym.execution.arrays import Codes, Features, Values
 from datamarket_gym.registry import components, display_name
-from datamarket_gym.utilities.base import UtilityFunction, ValidationRows
+from datamarket_gym.utilities.base import TrainingRows, UtilityFunction, ValidationRows
 from datamarket_gym.utilities.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Coding:
-    """Labels as codes: each label's place among all that there are, in their own order."""
+    """Code labels by their place among all distinct labels, in their own order."""
 
     classes: NDArray[Any]
     counted: bool  # whether labels count
-    numbers: bool  # whether they are numbers to a learner
+    numbers: bool  # whether they are numbers to a utility
 
     @classmethod
-    def of(cls, learner: UtilityFunction, labels: list[NDArray[Any]]) -> Coding:
+    def from_labels(cls, utility: UtilityFunction, labels: list[NDArray[Any]]) -> Coding:
         if not all(map(is_labelled, labels)):
             return cls(unlabelled(1), False, False)
-        numbers = learner.target == "number"
+        numbers = utility.target == "number"
         return cls(np.unique(np.concatenate([_read(part, numbers) for part in labels])), True, numbers)
 
     def codes(self, label: NDArray[Any]) -> Codes:
@@ -54,67 +54,78 @@ class Coding:
             return np.zeros(len(label), dtype=np.int64)
         return np.searchsorted(self.classes, _read(label, self.numbers))
 
+    def training_rows(
+        self,
+        features: Features,
+        label: NDArray[Any],
+        player: Codes,
+        n: int,
+        weight: Values | None = None,
+    ) -> TrainingRows:
+        classes = self.classes
+        return TrainingRows(
+            features, self.codes(label), player, n, len(classes), weight, classes=classes
+        )
+
+    def one_player(self, features: Features, label: NDArray[Any]) -> TrainingRows:
+        return self.training_rows(features, label, np.zeros(len(label), np.int64), 1)
+
 
 def _read(label: NDArray[Any], numbers: bool) -> NDArray[Any]:
     return as_numbers(label) if numbers else label
 
 
 def utilities_for(target: str) -> list[str]:
-    """The names of the learners that need labels of this kind, or none of any."""
-    return sorted(name for name, made in components("learner").items() if made.target == target)
+    """List the utilities that need labels of this kind, or none of any."""
+    return sorted(name for name, cls in components("learner").items() if cls.target == target)
 
 
-def require_labels(whose: str, label: NDArray[Any], learner: UtilityFunction) -> None:
-    """Refuse rows without labels where a learner needs them, and text where it needs numbers."""
-    if learner.target == "none":
+_NEEDED = {"class": "classes to tell apart", "number": "numbers to predict"}
+_FEW_CLASSES = 10  # so many different numbers may be classes in any case
+_EXACT = 2**53  # the largest whole number up to which float64 has all of them
+
+
+def require_labels(rows: str, label: NDArray[Any], utility: UtilityFunction) -> None:
+    """Refuse rows without labels where a utility needs them, and text where it needs numbers."""
+    if utility.target == "none":
         return
     if not is_labelled(label):
         raise SubmissionError(
-            f"{whose} have no labels, and {display_name(learner)} needs them ({_NEEDED[learner.target]}); name the "
+            f"{rows} have no labels, and {display_name(utility)} needs them ({_NEEDED[utility.target]}); name the "
             f"column that holds them, or choose a utility that needs none: {', '.join(utilities_for('none'))}"
         )
-    if learner.target == "number":
-        as_numbers(label, f"label of {whose}")
+    if utility.target == "number":
+        as_numbers(label, f"label of {rows}")
 
 
-def require_classes(label: NDArray[Any], learner: UtilityFunction) -> None:
+def require_classes(label: NDArray[Any], utility: UtilityFunction) -> None:
     """Refuse measured validation labels where labels must be equal to agree: hardly any two would be.
 
     That is numbers in floating point, more than ten of them different and more than half of all.
     """
-    if not (isinstance(learner, Coverage) and learner.labels and are_numbers(label)):
+    if not (isinstance(utility, Coverage) and utility.labels and are_numbers(label)):
         return
     different = len(np.unique(label))
     if different > max(_FEW_CLASSES, len(label) / 2):
         raise SubmissionError(
             f"the validation labels are numbers, {different:,} different ones in {len(label):,} rows (row 0: "
-            f"{label[0].item()!r}), and under {display_name(learner)} labels agree only where they are equal; pay by a "
-            "utility of numbers "
-            f"({', '.join(utilities_for('number'))}), or without labels: coverage(labels=False)"
+            f"{label[0].item()!r}), and under {display_name(utility)} labels agree only where they are equal; pay by a "
+            f"utility of numbers ({', '.join(utilities_for('number'))}), or without labels: coverage(labels=False)"
         )
-
-
-_NEEDED = {"class": "classes to tell apart", "number": "numbers to predict"}
-
-
-_FEW_CLASSES = 10  # so many different numbers may be classes in any case
-_EXACT = 2**53  # the largest whole number up to which float64 has all of them
 
 
 def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
     """Refuse numbers on one side and text, or dates, on the other: they would never agree."""
     if not (is_labelled(label) and is_labelled(validation_label)):
         return
-    ours, theirs = (
-        next((k for k in ("US", "Mm") if d.kind in k), "") for d in (label.dtype, validation_label.dtype)
-    )
+    kinds = label.dtype.kind + validation_label.dtype.kind
+    ours, theirs = (next((k for k in ("US", "Mm") if kind in k), "") for kind in kinds)
     if ours != theirs:
         odd = f" ({first})" if ours == "US" and (first := first_text(label)) else ""
         raise SubmissionError(
             f"column 'label' holds {label.dtype}{odd} but the validation labels {validation_label.dtype}; "
             "write both as numbers or both as text"
         )
-    kinds = label.dtype.kind + validation_label.dtype.kind
     if kinds in ("if", "uf", "fi", "fu"):
         whole = label if kinds.endswith("f") else validation_label
         large = (whole > _EXACT) | (whole < -_EXACT)
@@ -126,21 +137,21 @@ def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> No
             )
 
 
-def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
-    """Refuse submitted labels that a learner cannot learn from.
+def require_learnable(label: NDArray[Any], oracle: UtilityOracle) -> None:
+    """Refuse submitted labels that a utility cannot be trained on.
 
     That is none where it needs some, text where it needs numbers, and where it needs classes a single one, or
-    validation labels that nobody submitted. Labels of prior art count as submitted.
+    validation labels that no unit has. Labels of prior art count as submitted.
     """
-    learner, validation_label = utility.learner, utility.label
-    require_labels("the submitted units", label, learner)
-    if learner.target == "number":
+    utility, validation_label = oracle.learner, oracle.label
+    require_labels("the submitted units", label, utility)
+    if utility.target == "number":
         return
     require_same_kind(label, validation_label)
-    if learner.target != "class":
+    if utility.target != "class":
         return
-    if utility.prior is not None:
-        label = np.concatenate([label, utility.prior.label])
+    if oracle.prior is not None:
+        label = np.concatenate([label, oracle.prior.label])
     classes = np.unique(label)
     if len(classes) < 2:
         raise SubmissionError(
@@ -149,20 +160,19 @@ def require_learnable(label: NDArray[Any], utility: UtilityOracle) -> None:
         )
     unseen = np.flatnonzero(~np.isin(validation_label, classes))
     if len(unseen):
+        numbers = (
+            f", or, where numbers are to be predicted, choose {' or '.join(utilities_for('number'))}"
+        )
         raise SubmissionError(
             f"validation label {validation_label[unseen[0]].item()!r} (row {unseen[0]}) is unseen "
             "in training; drop that row or add units with that label"
-            + (
-                f", or, where numbers are to be predicted, choose {' or '.join(utilities_for('number'))}"
-                if are_numbers(validation_label)
-                else ""
-            )
+            + (numbers if are_numbers(validation_label) else "")
         )
 
 
 @dataclass(frozen=True)
 class Explained:
-    """The validation labels' range, and where in it their mean lies, in shares of it."""
+    """Hold the range of the validation labels, and their mean and deviation in shares of it."""
 
     lowest: float
     highest: float
@@ -170,8 +180,8 @@ class Explained:
     deviation: float
 
     @classmethod
-    def of(cls, validation: ValidationRows) -> Explained:
-        """Refuses labels that are all the same: there is no variance to explain."""
+    def from_validation(cls, validation: ValidationRows) -> Explained:
+        """Measure validation labels; labels that are all equal are refused, for want of variance to explain."""
         target = validation.target
         lowest, highest = float(target.min()), float(target.max())
         if lowest == highest:
@@ -183,13 +193,13 @@ class Explained:
         return cls(lowest, highest, float(share.mean()), float(share.std()))
 
     def units(self, target: Values) -> Values:
-        """Labels as d, clipped to the range of the validation labels."""
+        """Scale labels to d, clipped to the range of the validation labels."""
         share = (np.clip(target, self.lowest, self.highest) - self.lowest) / (self.highest - self.lowest)
         d: Values = (share - self.mean) / self.deviation
         return d
 
 
 def gain(predicted: Values, truth: Values) -> Values:
-    """What each prediction d^ explains of its validation row: d^ (2 d - d^)."""
+    """Compute the share that each prediction d^ explains of its validation row: d^ (2 d - d^)."""
     explained: Values = predicted * (2.0 * truth - predicted)
     return explained

@@ -1,6 +1,6 @@
-"""The game of training rows: v(S) = U(rows of the players in S) - U(empty), asked in batches.
+"""The utility oracle (a utility, validation rows, U(empty) and a cache), and the games it makes of training rows.
 
-The utility oracle: a learner, the validation rows, what no data is worth, and one shared cache.
+v(S) = U(rows of the players in S) - U(empty), answered in batches.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from datamarket_gym.utilities.labels import Coding, require_classes, require_lab
 
 
 class UtilityGame(Game):
-    """The game of groups of training rows; ``player[g]`` is the player number of group g.
+    """Play groups of training rows; ``player[g]`` is the player number of group g.
 
-    Players are numbered by content key and rows are kept in content order, so the game is the same to the last bit
+    Players are numbered by content key and rows are in content order, so the game is the same to the last bit
     however groups are named or ordered.
     """
 
@@ -81,7 +81,7 @@ class UtilityGame(Game):
         )
 
     def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
-        keep_to_one_thread()  # a learner may load libraries with threads when it is first used
+        keep_to_one_thread()  # a utility may load libraries with threads when it is first used
         return self._scorer.utility(coalitions)
 
     def closed_form(self, semivalue: Semivalue) -> Values | None:
@@ -99,7 +99,7 @@ class UtilityGame(Game):
 
 
 class SubmissionGame(OrderedView):
-    """The game of a submission's units, or of its identities, in the order of ``players``.
+    """Play a submission's units, or its identities, in the order of ``players``.
 
     Attributes
     ----------
@@ -112,46 +112,34 @@ class SubmissionGame(OrderedView):
         self.players: Text = submission.id if units else submission.identities
         self.level = level
         group = np.arange(len(submission)) if units else submission.identity_codes
-        game = UtilityGame(
-            oracle,
-            submission.features,
-            submission.label,
-            submission.keys,
-            None,
-            group,
-            len(self.players),
-        )
+        rows = submission.features, submission.label, submission.keys
+        game = UtilityGame(oracle, *rows, None, group, len(self.players))
         super().__init__(game, game.player)
         self._oracle = oracle
 
     def __repr__(self) -> str:
-        players = counted(
-            self.n_players, *(("unit",) if self.level == "unit" else ("identity", "identities"))
-        )
+        names = ("unit",) if self.level == "unit" else ("identity", "identities")
+        players = counted(self.n_players, *names)
         return f"<SubmissionGame of {players}: v(S) = U(S) - {self.empty_value:g}, {self._oracle!r}>"
 
 
 RECOMMENDED = "coverage"
-"""The learner of the mechanism that we recommend."""
-
-
-_SPEED = ("device", "jobs", "games", "progress")
-"""Settings of learners that change the speed alone."""
+"""The utility of the recommended mechanism."""
+_SPEED = ("device", "jobs", "games")
+"""Settings of utilities that change the speed alone."""
 
 
 @dataclass(frozen=True)
 class Utility(Described):
-    """A learner's utility on the validation split, accuracy or coverage, counted from U(empty).
-
-    ``empty="none"``: no data, no model, no accuracy, U(empty) = 0 (the paper). ``empty="chance"``:
-    U(empty) = 1 / classes, so that labelled noise earns nothing; the default wherever money is divided by accuracy.
+    """Name a utility on the validation split, accuracy or coverage, and U(empty).
 
     Parameters
     ----------
     learner
-        A registered learner.
+        A registered utility.
     empty
-        What accuracy is counted from: ``none`` (0, as in the paper) or ``chance`` (1 / classes).
+        U(empty): ``none`` is 0, as in the paper, ``chance`` is 1 / classes, so that labelled noise earns nothing; the
+        default wherever money is divided by accuracy.
     """
 
     learner: str = "logistic"
@@ -159,29 +147,25 @@ class Utility(Described):
 
     def __post_init__(self) -> None:
         require_choice("empty", self.empty, ("none", "chance"))
-        learner = LEARNERS.create(self.learner)
-        if self.empty == "chance" and learner.paid_from != "chance":
-            raise ParameterError(
-                "empty",
-                self.empty,
-                f"{self.learner} is no accuracy, no units are worth nothing: leave it out",
-            )
+        paid_from = LEARNERS.create(self.learner).paid_from
+        if self.empty == "chance" and paid_from != "chance":
+            remedy = f"{self.learner} is no accuracy, no units are worth nothing: leave it out"
+            raise ParameterError("empty", self.empty, remedy)
 
     @classmethod
     def paying(cls, learner: str = RECOMMENDED) -> Utility:
-        """The utility by which money is divided: accuracy over chance, coverage (the default) as it is."""
+        """Return the utility by which money is divided: accuracy over chance, coverage (the default) as it is."""
         return cls(learner, LEARNERS.create(learner).paid_from)
 
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRows(Shown):
-    """Hold honest units that similarity thresholds are measured on in place of the validation rows; nobody is paid for
-    them.
+    """Hold honest units on which similarity thresholds are measured in place of the validation rows; they are unpaid.
 
     Parameters
     ----------
     features
-        What a learner would train on.
+        Features, as units have them.
     label
         Their labels.
     embedding, text
@@ -189,7 +173,7 @@ class ReferenceRows(Shown):
     """
 
     features: Features
-    label: NDArray[Any] = None  # type: ignore[assignment]  # an array from the start on, whatever was given
+    label: NDArray[Any] = None  # type: ignore[assignment]  # an array after construction
     embedding: Features | None = None
     text: Sequence[str | None] | None = None
 
@@ -202,19 +186,18 @@ class ReferenceRows(Shown):
 
 
 class UtilityOracle(Described):
-    """Value training rows for any clustering of one or many profiles, and cache every fit by the multiset of training
-    rows.
+    """Value training rows of any clusters, and cache values by the multiset of training rows.
 
     Parameters
     ----------
     validation_features
         Features of the validation rows.
     validation_label
-        Their labels, where the learner needs them.
+        Their labels, where the utility needs them.
     utility
-        What is measured: a `Utility`, its name, or an estimator.
+        A `Utility`, its name, or an estimator.
     learner
-        A learner that is not registered.
+        A utility that is not registered.
     cache
         A file in which values are cached and shared with other processes.
     embedding
@@ -239,20 +222,18 @@ class UtilityOracle(Described):
     ) -> None:
         if utility is not None and not isinstance(utility, Utility):
             if learner is not None:
-                raise ParameterError(
-                    "learner", type(learner).__name__, "the utility says already what it is; give one"
-                )
+                remedy = "the utility names one already; leave learner out"
+                raise ParameterError("learner", type(learner).__name__, remedy)
             utility, learner = None, as_utility(utility)
         if learner is not None and not isinstance(learner, UtilityFunction):
             learner = as_utility(learner)
         self.utility = utility or Utility()
         self.learner: UtilityFunction = learner or LEARNERS.create(self.utility.learner)
-        # Copies: the cache holds what these rows said, whatever becomes of the caller's arrays.
-        self.features = feature_array("validation_features", validation_features).copy()
+        # Copies: the caller may change its arrays, and the cache holds values of these.
+        features = "validation_features"
+        self.features = feature_array(features, validation_features).copy()
         rows = len(self.features)
-        self.label = label_array(
-            "validation_label", validation_label, rows, "validation_features"
-        ).copy()
+        self.label = label_array("validation_label", validation_label, rows, features).copy()
         self.embedding = None if embedding is None else np.array(embedding, dtype=np.float64)
         self.reference = reference
         _require_rows("validation", self.features, self.label, self.embedding)
@@ -260,28 +241,37 @@ class UtilityOracle(Described):
         require_classes(self.label, self.learner)
         self.classes = np.unique(self.label)
         self._file = None if cache is None else Path(cache).absolute()
-        self._remember()
+        self._open_cache()
 
-    def _remember(self) -> None:
-        self.cache, self._secret = CoalitionCache(), secrets.token_bytes(16)
+    def _open_cache(self) -> None:
+        self.cache, self._salt = CoalitionCache(), secrets.token_bytes(16)
         if self._file is not None:
-            kept = DiskCache(self._file, self.digest)
-            self.cache, self._secret = kept, kept.salt
+            cache = DiskCache(self._file, self.digest)
+            self.cache, self._salt = cache, cache.salt
 
     @property
     def digest(self) -> str:
-        """Hash of all that decides utilities: the learner, the validation rows and prior art."""
+        """Hash of all that decides utilities: the utility, the validation rows and prior art."""
         return self._hash("" if self.prior is None else self.prior.digest)
+
+    @cached_property
+    def validation_digest(self) -> str:
+        """Hash of the utility and the validation rows, without prior art."""
+        return self._hash("")
+
+    def _hash(self, prior: str) -> str:
+        fields = dataclasses.fields(self.learner)  # type: ignore[arg-type]
+        settings = {f.name: getattr(self.learner, f.name) for f in fields if f.name not in _SPEED}
+        text = repr((display_name(self.learner), settings, self.label.tolist())) + prior
+        return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @property
     def learns_by(self) -> str:
-        """The learner as it is written, without what changes its speed alone."""
-        by_default = {
-            f.name: f.default
-            for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
-            if f.name in _SPEED and f.default is not dataclasses.MISSING
-        }
-        return written(dataclasses.replace(self.learner, **by_default))  # type: ignore[type-var]
+        """The written form of the utility, without settings that change its speed alone."""
+        fields = dataclasses.fields(self.learner)  # type: ignore[arg-type]
+        given = (f for f in fields if f.name in _SPEED and f.default is not dataclasses.MISSING)
+        defaults = {f.name: f.default for f in given}
+        return written(dataclasses.replace(self.learner, **defaults))  # type: ignore[type-var]
 
     @property
     def labelled(self) -> bool:
@@ -289,34 +279,18 @@ class UtilityOracle(Described):
         return is_labelled(self.label)
 
     @cached_property
-    def held_digest(self) -> str:
-        """The same without prior art, which it may be a question about."""
-        return self._hash("")
-
-    def _hash(self, more: str) -> str:
-        settings = {
-            f.name: getattr(self.learner, f.name)
-            for f in dataclasses.fields(self.learner)  # type: ignore[arg-type]
-            if f.name not in _SPEED
-        }
-        text = repr((display_name(self.learner), settings, self.label.tolist())) + more
-        return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
-
-    @cached_property
     def secret(self) -> str:
-        """Hash of the validation rows in any order: what only who holds them can know."""
+        """Hash of the validation rows in any order, which only their owner can compute."""
         return combined_key(unit_keys(self.features, self.label)).decode()
 
     @property
     def empty_value(self) -> float:
         """U of the empty coalition: U(P), where there is prior art."""
-        if self.prior is not None:
-            return self._prior_value
-        return self.nothing_value
+        return self.nothing_value if self.prior is None else self._prior_value
 
     @property
     def nothing_value(self) -> float:
-        """U of no units at all, none that were bought before either."""
+        """U of no units at all, without prior art."""
         if self.nothing is not None:
             return self.nothing
         return 0.0 if self.utility.empty == "none" else 1.0 / len(self.classes)
@@ -326,12 +300,15 @@ class UtilityOracle(Described):
         assert self.prior is not None
         coding = self._coding(self.prior.label)
         first = self.prior.units.features[self.prior.canonical[:1]]
-        one, rows = _of_one(first, self.prior.label[:1], coding), self._background(first, coding)
-        scorer = self.learner.scorer_given(one, rows, self._validation(coding))
+        rows, background = (
+            coding.one_player(first, self.prior.label[:1]),
+            self._background(first, coding),
+        )
+        scorer = self.learner.scorer_given(rows, background, self._validation(coding))
         return float(scorer.utility(np.zeros((1, 1), dtype=bool))[0])
 
     def value(self, rows: Submission | Features, label: NDArray[Any] | None = None) -> float:
-        """Return what some training rows are worth together: v(S) = U(S) - U(empty).
+        """Return the value of some training rows together: v(S) = U(S) - U(empty).
 
         Parameters
         ----------
@@ -353,18 +330,13 @@ class UtilityOracle(Described):
         """
         if not isinstance(rows, Submission):
             if label is None and self.learner.target != "none":
-                raise ParameterError(
-                    "label",
-                    None,
-                    f"{display_name(self.learner)} learns from labels; pass those of the rows",
-                )
+                remedy = f"{display_name(self.learner)} learns from labels; pass those of the rows"
+                raise ParameterError("label", None, remedy)
             rows = Submission.from_arrays(rows, label)
         elif label is not None:
             raise ParameterError("label", "given", "a Submission has its own labels; leave label out")
-        one = UtilityGame(
-            self, rows.features, rows.label, rows.keys, None, np.zeros(len(rows), dtype=np.int64), 1
-        )
-        return float(one.grand_value())
+        group = np.zeros(len(rows), dtype=np.int64)
+        return UtilityGame(self, rows.features, rows.label, rows.keys, None, group, 1).grand_value()
 
     def game(self, submission: Submission, level: str = "unit") -> SubmissionGame:
         """Return the coalition game of a submission, without evidence: v(S) = U(S) - U(empty).
@@ -396,7 +368,7 @@ class UtilityOracle(Described):
         return SubmissionGame(self, submission, level)
 
     def counted_from(self, empty: str | float) -> UtilityOracle:
-        """The same learner and rows, and the same cache, counted from another U(empty): a name or a number."""
+        """Return this oracle, and its cache, with another U(empty): a name or a number."""
         other = copy(self)
         if isinstance(empty, str):
             other.utility, other.nothing = Utility(self.utility.learner, empty), None
@@ -405,34 +377,28 @@ class UtilityOracle(Described):
         return other
 
     def given(self, prior: AcquiredData) -> UtilityOracle:
-        """The same utility with the training rows of prior art always there, and a cache of its own."""
+        """Return this oracle with the rows of prior art in every coalition, and a cache of its own."""
         if self.prior is not None:
-            raise ParameterError(
-                "prior",
-                f"{len(prior)} units",
-                "there is prior art already: join both by PriorArt.concat",
-            )
+            remedy = "there is prior art already: join both by PriorArt.concat"
+            raise ParameterError("prior", f"{len(prior)} units", remedy)
         self._require_comparable("prior art", prior.units.features, prior.label)
         other = copy(self)
         other.prior = prior
-        other._remember()
+        other._open_cache()
         return other
 
     def highest(self, features: Features, label: NDArray[Any]) -> Values | None:
         coding = self._coding(label)
-        return self.learner.highest(_of_one(features, label, coding), self._validation(coding))
+        return self.learner.highest(coding.one_player(features, label), self._validation(coding))
 
     @cached_property
     def compared(self) -> Callable[[Features], Features]:
-        """The vectors that evidence compares of rows without an embedding: those that the learner compares.
-
-        Row by row, so that whoever has many asks a block at a time.
-        """
+        """The map, row by row, from rows without embedding to the vectors that evidence compares."""
         return self.learner.comparing(self.features)
 
     @cached_property
-    def judging(self) -> UtilityOracle:
-        """The same utility and cache, with `compared` of the validation and reference rows as their embeddings."""
+    def embedded(self) -> UtilityOracle:
+        """This oracle and its cache, with `compared` of the validation and reference rows as their embeddings."""
         other, reference = copy(self), self.reference
         other.embedding = self.compared(self.features)
         if reference is not None:
@@ -441,7 +407,7 @@ class UtilityOracle(Described):
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("compared", "judging")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("compared", "embedded")}
 
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
@@ -449,54 +415,53 @@ class UtilityOracle(Described):
         self._require_comparable("column 'features'", features, label)
         require_labels("the units", label, self.learner)
         coding = self._coding(label)
-        rows = _training_rows(features, label, coding, player, n, weight)
+        rows = coding.training_rows(features, label, player, n, weight)
         validation = self._validation(coding)
         if self.prior is None:
             return self.learner.scorer(rows, validation)
         return self.learner.scorer_given(rows, self._background(features, coding), validation)
 
     def _background(self, players: Features, coding: Coding) -> TrainingRows:
-        """The training rows of prior art.
+        """Return the training rows of prior art.
 
-        Where it is known what they are to the validation rows, those alone that begin like a row of the ``players``:
-        all that is still asked is which of these are among them.
+        Where `highest` is known, those alone that begin like a row of the ``players``: they are needed only to tell
+        which of the players' rows are among them.
         """
         assert self.prior is not None
-        known = self.prior.highest
-        if (self.labelled and is_labelled(self.prior.label)) != coding.counted:
-            return _of_one(self.prior.features, self.prior.label, coding)
-        if self.held_digest not in known:
-            highest = self.highest(self.prior.features, self.prior.label)
-            if highest is None:
-                return _of_one(self.prior.features, self.prior.label, coding)
-            known[self.held_digest] = highest
-        units, alike = self.prior.units, self.prior.beginning_like(players)
-        rows = _of_one(units.features[alike], units.label[alike], coding)
-        return dataclasses.replace(rows, highest=known[self.held_digest])
+        art, highest = self.prior, None
+        if (self.labelled and is_labelled(art.label)) == coding.counted:
+            highest = art.highest.get(self.validation_digest)
+            if highest is None and (highest := self.highest(art.features, art.label)) is not None:
+                art.highest[self.validation_digest] = highest
+        if highest is None:
+            return coding.one_player(art.features, art.label)
+        similar = art.beginning_like(players)
+        rows = coding.one_player(art.units.features[similar], art.units.label[similar])
+        return dataclasses.replace(rows, highest=highest)
 
     def _coding(self, label: NDArray[Any]) -> Coding:
-        always = [] if self.prior is None else [self.prior.label]
-        return Coding.of(self.learner, [self.classes, label, *always])
+        prior = [] if self.prior is None else [self.prior.label]
+        return Coding.from_labels(self.learner, [self.classes, label, *prior])
 
     def _validation(self, coding: Coding) -> ValidationRows:
         return ValidationRows(self.features, coding.codes(self.label), coding.classes)
 
-    def _require_comparable(self, whose: str, features: Features, label: NDArray[Any]) -> None:
+    def _require_comparable(self, rows: str, features: Features, label: NDArray[Any]) -> None:
         """Refuse rows of another length, or with labels of another kind, than the validation rows'."""
         if features.shape[1] != self.features.shape[1]:
             raise SubmissionError(
-                f"{whose} has {features.shape[1]} numbers per unit but the validation rows "
+                f"{rows} has {features.shape[1]} numbers per unit but the validation rows "
                 f"have {self.features.shape[1]}; use the same encoder for both"
             )
         if self.learner.target != "number":
             require_same_kind(label, self.label)
 
     def cache_keys(self, keys: Keys, player: Codes, n: int) -> CacheKeys:
-        """Fingerprints of players: sums of their rows' keyed hashes."""
+        """Return fingerprints of players: sums of their rows' keyed hashes."""
         raw, size = np.ascontiguousarray(keys).view(np.uint8).data, keys.dtype.itemsize
         digest = bytearray()
         for at in range(0, len(raw), size):
-            digest += hashlib.sha256(self._secret + raw[at : at + size]).digest()[:16]
+            digest += hashlib.sha256(self._salt + raw[at : at + size]).digest()[:16]
         rows = np.frombuffer(digest, dtype=np.uint64).reshape(-1, 2)
         out = np.zeros((n, 2), dtype=np.uint64)
         np.add.at(out, player, rows)
@@ -508,32 +473,15 @@ class UtilityOracle(Described):
         return f"UtilityOracle({utility_title(self.learner)}, empty={empty!r}{given})"
 
 
-def _of_one(features: Features, label: NDArray[Any], coding: Coding) -> TrainingRows:
-    return _training_rows(features, label, coding, np.zeros(len(label), np.int64), 1)
-
-
-def _training_rows(
-    features: Features,
-    label: NDArray[Any],
-    coding: Coding,
-    player: Codes,
-    n: int,
-    weight: Values | None = None,
-) -> TrainingRows:
-    classes = coding.classes
-    return TrainingRows(features, coding.codes(label), player, n, len(classes), weight, classes=classes)
-
-
 def _require_rows(
-    whose: str, features: Features, label: NDArray[Any], embedding: Features | None
+    rows: str, features: Features, label: NDArray[Any], embedding: Features | None
 ) -> None:
     if features.ndim != 2 or label.shape != (len(features),) or not len(label):
         raise SubmissionError(
-            f"{whose} features have shape {features.shape} and labels {label.shape}; "
+            f"{rows} features have shape {features.shape} and labels {label.shape}; "
             "give at least one row of features, and one label for each row"
         )
     if embedding is not None and len(embedding) != len(label):
         raise SubmissionError(
-            f"there are {len(embedding)} {whose} embeddings for {len(label)} {whose} rows; "
-            "give one for each row"
+            f"there are {len(embedding)} {rows} embeddings for {len(label)} {rows} rows; give one for each row"
         )

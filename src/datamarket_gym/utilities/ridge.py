@@ -9,16 +9,12 @@ scale and y a target, of which there may be several,
 and X'WX, X'W1, X'Wy, 1'Wy and n of a coalition are the sums of its players'. Coalitions with few rows for their
 features, or with a variance that would drown in the sums, are solved from their rows.
 
-Ridge classifier: regression on +1 for a class and -1 for the others, and the class that scores highest.
+`ridge`, as scikit-learn's RidgeClassifier: regression on +1 for a class and -1 for the others, and the class that
+scores highest. Two classes give opposite targets, so the two-class model is the same formula. Absent classes are never
+predicted. Of scores closer than rounding can tell the lowest class wins.
 
-As scikit-learn's RidgeClassifier on standardised rows (`ridge_engine`). Two classes give opposite targets, so the
-two-class model is the same formula. Absent classes are never predicted. Scores closer than rounding can tell are a tie,
-and a tie goes to the lowest class.
-
-Ridge regression: the share of the variance of the validation labels that a linear model explains.
-
-As scikit-learn's Ridge on standardised rows (`ridge_engine`), on labels that are clipped to the range of the validation
-labels. U = 1 - MSE / Var (`explained`), at least 0, which is the mean predictor's: a buyer who is offered a worse model
+`ridge_regression`, as scikit-learn's Ridge, on labels that are clipped to the range of the validation labels.
+U = 1 - MSE / Var (`labels.Explained`), at least 0, which is the mean predictor's: a buyer who is offered a worse model
 predicts the mean instead.
 """
 
@@ -34,25 +30,14 @@ from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Values
 from datamarket_gym.registry import Range, register
-from datamarket_gym.utilities.base import (
-    Scorer,
-    Target,
-    TrainingRows,
-    UtilityFunction,
-    ValidationRows,
-    check_coalitions,
-    check_rows,
-    content_order,
-    distinct_rows,
-    rows_per_player,
-)
+from datamarket_gym.utilities.base import Scorer, Target, TrainingRows, UtilityFunction, ValidationRows
 from datamarket_gym.utilities.labels import Explained, gain
 from datamarket_gym.utilities.similarity import ComparedAsTables
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """All rows in content order, standardised once on everybody's rows to keep sums well scaled.
+    """Hold all rows in content order, standardised once on all of them to keep sums well scaled.
 
     A coalition's own standardisation undoes the common one, so it changes no model.
     """
@@ -67,9 +52,9 @@ class Scaled:
     n_players: int
 
     @classmethod
-    def of(cls, rows: TrainingRows, targets: Features, validation: ValidationRows) -> Scaled:
+    def from_rows(cls, rows: TrainingRows, targets: Features, validation: ValidationRows) -> Scaled:
         """Scale by the weighted mean and deviation of all rows; constant columns keep scale one."""
-        order = content_order(rows, distinct_rows(rows.features)[1])
+        order = rows.content_order()
         features = rows.features[order].astype(np.float64)
         weight = rows.weights[order]
         centre = np.average(features, axis=0, weights=weight)
@@ -89,7 +74,7 @@ class Scaled:
 
 
 class PlayerSums:
-    """n, X'W1, X'WX, 1'Wy, X'Wy and the range of every feature, per player."""
+    """Hold n, X'W1, X'WX, 1'Wy, X'Wy and the range of every feature, per player."""
 
     def __init__(self, rows: Scaled) -> None:
         (_, d), (_, t), n = rows.features.shape, rows.targets.shape, rows.n_players
@@ -106,28 +91,25 @@ class PlayerSums:
         for p, (start, stop) in enumerate(pairwise(bounds)):
             if start < stop:
                 at = by_player[start:stop]
-                x, weight, weighted = (
-                    rows.features[at],
-                    rows.weight[at],
-                    rows.targets[at].T * rows.weight[at],
-                )
+                x, weight = rows.features[at], rows.weight[at]
+                weighted = rows.targets[at].T * weight
                 self.mass[p], self.first[p] = weight.sum(), weight @ x
                 self.second[p] = (x.T * weight) @ x
                 self.target[p], self.product[p] = weighted.sum(axis=1), weighted @ x
                 self.lowest[p], self.highest[p] = x.min(axis=0), x.max(axis=0)
 
     def varies(self, coalitions: CoalitionMatrix) -> CoalitionMatrix:
-        """Which features take more than one value in each coalition, shape (B, d)."""
+        """Return which features take more than one value in each coalition, shape (B, d)."""
         if len(coalitions) < coalitions.shape[1]:
-            lowest = np.stack([self.lowest[one].min(axis=0) for one in coalitions])
-            highest = np.stack([self.highest[one].max(axis=0) for one in coalitions])
+            lowest = np.stack([self.lowest[members].min(axis=0) for members in coalitions])
+            highest = np.stack([self.highest[members].max(axis=0) for members in coalitions])
         else:
             lowest = np.full((len(coalitions), self.lowest.shape[1]), np.inf)
             highest = -lowest
             for p in range(coalitions.shape[1]):
-                there = coalitions[:, p]
-                lowest[there] = np.minimum(lowest[there], self.lowest[p])
-                highest[there] = np.maximum(highest[there], self.highest[p])
+                having = coalitions[:, p]
+                lowest[having] = np.minimum(lowest[having], self.lowest[p])
+                highest[having] = np.maximum(highest[having], self.highest[p])
         varies: CoalitionMatrix = lowest < highest
         return varies
 
@@ -138,14 +120,14 @@ _DROWNED = 1e-7  # variance over second moment below which the sums keep too few
 
 @dataclass(frozen=True)
 class Models:
-    """Linear models on the common scale, one for each coalition and target."""
+    """Hold linear models on the common scale, one for each coalition and target."""
 
     slopes: NDArray[np.float64]  # (B, T, d)
     centre: Features  # (B, d): the mean of the features
     level: NDArray[np.float64]  # (B, T): the mean of the target, which is predicted there
 
     def predictions(self, features: Features) -> NDArray[np.float64]:
-        """Predictions for rows, shape (n, B, T)."""
+        """Predict targets of rows, shape (n, B, T)."""
         b, t, d = self.slopes.shape
         product = (features @ self.slopes.reshape(b * t, d).T).reshape(len(features), b, t)
         offsets = self.level - np.einsum("btd,bd->bt", self.slopes, self.centre)
@@ -154,10 +136,7 @@ class Models:
 
 
 def from_sums(
-    sums: PlayerSums,
-    coalitions: CoalitionMatrix,
-    alpha: float,
-    workspace: NDArray[np.float64],
+    sums: PlayerSums, coalitions: CoalitionMatrix, alpha: float, workspace: NDArray[np.float64]
 ) -> tuple[Models, NDArray[np.bool_]]:
     """Compute the models of a batch, and a mask of those whose variances drowned: solve these from rows.
 
@@ -216,7 +195,7 @@ def from_rows(rows: Scaled, coalition: NDArray[np.bool_], alpha: float) -> Model
 def _nearly_constant(
     variance: Values, mean: Values, total: Values | float, rows: Scaled, slack: float = 1.0
 ) -> NDArray[np.bool_]:
-    """scikit-learn's test whether a variance is rounding error, on the submitted scale."""
+    """Apply scikit-learn's test whether a variance is rounding error, on the submitted scale."""
     raw, middle = variance * rows.scale**2, mean * rows.scale + rows.centre
     bound = total * _EPS * raw + (total * middle * _EPS) ** 2
     return np.asarray(raw <= slack * bound)
@@ -225,7 +204,7 @@ def _nearly_constant(
 def _solve(
     matrix: NDArray[np.float64], right: NDArray[np.float64], factor: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Rows of ``right`` times the inverse of a positive definite matrix; overwrites ``factor``."""
+    """Multiply rows of ``right`` by the inverse of a positive definite matrix; overwrites ``factor``."""
     from scipy.linalg.lapack import dposv
 
     factor[:] = matrix
@@ -242,50 +221,50 @@ _BATCH_CELLS = 1 << 20  # cells of the largest array of a batch, which should st
 
 
 class RidgeEngine(Scorer):
-    """Answers coalitions from per-player sums, in batches of bounded memory."""
+    """Answer coalitions from per-player sums, in batches of bounded memory."""
 
-    def __init__(
-        self, alpha: float, rows: TrainingRows, targets: Features, validation: ValidationRows
-    ) -> None:
+    def __init__(self, alpha: float, rows: TrainingRows, validation: ValidationRows) -> None:
+        super().__init__(rows, validation)
         self._alpha = alpha
-        self._rows_of = rows_per_player(rows)
-        self._scaled = Scaled.of(rows, targets, validation)
+        targets = self.targets(rows, validation)
+        self._scaled = Scaled.from_rows(rows, targets, validation)
         d = rows.features.shape[1]
         self._sums = PlayerSums(self._scaled) if rows.n_players * d * d <= _SUMS_CELLS else None
         widest = max(d * d, len(validation.label) * targets.shape[1])
         self._batch = max(1, _BATCH_CELLS // widest)
 
     @abstractmethod
-    def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
-        """U of models, from the means of their targets (B, T) and their predictions (n_val, B, T)."""
+    def targets(self, rows: TrainingRows, validation: ValidationRows) -> Features:
+        """Return the targets of the training rows, shape (n, T), and prepare those of the validation rows."""
+
+    @abstractmethod
+    def score(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
+        """Compute U of models from the means of their targets (B, T) and their predictions (n_val, B, T)."""
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         from threadpoolctl import threadpool_limits
 
-        n_rows = check_coalitions(coalitions, self._rows_of)
+        n_rows, d = self.count_rows(coalitions), self._scaled.features.shape[1]
         out = np.empty(len(coalitions))
         with threadpool_limits(limits=1, user_api="blas"):
-            by_rows = n_rows < _FEW_ROWS * self._scaled.features.shape[1]
-            if self._sums is None:
-                by_rows[:] = True
-            else:
+            by_rows = (n_rows < _FEW_ROWS * d) | (self._sums is None)
+            if self._sums is not None:
                 by_sums = np.flatnonzero(~by_rows)
-                d = self._scaled.features.shape[1]
                 workspace = np.empty((2, min(self._batch, max(1, len(by_sums))), d, d))
                 for at in range(0, len(by_sums), self._batch):
                     batch = by_sums[at : at + self._batch]
                     models, unsafe = from_sums(self._sums, coalitions[batch], self._alpha, workspace)
-                    out[batch] = self._judged(models)
+                    out[batch] = self._score(models)
                     by_rows[batch[unsafe]] = True
             for b in np.flatnonzero(by_rows):
-                out[b] = self._judged(from_rows(self._scaled, coalitions[b], self._alpha))[0]
+                out[b] = self._score(from_rows(self._scaled, coalitions[b], self._alpha))[0]
         return out
 
-    def _judged(self, models: Models) -> Values:
-        return self.judged(models.level, models.predictions(self._scaled.validation))
+    def _score(self, models: Models) -> Values:
+        return self.score(models.level, models.predictions(self._scaled.validation))
 
 
-_TIE = 1e-9
+_ROUNDING = 1e-9  # scores that differ by less, relative to their size, are equal
 
 
 @register("learner", "ridge")
@@ -299,55 +278,49 @@ class Ridge(UtilityFunction):
         float, Range(0, 1e12, open_low=True), "penalty; the larger, the simpler the model"
     ] = 1.0
 
-    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeScorer:
-        check_rows(rows, validation)
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeEngine:
         return RidgeScorer(self.alpha, rows, validation)
 
 
 class RidgeScorer(RidgeEngine):
-    """Accuracy, from targets that are 1 for a class and 0 for the others: half of +1 and -1, and as good to compare."""
+    """Score accuracy, from targets that are 1 for a class and 0 for the others: half of +1 and -1 compares the same."""
 
-    def __init__(self, alpha: float, rows: TrainingRows, validation: ValidationRows) -> None:
-        hot = (rows.label[:, None] == np.arange(rows.n_classes)).astype(np.float64)
-        super().__init__(alpha, rows, hot, validation)
+    def targets(self, rows: TrainingRows, validation: ValidationRows) -> Features:
         self._truth = validation.label
+        return (rows.label[:, None] == np.arange(rows.n_classes)).astype(np.float64)
 
-    def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
-        """Accuracy of each coalition's model; the level of an absent class is 0."""
+    def score(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
+        """Compute the accuracy of each coalition's model; the level of an absent class is 0."""
         if not level.all():
             predicted = np.where(level > 0.0, predicted, -np.inf)
         best = predicted.max(axis=2, keepdims=True)
-        tied: NDArray[np.bool_] = predicted >= best - _TIE * (1.0 + np.abs(best))
-        right = tied.argmax(axis=2) == self._truth[:, None]
+        equal_best: NDArray[np.bool_] = predicted >= best - _ROUNDING * (1.0 + np.abs(best))
+        right = equal_best.argmax(axis=2) == self._truth[:, None]
         accuracy: Values = right.mean(axis=0)
         return accuracy
 
 
 @register("learner", "ridge_regression")
 @dataclass(frozen=True)
-class RidgeRegression(ComparedAsTables, UtilityFunction):
+class RidgeRegression(ComparedAsTables, Ridge):
     """Predict numbers by least squares with an L2 penalty, standardised on each coalition's own rows."""
 
     title = "ridge regression"
 
-    alpha: Annotated[
-        float, Range(0, 1e12, open_low=True), "penalty; the larger, the simpler the model"
-    ] = 1.0
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "number"
 
-    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeRegressionScorer:
-        check_rows(rows, validation)
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> RidgeEngine:
         return RidgeRegressionScorer(self.alpha, rows, validation)
 
 
 class RidgeRegressionScorer(RidgeEngine):
-    """Variance explained by each coalition's model."""
+    """Score the share of the variance that each coalition's model explains."""
 
-    def __init__(self, alpha: float, rows: TrainingRows, validation: ValidationRows) -> None:
-        explained = Explained.of(validation)
-        super().__init__(alpha, rows, explained.units(rows.target)[:, None], validation)
+    def targets(self, rows: TrainingRows, validation: ValidationRows) -> Features:
+        explained = Explained.from_validation(validation)
         self._truth = explained.units(validation.target)
+        return explained.units(rows.target)[:, None]
 
-    def judged(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
+    def score(self, level: NDArray[np.float64], predicted: NDArray[np.float64]) -> Values:
         return np.clip(gain(predicted[:, :, 0].T, self._truth).mean(axis=1), 0.0, 1.0)

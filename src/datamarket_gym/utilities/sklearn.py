@@ -1,11 +1,11 @@
-"""Any scikit-learn estimator: one fit per coalition, for what has no faster form here.
+"""Any scikit-learn estimator, fitted once for each coalition.
 
 Rows reach the estimator in content order and an estimator that draws random numbers is given
 ``random_state=0``, so a value depends on the set of rows alone. A coalition of a single class
 predicts that class, and one on which the estimator cannot be fitted (too few rows for its
 neighbours, say) its most frequent class, or the mean where numbers are predicted. Row weights go to
 every step of a pipeline that takes ``sample_weight``.
-Estimators go by name: ``DecisionTreeClassifier``, ``SVC(C=2.0)`` or ``package.module.Class``.
+Estimators are written ``DecisionTreeClassifier``, ``SVC(C=2.0)`` or ``package.module.Class``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import inspect
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,41 +33,29 @@ from datamarket_gym.errors import (
 from datamarket_gym.execution.arrays import CoalitionMatrix, Values
 from datamarket_gym.execution.parallel import available_cores, executor, in_order
 from datamarket_gym.registry import Range, register
-from datamarket_gym.utilities.base import (
-    Scorer,
-    Target,
-    TrainingRows,
-    UtilityFunction,
-    ValidationRows,
-    check_coalitions,
-    check_rows,
-    content_order,
-    distinct_rows,
-    rows_per_player,
-)
+from datamarket_gym.utilities.base import Scorer, Target, TrainingRows, UtilityFunction, ValidationRows
+
+_MODEL = ("fit", "predict", "get_params")
+_CHUNK = 16  # coalitions fitted between two reports
 
 
 def estimator_named(text: str, kind: str = "classifier") -> Any:
-    """The classifier (or regressor) that a written form means; parameters are literals given by name."""
-    name, parameters = _parse(text)
+    """Build the classifier (or regressor) of a written form; parameters are literals given by name."""
     try:
-        return _class_named(name, kind)(**parameters)
-    except TypeError as error:
-        raise ParameterError("estimator", text, f"check its parameters ({error})") from error
-
-
-def _parse(text: str) -> tuple[str, dict[str, Any]]:
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(tree, ast.Call):
-            return ast.unparse(tree), {}
-        if tree.args or any(keyword.arg is None for keyword in tree.keywords):
-            raise ValueError("parameters are given by name")
-        values = {str(item.arg): ast.literal_eval(item.value) for item in tree.keywords}
-        return ast.unparse(tree.func), values
+        call = ast.parse(text.strip(), mode="eval").body
+        parameters = {}
+        if isinstance(call, ast.Call):
+            if call.args or any(keyword.arg is None for keyword in call.keywords):
+                raise ValueError("parameters are given by name")
+            parameters = {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
+            call = call.func
     except (SyntaxError, ValueError) as error:
         remedy = "write Name, Name(parameter=literal) or package.module.Name"
         raise ParameterError("estimator", text, f"{remedy} ({error})") from error
+    try:
+        return _class_named(ast.unparse(call), kind)(**parameters)
+    except TypeError as error:
+        raise ParameterError("estimator", text, f"check its parameters ({error})") from error
 
 
 def _class_named(name: str, kind: str) -> Any:
@@ -76,48 +64,45 @@ def _class_named(name: str, kind: str) -> Any:
     module, _, attribute = name.rpartition(".")
     if module:
         try:
-            found = getattr(importlib.import_module(module), attribute)
+            cls = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise ParameterError("estimator", name, f"it cannot be imported ({error})") from error
-        # Whoever writes settings chooses a model by its name, and must not thereby call what is none.
-        if not isinstance(found, type) or not all(hasattr(found, part) for part in _MODEL):
+        # Settings choose a model by its name: they must not call anything else.
+        if not isinstance(cls, type) or not all(hasattr(cls, method) for method in _MODEL):
             raise ParameterError("estimator", name, "it is no class with fit, predict and get_params")
-        return found
-    known = dict(all_estimators(type_filter=kind))
-    if name not in known:
-        raise UnknownNameError(f"scikit-learn {kind}", name, known)
-    return known[name]
+        return cls
+    classes = dict(all_estimators(type_filter=kind))
+    if name not in classes:
+        raise UnknownNameError(f"scikit-learn {kind}", name, classes)
+    return classes[name]
 
 
 def is_estimator(value: object) -> bool:
-    """Whether this is an estimator of scikit-learn's kind, or a class of such."""
+    """Return whether this is an estimator of scikit-learn's kind, or a class of such."""
     return hasattr(value, "fit") and (hasattr(value, "predict") or hasattr(value, "get_params"))
 
 
 def estimator_utility(estimator: Any, scoring: Any = None) -> SklearnEstimator:
-    """The utility of an estimator, an object or its class: of a classifier its accuracy, of a regressor its R^2."""
+    """Make the utility of an estimator, an object or its class: accuracy of a classifier, R^2 of a regressor."""
     from sklearn.base import clone
 
     if isinstance(estimator, type):
+        name = estimator.__name__
         try:
             estimator = estimator()
         except TypeError as error:
-            raise ParameterError(
-                "utility",
-                estimator.__name__,
-                f"it needs parameters ({error}); pass an object, {estimator.__name__}(...)",
-            ) from error
-    missing = [name for name in _MODEL if not callable(getattr(estimator, name, None))]
+            remedy = f"it needs parameters ({error}); pass an object, {name}(...)"
+            raise ParameterError("utility", name, remedy) from error
+    name = type(estimator).__name__
+    missing = [method for method in _MODEL if not callable(getattr(estimator, method, None))]
     if missing:
-        raise InputTypeError(
-            "utility", estimator,
-            f"an estimator with {', '.join(_MODEL)} ({type(estimator).__name__} has no {missing[0]})",
-        )  # fmt: skip
+        wanted = f"an estimator with {', '.join(_MODEL)} ({name} has no {missing[0]})"
+        raise InputTypeError("utility", estimator, wanted)
     try:
         clone(estimator)
     except (TypeError, RuntimeError) as error:
         remedy = f"scikit-learn cannot clone it ({error}); let it keep its parameters"
-        raise ParameterError("utility", type(estimator).__name__, remedy) from error
+        raise ParameterError("utility", name, remedy) from error
     return (SklearnRegressor if _is_regressor(estimator) else SklearnEstimator)(estimator, scoring)
 
 
@@ -126,12 +111,8 @@ def _is_regressor(estimator: Any) -> bool:
 
     try:
         return bool(is_regressor(estimator))
-    except AttributeError:  # of another library, which has not scikit-learn's tags
+    except AttributeError:  # of another library, without scikit-learn's tags
         return getattr(estimator, "_estimator_type", "") == "regressor"
-
-
-_MODEL = ("fit", "predict", "get_params")
-_CHUNK = 16  # coalitions fitted between two reports
 
 
 @register("learner", "sklearn")
@@ -167,7 +148,6 @@ class SklearnEstimator(UtilityFunction):
             raise ParameterError("scoring", name, f"it is a metric; pass make_scorer({name})")
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> SklearnScorer:
-        check_rows(rows, validation)
         return SklearnScorer(self, rows, validation)
 
 
@@ -192,53 +172,53 @@ def _scorer_named(name: str) -> Any:
 
 
 class SklearnScorer(Scorer):
-    """Fits a clone of the estimator on each coalition."""
+    """Fit a clone of the estimator on each coalition."""
 
     def __init__(
-        self, learner: SklearnEstimator, rows: TrainingRows, validation: ValidationRows
+        self, utility: SklearnEstimator, rows: TrainingRows, validation: ValidationRows
     ) -> None:
         from sklearn.base import clone
 
-        given = learner.estimator
-        estimator = clone(estimator_named(given, learner.kind) if isinstance(given, str) else given)
-        self._estimator = _seeded(estimator)
-        self._jobs = learner.jobs
-        self._numbers = learner.target == "number"
-        scoring = learner.scoring
+        super().__init__(rows, validation)
+        estimator, scoring = utility.estimator, utility.scoring
+        if isinstance(estimator, str):
+            estimator = estimator_named(estimator, utility.kind)
+        self._estimator = _seeded(clone(estimator))
+        self._jobs = utility.jobs
+        self._numbers = utility.target == "number"
         self._score = scoring
         if isinstance(scoring, str):
             self._score = _scorer_named(scoring) if scoring else None
-        self._rows_of = rows_per_player(rows)
-        order = content_order(rows, distinct_rows(rows.features)[1])
+        order = rows.content_order()
         self._features = rows.features[order]
         self._label = rows.target[order] if self._numbers else rows.submitted_label[order]
         self._truth = validation.target if self._numbers else validation.submitted_label
-        # Of validation rows too: what a set is worth is then the same whoever else is there.
+        # Classes of validation rows too: a set's value then does not depend on the rows of others.
         self._classes = np.unique(np.concatenate([self._label, self._truth]))
         self._player, self._weight = rows.player[order], rows.weights[order]
         self._validation = validation.features
-        unit = bool((self._weight == 1.0).all())
-        self._weighted_steps = [] if unit else _steps_with_weights(self._estimator)
+        unweighted = bool((self._weight == 1.0).all())
+        self._weighted_steps = [] if unweighted else _steps_with_weights(self._estimator)
         self._warned = False
-        self._passed_on: set[_Place] = set()
+        self._reported: set[_Place] = set()
 
     def utility(self, coalitions: CoalitionMatrix) -> Values:
-        check_coalitions(coalitions, self._rows_of)
+        self.count_rows(coalitions)
         chunks = [(coalitions[at : at + _CHUNK],) for at in range(0, len(coalitions), _CHUNK)]
-        done: list[Values] = []
-        # A single chunk stays here: sending it away takes longer than many a fit.
+        parts = [np.empty(0)]
+        # A single chunk is fitted in this process: a transfer takes longer than most fits.
         jobs = max(1, min(self._jobs or available_cores(), len(chunks)))
         for values, failure, caught in in_order(executor(jobs), _fit_chunk, self, chunks):
-            for place in caught.keys() - self._passed_on:
+            for place in caught.keys() - self._reported:
                 warnings.warn_explicit(caught[place], *place)
-            self._passed_on |= caught.keys()
+            self._reported |= caught.keys()
             if failure:
                 self._warn_of(failure)
-            done.append(values)
-        return np.concatenate(done) if done else np.empty(0)
+            parts.append(values)
+        return np.concatenate(parts)
 
     def coalition_score(self, coalition: CoalitionMatrix) -> tuple[float, str]:
-        """The score of one coalition's model, and why the estimator could not be fitted, if so."""
+        """Compute the score of one coalition's model; name the reason if the estimator could not be fitted."""
         from sklearn.dummy import DummyClassifier, DummyRegressor
 
         at = coalition[self._player]
@@ -246,7 +226,7 @@ class SklearnScorer(Scorer):
         if self._numbers or (label != label[0]).any():
             try:
                 return self._fitted_score(at), ""
-            except Exception as error:  # whatever it is, it is the estimator's
+            except Exception as error:  # whatever the estimator raises
                 failure = f"{type(error).__name__}: {error}"
         constant = DummyRegressor() if self._numbers else DummyClassifier(strategy="most_frequent")
         model = constant.fit(self._features[at], label, sample_weight=self._weight[at])
@@ -265,7 +245,7 @@ class SklearnScorer(Scorer):
         return self._scored(clone(self._estimator).fit(self._features[at], self._label[at], **weights))
 
     def _scored(self, model: Any) -> float:
-        # A copy: some steps change what they are given, such as StandardScaler(copy=False).
+        # A copy: some steps change their input, such as StandardScaler(copy=False).
         rows = self._validation.copy()
         if self._score is None:
             predicted = model.predict(rows)
@@ -288,7 +268,7 @@ class SklearnScorer(Scorer):
         return number
 
     def _warn_of(self, failure: str) -> None:
-        """Say once that some coalitions could not be fitted; where not even all rows can, that is an error."""
+        """Warn once that some coalitions could not be fitted; raise where not even all rows can."""
         if self._warned:
             return
         self._warned = True
@@ -299,31 +279,30 @@ class SklearnScorer(Scorer):
                 f"{self._estimator} failed on all {len(self._label)} rows: {type(error).__name__}: {error}"
             ) from error
         constant = "the mean of its labels" if self._numbers else "its most frequent class"
-        warn_user(
-            FitFailedWarning(
-                f"{self._estimator} could not be fitted on some coalitions (the first: {failure}); such a coalition "
-                f"predicts {constant}"
-            )
+        message = (
+            f"{self._estimator} could not be fitted on some coalitions (the first: {failure}); such a coalition "
+            f"predicts {constant}"
         )
+        warn_user(FitFailedWarning(message))
 
 
 def _class_labels(predicted: Any, truth: NDArray[Any]) -> NDArray[Any]:
-    """What ``predict`` returned, which has to be one label for each validation row."""
-    found = np.asarray(predicted)
-    if found.shape == (len(truth), 1):
-        found = found[:, 0]
-    text = found.dtype.kind in "US" or (found.dtype.kind == "O" and isinstance(found.flat[0], str))
-    if found.shape != truth.shape or text != (truth.dtype.kind in "US"):
+    """Return the result of ``predict``, which has to be one label for each validation row."""
+    label = np.asarray(predicted)
+    if label.shape == (len(truth), 1):
+        label = label[:, 0]
+    text = label.dtype.kind in "US" or (label.dtype.kind == "O" and isinstance(label.flat[0], str))
+    if label.shape != truth.shape or text != (truth.dtype.kind in "US"):
         raise UtilityError(
             f"predict returned {describe(predicted)}{' of text' if text else ''}; return one label for each of "
             f"{len(truth)} validation rows, such as {truth[0].item()!r}"
         )
-    return found
+    return label
 
 
 @cache
 def _with_all_classes() -> Any:
-    """A class of fitted classifiers with a probability for every class, zero for those it has not seen."""
+    """Make the class of fitted classifiers with a probability for every class, zero for unseen ones."""
     from sklearn.base import BaseEstimator, ClassifierMixin
 
     class AllClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -340,30 +319,31 @@ def _with_all_classes() -> Any:
             return self.model.predict(X)
 
         def predict_proba(self, X: Any) -> Any:
-            found = self.model.predict_proba(X)
-            out = np.zeros((len(found), len(self.classes_)))
-            out[:, np.searchsorted(self.classes_, self.model.classes_)] = found
+            probability = self.model.predict_proba(X)
+            out = np.zeros((len(probability), len(self.classes_)))
+            out[:, np.searchsorted(self.classes_, self.model.classes_)] = probability
             return out
 
     return AllClasses
 
 
-_Place: TypeAlias = tuple[type[Warning], str, int]  # category, file and line of a warning
-_Chunk: TypeAlias = tuple[Values, str, dict[_Place, str]]
+_Place = tuple[type[Warning], str, int]  # category, file and line of a warning
 
 
-def _fit_chunk(scorer: SklearnScorer, coalitions: CoalitionMatrix) -> _Chunk:
-    """Scores, the first failure, and the first warning of each place: thousands of fits would give thousands."""
+def _fit_chunk(
+    scorer: SklearnScorer, coalitions: CoalitionMatrix
+) -> tuple[Values, str, dict[_Place, str]]:
+    """Return scores, the first failure, and the first warning of each place: thousands of fits give thousands."""
     with warnings.catch_warnings(record=True) as caught:
         scored = [scorer.coalition_score(coalition) for coalition in coalitions]
     places: dict[_Place, str] = {}
-    for one in caught:
-        places.setdefault((one.category, one.filename, one.lineno), str(one.message))
+    for each in caught:
+        places.setdefault((each.category, each.filename, each.lineno), str(each.message))
     return np.array([v for v, _ in scored]), next((why for _, why in scored if why), ""), places
 
 
 def _seeded(estimator: Any) -> Any:
-    """The estimator with every random state that is not a fixed number set to 0."""
+    """Set every random state of the estimator that is not a fixed number to 0."""
     loose = {
         name: 0
         for name, value in estimator.get_params(deep=True).items()
@@ -373,7 +353,7 @@ def _seeded(estimator: Any) -> Any:
 
 
 def _steps_with_weights(estimator: Any) -> list[str]:
-    """The fit parameters that take row weights; an estimator without any is refused."""
+    """List the fit parameters that take row weights; an estimator without any is refused."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 

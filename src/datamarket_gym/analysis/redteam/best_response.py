@@ -343,9 +343,6 @@ class Target(Shown):
         self._unchecked: dict[str, tuple[float, Effort, Harm]] = {}
         self._checked: dict[str, CheckedAttack] = {}
         self.impossible: dict[str, str] = {}
-        self._require_clear()
-
-    def _require_clear(self) -> None:
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(

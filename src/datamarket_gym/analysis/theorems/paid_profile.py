@@ -179,7 +179,7 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
         unchecked = mechanism.model_copy(update={"leak_check": "off"})
         matching = Pipeline(unchecked, paid.utility, truth).match(paid.seen)
         clusters, mechanism = matching.clusters, matching.mechanism
-        if not np.array_equal(matching.playing.id, submission.id):
+        if not np.array_equal(matching.clusters.units.id, submission.id):
             raise _uncertifiable(
                 f"the units that play are not those that {str(mechanism.evidence)!r} leaves of this submission and "
                 "previously acquired data"

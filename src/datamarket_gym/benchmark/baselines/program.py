@@ -1,6 +1,6 @@
 """Any program as a mechanism: it is called with the two folders of the file protocol.
 
-The program runs with the rights of whoever runs it, in the present folder and without the environment's variables,
+The program runs with the rights of its caller, in the present folder and without the environment's variables,
 but for those that programs need to be found and to speak the user's language: it is kept from nothing else. Run what
 you do not trust in a container.
 
@@ -83,7 +83,7 @@ class Program(Component):
 def run_program(
     words: list[str], submission: Submission, utility: UtilityOracle, timeout: float
 ) -> ProgramPayments:
-    """The payments of a command, given as words; seconds are the program's by the clock, its start included."""
+    """Return the payments of a command, given as words; seconds are the program's by the clock, its start included."""
     called = shlex.join(words)
     with tempfile.TemporaryDirectory(prefix="datamarket-", ignore_cleanup_errors=True) as folder:
         given, taken = (Path(folder).resolve() / name for name in ("in", "out"))
@@ -165,7 +165,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         process.kill()
     else:
-        with suppress(ProcessLookupError, PermissionError):  # nobody is left
+        with suppress(ProcessLookupError, PermissionError):  # it has ended
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -224,7 +224,7 @@ class Baseline(Component):
 
     @property
     def version(self) -> str:
-        """The version that is installed; an error with the line that installs it where there is none."""
+        """Return the version that is installed; an error with the line that installs it where there is none."""
         python_of(self.package)
         record = installed(self.package)
         assert record is not None
@@ -238,8 +238,7 @@ class Baseline(Component):
                 utility.learns_by,
                 f"baseline@{self.valuator} pays by {', '.join(LEARNS[way])}: choose one of these",
             )
-        with resources.as_file(
-            resources.files("datamarket_gym.benchmark.baselines") / "scripts"
-        ) as scripts:
+        folder = resources.files("datamarket_gym.benchmark.baselines") / "scripts"
+        with resources.as_file(folder) as scripts:
             words = [str(python), "-B", "-s", str(scripts / f"{name}_baseline.py"), way]
             return run_program(words, submission, utility, self.timeout)

@@ -47,12 +47,8 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
 
     Parameters
     ----------
-    folder
-        The folder.
-    submission
-        The units.
-    utility
-        What they are worth.
+    folder, submission, utility
+        The folder, the units, and what they are worth.
 
     Returns
     -------
@@ -63,7 +59,7 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
         raise DataMarketError(
             "the file protocol has no place for prior art, given which units are valued here; pay without it"
         )
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "protocol": VERSION,
         "learner": utility.learns_by,
         "empty": utility.utility.empty,
@@ -71,19 +67,21 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
         "features": int(submission.features.shape[1]),
         "units": len(submission),
         "validation": len(utility.label),
-        "seed": _content_seed(submission),
+        "seed": int(combined_key(submission.keys.tolist())[:8], 16) >> 1,
     }
     features = np.asarray(submission.features, dtype=np.float64)
-    columns = [f"f{i}" for i in range(told["features"])]
+    columns = [f"f{i}" for i in range(content["features"])]
     _write_csv(
         folder / UNITS,
         ["unit", "identity", "time", "label", *columns],
         _unit_rows(submission, features, _texts(submission.label, utility.classes)),
     )
-    held = zip(_texts(utility.label, utility.classes), utility.features, strict=True)
-    _write_csv(folder / VALIDATION, ["label", *columns], ([label, *row.tolist()] for label, row in held))
-    (folder / MARKET).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    return told
+    validation = zip(_texts(utility.label, utility.classes), utility.features, strict=True)
+    _write_csv(
+        folder / VALIDATION, ["label", *columns], ([label, *row.tolist()] for label, row in validation)
+    )
+    (folder / MARKET).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return content
 
 
 def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
@@ -91,10 +89,8 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
 
     Parameters
     ----------
-    folder
-        The folder.
-    submission
-        The units that were paid.
+    folder, submission
+        The folder, and the units that were paid.
 
     Returns
     -------
@@ -102,9 +98,9 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
         The amount of each identity.
     """
     names = submission.identities.tolist()
-    room = 1024 + sum(2 * len(name.encode("utf-8", "replace")) + _AMOUNT_BYTES for name in names)
-    rows = csv.reader(io.StringIO(_text(folder / PAYMENTS, room), newline=""), strict=True)
-    known, found = set(names), dict[str, float]()
+    limit = 1024 + sum(2 * len(name.encode("utf-8", "replace")) + _AMOUNT_BYTES for name in names)
+    rows = csv.reader(io.StringIO(_text(folder / PAYMENTS, limit), newline=""), strict=True)
+    identities, amounts = set(names), dict[str, float]()
     try:
         head = next(rows, [])
         if head != ["identity", "amount"]:
@@ -114,44 +110,42 @@ def read_payments(folder: Path, submission: Submission) -> dict[str, float]:
             if len(row) != 2:
                 raise _wrong(at, f"there are {len(row)} fields; write one identity and one amount")
             name, amount = row
-            if name not in known:
+            if name not in identities:
                 raise _wrong(at, f"{name!r} submitted nothing; pay the identities of {UNITS} only")
-            if name in found:
+            if name in amounts:
                 raise _wrong(at, f"{name!r} is paid twice; add up what it gets")
-            found[name] = _amount(amount, name, at)
+            amounts[name] = _amount(amount, name, at)
     except csv.Error as error:
         raise _wrong(rows.line_num, f"{error}; write it as RFC 4180 says") from error
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in amounts]:
         raise ProgramError(
             f"{PAYMENTS} has no amount for {missing[0]!r}"
             + (f" and {len(missing) - 1} more" if missing[1:] else "")
-            + "; pay 0 where somebody gets nothing"
+            + "; pay 0 to an identity that gets nothing"
         )
-    return found
+    return amounts
 
 
 def read_cost(folder: Path) -> dict[str, float]:
-    """What a program says that it took: ``evaluations`` of coalitions and ``seconds``; NaN where it does not say."""
+    """Read what a program says that it took: ``evaluations`` of coalitions and ``seconds``; NaN where it does not."""
     unknown = {"evaluations": float("nan"), "seconds": float("nan")}
     if not (folder / COST).exists():
         return unknown
     try:
-        told = json.loads(_text(folder / COST, _COST_BYTES))
+        content = json.loads(_text(folder / COST, _COST_BYTES))
     except (ValueError, RecursionError) as error:
         raise ProgramError(f"{COST} is no JSON ({error}); leave it out or mend it") from error
-    said = {name: told[name] for name in unknown if name in told} if isinstance(told, dict) else {}
-    if not said or any(
+    cost = (
+        {name: content[name] for name in unknown if name in content} if isinstance(content, dict) else {}
+    )
+    if not cost or any(
         isinstance(x, bool) or not isinstance(x, int | float) or not 0 <= x < 2**53
-        for x in said.values()
+        for x in cost.values()
     ):
         raise ProgramError(
-            f'{COST} says {str(told)[:80]}; write {{"evaluations": n, "seconds": s}}, numbers, or leave it out'
+            f'{COST} says {str(content)[:80]}; write {{"evaluations": n, "seconds": s}}, numbers, or leave it out'
         )
-    return unknown | {name: float(x) for name, x in said.items()}
-
-
-def _content_seed(submission: Submission) -> int:
-    return int(combined_key(submission.keys.tolist())[:8], 16) >> 1
+    return unknown | {name: float(x) for name, x in cost.items()}
 
 
 def _unit_rows(
@@ -159,12 +153,12 @@ def _unit_rows(
 ) -> Iterator[list[Any]]:
     times = [""] * len(submission) if submission.time is None else submission.time.tolist()
     names = (submission.id.tolist(), submission.identity.tolist(), times, labels)
-    for *told, row in zip(*names, features, strict=True):
-        yield [*told, *row.tolist()]
+    for *cells, row in zip(*names, features, strict=True):
+        yield [*cells, *row.tolist()]
 
 
 def _texts(labels: NDArray[Any], classes: NDArray[Any]) -> list[str]:
-    """Labels as texts: equal ones, as 0 and 0.0 are, have one text, that of the class."""
+    """Return labels as texts: equal ones, as 0 and 0.0 are, have one text, that of the class."""
     named = {value: str(value) for value in classes.tolist()}
     return [named.get(label, str(label)) for label in labels.tolist()]
 
@@ -181,15 +175,15 @@ def _write_csv(path: Path, head: list[str], rows: Iterable[list[Any]]) -> None:
         ) from error
 
 
-def _text(path: Path, room: int) -> str:
-    """A regular file of a size that can be expected; a link, a pipe or a flood is refused unread."""
+def _text(path: Path, limit: int) -> str:
+    """Read a regular file of a size that can be expected; refuse a link, a pipe or a flood unread."""
     try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
             raise ProgramError(f"{path.name} is no plain file; write one")
-        if found.st_size > room:
+        if status.st_size > limit:
             raise ProgramError(
-                f"{path.name} has {found.st_size:,} bytes, where {room:,} are plenty; write what is asked for alone"
+                f"{path.name} has {status.st_size:,} bytes, where {limit:,} are plenty; write what is asked for alone"
             )
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:

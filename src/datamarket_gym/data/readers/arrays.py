@@ -67,21 +67,21 @@ class ArrayFile:
         where it may be ``low_precision`` .
         """
         name = self.chosen(name)
-        found = self.read(name)
-        if found.dtype.kind not in "fiu" or found.ndim != 2 or rows not in (None, len(found)):
+        array = self.read(name)
+        if array.dtype.kind not in "fiu" or array.ndim != 2 or rows not in (None, len(array)):
             count = (
                 "one row per unit"
                 if rows is None
                 else f"one row for each of the {rows} rows of the table"
             )
             raise SubmissionError(
-                f"{str(self.path)!r} holds {found.dtype} of shape {found.shape}; "
+                f"{str(self.path)!r} holds {array.dtype} of shape {array.shape}; "
                 f"it must be a matrix of numbers with {count}"
             )
         # Memory-mapped where possible, so that this is the only copy: a file may change while the run goes on.
-        kind = found.dtype.newbyteorder("=")
+        kind = array.dtype.newbyteorder("=")
         numbers = np.array(
-            found, dtype=kind if low_precision and is_low_precision(kind) else np.float64, order="C"
+            array, dtype=kind if low_precision and is_low_precision(kind) else np.float64, order="C"
         )
         if finite and (at := beyond(numbers, np.finfo(np.float64).max)) is not None:
             row, entry = at

@@ -84,9 +84,9 @@ def table_ending(path: Path) -> str:
     whole = ending(path)
     plain = whole.removesuffix(".gz")
     if plain not in (TEXT if whole.endswith(".gz") else ENDINGS):
-        known = f"use {', '.join(ENDINGS)} (the last four also with .gz)"
+        remedy = f"use {', '.join(ENDINGS)} (the last four also with .gz)"
         raise SubmissionError(
-            f"{str(path)!r} has an unknown ending {whole!r}; {_HINTS.get(whole, known)}"
+            f"{str(path)!r} has an unknown ending {whole!r}; {_HINTS.get(whole, remedy)}"
         )
     with readable(path), path.open("rb") as file:
         start = file.read(8)
@@ -169,8 +169,8 @@ class Table:
         require_instance(role, name, str, "the name of a column")
         if name not in self.names:
             close = get_close_matches(name, self.names, n=1)
-            known = ", ".join(self.names[:20]) or "none"
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {known}"
+            columns = ", ".join(self.names[:20]) or "none"
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {columns}"
             if len(self.names) == 1 and re.search(r"[;\t|:]", self.names[0]):
                 hint += "; separate columns by commas, semicolons or tabs"
             raise SubmissionError(f"{self.where} has no column {name!r} for {role!r}; {hint}")
@@ -242,7 +242,8 @@ class Table:
             if not count:
                 continue
             for name, arrays in parts.items():
-                arrays.append(_decoded(batch[name]))
+                array = batch[name]
+                arrays.append(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
             for role, reader in dense.items():
                 reader.add([getattr(batch[name], "storage", batch[name]) for name in matrices[role]])
             row += count
@@ -276,10 +277,6 @@ class Table:
 def rows_read(single: Mapping[str, Column], dense: Mapping[str, Features]) -> int:
     """Count the rows that were read, of a table of which something was."""
     return len([*(column.data for column in single.values()), *dense.values()][0])
-
-
-def _decoded(array: Any) -> Any:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 class _Parquet:

@@ -19,11 +19,7 @@ from datamarket_gym.registry import Range, register
 
 
 def raw_content(submission: Submission, kind: str, layer: str) -> tuple[Codes, NDArray[Any]]:
-    """Rows that carry content of this kind, and the content.
-
-    Rows with none (blank: generated units of which only the embedding is known) are left out: a
-    layer matches them with nothing.
-    """
+    """Return the rows that carry content of this kind, and the content; blank cells match nothing."""
     if kind not in submission.metadata:
         raise SubmissionError(
             f"evidence {layer!r} compares {kind}s, but the submission has no column {kind!r}; "
@@ -49,7 +45,6 @@ class NoEvidence(EvidenceLayer):
     title = "no evidence"
 
     def edges(self, view: View) -> Edges:
-        """No edges."""
         return Edges.none()
 
 
@@ -63,7 +58,6 @@ class Pool(EvidenceLayer):
     same_content: ClassVar[bool] = False
 
     def edges(self, view: View) -> Edges:
-        """A star over all units."""
         return star(np.zeros(len(view.submission), dtype=np.int64), "pool")
 
 
@@ -77,7 +71,6 @@ class ExactHash(EvidenceLayer):
     decimals: Annotated[int, "decimals; numbers are compared after rounding to so many"] = DECIMALS
 
     def edges(self, view: View) -> Edges:
-        """A star per group of identical payloads."""
         keys = unit_keys(view.submission.features, view.submission.label, self.decimals)
         return star(np.unique(keys, return_inverse=True)[1], "exact_hash")
 
@@ -93,7 +86,7 @@ class Cosine(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """Pairs of different nodes at or above theta; identical vectors as a star.
+        """Return pairs of different nodes at or above theta; identical vectors as a star.
 
         All pairs up to `MOST_PAIRS`; where there are more, their maximum spanning forest, which makes the same
         clusters, under a reason of its own (`SPANNING`). Where the first units are acquired ones, each new one is
@@ -102,31 +95,23 @@ class Cosine(EvidenceLayer):
         vectors = view.submission.vectors
         if view.n_acquired:
             require_directions(DistinctRows(vectors))
-            old, cosine = nearest_acquired(
-                taken(vectors, slice(view.n_acquired)),
-                taken(vectors, slice(view.n_acquired, None)),
-                self.theta,
-            )
+            acquired = taken(vectors, slice(view.n_acquired))
+            units = taken(vectors, slice(view.n_acquired, None))
+            old, cosine = nearest_acquired(acquired, units, self.theta)
             new = np.flatnonzero(old >= 0)
             return Edges.of(old[new], view.n_acquired + new, COSINE, cosine[new])
         rows = DistinctRows(vectors)
         require_directions(rows)
         place = rows.distinct
         pairs = similar_pairs(rows, self.theta, view.node[place])
-        found = Edges.of(
-            place[pairs.left],
-            place[pairs.right],
-            COSINE if pairs.whole else SPANNING,
-            pairs.cosine,
-        )
-        return Edges.concat([star(rows.first, COSINE), found])
+        reason = COSINE if pairs.whole else SPANNING
+        edges = Edges.of(place[pairs.left], place[pairs.right], reason, pairs.cosine)
+        return Edges.concat([star(rows.first, COSINE), edges])
 
 
 def require_directions(rows: DistinctRows) -> None:
-    """Refuse rows of zeros: they are at no place, and like themselves alone."""
-    pointed = np.zeros(len(rows.first), dtype=bool)
-    pointed[rows.distinct] = True
-    zero = np.flatnonzero(~pointed[rows.first])
+    """Refuse rows of zeros, which have no direction."""
+    zero = np.flatnonzero(~np.isin(rows.first, rows.distinct))
     if len(zero):
         raise SubmissionError(
             f"the embedding of row {zero[0]} has zero norm, so its cosine is undefined; "
@@ -145,7 +130,6 @@ class HybridHashCosine(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """The edges of both layers."""
         return Edges.concat([ExactHash().edges(view), Cosine(self.theta).edges(view)])
 
 
@@ -155,7 +139,7 @@ class Metadata(EvidenceLayer):
     """Match units that agree in a ``column`` of the submission; an empty cell agrees with nothing.
 
     The column is believed: use one that the operator fills in, such as a watermark id, a licence or a device. Where
-    submitters fill it in, a copied value matches somebody else's unit, and a changed one unmatches a copy.
+    submitters fill it in, a copied value matches a unit of another, and a changed one unmatches a copy.
     """
 
     title = "same metadata"
@@ -170,9 +154,8 @@ class Metadata(EvidenceLayer):
     def edges(self, view: View) -> Edges:
         """Match all units of a value with the first of them."""
         codes = value_codes(view.submission, self.column)
-        known = np.flatnonzero(codes >= 0)
-        matches = star(codes[known], f"same {self.column}")
-        return Edges(known[matches.left], known[matches.right], matches.score, matches.reason)
+        filled = np.flatnonzero(codes >= 0)
+        return star(codes[filled], f"same {self.column}").at(filled)
 
 
 def value_codes(submission: Submission, column: str) -> Codes:

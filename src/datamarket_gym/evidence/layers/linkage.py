@@ -1,10 +1,10 @@
-"""Linkage: who is who, from account, payout address, device, licence and time, not from content.
+"""Linkage of identities by account, payout address, device, licence and time, not by content.
 
 A key is a column, or several joined by ``+`` that must agree together; ``time:3600`` counts submissions within the same
 hour as agreeing. Text is compared without regard to case and surrounding spaces, and a blank says nothing.
 
-Whoever submits fills these columns in, so a shared value is a *claim*. Two identities confirm it by naming each other
-in a column (``confirm``), one name in a cell or several separated by ``;``. Linkage matches *people*, so as evidence it
+Submitters fill these columns in, so a shared value is a *claim*. Two identities confirm it by naming each other in a
+column (``confirm``), one name in a cell or several separated by ``;``. Linkage matches *people*, so as evidence it
 belongs with granularity ``identity``, or to the grouping of payees: in unit-level games matched units would be taken
 for copies of one another. Probabilistic linkage takes splink's model, or a table (id_l, id_r, probability).
 """
@@ -50,7 +50,7 @@ class Linkage(EvidenceLayer):
             raise ParameterError("keys", self.keys, "name a column, such as payout or device+licence")
 
     def edges(self, view: View) -> Edges:
-        """A star per key value, and per group of identities that confirm one another."""
+        """Return a star per key value, and per group of identities that confirm one another."""
         submission = view.submission
         owner = submission.identity_codes
         person = np.zeros_like(owner)
@@ -58,36 +58,36 @@ class Linkage(EvidenceLayer):
             confirmed = submission.column(self.confirm)
             names = submission.identities.tolist()
             person = components(np.arange(len(names)), confirmations(names, owner, confirmed)[0])[owner]
-        found = [Edges.none()]
+        edges = []
         for key in self.keys.split(";"):
             values = {name: submission.column(name) for name in key_columns(key)}
             codes = agreeing(key, values, submission.times)[0]
-            known = np.flatnonzero(codes >= 0)
-            star_of = star(codes[known] * len(owner) + person[known], f"linkage {key.strip()}")
-            found.append(Edges(known[star_of.left], known[star_of.right], star_of.score, star_of.reason))
-        return Edges.concat(found)
+            filled = np.flatnonzero(codes >= 0)
+            group = codes[filled] * len(owner) + person[filled]
+            edges.append(star(group, f"linkage {key.strip()}").at(filled))
+        return Edges.concat(edges)
 
 
 def confirmations(
-    names: Sequence[str], owner: Codes, said: Column
+    names: Sequence[str], owner: Codes, cells: Column
 ) -> tuple[Edges, list[tuple[int, int]]]:
-    """Match identities that name each other, and return the pairs (who, whom) of which one alone does.
+    """Match identities that name each other, and return the pairs of which only the first names the second.
 
-    ``said[i]`` is the cell of a unit of identity ``owner[i]``. A name that nobody has says nothing. A cell that can be
-    read in two ways, as one name that holds the separator and as several, matches nobody: otherwise whoever calls
-    themselves what somebody's list says would be confirmed by it.
+    ``cells[i]`` is the cell of a unit of identity ``owner[i]``. Unknown names say nothing. A cell that can be read in
+    two ways, as one name that holds the separator and as several, matches none: otherwise an identity named like
+    another's list would be confirmed by it.
     """
     place = {name: i for i, name in enumerate(names)}
     pairs: set[tuple[int, int]] = set()
     unclear: set[tuple[int, int]] = set()
-    for code, cell in set(zip(owner.tolist(), said, strict=True)):
+    for code, cell in set(zip(owner.tolist(), cells, strict=True)):
         text = "" if cell is None else str(cell)
         parts = {part.strip() for part in text.split(";")}
-        read = [
+        whole, several = (
             {place[name] for name in some if place.get(name, code) != code} for some in ({text}, parts)
-        ]
-        found = {(code, other) for other in read[0] | read[1]}
-        (unclear if read[0] and read[1] - read[0] else pairs).update(found)
+        )
+        named = {(code, other) for other in whole | several}
+        (unclear if whole and several - whole else pairs).update(named)
     both = np.array(sorted((a, b) for a, b in pairs if a < b and (b, a) in pairs), dtype=np.int64)
     both = both.reshape(-1, 2)
     alone = sorted({(a, b) for a, b in pairs if (b, a) not in pairs} | (unclear - pairs))
@@ -95,7 +95,7 @@ def confirmations(
 
 
 def key_columns(key: str) -> list[str]:
-    """The columns of a key, without its time window."""
+    """Return the columns of a key, without its time window."""
     parts = [part.strip() for part in key.split("+")]
     if not all(parts):
         raise ParameterError("linkage key", key, "write a column, or several joined by +")
@@ -103,7 +103,7 @@ def key_columns(key: str) -> list[str]:
 
 
 def agreeing(key: str, columns: Mapping[str, Column], times: Values) -> tuple[Codes, list[str]]:
-    """A code per unit (-1: says nothing) equal where the key agrees, and the value of each code."""
+    """Return a code per unit (-1: says nothing) equal where the key agrees, and the value of each code."""
     parts = [[_folded(value) for value in columns[name]] for name in key_columns(key)]
     for part in (part.strip() for part in key.split("+")):
         if part.startswith("time:"):
@@ -139,10 +139,10 @@ Pair = tuple[str, str, float]
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Pairs of a table with columns id_l, id_r and probability (or splink's match_probability)."""
+    """Read the pairs of a table with columns id_l, id_r and probability (or splink's match_probability)."""
     table = Table.open(path)
-    known = (("id_l", "unique_id_l"), ("id_r", "unique_id_r"), ("probability", "match_probability"))
-    names = [next((n for n in some if n in table.names), "") for some in known]
+    accepted = (("id_l", "unique_id_l"), ("id_r", "unique_id_r"), ("probability", "match_probability"))
+    names = [next((n for n in some if n in table.names), "") for some in accepted]
     if not all(names):
         raise SubmissionError(
             f"{table.where} has columns {', '.join(sorted(table.names))}; "
@@ -183,7 +183,7 @@ def splink_pairs(
     )
     agreeing = [block_on(n) for n, values in names.items() if _repeats(values)]
     if not agreeing:
-        return []  # nobody shares anything with anybody, so there is nothing to learn from
+        return []  # no value is shared, so there is nothing to learn from
     blocks = [rule for n in names for rule in (block_on(n), block_on(f"substr({n}, 1, 4)"))]
     settings = SettingsCreator(
         link_type="dedupe_only",
@@ -204,5 +204,5 @@ def splink_pairs(
 
 
 def _repeats(values: Sequence[str | None]) -> bool:
-    known = [value for value in values if value is not None]
-    return len(set(known)) < len(known)
+    filled = [value for value in values if value is not None]
+    return len(set(filled)) < len(filled)

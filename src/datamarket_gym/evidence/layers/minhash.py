@@ -2,7 +2,7 @@
 
 Candidates come from locality-sensitive hashing of MinHash signatures (rensa); each is then decided by
 the exact Jaccard similarity of the two sets of n-grams, so a hash collision matches nothing. The hash
-functions are drawn from the mechanism's seed: who does not know it cannot steer a text past them.
+functions are drawn from the mechanism's seed: without it a text cannot be steered past them.
 """
 
 from __future__ import annotations
@@ -47,33 +47,30 @@ class MinHash(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """All verified pairs of different nodes."""
         rows, texts = raw_content(view.submission, "text", "minhash")
         sets = [ngrams(text, self.words) for text in texts.tolist()]
         left, right, score = similar_sets(sets, self.jaccard, view.seed)
-        left, right = rows[left], rows[right]
-        apart = view.node[left] != view.node[right]
-        return Edges.of(left[apart], right[apart], "minhash", score[apart])
+        return Edges.of(rows[left], rows[right], "minhash", score).apart(view.node)
 
 
 def ngrams(text: str, words: int) -> frozenset[str]:
-    """The set of n-grams of lower-case words; a shorter text is a single n-gram."""
-    found = _WORD.findall(text.lower()) or [text.strip()]
-    return frozenset(" ".join(found[i : i + words]) for i in range(max(1, len(found) - words + 1)))
+    """Return the set of n-grams of lower-case words; a shorter text is a single n-gram."""
+    tokens = _WORD.findall(text.lower()) or [text.strip()]
+    return frozenset(" ".join(tokens[i : i + words]) for i in range(max(1, len(tokens) - words + 1)))
 
 
 def similar_sets(
     sets: Sequence[frozenset[str]], jaccard: float, seed: int
 ) -> tuple[Codes, Codes, Values]:
-    """All pairs i < j with Jaccard similarity of at least ``jaccard``, and the similarity."""
+    """Find all pairs i < j with Jaccard similarity of at least ``jaccard``, and the similarity."""
     verified = []
     for i, j in _candidates(sets, jaccard, seed):
         shared = len(sets[i] & sets[j])
         similarity = shared / (len(sets[i]) + len(sets[j]) - shared)
         if similarity >= jaccard:
             verified.append((i, j, similarity))
-    found = np.array(sorted(verified), dtype=np.float64).reshape(-1, 3)
-    return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), found[:, 2]
+    pairs = np.array(sorted(verified), dtype=np.float64).reshape(-1, 3)
+    return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64), pairs[:, 2]
 
 
 def _candidates(sets: Sequence[frozenset[str]], jaccard: float, seed: int) -> Iterator[tuple[int, int]]:
@@ -90,7 +87,7 @@ def _candidates(sets: Sequence[frozenset[str]], jaccard: float, seed: int) -> It
 
 
 def enough_bands(jaccard: float) -> int:
-    """The fewest bands b (of r rows each) with (1 - s^r)^b <= MISSED at similarity s: few candidates."""
+    """Return the fewest bands b (of r rows each) with (1 - s^r)^b <= MISSED at similarity s: few candidates."""
     for rows in (32, 16, 8, 4, 2):
         bands = PERMUTATIONS // rows
         if (1 - jaccard**rows) ** bands <= MISSED:
@@ -112,6 +109,5 @@ class HybridMinhashCosine(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """The edges of both layers."""
         texts = MinHash(self.jaccard, self.words)
         return Edges.concat([texts.edges(view), Cosine(self.theta).edges(view)])

@@ -35,7 +35,6 @@ class OracleLatent(EvidenceLayer):
     needs_oracle: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """A star per latent owner."""
         return star(latent_party(view, self), "oracle_latent")
 
 
@@ -49,16 +48,15 @@ class OracleSource(EvidenceLayer):
     needs_oracle: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """A star per source unit."""
         source = np.unique(view.truth(self).source, return_inverse=True)[1]
         return star(source, "oracle_source")
 
 
 def latent_party(view: View, layer: EvidenceLayer) -> Codes:
-    """Per unit, the provider behind it: its owner, or the controller of the identity it belongs to.
+    """Return the provider behind each unit.
 
-    At unit granularity stolen units belong to whom they were stolen from; where all units of an
-    identity (or batch) are matched, the identity as a whole belongs to whoever controls it.
+    At unit granularity stolen units belong to their true owner; where all units of an identity (or batch) are matched,
+    the identity as a whole belongs to its controller.
     """
     truth = view.truth(layer)
     if view.granularity == "unit":
@@ -81,7 +79,7 @@ class NoisyOracleLatent(EvidenceLayer):
     needs_oracle: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """Kept true edges and false merges between nodes, each carried by the nodes' first units."""
+        """Return true edges that are not lost and false ones, each between the first units of two nodes."""
         _, first = np.unique(view.node, return_index=True)
         unit_party = latent_party(view, self)
         party = unit_party[first]
@@ -89,31 +87,25 @@ class NoisyOracleLatent(EvidenceLayer):
         rng = keyed_generator(view.seed, "noisy oracle")
         luck = rng.uniform(size=len(left))
         same = party[left] == party[right]
-        lost = np.zeros(len(left), dtype=bool)
-        merged = np.zeros(len(left), dtype=bool)
         true, false = np.flatnonzero(same), np.flatnonzero(~same)
         prone = self._proneness(view, view.node, left[true], right[true])[0]
-        lost[true] = luck[true] < self.p_fs * prone
+        true = true[luck[true] >= self.p_fs * prone]
         if self.pairs == "node":
             prone = self._proneness(view, view.node, left[false], right[false])[1]
-            merged[false] = luck[false] < self.p_fm * prone
+            false = false[luck[false] < self.p_fm * prone]
         else:
             n = int(party.max()) + 1
             a, b = np.triu_indices(n, 1)
             prone = self._proneness(view, unit_party, a, b)[1]
             joined = np.zeros((n, n), dtype=bool)
             joined[a, b] = rng.uniform(size=len(a)) < self.p_fm * prone
-            merged[false] = (joined | joined.T)[party[left[false]], party[right[false]]]
-        kept, wrong = np.flatnonzero(same & ~lost), np.flatnonzero(merged)
-        return Edges.concat(
-            [
-                Edges.of(first[left[kept]], first[right[kept]], "oracle_latent"),
-                Edges.of(first[left[wrong]], first[right[wrong]], "false_merge"),
-            ]
-        )
+            false = false[(joined | joined.T)[party[left[false]], party[right[false]]]]
+        edges = [Edges.of(left[true], right[true], "oracle_latent")]
+        edges.append(Edges.of(left[false], right[false], "false_merge"))
+        return Edges.concat(edges).at(first)
 
     def _proneness(self, view: View, side: Codes, a: Codes, b: Codes) -> tuple[Values, Values]:
-        """How prone each pair of sides (a[i], b[i]) is to a false split and to a false merge."""
+        """Measure how prone each pair of sides (a[i], b[i]) is to a false split and to a false merge."""
         if self.prone == "even" or not len(a):
             return np.ones(len(a)), np.ones(len(a))
         if self.prone == "size":
@@ -125,7 +117,7 @@ class NoisyOracleLatent(EvidenceLayer):
 
 
 def _closeness(view: View, side: Codes) -> Values:
-    """Largest cosine similarity between the units of any two sides."""
+    """Compute the largest cosine similarity between the units of any two sides."""
     vectors = view.submission.vectors
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny)
     order = np.argsort(side, kind="stable")
@@ -136,7 +128,7 @@ def _closeness(view: View, side: Codes) -> Values:
 
 
 def _ranks(values: Values) -> Values:
-    """0-based ranks; equal values share their mean rank."""
+    """Rank values from 0; equal ones share their mean rank."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(values) - 1.0)
@@ -154,6 +146,5 @@ class HybridSourceCosine(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """The edges of both layers."""
         view.truth(self)
         return Edges.concat([OracleSource().edges(view), Cosine(self.theta).edges(view)])

@@ -39,7 +39,6 @@ class Perceptual(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """All pairs of different nodes within the distance."""
         rows, images = raw_content(view.submission, "image", "perceptual")
         try:
             plain, mirrored = image_hashes(images.tolist())
@@ -47,19 +46,17 @@ class Perceptual(EvidenceLayer):
             unit = str(view.submission.id[rows[error.row]])
             raise SubmissionError(f"unit {unit!r}: {error.why}") from error
         left, right, distance = near_hashes(plain, mirrored, self.bits)
-        left, right = rows[left], rows[right]
-        apart = view.node[left] != view.node[right]
-        return Edges.of(left[apart], right[apart], "perceptual", 1 - distance[apart] / 128)
+        return Edges.of(rows[left], rows[right], "perceptual", 1 - distance / 128).apart(view.node)
 
 
 def image_hashes(images: list[bytes]) -> tuple[Hashes, Hashes]:
-    """DHash and pHash of each image and of its mirror image, shape (n, 2) each."""
+    """Compute dHash and pHash of each image and of its mirror image, shape (n, 2) each."""
     require_extra("imagehash", "images")
     import imagehash
     from PIL import ImageOps
 
     def both(image: Any) -> list[int]:
-        return [int(str(found), 16) for found in (imagehash.dhash(image), imagehash.phash(image))]
+        return [int(str(bits), 16) for bits in (imagehash.dhash(image), imagehash.phash(image))]
 
     opened = [open_image(image, row) for row, image in enumerate(images)]
     plain = np.array([both(image) for image in opened], dtype=np.uint64).reshape(-1, 2)
@@ -68,19 +65,18 @@ def image_hashes(images: list[bytes]) -> tuple[Hashes, Hashes]:
 
 
 def near_hashes(plain: Hashes, mirrored: Hashes, bits: int) -> tuple[Codes, Codes, Codes]:
-    """All pairs i < j at a distance of at most ``bits``, and the distance, block by block."""
-    lefts, rights, distances = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    """Find all pairs i < j at a distance of at most ``bits``, and the distance, block by block."""
+    parts = [np.empty((3, 0), dtype=np.int64)]
     for a in range(0, len(plain), _BLOCK):
         for b in range(a, len(plain), _BLOCK):
             first, second = plain[a : a + _BLOCK, None], plain[None, b : b + _BLOCK]
-            turned = mirrored[None, b : b + _BLOCK]
-            distance = np.minimum(_hamming(first, second), _hamming(first, turned))
+            mirror = mirrored[None, b : b + _BLOCK]
+            distance = np.minimum(_hamming(first, second), _hamming(first, mirror))
             near = distance <= bits
             left, right = np.nonzero(np.triu(near, 1) if a == b else near)
-            lefts.append(left + a)
-            rights.append(right + b)
-            distances.append(distance[left, right])
-    return np.concatenate(lefts), np.concatenate(rights), np.concatenate(distances)
+            parts.append(np.stack([left + a, right + b, distance[left, right]]))
+    left, right, distance = np.concatenate(parts, axis=1)
+    return left, right, distance
 
 
 def _hamming(first: Hashes, second: Hashes) -> Codes:
@@ -100,5 +96,4 @@ class HybridPerceptualCosine(EvidenceLayer):
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
-        """The edges of both layers."""
         return Edges.concat([Perceptual(self.bits).edges(view), Cosine(self.theta).edges(view)])

@@ -24,12 +24,7 @@ from datamarket_gym.evidence.admissible_interval import Admissibility, predict_t
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.experiments.cells import Cell, Row, kind
 from datamarket_gym.experiments.kinds.market import MarketOptions, measure
-from datamarket_gym.experiments.spec import (
-    ExperimentSpec,
-    MechanismEntry,
-    UtilityEntry,
-    require_attacks,
-)
+from datamarket_gym.experiments.spec import ExperimentSpec, MechanismEntry, UtilityEntry, require_attacks
 from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.market.tasks.datasets import DomainTask, embeddings_path
 from datamarket_gym.mechanism.allocation import Payments

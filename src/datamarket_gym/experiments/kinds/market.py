@@ -112,9 +112,7 @@ RULES = ("raw", "floor", "floor_rescaled")
 @kind("negative")
 def negative_cell(cell: Cell) -> Iterator[Row]:
     honest = cell.market.honest
-    profiles = [
-        (name, attack.apply(cell.spec.provider, cell.market.state)) for name, attack in cell.attacks
-    ]
+    profiles = cell.profiles()
     for labels, oracle in cell.oracles():
         for m, axes in cell.pipelines():
             reference = m.pay(honest.submission, oracle, honest.truth)
@@ -160,9 +158,7 @@ def baselines_cell(cell: Cell) -> Iterator[Row]:
         oracle = single.oracle(utility, cell.market)
         return m.pay(profile.submission, oracle, profile.truth)
 
-    profiles = [
-        (name, attack.apply(cell.spec.provider, cell.market.state)) for name, attack in cell.attacks
-    ]
+    profiles = cell.profiles()
     for utility in cell.spec.utilities:
         ideals: dict[tuple[str, str], PaidTotals] = {}
         for m, axes in cell.mechanisms():

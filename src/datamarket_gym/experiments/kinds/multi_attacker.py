@@ -30,7 +30,7 @@ from datamarket_gym.analysis.redteam.multi_attacker import (
 from datamarket_gym.analysis.theorems.deterrence import Checks
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of
-from datamarket_gym.experiments.kinds.spot_checks import FAMILIES, CheckEntry, family, in_spreads
+from datamarket_gym.experiments.kinds.spot_checks import FAMILIES, CheckEntry, family, scale_noise
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.mechanism.external import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism
@@ -71,7 +71,7 @@ def multi_attacker_cell(cell: Cell) -> Iterator[Row]:
     options = MultiAttackerOptions(**cell.spec.options)
     _require_counts(cell, options)
     menu = [HONEST]
-    for _, attack in attacks_of(in_spreads(cell.spec, feature_scale(cell.market.state))):
+    for _, attack in attacks_of(scale_noise(cell.spec, feature_scale(cell.market.state))):
         if (text := written(attack)) not in menu:
             menu.append(text)
     for labels, oracle in cell.oracles():
@@ -143,7 +143,7 @@ class _Dynamics:
         )
 
     def _searched(self, stage: StageGame, path: Path, count: int) -> Row:
-        """Search what the first attacker could still gain, where everybody may attack."""
+        """Search what the first attacker could still gain, where all providers may attack."""
         if not self.options.trials or count < len(stage.members) or stage.payoffs(path.last) is None:
             return {}
         party = StageParty(stage, path.last)
@@ -154,10 +154,10 @@ class _Dynamics:
 
     def _row(self, stage: StageGame, path: Path, attackers: range) -> Row:
         ends = [strategies for strategies in path.ends if stage.payoffs(strategies) is not None]
-        found = [stage.standings(strategies, attackers) for strategies in ends]
-        before = sum(one.honest_pay for one in found[0].attackers)
-        providers = sum(len(one.members) for one in found[0].attackers)
-        after = float(np.mean([sum(one.pay for one in each.attackers) for each in found]))
+        standings = [stage.standings(strategies, attackers) for strategies in ends]
+        before = sum(one.honest_pay for one in standings[0].attackers)
+        providers = sum(len(one.members) for one in standings[0].attackers)
+        after = float(np.mean([sum(one.pay for one in each.attackers) for each in standings]))
         clear = clearly_paid(before / providers, stage.honest.value, len(stage.state.providers))
         return {
             "honest_payment": before,
@@ -165,16 +165,16 @@ class _Dynamics:
             "gain": after / before if clear else float("nan"),
             "gain_additive": after - before,
             "near_zero": not clear,
-            "gain_from_attack": _lone_gain(stage, found),
-            **{name: _mean(found, name) for name in _MEANS},
-            "worth_kept": _mean(found, "worth"),
-            "value_kept": _mean(found, "value"),
+            "gain_from_attack": _lone_gain(stage, standings),
+            **{name: _mean(standings, name) for name in _MEANS},
+            "worth_kept": _mean(standings, "worth"),
+            "value_kept": _mean(standings, "value"),
             "equilibrium": float(path.ended == EQUILIBRIUM),
             "cycle": float(path.ended == CYCLE),
             "unsettled": float(path.ended == UNSETTLED),
             "rounds": float(path.rounds),
             "regret": max(path.regrets),
-            "attack_adds": _mean(found, "attack_adds") / stage.scale,
+            "attack_adds": _mean(standings, "attack_adds") / stage.scale,
             "unplayable": float(_unplayable(stage, path, self.menu)),
             **_outcome_of(ends, attackers),
         }
@@ -185,22 +185,22 @@ _MEANS = (
 )  # fmt: skip
 
 
-def _mean(found: list[StageResult], name: str) -> float:
-    return float(np.mean([getattr(each, name) for each in found]))
+def _mean(ends: list[StageResult], name: str) -> float:
+    return float(np.mean([getattr(each, name) for each in ends]))
 
 
-def _lone_gain(stage: StageGame, found: list[StageResult]) -> float:
-    """The mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
+def _lone_gain(stage: StageGame, ends: list[StageResult]) -> float:
+    """Return the mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
     n = len(stage.state.providers)
-    for each in found:
+    for each in ends:
         alone = float(np.mean([one.lone_honest_pay / len(one.members) for one in each.attackers]))
         if not clearly_paid(alone, stage.honest.value, n):
             return float("nan")
-    return _mean(found, "gain_from_attack")
+    return _mean(ends, "gain_from_attack")
 
 
 def _unplayable(stage: StageGame, path: Path, menu: list[str]) -> int:
-    """How many moves of the menu from a profile of the path could not be played, and so were not made.
+    """Count the menu's moves from a profile of the path that could not be played, and so were not made.
 
     What a search has tried at the end of another path is none of them.
     """
@@ -220,4 +220,4 @@ def _outcome_of(ends: list[Strategies], attackers: range) -> Row:
             text = strategies[party]
             made = family(ATTACKS.create(text))
             count["plays_honest" if text == HONEST else SHOWN.get(made, "plays_other")] += 1.0
-    return {column: found / len(ends) / len(attackers) for column, found in count.items()}
+    return {column: number / len(ends) / len(attackers) for column, number in count.items()}

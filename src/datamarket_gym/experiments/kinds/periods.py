@@ -1,7 +1,7 @@
 """Two periods of one market: kind ``periods`` (S12).
 
 The attacker saw all that was acquired in the first period. What it makes of it comes first in the second, before
-everybody else's units, unless it is better off by coming last: for that it needs neither a forged clock nor foresight.
+all others' units, unless it is better off by coming last: for that it needs neither a forged clock nor foresight.
 Every mechanism pays the first period; what it bought is previously acquired data. In the second period each theft is
 paid twice, with that data and as if nothing had been acquired before, and compared with honesty in that period.
 """
@@ -48,7 +48,7 @@ class Theft(Document):
     rotated, at its length, to a cosine with the original just below the market's threshold, by chance, and ``towards``:
     towards another of them of its class; ``midpoint``: half-way to such a one; ``blend``: half-way to a new unit of the
     attacker's, of its class if there is one. ``relabelled`` gives each the next class, ``alone`` sells nothing else,
-    ``apart`` sells it under a further name, and ``last`` after everybody else's units. Of ``new`` units it is no theft,
+    ``apart`` sells it under a further name, and ``last`` after all others' units. Of ``new`` units it is no theft,
     and what theft is compared with: as many as there are to steal, made of its own new units, taken in turn.
     """
 
@@ -83,11 +83,11 @@ class TwoPeriods:
         return self.old, np.flatnonzero(own if theft.of == "own" else ~own)
 
     def possible(self, theft: Theft) -> bool:
-        """Whether there is anything to make it of: a newcomer has no old units of its own."""
+        """Tell if there is anything to make it of: a newcomer has no old units of its own."""
         return len(self.originals(theft)[1]) > 0
 
     def after(self, theft: Theft, noise: float, cosine: float = 1.0) -> SubmittedProfile:
-        """The second period with the theft; ``cosine`` is how like their originals rotated copies are."""
+        """Return the second period with the theft; ``cosine`` is how like their originals rotated copies are."""
         new, truth = self.honest.submission, self.honest.truth
         if not self.possible(theft):
             raise DataMarketError(
@@ -96,12 +96,12 @@ class TwoPeriods:
             )
         pool, rows = self.originals(theft)
         made = self._made(theft, pool, rows, noise, cosine)
-        kept = np.flatnonzero(new.identity != self.attacker) if theft.alone else np.arange(len(new))
-        submission = Submission.concat([new.take(kept), made])
+        rows_kept = np.flatnonzero(new.identity != self.attacker) if theft.alone else np.arange(len(new))
+        submission = Submission.concat([new.take(rows_kept), made])
         truth_now = GroundTruth(
             submission.id,
-            np.concatenate([truth.owner[kept], pool.identity[rows]]),
-            np.concatenate([truth.source[kept], pool.id[rows]]),
+            np.concatenate([truth.owner[rows_kept], pool.identity[rows]]),
+            np.concatenate([truth.source[rows_kept], pool.id[rows]]),
             {**truth.controller, str(made.identity[0]): self.attacker},
         )
         return SubmittedProfile(submission, truth_now, self.attacker, theft.called)
@@ -145,7 +145,7 @@ class TwoPeriods:
         )
 
     def _partners(self, theft: Theft, pool: Submission, rows: Codes) -> Features:
-        """For each unit another of its class, stolen too or a new one of the attacker's (of any class at need)."""
+        """Draw for each unit another of its class, stolen too or a new one of the attacker's (of any class at need)."""
         others, among = pool, np.unique(rows)
         if theft.how == "blend":
             others = self.honest.submission
@@ -161,7 +161,7 @@ class TwoPeriods:
 
 
 def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:
-    """Half of the providers sell in the first period; the others, the attacker among them, in the second."""
+    """Let half of the providers sell in the first period; the others, the attacker among them, in the second."""
     names = market.state.providers
     if len(names) < 2:
         raise DataMarketError("a market of one provider has no two periods; give it two at least")
@@ -172,7 +172,7 @@ def newcomers(market: ProviderMarket, provider: int) -> TwoPeriods:
 
 
 def continuing(market: ProviderMarket, provider: int) -> TwoPeriods:
-    """Every provider sells one half of its units, drawn at random, in the first period, and the other in the second."""
+    """Let every provider sell one half of its units, drawn at random, in the first period, the other in the second."""
     submission, state = market.honest.submission, market.state
     early = np.zeros(len(submission), dtype=bool)
     for name in state.providers:
@@ -191,7 +191,7 @@ LAYOUTS: dict[str, Callable[[ProviderMarket, int], TwoPeriods]] = {
 
 
 def divided(market: ProviderMarket, attacker: str, early: NDArray[np.bool_]) -> TwoPeriods:
-    """The market in two periods: the units of ``early`` are sold in the first, all others in the second."""
+    """Divide a market in two periods: the units of ``early`` are sold in the first, all others in the second."""
     everything, truth = market.honest.submission, market.honest.truth
     rows = np.flatnonzero(~early)
     time = {} if everything.time is None else {"time": everything.time[rows] + _LATER}
@@ -258,7 +258,7 @@ class _SecondPeriod:
 
     @property
     def clear(self) -> bool:
-        """Whether the attacker's honest pay is clearly above zero, so that ratios to it mean something."""
+        """Tell if the attacker's honest pay is clearly above zero, so that ratios to it mean something."""
         pay, sellers = self.before.total([self.periods.attacker]), len(self.before.identities)
         return clearly_paid(pay, self.before.grand_value, sellers)
 
@@ -267,14 +267,14 @@ class _SecondPeriod:
         honest, paid = self.periods.honest, self.before
         unmatched = self.m.model_copy(update={"evidence": "none"}).pay(honest.submission, self.utility)
         lost = np.maximum(unmatched.totals - paid.totals, 0.0).sum()
-        found = {"attack": "honest", **self._gains(honest, paid)}
-        found["honest_cost"] = gain_of(lost, np.abs(unmatched.totals).sum())
+        row = {"attack": "honest", **self._gains(honest, paid)}
+        row["honest_cost"] = gain_of(lost, np.abs(unmatched.totals).sum())
         if self.utility.prior is not None:
-            found["honest_known"] = len(paid.acquired) / len(honest.submission)
-        return found
+            row["honest_known"] = len(paid.acquired) / len(honest.submission)
+        return row
 
     def row(self, theft: Theft, noise: float) -> Row | None:
-        """A theft: what the attacker gains, what others lose, and how much of what it sells was recognised.
+        """Return what a theft gains, what others lose, and how much of what it sells was recognised.
 
         None where it cannot be played: nothing is matched by similarity, or it takes a class away, and
         accuracy cannot be measured.
@@ -290,21 +290,21 @@ class _SecondPeriod:
             paid = self.m.pay(profile.submission, self.utility)
         pay = self.before.total([attacker])
         checked = CheckedAttack(self.m, profile, self.periods.honest, self.utility, attacker, pay, paid)
-        found = {"attack": theft.called, **self._gains(profile, paid), **self._losses(paid)}
+        row = {"attack": theft.called, **self._gains(profile, paid), **self._losses(paid)}
         after, made = checked.expected(Checks(0)), ~genuine(profile, self.periods.honest)
         own = np.count_nonzero(self.periods.honest.submission.identity == attacker)
-        found["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
-        found["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
-        if "victim_loss" in found:
-            # A name that fails takes its copies along: then nobody has lost anything.
+        row["worth_of_a_copy"] = self._ratio(after.pay * after.false_share / made.sum(), pay / own)
+        row["expected_net_gain"] = self._ratio(checked.expected(self.checks).pay, pay)
+        if "victim_loss" in row:
+            # A name that fails takes its copies along: then no provider has lost anything.
             passes = math.prod(checked.passes(self.checks).values())
-            found["expected_victim_loss"] = passes * found["victim_loss"]
+            row["expected_victim_loss"] = passes * row["victim_loss"]
         if self.utility.prior is not None:
-            found["known_share"] = float(made[paid.acquired.unit].sum() / made.sum())
-        return found
+            row["known_share"] = float(made[paid.acquired.unit].sum() / made.sum())
+        return row
 
     def _gains(self, profile: SubmittedProfile, paid: Payments) -> Row:
-        """The attacker's pay over its honest pay, raw and of a fixed pot, and how much more all data are worth."""
+        """Return the attacker's pay over its honest pay, raw and of a fixed pot, and the value added to all data."""
         attacker, before = self.periods.attacker, self.before
         pay, now = before.total([attacker]), paid.total(profile.identities_of(attacker))
         shares = [
@@ -322,27 +322,27 @@ class _SecondPeriod:
         }
 
     def _losses(self, paid: Payments) -> Row:
-        """What those lose whose old units were stolen, together and the one who loses most; and what the others do."""
+        """Return what owners of stolen old units lose, together and the one who loses most; and what the others do."""
         before, now = self.before.as_dict(), paid.as_dict()
         sold = set(self.periods.old.identities.tolist())
         others = [name for name in before if name != self.periods.attacker]
         victims = {name: before[name] for name in others if name in sold}
         bystanders = {name: before[name] for name in others if name not in sold}
-        found = {}
+        losses = {}
         if victims:
             clear = [n for n in victims if clearly_paid(before[n], self.before.grand_value, len(before))]
             each = [max(0.0, 1.0 - now[name] / before[name]) for name in clear]
-            found["victims_loss"] = _lost(victims, now)
-            found["victim_loss"] = max(each, default=math.nan)
+            losses["victims_loss"] = _lost(victims, now)
+            losses["victim_loss"] = max(each, default=math.nan)
         if bystanders:
-            found["bystanders_loss"] = _lost(bystanders, now)
-        return found
+            losses["bystanders_loss"] = _lost(bystanders, now)
+        return losses
 
     def _ratio(self, above: float, below: float) -> float:
         return gain_of(above, below) if self.clear else math.nan
 
 
 def _lost(before: Mapping[str, float], now: Mapping[str, float]) -> float:
-    """The part of their pay that some lose together: below zero if they get more, NaN if they were paid nothing."""
+    """Return the part of their pay that some lose together: below zero if they get more, NaN if they had none."""
     paid = sum(before.values())
     return 1.0 - gain_of(sum(now[name] for name in before), max(paid, 0.0))

@@ -122,7 +122,7 @@ def fairness_cell(cell: Cell) -> Iterator[Row]:
 def merged_table(
     honest: SubmittedProfile, profile: SubmittedProfile, clusters: Clusters, oracle: UtilityOracle
 ) -> Values:
-    """v_merge of all 2^K coalitions of clusters; bit k of a coalition's number is cluster k."""
+    """Return v_merge of all 2^K coalitions of clusters; bit k of a coalition's number is cluster k."""
     cluster_of = dict(zip(profile.submission.id.tolist(), clusters.label.tolist(), strict=True))
     owned = honest.submission.take(np.flatnonzero(np.isin(honest.submission.id, profile.submission.id)))
     label = np.array([cluster_of[unit] for unit in owned.id.tolist()])
@@ -138,7 +138,7 @@ def merged_table(
 
 
 def by_cluster(game: QuotientGame, clusters: Codes) -> Values:
-    """The game's full table with bit k standing for cluster k instead of the game's own order."""
+    """Return the game's full table with bit k standing for cluster k instead of the game's own order."""
     table = full_table(game)
     number = np.arange(len(table))
     inside = np.zeros_like(number)
@@ -160,8 +160,7 @@ class BudgetOptions(Document):
 @kind("budget", BudgetOptions)
 def budget_cell(cell: Cell) -> Iterator[Row]:
     for labels, oracle in cell.oracles():
-        for name, attack in cell.attacks:
-            profile = attack.apply(cell.spec.provider, cell.market.state)
+        for name, profile in cell.profiles():
             for m, _ in cell.pipelines():
                 if cell.selects(name, m):
                     for row in _budgets(cell, m, profile, oracle):

@@ -35,7 +35,6 @@ from datamarket_gym.errors import (
     LeakedRowsWarning,
     SubmissionError,
     UnclearPayError,
-    UnknownNameError,
 )
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of, market_of
@@ -99,13 +98,10 @@ def best_response_cell(cell: Cell) -> Iterator[Row]:
                 best = best_response(target, costs, trials=options.trials, seed=cell.seed)
                 again = fresh.respond(best.attack, costs)
                 yield {
-                    "task": cell.task.label,
-                    "learner": utility.learner,
-                    "empty": utility.empty,
+                    **cell.labels(utility),
                     "attack": RESPONSE,
                     **labels_of(m),
                     **{f"cost_{name}": float(value) for name, value in level.items()},
-                    **cell.task.axes,
                     "best_attack": best.attack,
                     "redrawn": float(used != cell.seed),
                     "honest_payment": target.pay,
@@ -187,32 +183,29 @@ def checks_cell(cell: Cell) -> Iterator[Row]:
 
 def _mechanism(cell: Cell, options: ChecksOptions, utility: UtilityEntry) -> Mechanism:
     """Return the mechanism that ``paid`` names for a learner, one of the experiment's."""
-    mechanisms = {m.name: m for m, _ in cell.pipelines()}
     name = options.paid.get(utility.learner)
     if name is None:
         raise DataMarketError(
             f"{cell.spec.name}: options.paid does not say which mechanism pays by {utility.learner}; add "
             f'{utility.learner} = "recommended", or another of its mechanisms'
         )
-    if name not in mechanisms:
-        raise UnknownNameError("mechanism of this experiment", name, mechanisms)
-    return mechanisms[name]
+    return cell.pipeline(name)[0]
 
 
-def in_spreads(spec: ExperimentSpec, scale: float) -> ExperimentSpec:
+def scale_noise(spec: ExperimentSpec, scale: float) -> ExperimentSpec:
     """Return the spec with noise in multiples of ``scale`` filled in; such an attack needs a name under ``called``."""
     for text in spec.attacks:
-        if filled(text, scale) != text and text not in spec.called:
+        if fill_noise(text, scale) != text and text not in spec.called:
             raise DataMarketError(
                 f"{spec.name}: the noise of {text!r} is in standard deviations, which differ from market to market; "
                 "give it a name under [called]"
             )
-    called = {filled(text, scale): name for text, name in spec.called.items()}
-    attacks = [filled(text, scale) for text in spec.attacks]
+    called = {fill_noise(text, scale): name for text, name in spec.called.items()}
+    attacks = [fill_noise(text, scale) for text in spec.attacks]
     return spec.model_copy(update={"attacks": attacks, "called": called})
 
 
-def filled(attack: str, scale: float) -> str:
+def fill_noise(attack: str, scale: float) -> str:
     """Return a written attack with its noise in multiples of ``scale`` filled in."""
     return _SCALED.sub(lambda match: f"{float(match[1]) * scale:.4g}", attack)
 
@@ -265,7 +258,7 @@ class _CheckedMarket:
         state = self.market.state
         honest = self.pay(state.honest)
         pay, share = honest.total([self.provider]), pot_shares(honest.as_dict())[self.provider]
-        for name, attack in attacks_of(in_spreads(self.cell.spec, feature_scale(state))):
+        for name, attack in attacks_of(scale_noise(self.cell.spec, feature_scale(state))):
             if not self.cell.selects(name, self.m):
                 continue
             for knowledge, profile in self._profiles(attack):
@@ -299,7 +292,7 @@ class _CheckedMarket:
         """Yield the attacked market at each knowledge, the most first.
 
         One that equals that at more knowledge is left out, and so is honesty, which is what is left of an attack on
-        others that sees nobody.
+        others that sees no provider.
         """
         seen: set[bytes] = set()
         honest = content(self.market.honest)
@@ -309,7 +302,7 @@ class _CheckedMarket:
             except DataMarketError:
                 if knowledge == 1.0:
                     raise
-                continue  # it sees nobody to carry it out on
+                continue  # it sees no provider to carry it out on
             if (key := content(profile)) not in seen and is_learnable(profile, self.oracle):
                 yield knowledge, profile
             seen |= {key, honest}

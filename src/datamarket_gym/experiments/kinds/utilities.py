@@ -5,13 +5,13 @@ by which utilities, under which attacks. An attack that needs labels is left out
 that takes a whole class away where accuracy is paid for. Of data without labels their owner may know the classes all
 the same: with ``sees_classes`` the attack is made on the labelled market, and the labels are taken away afterwards.
 
-``valuation``: how utilities agree when everybody is honest, and what a model loses without the units they value.
+``valuation``: how utilities agree when all are honest, and what a model loses without the units they value.
 Values of single units are Shapley values where every unit is a player: in closed form, or by permutations that are
 truncated (``sampled``). The test is the usual one (Ghorbani and Zou 2019, Data Shapley): remove the best units, keep
 the best alone, or remove the worst, and train logistic regression on what is left; accuracy is on rows of the domain
 that are neither units nor validation rows.
 
-A utility without labels (``coverage(labels=False)``) sees the market as if nobody had ever labelled anything: units,
+A utility without labels (``coverage(labels=False)``) sees the market as if nothing had ever been labelled: units,
 validation rows and what attackers see of them have no labels, so that evidence has no classes either. Imported scores
 are computed on the units that are paid for: as they were submitted (``reported``), or on the units that represent the
 others (``canonical``). They are gradient products of a logistic model that is fitted here. With W the weights of a
@@ -30,7 +30,6 @@ scores of a row sum to next to nothing. Rows are put in content order first, so 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -49,16 +48,11 @@ from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import SubmittedProfile
 from datamarket_gym.data.inputs import without_labels
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.errors import (
-    DataMarketError,
-    LeakedRowsWarning,
-    UnknownNameError,
-    require_choice,
-)
+from datamarket_gym.errors import DataMarketError, LeakedRowsWarning, require_choice
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of, utility_for
-from datamarket_gym.experiments.kinds.spot_checks import family, in_spreads, is_learnable
+from datamarket_gym.experiments.kinds.spot_checks import family, is_learnable, scale_noise
 from datamarket_gym.experiments.spec import TaskEntry, UtilityEntry
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
@@ -84,41 +78,28 @@ def gradient_products(
     validation_label: NDArray[Any],
     along: Along = "path",
 ) -> Values:
-    """Return scores (units, validation rows): how far learning from a unit lowers a row's loss."""
+    """Return scores (units, validation rows): how far learning from a unit lowers a row's loss.
+
+    Gradient descent on the mean loss and the penalty takes the step that the largest curvature allows.
+    """
     require_choice("along", along, ("end", "path"))
     classes = np.unique(np.concatenate([label, validation_label]))
     code, validation_code = np.searchsorted(classes, label), np.searchsorted(classes, validation_label)
     order = np.lexsort((*features.T[::-1], code))
     x, z = _standardised(features[order], validation_features)
-    fit = _Fit(x, np.eye(len(classes))[code[order]], z, np.eye(len(classes))[validation_code])
-    out = np.empty((len(features), len(validation_features)))
-    out[order] = fit.products(along)
-    return out
-
-
-class _Fit:
-    """Gradient descent on the mean loss and the penalty, by the step that the largest curvature allows."""
-
-    def __init__(self, x: Features, y: Values, z: Features, y_rows: Values) -> None:
-        self._x, self._y, self._z, self._y_rows = x, y, z, y_rows
-        smaller = x @ x.T if len(x) < x.shape[1] else x.T @ x
-        curvature = 0.5 * float(np.linalg.eigvalsh(smaller)[-1]) / len(x)  # of the softmax at most 1/2
-        self.step = 1.0 / (curvature + PENALTY)
-
-    def products(self, along: Along) -> Values:
-        """The products after the last step of a long fit, or summed over the first steps."""
-        steps = STEPS if along == "path" else TO_THE_END
-        weights = np.zeros((self._x.shape[1], self._y.shape[1]))
-        total = np.zeros((len(self._x), len(self._z)))
-        for at in range(steps):
-            ours = self._errors(self._x, self._y, weights)
-            if along == "path" or at == steps - 1:
-                total += ours @ self._errors(self._z, self._y_rows, weights).T
-            weights -= self.step * (self._x.T @ ours / len(ours) + PENALTY * weights)
-        return self.step / len(self._x) * total * (self._x @ self._z.T)
-
-    def _errors(self, x: Features, y: Values, weights: Values) -> Values:
-        return softmax(x @ weights, axis=1) - y
+    y, y_validation = np.eye(len(classes))[code[order]], np.eye(len(classes))[validation_code]
+    smaller = x @ x.T if len(x) < x.shape[1] else x.T @ x
+    curvature = 0.5 * float(np.linalg.eigvalsh(smaller)[-1]) / len(x)  # of the softmax at most 1/2
+    step, steps = 1.0 / (curvature + PENALTY), STEPS if along == "path" else TO_THE_END
+    weights, total = np.zeros((x.shape[1], len(classes))), np.zeros((len(x), len(z)))
+    for at in range(steps):
+        errors = softmax(x @ weights, axis=1) - y
+        if along == "path" or at == steps - 1:
+            total += errors @ (softmax(z @ weights, axis=1) - y_validation).T
+        weights -= step * (x.T @ errors / len(errors) + PENALTY * weights)
+    scores = np.empty((len(features), len(validation_features)))
+    scores[order] = step / len(x) * total * (x @ z.T)
+    return scores
 
 
 def _standardised(units: Features, rows: Features) -> tuple[Features, Features]:
@@ -140,64 +121,37 @@ class ScoresEntry(Document):
     of: Literal["canonical", "reported"] = "canonical"
 
 
-class MarketUtility(ABC):
-    """A utility in one market, labelled or not."""
+@dataclass(eq=False)
+class MarketUtility:
+    """A utility in one market, labelled or not: one oracle, or imported scores, computed anew on what is submitted."""
 
     name: str
     empty: str
     market: ProviderMarket
+    fixed: UtilityOracle | None = None
+    scores: ScoresEntry | None = None
 
     @property
     def labels(self) -> Row:
         return {"learner": self.name, "empty": self.empty}
 
-    @abstractmethod
     def oracle(self, submission: Submission) -> UtilityOracle:
-        """What values units of this submission; of imported scores, those computed on it as it stands."""
+        """Return what values units of this submission; of imported scores, those computed on it as it stands."""
+        return self.fixed or self._scored(submission.features, submission.label)
 
     def pay(self, m: Mechanism, submission: Submission) -> Payments:
         with suppress_market_warnings(LeakedRowsWarning):  # an attack causes it
-            return m.pay(submission, self.oracle(submission))
+            paid = m.pay(submission, self.oracle(submission))
+            if self.scores is None or not m.matches or self.scores.of == "reported":
+                return paid
+            # What evidence matches does not depend on scores.
+            return m.pay(submission, self._scored(paid.canonical.features, paid.canonical.label))
 
-
-@dataclass(eq=False)
-class _Fixed(MarketUtility):
-    """One oracle, with its cache, whatever is submitted."""
-
-    name: str
-    empty: str
-    market: ProviderMarket
-    fixed: UtilityOracle
-
-    def oracle(self, submission: Submission) -> UtilityOracle:
-        return self.fixed
-
-
-@dataclass(eq=False)
-class _Scored(MarketUtility):
-    """Gradient products that are computed anew on what is submitted."""
-
-    name: str
-    empty: str
-    market: ProviderMarket
-    along: Along
-    of: str
-
-    def oracle(self, submission: Submission) -> UtilityOracle:
-        return self._on(submission.features, submission.label)
-
-    def pay(self, m: Mechanism, submission: Submission) -> Payments:
-        paid = super().pay(m, submission)
-        if not m.matches or self.of == "reported":
-            return paid
-        # What evidence matches does not depend on scores.
-        with suppress_market_warnings(LeakedRowsWarning):
-            return m.pay(submission, self._on(paid.canonical.features, paid.canonical.label))
-
-    def _on(self, features: Features, label: NDArray[Any]) -> UtilityOracle:
+    def _scored(self, features: Features, label: NDArray[Any]) -> UtilityOracle:
+        assert self.scores is not None
         data = self.market.dataset
         scores = gradient_products(
-            features, label, data.validation_features, data.validation_label, self.along
+            features, label, data.validation_features, data.validation_label, self.scores.along
         )
         learner = ImportedScores(ScoreTable(features, label, scores, data.validation_features))
         return self.market.utility_oracle(Utility(SCORES, self.empty), learner)
@@ -208,15 +162,15 @@ def utilities_in(cell: Cell, scores: list[ScoresEntry]) -> Iterator[MarketUtilit
     unlabelled = cell.market.without_labels()
     for entry in cell.spec.utilities:
         if entry.learner == SCORES:
-            for each in scores:
-                yield _Scored(each.called, entry.empty, cell.market, each.along, each.of)
+            for scored in scores:
+                yield MarketUtility(scored.called, entry.empty, cell.market, scores=scored)
         else:
             market = unlabelled if needs_no_labels(entry) else cell.market
-            yield _Fixed(entry.learner, entry.empty, market, cell.oracle(entry, market))
+            yield MarketUtility(entry.learner, entry.empty, market, cell.oracle(entry, market))
 
 
 def needs_no_labels(entry: UtilityEntry) -> bool:
-    """Whether a utility is coverage to which labels do not count."""
+    """Tell if a utility is coverage to which labels do not count."""
     learner = LEARNERS.create(entry.learner)
     return isinstance(learner, Coverage) and not learner.labels
 
@@ -265,13 +219,10 @@ class _AttackedMarket:
     _attacked: dict[str, SubmittedProfile | None] = field(default_factory=dict)
 
     def rows(self, entry: PlayedEntry) -> Iterator[Row]:
-        mechanisms = {m.name: (m, axes) for m, axes in self.cell.pipelines()}
         honest = self.utility.market.honest
         sees = {"attacker": "sees_classes"} if self.sees_classes else {}
         for name in entry.mechanisms:
-            if name not in mechanisms:
-                raise UnknownNameError("mechanism of this experiment", name, mechanisms)
-            m, axes = mechanisms[name]
+            m, axes = self.cell.pipeline(name)
             before = self.utility.pay(m, honest.submission)
             for label, attack, profile in self._profiles(entry, m):
                 report = Metrics.evaluate(self.utility.pay(m, profile.submission), profile, before)
@@ -284,7 +235,7 @@ class _AttackedMarket:
         self, entry: PlayedEntry, m: Mechanism
     ) -> Iterator[tuple[str, Attack, SubmittedProfile]]:
         scale = feature_scale(self.utility.market.state)
-        for label, attack in attacks_of(in_spreads(self.cell.spec, scale)):
+        for label, attack in attacks_of(scale_noise(self.cell.spec, scale)):
             listed = any(fnmatch(label, pattern) for pattern in entry.attacks)
             if not (listed and self.cell.selects(label, m)):
                 continue
@@ -337,15 +288,10 @@ class ValuationOptions(Document):
 class Valued:
     """What a utility says of an honest market: a value for each unit, and providers' shares by who plays."""
 
-    learner: str
-    empty: str
+    labels: Row
     units: Values
     shares: dict[str, Values]
     reliability: float
-
-    @property
-    def labels(self) -> Row:
-        return {"learner": self.learner, "empty": self.empty}
 
 
 @kind("valuation", ValuationOptions)
@@ -353,7 +299,8 @@ def valuation_cell(cell: Cell) -> Iterator[Row]:
     options = ValuationOptions(**cell.spec.options)
     valued = [_valued(each, options, cell.seed) for each in utilities_in(cell, options.scores)]
     at = {"task": cell.task.label, "attack": "honest", **cell.task.axes}
-    for row in (*_reliability(valued), *_agreement(valued), *_test(cell, options, valued)):
+    reliability = [{**each.labels, "reliability": each.reliability} for each in valued]
+    for row in (*reliability, *_agreement(valued), *_test(cell, options, valued)):
         yield {**at, **row}
 
 
@@ -368,9 +315,9 @@ def _valued(utility: MarketUtility, options: ValuationOptions, seed: int) -> Val
         who: np.array(list(pot_shares(totals).values()))
         for who, totals in ((NAMES, names.as_dict()), (UNITS, sums))
     }
-    errors, spread = (paid.scores.standard_errors**2).mean(), paid.scores.values.var()
-    reliability = float(1.0 - errors / spread) if spread > 0.0 else float("nan")
-    return Valued(utility.name, utility.empty, units, shares, reliability)
+    errors, variance = (paid.scores.standard_errors**2).mean(), paid.scores.values.var()
+    reliability = float(1.0 - errors / variance) if variance > 0.0 else float("nan")
+    return Valued(utility.labels, units, shares, reliability)
 
 
 def _unit_mechanism(learner: str, options: ValuationOptions) -> Mechanism:
@@ -382,14 +329,9 @@ def _unit_mechanism(learner: str, options: ValuationOptions) -> Mechanism:
     return plain.model_copy(update={"estimator": estimator, "samples": options.sampled.orders})
 
 
-def _reliability(valued: list[Valued]) -> Iterator[Row]:
-    for one in valued:
-        yield {**one.labels, "reliability": one.reliability}
-
-
 def _agreement(valued: list[Valued]) -> Iterator[Row]:
     for one, other in combinations(valued, 2):
-        at = {**one.labels, "beside": other.learner}
+        at = {**one.labels, "beside": other.labels["learner"]}
         yield {**at, "unit_agreement": rank_correlation(one.units, other.units)}
         for who in (NAMES, UNITS):
             ours, theirs = one.shares[who], other.shares[who]
@@ -413,7 +355,7 @@ def _test(cell: Cell, options: ValuationOptions, valued: list[Valued]) -> Iterat
     trained = _Trained(submission, *fresh_rows(cell.task, market, options.test_rows), cell.engine)
     n, rng = len(submission), keyed_generator(market.seed, "orders of removal")
     chance = [rng.permutation(n) for _ in range(options.random_orders)]
-    best_first = {one.learner: _best_first(one.units, rng) for one in valued}
+    best_first = [_best_first(one.units, rng) for one in valued]
     at_random = {
         (how, part): float(np.mean(trained.accuracy([left(order, how, part) for order in chance])))
         for how in HOW
@@ -423,11 +365,11 @@ def _test(cell: Cell, options: ValuationOptions, valued: list[Valued]) -> Iterat
     yield {"learner": "all units", "accuracy": whole}
     for (how, part), accuracy in at_random.items():
         yield {"learner": RANDOM, "how": how, "part": part, "accuracy": accuracy}
-    for one in valued:
+    for one, order in zip(valued, best_first, strict=True):
         for how in HOW:
-            kept = [left(best_first[one.learner], how, part) for part in options.parts]
+            coalitions = [left(order, how, part) for part in options.parts]
             leads = []
-            for part, accuracy in zip(options.parts, trained.accuracy(kept), strict=True):
+            for part, accuracy in zip(options.parts, trained.accuracy(coalitions), strict=True):
                 ahead = accuracy - at_random[how, part]
                 leads.append(-ahead if how == "remove_best" else ahead)
                 yield {**one.labels, "how": how, "part": part, "accuracy": accuracy}
@@ -435,13 +377,13 @@ def _test(cell: Cell, options: ValuationOptions, valued: list[Valued]) -> Iterat
 
 
 def _best_first(values: Values, rng: np.random.Generator) -> Any:
-    """Units from the best down; those of equal value in random order."""
+    """Return units from the best down; those of equal value in random order."""
     mixed = rng.permutation(len(values))
     return mixed[np.argsort(-values[mixed], kind="stable")]
 
 
 def left(best_first: Any, how: str, part: float) -> Any:
-    """The units that are left when a part of them, from the best or the worst, is removed, or kept alone."""
+    """Return the units that are left when a part of them, from the best or the worst, is removed, or kept alone."""
     n = max(1, round(part * len(best_first)))
     if how == "keep_best":
         return best_first[:n]
@@ -457,17 +399,17 @@ class _Trained:
         self._n = len(units)
         self._scorer = oracle.scorer(units.features, units.label, None, np.arange(self._n), self._n)
 
-    def accuracy(self, kept: list[Any]) -> list[float]:
-        coalitions = np.zeros((len(kept), self._n), dtype=bool)
-        for row, units in enumerate(kept):
+    def accuracy(self, subsets: list[Any]) -> list[float]:
+        coalitions = np.zeros((len(subsets), self._n), dtype=bool)
+        for row, units in enumerate(subsets):
             coalitions[row, units] = True
         return [float(value) for value in self._scorer.utility(coalitions)]
 
 
 def fresh_rows(task: TaskEntry, market: ProviderMarket, n: int) -> tuple[Features, Any]:
-    """At most n rows of the domain that no provider owns and that are no validation rows.
+    """Return at most n rows of the domain that no provider owns and that are no validation rows.
 
-    Those of the pool that were dealt to nobody; a task whose pool is dealt out is drawn again with more
+    Those of the pool that were dealt to no provider; a task whose pool is dealt out is drawn again with more
     validation rows, of which it must give the same first.
     """
     data = market.dataset

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from datamarket_gym.analysis.metrics import CLEAR, Metrics, harm_of, pot_shares, provider_totals
 from datamarket_gym.analysis.theorems.certificate import Certificate, Terms
@@ -19,9 +19,7 @@ from datamarket_gym.data.ground_truth import SubmittedProfile, genuine
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges
 from datamarket_gym.evidence.spanning_forest import spanning
-from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.execution.progress import SILENT, Progress
-from datamarket_gym.explorer.jobs import Client, Site
 from datamarket_gym.explorer.market.cache import (
     PaidMarket,
     attacked_by,
@@ -34,6 +32,7 @@ from datamarket_gym.explorer.market.cache import (
 from datamarket_gym.explorer.market.choices import choices
 from datamarket_gym.explorer.market.code import BASELINE, code_of
 from datamarket_gym.explorer.market.request import AttackChoice, MarketRequest, PricedMarket
+from datamarket_gym.explorer.routes import Routes, Site
 from datamarket_gym.explorer.workers import StoppedWork
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.mechanism.allocation import Payments
@@ -49,12 +48,8 @@ def finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _finite_fields(record: Any, *names: str) -> dict[str, float | None]:
-    return {name: finite(getattr(record, name)) for name in names}
-
-
 def graph_of(profile: SubmittedProfile, payments: Payments, honest: SubmittedProfile) -> dict[str, Any]:
-    """Describe the evidence graph: units in columns, edges between their places, and units in the plane."""
+    """Describe the evidence graph: units in columns, and edges between their places."""
     submission, truth = profile.submission, profile.truth.aligned(profile.submission)
     n, players = len(submission), payments.leaks.others(len(submission))
     providers = list(dict.fromkeys(sorted(truth.controller.values())))
@@ -64,12 +59,10 @@ def graph_of(profile: SubmittedProfile, payments: Payments, honest: SubmittedPro
     canonical = np.zeros(n, dtype=bool)
     canonical[players[payments.canonical.claim_unit]] = True
     place = {str(unit): row for row, unit in enumerate(submission.id)}
-    pairs = zip(truth.source, submission.id, strict=True)
-    source = [None if str(of) == str(unit) else str(of) for of, unit in pairs]
+    sources = zip(truth.source, submission.id, strict=True)
     edges = payments.clustering.edges
     shown, note = _shown(edges)
     reasons, reason = np.unique(shown.reason, return_inverse=True)
-    at = _plane(submission.features)
     return {
         "identities": submission.identities.tolist(),
         "providers": providers,
@@ -79,11 +72,8 @@ def graph_of(profile: SubmittedProfile, payments: Payments, honest: SubmittedPro
             "owner": [providers.index(str(owner)) for owner in truth.owner],
             "cluster": cluster,
             "canonical": canonical.tolist(),
-            "source": source,
-            "copy_of": [None if of is None else place.get(of) for of in source],
+            "copy_of": [None if str(of) == str(unit) else place.get(str(of)) for of, unit in sources],
             "genuine": genuine(profile, honest).tolist(),
-            "x": at[:, 0].tolist(),
-            "y": at[:, 1].tolist(),
         },
         "edges": {
             "left": players[shown.left].tolist(),
@@ -101,7 +91,7 @@ def graph_of(profile: SubmittedProfile, payments: Payments, honest: SubmittedPro
 
 
 def _shown(edges: Edges) -> tuple[Edges, str]:
-    """All edges, or where they are many a spanning forest of them; and a note that says so."""
+    """Return all edges, or where they are many a spanning forest of them; and a note that says so."""
     if len(edges) <= MOST:
         return edges, ""
     order = np.lexsort((-edges.score, edges.right, edges.left))  # of each pair the strongest first
@@ -116,20 +106,6 @@ def _shown(edges: Edges) -> tuple[Edges, str]:
     return forest, note
 
 
-def _plane(features: Features) -> Values:
-    """The units along the two directions in which their features differ most, within [-1, 1]."""
-    rows = np.asarray(features, dtype=np.float64)
-    rows = rows - rows.mean(axis=0)
-    variance, directions = np.linalg.eigh(rows.T @ rows)
-    chosen = directions[:, np.argsort(-variance)[:2]]
-    # A direction has no sign of its own: its largest part is taken to be positive.
-    chosen = chosen * np.sign(chosen[np.abs(chosen).argmax(axis=0), np.arange(chosen.shape[1])])
-    at = np.zeros((len(rows), 2))
-    at[:, : chosen.shape[1]] = rows @ chosen
-    most = np.abs(at).max()
-    return np.round(at / most, 4) if most > 0 else at
-
-
 _NEEDED = ("matching", "bounded_errors")
 """Conditions without which the theorems say nothing."""
 _CONDITIONS = {
@@ -140,11 +116,6 @@ _CONDITIONS = {
     "bounded_marginals": "What a unit adds is bounded",
     "bounded_errors": "The error of the scores is bounded",
 }
-_NOTHING: dict[str, Any] = {
-    "certified": False, "claim": "none", "summary": "nothing: it cannot be certified", "words": "", "terms": None,
-    "raw_bound": None, "normalized": None, "bound": None, "gain": None, "multiplier": None, "rounding": 0.0,
-    "obeys": None, "eta_method": "none", "delta": 0.0, "conditions": [], "evidence": None, "deterrence": None,
-}  # fmt: skip
 
 
 def certificate(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism) -> dict[str, Any]:
@@ -154,26 +125,21 @@ def certificate(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism
     except StoppedWork:
         raise
     except DataMarketError as error:
-        return {**_NOTHING, "why": str(error)}
+        return {"certified": False, "claim": "none", "gain": None, "bound": None, "why": str(error)}
     broken = [each.why for each in record.conditions if not each.holds and each.name in _NEEDED]
-    terms = record.terms
     certified = record.claim != "none"
-    names = ("claim", "summary", "words", "gain", "rounding", "obeys", "eta_method", "delta")
     return {
         "certified": certified,
         "why": "" if certified else "; ".join(broken),
-        **{name: getattr(record, name) for name in names},
-        **_finite_fields(record, "bound", "multiplier"),
-        "terms": None if terms is None else _terms(terms),
-        "raw_bound": None if terms is None else finite(terms.raw_bound),
-        "normalized": None if terms is None else finite(terms.normalized),
+        **{name: getattr(record, name) for name in ("claim", "summary", "words", "gain")},
+        "bound": finite(record.bound),
+        "terms": None if record.terms is None else _terms(record.terms),
+        "normalized": None if record.terms is None else finite(record.terms.normalized),
         "conditions": [
-            {"name": each.name, "words": _CONDITIONS.get(each.name, each.name), "holds": each.holds, "why": each.why}
+            {"words": _CONDITIONS.get(each.name, each.name), "holds": each.holds, "why": each.why}
             for each in record.conditions
         ],
-        "evidence": None if record.evidence is None else list(record.evidence),
-        "deterrence": None,
-    }  # fmt: skip
+    }
 
 
 def _terms(terms: Terms) -> list[dict[str, Any]]:
@@ -190,93 +156,58 @@ def _terms(terms: Terms) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=16)
 def scheme(market: PricedMarket, attack: AttackChoice, mechanism: Mechanism) -> dict[str, Any]:
-    """Describe what the mechanism pays everybody without and with the attack; not to be written to."""
+    """Describe what the mechanism pays without and with the attack; not to be written to."""
     profile = attacked_by(market.draw, attack)
-    attacker = str(profile.attacker)
     before, after = (paid_by(market, each, mechanism) for each in (None, attack))
     honest, attacked = before.paid.payments, after.paid.payments
     thresholds = {"honest": honest.threshold, "attacked": attacked.threshold}
     return {
-        "id": mechanism.id,
-        "honest": _scored(honest),
-        "attacked": _scored(attacked),
-        "providers": _providers(honest, attacked, profile, attacker),
-        "identities": _identities(honest, attacked, profile, attacker),
-        "gain": _gain(honest, attacked, profile, attacker),
+        "clusters": attacked.clustering.n_clusters,
+        "exact": bool(attacked.scores.exact),
+        "providers": _providers(honest, attacked, profile),
+        "identities": _identities(attacked, profile),
+        "gain": _gain(honest, attacked, profile),
         "warnings": _warnings(before, after),
         "threshold": None if None in thresholds.values() else {
             name: each.model_dump(include={"theta", "evidence", "why"}) for name, each in thresholds.items() if each
         },
-        "aside": [len(honest.leaks), len(attacked.leaks)],
     }  # fmt: skip
 
 
-def _scored(payments: Payments) -> dict[str, Any]:
-    scores = payments.scores
-    return {
-        "grand_value": finite(payments.grand_value),
-        "clusters": payments.clustering.n_clusters,
-        "method": scores.method,
-        "exact": bool(scores.exact),
-        "evaluations": int(scores.evaluations),
-    }
-
-
-def _providers(
-    honest: Payments, attacked: Payments, profile: SubmittedProfile, attacker: str
-) -> list[dict[str, Any]]:
+def _providers(honest: Payments, attacked: Payments, profile: SubmittedProfile) -> list[dict[str, Any]]:
     before, after = honest.as_dict(), provider_totals(attacked, profile)
     shares, now = pot_shares(before), pot_shares(after)
-    errors, new_errors = _errors(honest), _errors(attacked)
-
-    def row(name: str) -> dict[str, Any]:
+    errors = dict(zip(attacked.identities.tolist(), attacked.standard_errors.tolist(), strict=True))
+    rows = []
+    for name, amount in before.items():
+        attacks = name == str(profile.attacker)
         lost = max(0.0, 1.0 - now[name] / shares[name]) if shares[name] > 0 else None
-        own = [new_errors.get(each) for each in profile.identities_of(name)]
-        return {
-            "provider": name,
-            "attacker": name == attacker,
-            "honest": before[name],
-            "attacked": after[name],
-            "honest_share": shares[name] if any(shares.values()) else None,
-            "attacked_share": now[name] if any(now.values()) else None,
-            "honest_error": errors.get(name),
-            # Of a sum no more than the sum of errors, however these depend on each other.
-            "attacked_error": None if None in own else sum(each for each in own if each is not None),
-            "lost": None if name == attacker else lost,
-        }
-
-    return [row(name) for name in before]
+        # The error of a sum is at most the sum of errors, however these depend on each other.
+        error = sum(errors.get(identity, math.inf) for identity in profile.identities_of(name))
+        rows.append({
+            "provider": name, "attacker": attacks, "honest": amount, "attacked": after[name],
+            "attacked_error": finite(error), "lost": None if attacks else lost,
+        })  # fmt: skip
+    return rows
 
 
-def _errors(payments: Payments) -> dict[str, float | None]:
-    """Standard errors by identity; None where nothing bounds them."""
-    errors = payments.standard_errors.tolist()
-    return {str(name): finite(error) for name, error in zip(payments.identities, errors, strict=True)}
-
-
-def _identities(
-    honest: Payments, attacked: Payments, profile: SubmittedProfile, attacker: str
-) -> list[dict[str, Any]]:
-    before, errors = honest.as_dict(), _errors(attacked)
+def _identities(attacked: Payments, profile: SubmittedProfile) -> list[dict[str, Any]]:
     names, controller = profile.submission.identity.tolist(), profile.truth.controller
     return [
         {
             "identity": name,
             "provider": controller[name],
-            "attacker": controller[name] == attacker,
+            "attacker": controller[name] == str(profile.attacker),
             "pseudonym": name != controller[name],
             "units": names.count(name),
-            "honest": before.get(name),
             "attacked": amount,
-            "attacked_error": errors[name],
         }
         for name, amount in attacked.as_dict().items()
     ]
 
 
-def _gain(
-    honest: Payments, attacked: Payments, profile: SubmittedProfile, attacker: str
-) -> dict[str, Any]:
+def _gain(honest: Payments, attacked: Payments, profile: SubmittedProfile) -> dict[str, Any]:
+    attacker = str(profile.attacker)
     report = Metrics.evaluate(attacked, profile, honest)
     harm = harm_of(honest, attacked, profile, attacker)
     unclear = (
@@ -286,22 +217,19 @@ def _gain(
     return {
         "gain": None if report.near_zero else finite(report.gain),
         "why": unclear if report.near_zero else "",
-        "additive": report.gain_additive,
-        "clear": not report.near_zero,
         "honest": report.honest_payment,
-        "attacked": report.attacked_payment,
         "victim": harm.victim,
-        **_finite_fields(harm, "victim_loss", "victim_loss_sum", "theft"),
-        **_finite_fields(report, "rank_stability", "mixed_components"),
+        "victim_loss": finite(harm.victim_loss),
+        "victim_loss_sum": finite(harm.victim_loss_sum),
     }
 
 
 def _warnings(before: PaidMarket, after: PaidMarket) -> list[dict[str, str]]:
-    """Every warning once, with the market that it is about."""
+    """List every warning once, with the market that it is about."""
     markets: dict[tuple[str, str], list[str]] = {}
     for market, paid in (("honest", before), ("attacked", after)):
-        for each in dict.fromkeys((each.what, each.words) for each in paid.warnings):
-            markets.setdefault(each, []).append(market)
+        for warning in dict.fromkeys((each.what, each.words) for each in paid.warnings):
+            markets.setdefault(warning, []).append(market)
     return [
         {"what": what, "words": words, "market": named[0] if len(named) == 1 else "both"}
         for (what, words), named in markets.items()
@@ -310,34 +238,19 @@ def _warnings(before: PaidMarket, after: PaidMarket) -> list[dict[str, str]]:
 
 def checked_scheme(
     market: PricedMarket, attack: AttackChoice, mechanism: Mechanism, checks: Checks
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+) -> tuple[dict[str, Any], str | None]:
     """Describe what the attack is paid in expectation with checks, or why that is not known; and deterrence."""
     about: dict[str, Any] = {"per_payee": checks.per_payee, "power": checks.power}
     try:
-        checked = checked_attack(market, attack, mechanism, checks)
-        expected = checked.expected(checks)
+        expected = checked_attack(market, attack, mechanism, checks).expected(checks)
     except StoppedWork:
         raise
     except DataMarketError as error:
-        return {**about, "why": str(error), "pay": None, "gain": None, "share": None, "passes": []}, None
-    honest = paid_by(market, None, mechanism).paid.payments
-    attacker = str(attacked_by(market.draw, attack).attacker)
+        return about | {"why": str(error), "pay": None, "gain": None}, None
     gain = scheme(market, attack, mechanism)["gain"]
-    passes = checked.passes(checks)
-    deterrence = expected.deterrence()
-    about |= {
-        "why": gain["why"],
-        "pay": expected.pay,
-        "gain": expected.pay / gain["honest"] if gain["clear"] else None,
-        "share": expected.share,
-        "honest_share": pot_shares(honest.as_dict())[attacker],
-        "externality": expected.externality,
-        "false_share": expected.false_share,
-        "kappa": finite(expected.kappa),
-        "passes": [{"identity": name, "chance": chance} for name, chance in passes.items()],
-    }
-    numbers = _finite_fields(deterrence, "gap", "residual", "kappa")
-    return about, {"claim": deterrence.claim, "words": deterrence.words, **numbers}
+    times = None if gain["why"] else expected.pay / gain["honest"]
+    about |= {"why": gain["why"], "pay": expected.pay, "gain": times}
+    return about, expected.deterrence().words
 
 
 def answer(request: MarketRequest, *, progress: Progress = SILENT) -> dict[str, Any]:
@@ -360,32 +273,23 @@ def answer(request: MarketRequest, *, progress: Progress = SILENT) -> dict[str, 
     changed = request.changed()
     label = describe("mechanism", request.mechanism).title
     title = f"{label}, changed: {', '.join(changed)}" if changed else label
-    baseline: dict[str, Any] = {
-        "key": "shapley",
-        "title": BASELINE,
-        "preset": BASELINE,
-        "changed": [],
-        "checked": None,
-    }
-    own = {"key": "chosen", "title": title, "preset": label, "changed": changed, "checked": checked}
-    attacker = str(profile.attacker)
-    proof = certificate(priced, attack, chosen)
     return {
         "asked": request.model_dump(),
         "market": {
             "title": market.screen().title.partition("; worth by")[0],
             "providers": market.state.providers,
-            "attacker": attacker,
-            "pseudonyms": [name for name in profile.identities_of(attacker) if name != attacker],
-            "honest_units": len(market.honest.submission),
-            "attacked_units": len(profile.submission),
+            "attacker": str(profile.attacker),
             "attack": attack.spec,
-            "attack_words": describe("attack", attack.spec).summary,
             "assumes": ATTACKS.create(attack.spec).assumes,
         },
-        "schemes": [{**baseline, **usual}, {**own, **ours}],
+        "schemes": [
+            usual
+            | {"key": "shapley", "title": BASELINE, "preset": BASELINE, "changed": [], "checked": None},
+            ours
+            | {"key": "chosen", "title": title, "preset": label, "changed": changed, "checked": checked},
+        ],
         "graph": _graph(priced, attack, chosen),
-        "certificate": proof | ({"deterrence": deterrence} if proof["gain"] is not None else {}),
+        "certificate": certificate(priced, attack, chosen) | {"deterrence": deterrence},
     }
 
 
@@ -397,18 +301,8 @@ def _graph(priced: PricedMarket, attack: AttackChoice, chosen: Mechanism) -> dic
 
 def router(site: Site) -> APIRouter:
     """Build the routes of the page."""
-    routes, queue = APIRouter(prefix="/api/market"), site.queue
-
-    @routes.get("/choices")
-    async def get_choices() -> Response:
-        return await queue.ask(choices)
-
-    @routes.post("/answer")
-    async def post_answer(request: MarketRequest, client: Client) -> Response:
-        return await queue.ask(answer, request, client=client)
-
-    @routes.post("/code")
-    async def post_code(request: MarketRequest) -> Response:
-        return await queue.ask(code_of, request)
-
+    routes = Routes("/api/market", site)
+    routes.answer("GET", "/choices", choices, cache=True)
+    routes.answer("POST", "/answer", answer, MarketRequest, cache=True)
+    routes.answer("POST", "/code", code_of, MarketRequest, cache=True)
     return routes

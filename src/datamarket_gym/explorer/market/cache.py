@@ -64,7 +64,7 @@ class OutcomeProgress:
         """Report nothing: a payment is a part of longer work."""
 
     def count(self, done: int, total: int) -> None:
-        """Report how many outcomes are paid; work that nobody waits for stops here."""
+        """Report how many outcomes are paid; work that is not needed any more stops here."""
         self._whole.count(self._paid, self._most)
 
 
@@ -77,13 +77,13 @@ class CountedOracle(UtilityOracle):
     def reporting(self, progress: Progress, mechanism: Mechanism | None = None) -> CountedOracle:
         """Return this utility, with the cache that it has, as a mechanism asks for it."""
         if len(self.cache) > _CACHED // 2:
-            self._remember()  # a cache that is full keeps nothing that comes later
+            self._open_cache()  # a cache that is full keeps nothing that comes later
         other = copy(self)
         other.progress, other.mechanism = progress, mechanism
         return other
 
-    def _remember(self) -> None:
-        super()._remember()
+    def _open_cache(self) -> None:
+        super()._open_cache()
         self.cache = CoalitionCache(_CACHED)
 
     def scorer(
@@ -97,7 +97,7 @@ class CountedOracle(UtilityOracle):
 
 
 class _Counted(Scorer):
-    """Coalitions in small batches, with a count after each."""
+    """Score coalitions in small batches, and report progress after each."""
 
     def __init__(self, scorer: Scorer, progress: Progress, planned: int) -> None:
         self._scorer, self._progress, self._planned, self._done = scorer, progress, planned, 0
@@ -105,7 +105,7 @@ class _Counted(Scorer):
     def utility(self, coalitions: CoalitionMatrix) -> Values:
         n, before = len(coalitions), self._done
         self._done += n
-        # Where there is a closed form, all that is asked for is the value of everybody together.
+        # Where there is a closed form, only the value of the grand coalition is asked for.
         if self._done > 1 and max(self._done, self._planned) > MOST:
             raise DataMarketError(
                 f"this would take the values of more than {MOST:,} coalitions, which is too long for a page; choose "
@@ -150,7 +150,7 @@ def _oracle(draw: DrawnMarket, learner: str) -> CountedOracle:
     utility = Utility(learner, LEARNERS.create(learner).paid_from)
     oracle = CountedOracle(data.validation_features, data.validation_label, utility)
     # Made once, for all that share its cache.
-    _ = oracle.secret, oracle.held_digest, oracle.compared, oracle.judging
+    _ = oracle.secret, oracle.validation_digest, oracle.compared, oracle.embedded
     return oracle
 
 
@@ -197,7 +197,7 @@ def checked_attack(
     """Return the attack in a market with checks; every outcome is paid once, and priced under any checks."""
     checked = _checked_attack(market, attack, mechanism)
     doubtful = sum(chance < 1.0 for chance in checked.passes(checks).values())
-    # Outcomes that are not paid yet report to whoever asks now.
+    # Outcomes that are not paid yet report to the present question.
     reporting = replace(market, progress=OutcomeProgress(market.progress, 2**doubtful))
     checked.utility = oracle_of(reporting, mechanism)
     return checked

@@ -117,7 +117,7 @@ def _choice(kind: str, name: str, tasks: dict[str, dict[str, str]]) -> dict[str,
 
 
 def _texts(kind: str, name: str) -> dict[str, str]:
-    """What a component is called, what it does in a sentence, and all that its docstring says."""
+    """Return the title of a component, its summary, and the text of its docstring."""
     about = describe(kind, name)
     text = plain_text(components(kind)[name].__doc__ or about.summary)
     return {"name": name, "label": about.title, "title": about.summary, "help": text}
@@ -146,7 +146,7 @@ def _unavailable(kind: str, name: str, component: Any) -> str:
 
 
 def _facts(name: str) -> dict[str, str]:
-    """What a task's units have: labels (class, number or none) and raw content (text, image or none)."""
+    """Return what a task's units have: labels (class, number or none) and raw content (text, image or none)."""
     component = components("task")[name]
     if not isinstance(component, type):
         return {"labels": "class", "content": ""}
@@ -174,7 +174,7 @@ def _not_for(component: Any, facts: dict[str, str]) -> str:
 
 
 def _suited(labels: str) -> str:
-    """A learner that is quick and takes labels of such a kind."""
+    """Return a learner that is quick and takes labels of such a kind."""
     if labels != "number":
         return RECOMMENDED
     quick = (name for name in utilities_for("number") if components("learner")[name].has_closed_form)

@@ -67,7 +67,7 @@ show("with checks:", lambda: checked.expected(Checks({checks}, {power!r})).pay)
 
 
 def _python(request: MarketRequest) -> str:
-    """A program that prints what each provider is paid, the gain, the expectation with checks and the certificate."""
+    """Write a program that prints the payments, the gain, the expectation with checks and the certificate."""
     knowing, checked = request.knowledge < 1.0, request.checks > 0
     imports = ["from datamarket_gym.analysis.spot_checks import CheckedAttack\n"] * checked
     imports += ["from datamarket_gym.market.attacks.base import apply_knowing\n"] * knowing
@@ -101,12 +101,12 @@ def _changes(request: MarketRequest) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A text in quotes, which is Python, and a number or a boolean as JSON, which is TOML."""
+    """Write a text in quotes, which is Python, and a number or a boolean as JSON, which is TOML."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _toml(request: MarketRequest) -> tuple[str, list[str]]:
-    """An experiment whose gain, in its one seed, is that of the page; and what it does not say."""
+    """Write an experiment whose gain, in its one seed, is that of the page; and list what it leaves out."""
     draw = request.draw()
     times = "" if draw.times == "given" else f", times = {_text(draw.times)}"
     checked = request.checks > 0 or request.knowledge < 1.0
@@ -118,7 +118,7 @@ def _toml(request: MarketRequest) -> tuple[str, list[str]]:
             "options, it pays by several",
             "a market in which the attacker's honest pay is not clearly above zero: another seed takes its place",
         ]
-    # Of one attack it is the first provider, whoever is asked for.
+    # One attack is always mounted by the first provider.
     first = isinstance(ATTACKS.create(str(request.attack)), ProviderZeroAttack)
     changes = ", ".join(f"{part} = {_text(value)}" for part, value in _changes(request).items())
     name = _text(_preset(request))

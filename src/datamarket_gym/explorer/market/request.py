@@ -47,7 +47,7 @@ PROVIDERS, UNITS, SAMPLES, CHECKS = 12, 200, 1024, 50
 """The most that the page asks for."""
 SEEDS = 1_000_000
 EVIDENCE = "cosine@0.99"
-"""The evidence of presets that leave it to whoever uses them."""
+"""The evidence of presets that leave it open."""
 PARTS = (
     "evidence", "granularity", "representative", "semivalue", "estimator", "samples", "allocation", "normalize",
     "leak_check",
@@ -171,7 +171,7 @@ def _control(component: Any, parameter: Parameter) -> Control:
 
 
 def _possible(component: Any, parameter: str, kind: str) -> Iterator[str]:
-    """The components of a kind that a parameter may have by their names alone."""
+    """Yield the components of a kind that a parameter may have by their names alone."""
     for name in components(kind):
         try:
             component(**{parameter: name})
@@ -181,7 +181,7 @@ def _possible(component: Any, parameter: str, kind: str) -> Iterator[str]:
 
 
 def _bounded(parameter: Parameter, default: Value) -> Parameter:
-    """The parameter with a range that ends: its own, or where it has none a few times the default."""
+    """Return the parameter with a range that ends: its own, or where it has none a few times the default."""
     usual = 1.0 if isinstance(default, str) else float(default)
     whole = parameter.type is int
     own = parameter.range or Range(min(usual, 1.0) if whole else 0.0)
@@ -312,7 +312,7 @@ def preset(name: str, evidence: str | None = None) -> Mechanism:
 
 @lru_cache(maxsize=64)
 def _preset(registered: Any, name: str, evidence: str | None) -> Mechanism:
-    """Cached for as long as nothing else is registered under the name."""
+    """Return a mechanism, cached for as long as nothing else is registered under the name."""
     try:
         return get_mechanism(name)
     except ParameterError:
@@ -320,10 +320,10 @@ def _preset(registered: Any, name: str, evidence: str | None) -> Mechanism:
 
 
 def _sized(task: Task, counts: dict[str, int], content: str) -> Task:
-    """The task with its providers and their units, and raw content where it is looked at and the task has it."""
+    """Return the task with its providers and units, and raw content where it is needed and the task has it."""
     if isinstance(task, WithoutLabels):
         return WithoutLabels(written(_sized(TASKS.create(task.of), counts, content)))
-    fields = {f.name for f in dataclasses.fields(task)}  # type: ignore[arg-type]  # a task of somebody's own
+    fields = {f.name for f in dataclasses.fields(task)}  # type: ignore[arg-type]  # a registered task
     changes: dict[str, int | bool] = {name: n for name, n in counts.items() if name in fields}
     if isinstance(task, DomainTask) and content == task.domain.kind:
         changes["content"] = True

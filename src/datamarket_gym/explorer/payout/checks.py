@@ -14,26 +14,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter
 from pydantic import Field
 
 from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError, require_choice
 from datamarket_gym.execution.files import TakenError, read_json, sha256, waiting_for
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.explorer.jobs import Client, Site
+from datamarket_gym.explorer.files import Upload
 from datamarket_gym.explorer.payout.runs import (
-    Ids,
+    Ledgers,
+    Run,
+    RunIds,
+    RunWithInputs,
     entry_row,
     ledger_address,
-    ledger_ids,
-    openable_inputs,
     run_id_at,
-    run_ids,
 )
+from datamarket_gym.explorer.routes import By, Find, Routes, Site
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, PayerRequest, export_from
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.draw import (
@@ -49,7 +49,6 @@ from datamarket_gym.payout.checks.outcomes import (
     answers_of,
     parse_answer,
     record_answers,
-    record_given,
 )
 from datamarket_gym.payout.checks.plan import (
     CheckPlan,
@@ -72,7 +71,6 @@ from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     RunRecord,
     is_same_person,
-    require_somebody,
 )
 from datamarket_gym.payout.ledger.runs import (
     current_warnings,
@@ -103,30 +101,28 @@ _ENDINGS = {MESSAGE: "xml", "csv": "csv"}
 Result = TypeVar("Result")
 
 
-class RunBy(Document):
-    """Say who does something with which run."""
-
-    run: str
-    by: str = Field(max_length=200)
-
-
-class PreviewRequest(Document):
-    """Ask what a plan would come to."""
-
-    run: str
-    plan: PlanRequest
+Unanswered = Literal["wait", "false"]
+Forfeited = Literal["keep", "divide"]
+UploadedFile = Annotated[Upload, Find(lambda site, request: site.places.uploads.get(request.upload))]
+LedgerAddress = Annotated[str, Find(lambda site, request: site.places.ledger(request.ledger))]
 
 
-class PlanEntry(RunBy):
-    """Enter a plan."""
+def _draft_folder(site: Site, request: Any) -> Path | None:
+    if not request.name:
+        return None
+    if not _NAME.fullmatch(request.name):
+        remedy = "write a plain name of a folder: letters, digits, spaces, - and ."
+        raise ParameterError("name of the new draft", request.name, remedy)
+    return site.places.inside(site.places.run(request.run).parent / request.name)
 
-    plan: PlanRequest
+
+def _accounts_table(site: Site, request: Any) -> Path | None:
+    upload: str = request.export.accounts
+    return site.places.uploads.get(upload).path if upload else None
 
 
-class DrawRequest(RunBy):
-    """Draw under a beacon."""
-
-    beacon: str
+DraftFolder = Annotated[Path | None, Find(_draft_folder, {"name": str | None})]
+AccountsTable = Annotated[Path | None, Find(_accounts_table, {})]
 
 
 class SeenAnswer(Document):
@@ -138,7 +134,7 @@ class SeenAnswer(Document):
 
 
 class TypedAnswer(Document):
-    """Hold one answer, and what was there before it as far as whoever typed it saw."""
+    """Hold one answer, and the earlier answer that its author saw."""
 
     number: int
     outcome: str
@@ -152,62 +148,6 @@ class TypedAnswer(Document):
         if seen is None or seen.by != before.by:
             return False
         return seen.outcome == "answered" or (seen.outcome, seen.note) == (before.outcome, before.note)
-
-
-class Answers(RunBy):
-    """Record answers; ``single``: nobody else can check a unit that was drawn twice."""
-
-    answers: tuple[TypedAnswer, ...] = Field(max_length=_ANSWERS)
-    single: bool = False
-
-
-class AnswerTable(RunBy):
-    """Record an uploaded table; ``correct``: its answers take the place of earlier ones that differ."""
-
-    upload: str
-    correct: bool = False
-
-
-class SettlePreview(Document):
-    """Ask what settling would come to."""
-
-    run: str
-    unanswered: Literal["wait", "false"] = "wait"
-    forfeited: Literal["keep", "divide"] = "keep"
-
-    @property
-    def options(self) -> dict[str, bool]:
-        """The options of `settle`."""
-        return {
-            "unanswered_false": self.unanswered == "false",
-            "keep_forfeited": self.forfeited == "keep",
-        }
-
-
-class SettleRequest(SettlePreview):
-    """Settle, into a folder of this name if there is a new draft."""
-
-    by: str = Field(max_length=200)
-    name: str = ""
-
-
-class MoneyRequest(RunBy):
-    """Move money of the run that stood on the page (``shown``): another may lie in its folder by now."""
-
-    shown: str
-    token: str
-
-
-class Approval(MoneyRequest):
-    """Approve a run, with every warning that is accepted by its name."""
-
-    accept: tuple[str, ...] = ()
-
-
-class PaidRequest(MoneyRequest):
-    """Mark a run as paid."""
-
-    reference: str
 
 
 class ExportFields(Document):
@@ -224,13 +164,7 @@ class ExportFields(Document):
     on: datetime.date | None = None
 
 
-class ExportRequest(MoneyRequest):
-    """Order what a run owes, and ask for the file for the bank."""
-
-    export: ExportFields
-
-
-def unit_page(run: Path, number: int, *, progress: Progress) -> dict[str, Any]:
+def unit_page(run: RunWithInputs, number: int, *, progress: Progress) -> dict[str, Any]:
     """Show one check: the unit, its nearest earlier others, and the letter to its payee."""
     progress.stage("reading the units, once for all checks")
     comparison, drawn = _compared(run, sha256(run / MANIFEST), sha256(run / CHECKS))
@@ -250,14 +184,16 @@ def unit_page(run: Path, number: int, *, progress: Progress) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _compared(run: Path, manifest: str, checks: str) -> tuple[UnitComparison, DrawnChecks]:
-    """All drawn units of a run beside their neighbours; the hashes say of which draw."""
+    """Compare all drawn units of a run with their neighbours; the hashes say of which draw."""
     places, drawn = places_of(run), read_checks(run)
     _, results = finished_results(run, places)
     return UnitComparison(results, places, drawn.draws, _SIDE), drawn
 
 
-def run_state(run: Path, by: str, runs: Ids, ledgers: Ids, *, progress: Progress) -> dict[str, Any]:
-    """Describe a run after its draft; whoever checks a unit (``by``) is not shown what others found in it."""
+def run_state(
+    run: Run, runs: RunIds, ledgers: Ledgers, by: str = "", *, progress: Progress
+) -> dict[str, Any]:
+    """Describe a run after its draft; the reviewer of a unit (``by``) is not shown what others found in it."""
     progress.stage("reading the run and its ledger")
     manifest, accounts = read_manifest(run), ledger_of(run).accounts()
     record = run_of(run, accounts)
@@ -297,7 +233,7 @@ def visible_answers(
 ) -> dict[str, dict[str, Any]]:
     """List answers by number; hide what others found in a unit that ``by`` may check next."""
     rows: dict[str, dict[str, Any]] = {}
-    for unit, numbers in drawn.looks.items():
+    for unit, numbers in drawn.check_numbers.items():
         several = len(numbers) + len(drawn.before.get(unit, [])) > 1
         for number in numbers:
             answer = answers.get(number)
@@ -320,8 +256,8 @@ def _plan(run: Path, record: RunRecord, money: Currency) -> dict[str, Any] | Non
 
 
 def _checks(drawn: DrawnChecks, money: Currency) -> list[dict[str, Any]]:
-    """The checks to make; ``nth`` of ``times`` where a unit was drawn several times."""
-    numbers = drawn.looks
+    """List the checks to make; ``nth`` of ``times`` where a unit was drawn several times."""
+    numbers = drawn.check_numbers
     return [
         {
             "number": d.number, "payee": d.payee, "identity": d.identity if d.identity != d.payee else "",
@@ -345,12 +281,12 @@ def _approval(run: Path, accounts: Accounts, record: RunRecord) -> dict[str, Any
         "needed": accounts.rules.approvals,
         "valid": valid_approvals(accounts, record.run),
         "approvals": [{"by": by, "at": at[:19].replace("T", " ")} for by, at in record.approvals],
-        "warnings": [{**asdict(w), "more": w.more} for w in current_warnings(accounts, record)],
+        "warnings": [asdict(w) for w in current_warnings(accounts, record)],
     }
 
 
 def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str, Any]:
-    """What could be sent now, what is ordered, and under which reference it was paid."""
+    """Describe what could be sent now, what is ordered, and the reference of the payment."""
     payment: dict[str, Any] = {"reference": record.reference or "", "batch": None, "now": None}
     batch = batch_of(accounts, record.run) if record.state in APPROVED else None
     if batch is not None:
@@ -364,13 +300,13 @@ def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str
     return payment
 
 
-def preview(run: Path, plan: PlanRequest, *, progress: Progress) -> dict[str, Any]:
+def preview(run: Run, plan: PlanRequest, *, progress: Progress) -> dict[str, Any]:
     """Work out what a plan would come to; write nothing."""
     progress.stage("working out what this plan leaves to gain")
     return _plan_answer(run, preview_plan(run, plan))
 
 
-def enter_plan(run: Path, plan: PlanRequest, by: str, *, progress: Progress) -> dict[str, Any]:
+def enter_plan(run: Run, plan: PlanRequest, by: By, *, progress: Progress) -> dict[str, Any]:
     """Enter a plan."""
     progress.stage("entering the plan")
     return _plan_answer(run, make_plan(run, plan, by))
@@ -395,7 +331,7 @@ def _plan_answer(run: Path, summary: PlanSummary) -> dict[str, Any]:
     }
 
 
-def draw(run: Path, beacon: str, by: str, *, progress: Progress) -> dict[str, Any]:
+def draw(run: RunWithInputs, beacon: str, by: By, *, progress: Progress) -> dict[str, Any]:
     """Draw the units to check, once."""
     progress.stage("drawing the units to check")
     drawn = draw_checks(run, beacon, by, places_of(run))
@@ -404,9 +340,17 @@ def draw(run: Path, beacon: str, by: str, *, progress: Progress) -> dict[str, An
 
 
 def record(
-    run: Path, answers: tuple[TypedAnswer, ...], by: str, single: bool, *, progress: Progress
+    run: Run,
+    answers: Annotated[tuple[TypedAnswer, ...], Field(max_length=_ANSWERS)],
+    by: By,
+    single: bool = False,
+    *,
+    progress: Progress,
 ) -> dict[str, Any]:
-    """Record the answers that can be; say of each of the others why not."""
+    """Record the answers that can be, and say of each of the others why not.
+
+    With ``single`` no second person can check a unit that was drawn twice.
+    """
     progress.stage("recording the answers")
     refused: dict[int, str] = {}
     new = 0
@@ -444,7 +388,7 @@ def _record_some(
     if not answers:
         return 0
     try:
-        return len(patiently(lambda: record_given(run, answers, correct, by, single)).new)
+        return len(patiently(lambda: record_answers(run, answers, correct, by, single)).new)
     except SubmissionError as error:
         if len(answers) == 1:
             refused[answers[0].number] = str(error)
@@ -453,21 +397,24 @@ def _record_some(
 
 
 def record_table(
-    run: Path, table: Path, name: str, correct: bool, by: str, *, progress: Progress
+    run: Run, upload: UploadedFile, by: By, correct: bool = False, *, progress: Progress
 ) -> dict[str, Any]:
-    """Record the answers of a table, all of them or none, as ``datamarket check record`` does."""
+    """Record the answers of a table, all of them or none, as ``datamarket check record`` does.
+
+    With ``correct`` its answers take the place of earlier ones that differ.
+    """
     progress.stage("reading and recording the answers")
     try:
         with waiting_for(run / _LOCK, _WAIT, "answers"):
-            recorded = patiently(lambda: record_answers(run, table, correct, by))
+            recorded = patiently(lambda: record_answers(run, upload.path, correct, by))
     except DataMarketError as error:
-        raise DataMarketError(str(error).replace(str(table), name)) from error
+        raise DataMarketError(str(error).replace(str(upload.path), upload.name)) from error
     checks = counted(len(recorded.drawn.draws), "check")
     return {"words": f"{counted(len(recorded.new), 'new answer')} of {checks}."}
 
 
 def patiently(work: Callable[[], Result]) -> Result:
-    """Do it once nobody else is at work in the run's folder."""
+    """Do it once no other process is at work in the run's folder."""
     until = time.monotonic() + _WAIT
     while True:
         try:
@@ -479,11 +426,11 @@ def patiently(work: Callable[[], Result]) -> Result:
 
 
 def settle_preview(
-    run: Path, unanswered_false: bool, keep_forfeited: bool, *, progress: Progress
+    run: Run, unanswered: Unanswered = "wait", forfeited: Forfeited = "keep", *, progress: Progress
 ) -> dict[str, Any]:
     """Work out what settling would come to, and the name of a new draft; write nothing."""
     progress.stage("seeing who failed")
-    settlement = preview_settlement(run, unanswered_false, keep_forfeited)
+    settlement = preview_settlement(run, unanswered == "false", forfeited == "keep")
     later = run_of(run).superseded
     count = 2
     while (run.parent / f"{run.name}-{count}").exists():
@@ -492,13 +439,18 @@ def settle_preview(
     return {**asdict(settlement), "name": name}
 
 
-def settle_run(run: Path, request: SettleRequest, *, progress: Progress) -> dict[str, Any]:
-    """Settle; a new draft is paid into a folder beside the run's."""
-    if request.name and not _NAME.fullmatch(request.name):
-        remedy = "write a plain name of a folder: letters, digits, spaces, - and ."
-        raise ParameterError("name of the new draft", request.name, remedy)
-    out = run.parent / request.name if request.name else None
-    settled = settle(run, out, request.by, **request.options, progress=progress)
+def settle_run(
+    run: RunWithInputs,
+    by: By,
+    name: DraftFolder = None,
+    unanswered: Unanswered = "wait",
+    forfeited: Forfeited = "keep",
+    *,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Settle; a new draft is paid into a folder of this name beside the run's."""
+    options = {"unanswered_false": unanswered == "false", "keep_forfeited": forfeited == "keep"}
+    settled = settle(run, name, by, **options, progress=progress)
     return {
         "checked": settled.checked,
         "new": settled.run.name if settled.run != run else "",
@@ -516,16 +468,15 @@ def require_shown(run: Path, shown: str) -> None:
 
 
 def approve(
-    run: Path, shown: str, by: str, accept: tuple[str, ...], *, progress: Progress
+    run: RunWithInputs, shown: str, by: By, accept: tuple[str, ...] = (), *, progress: Progress
 ) -> dict[str, Any]:
     """Recompute the run that was shown and approve it; or say what does not agree."""
     require_shown(run, shown)
     approval = approve_recomputed(run, by, accept, progress=progress)
-    wrong = [{"what": check.what, "detail": check.detail} for check in approval.wrong]
-    return {"words": approval.words, "wrong": wrong}
+    return {"words": approval.words, "wrong": [check._asdict() for check in approval.wrong]}
 
 
-def pay(run: Path, shown: str, reference: str, by: str, *, progress: Progress) -> dict[str, Any]:
+def pay(run: Run, shown: str, reference: str, by: By, *, progress: Progress) -> dict[str, Any]:
     """Mark the run that was shown as paid."""
     require_shown(run, shown)
     progress.stage("entering that it was paid")
@@ -533,24 +484,31 @@ def pay(run: Path, shown: str, reference: str, by: str, *, progress: Progress) -
     return {"words": "marked as paid" if done else "was marked as paid before; nothing changed"}
 
 
-def export(
-    where: str, fields: ExportFields, accounts: Path | None, by: str, *, progress: Progress
+def export_run(
+    run: Run, shown: str, by: By, accounts: AccountsTable, export: ExportFields, *, progress: Progress
 ) -> dict[str, Any]:
-    """Order what a run, or a whole ledger, owes, and return the file for the bank."""
+    """Order what the run that was shown owes, and return the file for the bank."""
+    require_shown(run, shown)
+    return export_ledger(str(run), by, accounts, export, progress=progress)
+
+
+def export_ledger(
+    ledger: LedgerAddress, by: By, accounts: AccountsTable, export: ExportFields, *, progress: Progress
+) -> dict[str, Any]:
+    """Order what a ledger owes, or a run by its folder, and return the file for the bank."""
     progress.stage("ordering, and writing the file for the bank")
-    names = ("name", "account", "bic", "country", "town")
-    payer = PayerRequest(*(getattr(fields, name).strip() or None for name in names))
-    require_choice("format", fields.form, FORMATS)
-    currency = fields.currency or None
+    payer = PayerRequest(*(getattr(export, name).strip() or None for name in PayerRequest._fields))
+    require_choice("format", export.form, FORMATS)
+    currency = export.currency or None
     with tempfile.TemporaryDirectory(prefix="datamarket-export-") as folder:
-        out = Path(folder) / f"out.{_ENDINGS[fields.form]}"
+        out = Path(folder) / f"out.{_ENDINGS[export.form]}"
         done = export_from(
-            where, accounts, payer, out, currency=currency, on=fields.on, form=fields.form, by=by
+            ledger, accounts, payer, out, currency=currency, on=export.on, form=export.form, by=by
         ).done
         text = out.read_text(encoding="utf-8")
     order = done.order
     return {
-        "file": f"payments-{done.batch.id}.{_ENDINGS[fields.form]}",
+        "file": f"payments-{done.batch.id}.{_ENDINGS[export.form]}",
         "text": text,
         "batch": done.batch.id,
         "again": done.again,
@@ -563,90 +521,17 @@ def export(
 
 def router(site: Site) -> APIRouter:
     """Build the routes of checks."""
-    routes, places = APIRouter(prefix="/api/payout/checks"), site.places
-    ask, start = site.queue.ask, site.queue.start
-
-    async def with_inputs(run: str) -> Path:
-        """The folder of a run all of whose inputs may be opened."""
-        folder = places.run(run)
-        await run_in_threadpool(openable_inputs, places, folder)
-        return folder
-
-    async def money_of(request: MoneyRequest) -> Path:
-        """The folder of a run whose money may be moved: the token was typed, by somebody."""
-        await site.token.require(request.token)
-        require_somebody(request.by)
-        return places.run(request.run)
-
-    def typed_by(request: RunBy) -> Path:
-        require_somebody(request.by)
-        return places.run(request.run)
-
-    @routes.get("/state")
-    async def get_state(run: str, by: str = "") -> Response:
-        folder = places.run(run)
-        return await ask(run_state, folder, by, run_ids(places), ledger_ids(places), cache=False)
-
-    @routes.get("/unit")
-    async def get_unit(run: str, number: int) -> Response:
-        return await ask(unit_page, await with_inputs(run), number, cache=False)
-
-    @routes.post("/preview")
-    async def post_preview(request: PreviewRequest, client: Client) -> Response:
-        folder = places.run(request.run)
-        return await ask(preview, folder, request.plan, client=client, cache=False)
-
-    @routes.post("/plan")
-    async def post_plan(request: PlanEntry) -> Response:
-        return await ask(enter_plan, typed_by(request), request.plan, request.by, cache=False)
-
-    @routes.post("/draw")
-    async def post_draw(request: DrawRequest) -> Response:
-        require_somebody(request.by)
-        folder = await with_inputs(request.run)
-        return await ask(draw, folder, request.beacon, request.by, cache=False)
-
-    @routes.post("/record")
-    async def post_record(request: Answers) -> Response:
-        folder = typed_by(request)
-        return await ask(record, folder, request.answers, request.by, request.single, cache=False)
-
-    @routes.post("/record-table")
-    async def post_table(request: AnswerTable) -> Response:
-        folder, table = typed_by(request), places.uploads.get(request.upload)
-        more = table.path, table.name, request.correct, request.by
-        return await ask(record_table, folder, *more, cache=False)
-
-    @routes.post("/settling")
-    async def post_settling(request: SettlePreview, client: Client) -> Response:
-        folder, options = places.run(request.run), request.options.values()
-        return await ask(settle_preview, folder, *options, client=client, cache=False)
-
-    @routes.post("/settle")
-    async def post_settle(request: SettleRequest) -> Response:
-        require_somebody(request.by)
-        folder = await with_inputs(request.run)
-        if request.name:
-            places.inside(folder.parent / request.name)
-        return await start(settle_run, folder, request)
-
-    @routes.post("/approve")
-    async def post_approve(request: Approval) -> Response:
-        folder = await money_of(request)
-        await run_in_threadpool(openable_inputs, places, folder)
-        return await start(approve, folder, request.shown, request.by, request.accept)
-
-    @routes.post("/paid")
-    async def post_paid(request: PaidRequest) -> Response:
-        folder = await money_of(request)
-        return await ask(pay, folder, request.shown, request.reference, request.by, cache=False)
-
-    @routes.post("/export")
-    async def post_export(request: ExportRequest) -> Response:
-        folder = await money_of(request)
-        require_shown(folder, request.shown)
-        fields = request.export
-        accounts = places.uploads.path(fields.accounts) if fields.accounts else None
-        return await ask(export, str(folder), fields, accounts, request.by, cache=False)
-
+    routes = Routes("/api/payout/checks", site)
+    routes.answer("GET", "/state", run_state)
+    routes.answer("GET", "/unit", unit_page)
+    routes.answer("POST", "/preview", preview)
+    routes.answer("POST", "/plan", enter_plan)
+    routes.answer("POST", "/draw", draw)
+    routes.answer("POST", "/record", record)
+    routes.answer("POST", "/record-table", record_table)
+    routes.answer("POST", "/settling", settle_preview)
+    routes.answer("POST", "/settle", settle_run, long=True)
+    routes.answer("POST", "/approve", approve, token=True, long=True)
+    routes.answer("POST", "/paid", pay, token=True)
+    routes.answer("POST", "/export", export_run, token=True)
     return routes

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import datetime
 import tempfile
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from fastapi.concurrency import run_in_threadpool
 
 from datamarket_gym.errors import DataMarketError, ParameterError, require_choice
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
-from datamarket_gym.explorer.jobs import Site
-from datamarket_gym.explorer.payout.checks import ExportFields, export
+from datamarket_gym.explorer.payout.checks import LedgerAddress, export_ledger
 from datamarket_gym.explorer.payout.payees import attached
 from datamarket_gym.explorer.payout.runs import (
-    Ids,
+    Run,
+    RunIds,
+    TableQuery,
     entry_row,
     require_openable_log,
     run_id_at,
     run_ids,
+    verdict,
 )
+from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.disputes import (
@@ -64,31 +64,8 @@ WITHOUT_TOKEN = ("hold",)
 ACTIONS = (
     *WITHOUT_TOKEN, "release", "correct", "fee", "bounced", "fund", "write-off", "sent", "cancel", "rules",
 )  # fmt: skip
-_FORMS = 4096  # that are remembered
 _PAYEES = 2000  # that are suggested
-
-
-class SentBefore(DataMarketError):
-    """A form was sent before."""
-
-
-class SentForms:
-    """Remember forms that were sent, by a number that each page draws anew for every one."""
-
-    def __init__(self) -> None:
-        self._numbers: OrderedDict[str, None] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def require_new(self, form: str) -> None:
-        """Refuse a form that was sent before."""
-        if not 8 <= len(form) <= 64:
-            raise DataMarketError("the form has no number of its own; reload the page")
-        with self._lock:
-            if form in self._numbers:
-                raise SentBefore("this was sent before, and is entered once; reload the page to see it")
-            self._numbers[form] = None
-            while len(self._numbers) > _FORMS:
-                self._numbers.popitem(last=False)
+NO_EFFECTS = Effects()
 
 
 class Action(Document):
@@ -107,20 +84,6 @@ class Action(Document):
     least: str = ""
 
 
-class Decision(Document):
-    """Say how a dispute is decided."""
-
-    number: int
-    outcome: str
-    why: str
-    correction: str = ""
-    taken_from: str = ""
-    separate_units: tuple[str, ...] = ()
-    separate_payees: tuple[str, ...] = ()
-    join_units: tuple[str, ...] = ()
-    join_payees: tuple[str, ...] = ()
-
-
 class NewDispute(Document):
     """Say what a payee disputes."""
 
@@ -132,64 +95,30 @@ class NewDispute(Document):
     hold_against: bool = False
 
 
-class DisputeRequest(Document):
-    """Enter a dispute about a run."""
-
-    run: str
-    once: str
-    by: str
-    dispute: NewDispute
-
-
-class LedgerForm(Document):
-    """Enter something into a ledger, once (``once`` is the number of the form)."""
+class LedgerTable(TableQuery):
+    """Say which payees or entries of a ledger a page shows."""
 
     ledger: str
-    once: str
-    token: str = ""
+    kind: str = ""
 
 
-class ActionRequest(LedgerForm):
-    """Enter something by hand."""
-
-    action: Action
-
-
-class DecisionRequest(LedgerForm):
-    """Decide a dispute."""
-
-    by: str
-    decision: Decision
+def _dispute_place(site: Site, request: Any) -> str:
+    """Return the folder of a dispute's run, by which units can be looked up; else the ledger."""
+    where = site.places.ledger(request.ledger)
+    accounts, ids = ledger_at(where).accounts(), run_ids(site.places)
+    record = accounts.runs.get(accounts.disputes.numbered(request.number).run)
+    name = "" if record is None else run_id_at(record.places.get("run", ""), ids)
+    return str(site.places.run(name)) if name else where
 
 
-class RevocationRequest(LedgerForm):
-    """End what a decision changes."""
-
-    by: str
-    number: int
-    why: str
+DisputePlace = Annotated[str, Find(_dispute_place)]
+Shown = Annotated[NamedPlaces, Find(lambda site, _: site.places, {})]
 
 
-class VerifyRequest(Document):
-    """Verify a ledger; ``checkpoints`` are lines that somebody wrote down of it."""
-
-    ledger: str
-    checkpoints: str = ""
-
-
-class LedgerExportRequest(Document):
-    """Order all that a ledger owes, and ask for the file for the bank."""
-
-    ledger: str
-    token: str
-    by: str
-    export: ExportFields
-
-
-def overview(where: str, runs: Ids, *, progress: Progress) -> dict[str, Any]:
+def overview(ledger: LedgerAddress, runs: RunIds, *, progress: Progress) -> dict[str, Any]:
     """Describe a ledger: its tip hash, rules, runs, batches, holds and disputes."""
     progress.stage("reading the ledger")
-    accounts = ledger_at(where).accounts()
+    accounts = ledger_at(ledger).accounts()
     return {
         "number": accounts.number,
         "tip": accounts.tip,
@@ -197,6 +126,7 @@ def overview(where: str, runs: Ids, *, progress: Progress) -> dict[str, Any]:
         "rules": rule_messages(accounts.rules),
         "approvals": accounts.rules.approvals,
         "currencies": accounts.currencies,
+        "places": balances_by_payee(accounts)[0],
         "kinds": sorted({entry.kind for entry in accounts.entries}),
         "payees": sorted({line.identity for r in accounts.runs.values() for line in r.lines})[:_PAYEES],
         "runs": _runs(accounts, runs),
@@ -208,51 +138,56 @@ def overview(where: str, runs: Ids, *, progress: Progress) -> dict[str, Any]:
         ],
         "holds": [{"payee": payee, "why": why} for payee, why in accounts.holds.items()],
         "disputes": _disputes(accounts),
-        "arrived": len(accounts.received),
     }  # fmt: skip
 
 
-def payees_page(where: str, find: str, page: int, *, progress: Progress) -> dict[str, Any]:
+def payees_page(where: str, query: LedgerTable, progress: Progress) -> dict[str, Any]:
     """List where the money of each payee is, some payees at a time."""
     progress.stage("reading the ledger")
     accounts = ledger_at(where).accounts()
-    places, balances = balances_by_payee(accounts)
-    chosen = [key for key in balances if find.casefold() in key[0].casefold()]
+    balances = balances_by_payee(accounts)[1]
+    chosen = [key for key in balances if query.search.casefold() in key[0].casefold()]
+    page, about = query.cut(chosen, len(balances), ROWS)
     rows = [
         {"payee": payee, "currency": code, "held": accounts.holds.get(payee, ""),
          "amounts": [Currency(code).shown(amount) for amount in balances[payee, code]]}
-        for payee, code in _part(chosen, page)
+        for payee, code in page
     ]  # fmt: skip
-    return {"places": places, "total": len(chosen), "page": page, "each": ROWS, "rows": rows}
+    return about | {"rows": rows}
 
 
-def entries_page(where: str, kind: str, find: str, page: int, *, progress: Progress) -> dict[str, Any]:
+def entries_page(where: str, query: LedgerTable, progress: Progress) -> dict[str, Any]:
     """List entries, the newest first, some at a time."""
     progress.stage("reading the ledger")
+    wanted = query.search.casefold()
 
-    def text(entry: LedgerEntry) -> str:
-        return f"{entry.kind} {entry.by} {entry.payee} {entry.run} {describe_entry(entry)}".casefold()
+    def is_wanted(entry: LedgerEntry) -> bool:
+        text = f"{entry.kind} {entry.by} {entry.payee} {entry.run} {describe_entry(entry)}"
+        return query.kind in ("", entry.kind) and (not wanted or wanted in text.casefold())
 
-    chosen = [
-        entry
-        for entry in reversed(ledger_at(where).accounts().entries)
-        if kind in ("", entry.kind) and (not find or find.casefold() in text(entry))
-    ]
+    entries = ledger_at(where).accounts().entries
+    page, about = query.cut([*filter(is_wanted, reversed(entries))], len(entries), ROWS)
     rows = [
         entry_row(entry)
         | {"payee": entry.payee, "run": entry.run[:16]}
         | {"amount": _amount(entry.currency, entry.amount) if entry.currency else ""}
-        for entry in _part(chosen, page)
+        for entry in page
     ]
-    return {"total": len(chosen), "page": page, "each": ROWS, "rows": rows}
+    return about | {"rows": rows}
 
 
 def payee_page(
-    where: str, payee: str, since: str, until: str, runs: Ids, *, progress: Progress
+    ledger: LedgerAddress,
+    payee: str,
+    runs: RunIds,
+    since: str = "",
+    until: str = "",
+    *,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Show the account of one payee."""
     progress.stage("adding up the account")
-    accounts = ledger_at(where).accounts()
+    accounts = ledger_at(ledger).accounts()
     statement = _statement(accounts, payee, since, until)
     return {
         **account_page(statement),
@@ -260,19 +195,6 @@ def payee_page(
         "checkpoint": statement.checkpoint,
         "in_runs": _runs(accounts, runs, payee),
     }
-
-
-def statement_file(where: str, payee: str, since: str, until: str, form: str) -> Response:
-    """Respond with a statement as a file."""
-    statement = _statement(ledger_at(where).accounts(), payee, since, until)
-    name = file_name(payee)
-    if form == "csv":
-        return attached(name.removesuffix(".html") + ".csv", statement_csv(statement), "text/csv")
-    return attached(name, statement_html(statement), "text/html")
-
-
-def _part(rows: Sequence[Any], page: int) -> Sequence[Any]:
-    return rows[page * ROWS : (page + 1) * ROWS]
 
 
 def _amount(code: str, minor: int) -> str:
@@ -290,8 +212,8 @@ def _day(name: str, text: str) -> datetime.date | None:
         raise ParameterError(name, text[:40], "write a day as 2026-06-30") from None
 
 
-def _runs(accounts: Accounts, ids: Ids, payee: str | None = None) -> list[dict[str, Any]]:
-    """The runs of a ledger, or those that know a payee."""
+def _runs(accounts: Accounts, ids: Mapping[str, str], payee: str | None = None) -> list[dict[str, Any]]:
+    """List the runs of a ledger, or those of a payee."""
     return [
         {
             "run": record.run, "id": run_id_at(folder, ids), "period": record.period, "state": record.state,
@@ -318,11 +240,11 @@ def _disputes(accounts: Accounts) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def act(where: str, action: Action, *, progress: Progress) -> dict[str, Any]:
+def act(ledger: LedgerAddress, action: Action, *, progress: Progress) -> dict[str, Any]:
     """Enter something by hand; return what was entered, in words."""
     require_choice("action", action.action, ACTIONS)
     progress.stage("entering it into the ledger")
-    return {"words": _enter(ledger_at(where), action)}
+    return {"words": _enter(ledger_at(ledger), action)}
 
 
 def _enter(ledger: Ledger, action: Action) -> list[str]:
@@ -358,130 +280,83 @@ def _enter(ledger: Ledger, action: Action) -> list[str]:
     return entry_messages(entry)
 
 
-def open_dispute(run: Path, dispute: NewDispute, by: str, *, progress: Progress) -> dict[str, Any]:
+def open_dispute(run: Run, dispute: NewDispute, by: str, *, progress: Progress) -> dict[str, Any]:
     """Enter a dispute about a run."""
     progress.stage("entering the dispute")
-    d = dispute
-    opened = open_on_run(run, d.payee, d.about, d.units, d.against, d.hold, d.hold_against, by)
+    opened = open_on_run(run, **dict(dispute), by=by)
     return {"words": [f"dispute {opened.dispute.number} is open", *opened.messages]}
 
 
-def resolve(where: str, decision: Decision, by: str, *, progress: Progress) -> dict[str, Any]:
+def resolve(
+    ledger: DisputePlace, number: int, outcome: str, why: str, by: str, effects: Effects = NO_EFFECTS,
+    *, progress: Progress,
+) -> dict[str, Any]:  # fmt: skip
     """Decide a dispute."""
     progress.stage("entering the decision")
-    number = decision.number
-    effects = Effects(**decision.model_dump(exclude={"number", "outcome", "why"}))
-    ledger, dispute = resolve_at(where, number, decision.outcome, decision.why, effects, by)
+    entered, dispute = resolve_at(ledger, number, outcome, why, effects, by)
     words = [f"dispute {number} is {dispute.state}"]
     if dispute.open:
         words.append(
             "the ledger asks for several people: it is decided when somebody else says the same, correction and all"
         )
-    return {"words": [*words, *describe_effects(dispute, ledger.read())]}
+    return {"words": [*words, *describe_effects(dispute, entered.read())]}
 
 
-def revoke(where: str, number: int, why: str, by: str, *, progress: Progress) -> dict[str, Any]:
+def revoke(
+    ledger: DisputePlace, number: int, why: str, by: str, *, progress: Progress
+) -> dict[str, Any]:
     """End what a dispute changes in later runs."""
     progress.stage("entering that it ends")
-    revoke_at(where, number, why, by)
+    revoke_at(ledger, number, why, by)
     return {"words": [f"what dispute {number} changes ends with the next run; corrections stay"]}
 
 
-def verify(shown: NamedPlaces, where: str, checkpoints: str, *, progress: Progress) -> dict[str, Any]:
-    """Verify a ledger, its chain and its runs' files, and lines that somebody wrote down of it."""
+def verify(
+    ledger: LedgerAddress, shown: Shown, checkpoints: str = "", *, progress: Progress
+) -> dict[str, Any]:
+    """Verify a ledger, its chain and its runs' files, and lines that were written down of it."""
     progress.stage("looking at every entry and every file")
-    ledger = ledger_at(where)
-    if all(check.good for check in ledger.examined()):
-        for record in ledger.accounts().runs.values():
+    chain = ledger_at(ledger)
+    if all(check.good for check in chain.examined()):
+        for record in chain.accounts().runs.values():
             require_openable_log(shown, record)
     with tempfile.TemporaryDirectory(prefix="datamarket-checkpoints-") as folder:
         path = None
         if checkpoints.strip():
             path = Path(folder) / "checkpoints.txt"
             path.write_text(checkpoints.strip() + "\n", encoding="utf-8")
-        checks = verify_ledger(ledger, path)
-    return {
-        "good": all(check.good for check in checks),
-        "checks": [{"what": check.what, "good": check.good, "detail": check.detail} for check in checks],
-    }
+        return verdict(verify_ledger(chain, path))
 
 
 def router(site: Site) -> APIRouter:
     """Build the routes of ledgers."""
-    routes, places = APIRouter(prefix="/api/payout/ledger"), site.places
-    forms, ask, at = SentForms(), site.queue.ask, site.places.ledger
+    routes, places = Routes("/api/payout/ledger", site), site.places
 
-    async def entered(form: LedgerForm) -> str:
-        """The ledger of a form that was not sent before, and whose token fits."""
-        await site.token.require(form.token)
-        where = at(form.ledger)
-        forms.require_new(form.once)
-        return where
+    def table(query: LedgerTable) -> tuple[str, LedgerTable]:
+        return places.ledger(query.ledger), query
 
-    def with_run(where: str, number: int) -> str:
-        """The folder of a dispute's run, by which units can be looked up; else the ledger."""
-        accounts = ledger_at(where).accounts()
-        record = accounts.runs.get(accounts.disputes.numbered(number).run)
-        name = "" if record is None else run_id_at(record.places.get("run", ""), run_ids(places))
-        return str(places.run(name)) if name else where
+    def moves_money(request: Any) -> bool:
+        return request.action.action not in WITHOUT_TOKEN
 
-    @routes.get("/overview")
-    async def get_overview(ledger: str) -> Response:
-        return await ask(overview, at(ledger), run_ids(places), cache=False)
-
-    @routes.get("/payees")
-    async def get_payees(ledger: str, find: str = "", page: int = 0) -> Response:
-        return await ask(payees_page, at(ledger), find, max(0, page), cache=False)
-
-    @routes.get("/entries")
-    async def get_entries(ledger: str, kind: str = "", find: str = "", page: int = 0) -> Response:
-        return await ask(entries_page, at(ledger), kind, find, max(0, page), cache=False)
-
-    @routes.get("/payee")
-    async def get_payee(ledger: str, payee: str, since: str = "", until: str = "") -> Response:
-        return await ask(payee_page, at(ledger), payee, since, until, run_ids(places), cache=False)
+    routes.answer("GET", "/overview", overview)
+    routes.answer("GET", "/payees", payees_page, LedgerTable, table)
+    routes.answer("GET", "/entries", entries_page, LedgerTable, table)
+    routes.answer("GET", "/payee", payee_page)
+    routes.answer("POST", "/act", act, token=moves_money, once=True)
+    routes.answer("POST", "/dispute/open", open_dispute, once=True)
+    routes.answer("POST", "/dispute/resolve", resolve, token=True, once=True)
+    routes.answer("POST", "/dispute/revoke", revoke, token=True, once=True)
+    routes.answer("POST", "/verify", verify)
+    routes.answer("POST", "/export", export_ledger, token=True)
 
     @routes.get("/statement")
-    async def get_statement(
+    def get_statement(
         ledger: str, payee: str, since: str = "", until: str = "", form: str = "html"
     ) -> Response:
-        return await run_in_threadpool(statement_file, at(ledger), payee, since, until, form)
-
-    @routes.post("/act")
-    async def post_action(request: ActionRequest) -> Response:
-        if request.action.action in WITHOUT_TOKEN:
-            where = at(request.ledger)
-            forms.require_new(request.once)
-        else:
-            where = await entered(request)
-        return await ask(act, where, request.action, cache=False)
-
-    @routes.post("/dispute/open")
-    async def post_dispute(request: DisputeRequest) -> Response:
-        run = places.run(request.run)
-        forms.require_new(request.once)
-        return await ask(open_dispute, run, request.dispute, request.by, cache=False)
-
-    @routes.post("/dispute/resolve")
-    async def post_decision(request: DecisionRequest) -> Response:
-        where = await entered(request)
-        where = await run_in_threadpool(with_run, where, request.decision.number)
-        return await ask(resolve, where, request.decision, request.by, cache=False)
-
-    @routes.post("/dispute/revoke")
-    async def post_revocation(request: RevocationRequest) -> Response:
-        where = await run_in_threadpool(with_run, await entered(request), request.number)
-        return await ask(revoke, where, request.number, request.why, request.by, cache=False)
-
-    @routes.post("/verify")
-    async def post_verify(request: VerifyRequest) -> Response:
-        return await ask(verify, places, at(request.ledger), request.checkpoints, cache=False)
-
-    @routes.post("/export")
-    async def post_export(request: LedgerExportRequest) -> Response:
-        await site.token.require(request.token)
-        fields = request.export
-        accounts = places.uploads.path(fields.accounts) if fields.accounts else None
-        return await ask(export, at(request.ledger), fields, accounts, request.by, cache=False)
+        accounts = ledger_at(places.ledger(ledger)).accounts()
+        statement, name = _statement(accounts, payee, since, until), file_name(payee)
+        if form == "csv":
+            return attached(name.removesuffix(".html") + ".csv", statement_csv(statement), "text/csv")
+        return attached(name, statement_html(statement), "text/html")
 
     return routes

@@ -10,12 +10,13 @@ import hashlib
 import os
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 from pydantic import Field
 
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
@@ -24,13 +25,12 @@ from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import UPLOADED, NamedPlaces, NotThere
-from datamarket_gym.explorer.jobs import Site
+from datamarket_gym.explorer.payout.runs import OpenableRuns, record_of, summary
 from datamarket_gym.explorer.payout.tables import Order, OrderedFile, check_tables, preview_file
+from datamarket_gym.explorer.routes import Routes, Site
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED
-from datamarket_gym.payout.ledger.runs import default_ledger, ledger_of, run_of
-from datamarket_gym.payout.ledger.store import read_receipt
-from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.ledger.runs import default_ledger
 from datamarket_gym.payout.run import (
     CONFIG,
     PaidRequest,
@@ -125,7 +125,7 @@ def require_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings:
         if name.startswith("files.") or name == "linkage.edges":
             raise ParameterError(name, settings[name], "choose a file for it, instead of naming one")
-        if name not in _offered():  # a link could hold what nobody sees on the page
+        if name not in _offered():  # a link could hold what the page does not show
             remedy = "it is no setting of this page; use the command line"
             raise ParameterError(name, settings[name], remedy)
     learner = str(settings.get("learner", ""))
@@ -202,9 +202,16 @@ def pay_request(order: Order, out: Path, ledger: str | None) -> PayRequest:
             raise DataMarketError(f"there is no file of {name}; choose one above")
     submissions, validation, reference = (order.path(role) for role in TABLES)
     return PayRequest(
-        str(submissions), str(validation), out, order.spec(), order.path("overrides"),
-        None if reference is None else str(reference), ledger, order.prior, order.intake,
-    )  # fmt: skip
+        submissions=str(submissions),
+        validation=str(validation),
+        out=out,
+        spec=order.spec(),
+        overrides=order.path("overrides"),
+        reference=None if reference is None else str(reference),
+        ledger=ledger,
+        prior=order.prior,
+        intake=order.intake,
+    )
 
 
 def with_copies(order: Order, run: Path) -> Order:
@@ -239,26 +246,17 @@ def _copy(upload: Path, to: Path) -> Path:
     return Path(f"{to}#{member}") if member else to
 
 
-def approved_runs(runs: tuple[tuple[str, Path], ...], progress: Progress) -> dict[str, Any]:
+def approved_runs(runs: OpenableRuns, *, progress: Progress) -> dict[str, Any]:
     """List the approved ones of these runs; one whose ledger cannot be read is none."""
     ledgers: dict[str, Accounts] = {}
     approved = []
     progress.stage("looking for approved runs", "runs")
     for done, (name, folder) in enumerate(runs, 1):
         progress.count(done, len(runs))
-        receipt = read_receipt(folder)
-        if receipt is None:
-            continue
-        try:
-            if receipt.ledger not in ledgers:
-                ledgers[receipt.ledger] = ledger_of(folder).accounts()
-            record = run_of(folder, ledgers[receipt.ledger])
-        except DataMarketError:
-            continue
-        if record.state in APPROVED:
-            amount = f"{record.currency} {Currency(record.currency).shown(record.amount)}"
-            row = {"id": name, "period": record.period, "amount": amount, "state": record.state}
-            approved.append(row)
+        with suppress(DataMarketError):
+            record = record_of(folder, ledgers)
+            if record.state in APPROVED:
+                approved.append(summary(record) | {"id": name})
     return {"runs": approved}
 
 
@@ -274,7 +272,7 @@ def dry_run(
 def real_run(
     order: Order, out: Path, ledger: str | None, place: str, progress: Progress
 ) -> dict[str, Any]:
-    """Make the payout run: a draft in the market's ledger, until somebody approves it."""
+    """Make the payout run: a draft in the market's ledger, until it is approved."""
     order = with_copies(order, out)
     return {"place": place, "dry": False, **_pay(order, pay_request(order, out, ledger), progress)}
 
@@ -292,90 +290,70 @@ def _pay(order: Order, request: PayRequest, progress: Progress) -> dict[str, Any
         "columns": columns,
         "payments": [{name: row[name] for name in columns} for row in paid.payments(PAYMENTS)],
         "warnings": [asdict(w) | {"words": order.with_names(w.words)} for w in paid.warnings],
-        "notes": [order.with_names(f"{each.words.rstrip('.')}.") for each in paid.told],
+        "notes": [order.with_names(f"{each.words.rstrip('.')}.") for each in paid.market_warnings],
         "sentences": [order.with_names(each) for each in [*paid.sentences, paid.played]],
         "checks": paid.request.spec.checks,
     }
 
 
+Target = tuple[Path, str | None]
+"""The folder of a run, and the ledger that is named."""
+
+
+def _target(places: NamedPlaces, request: NewRunRequest) -> Target:
+    """Return where a run goes; without a market the folder is a name alone."""
+    ledger = places.ledger(request.ledger) if request.ledger else None
+    if not request.market:
+        return Path(request.name or "payout"), ledger
+    return places.new_run(request.market, request.name), ledger
+
+
+def _written(places: NamedPlaces, request: NewRunRequest) -> dict[str, Any]:
+    """Say what is wrong with the settings and the name of a run, and write it as a command line."""
+    order = order_of(places, request.settings)
+    faults = order.faults()
+    try:
+        target = _target(places, request)
+    except NotThere:
+        raise
+    except DataMarketError as error:
+        faults["name"] = str(error)
+    answer = {"faults": faults, "paid_for": "", "command": "", "config": "", "toml": ""}
+    if "learner" not in faults:
+        answer["paid_for"] = f"Paid for {worth_of(order.lenient_spec().learner).divided}."
+    if not faults and order.path("submissions") and order.path("validation"):
+        pay = pay_request(order.with_upload_names(), *target)
+        answer |= {
+            "command": as_command(pay),
+            "config": as_command(pay, CONFIG),
+            "toml": to_toml(pay.spec),
+        }
+    return answer
+
+
 def router(site: Site) -> APIRouter:
     """Build the routes of the page."""
-    routes, places, queue = APIRouter(prefix="/api/payout/new"), site.places, site.queue
+    routes, places = Routes("/api/payout/new", site), site.places
 
-    def target(request: NewRunRequest) -> tuple[Path, str | None]:
-        """The folder of a run and the ledger that is named; without a market the folder is a name alone."""
-        ledger = places.ledger(request.ledger) if request.ledger else None
-        if not request.market:
-            return Path(request.name or "payout"), ledger
-        return places.new_run(request.market, request.name), ledger
+    def file(request: FileRequest) -> tuple[OrderedFile]:
+        return (choose_file(places, request.role, request.file),)
 
-    def faults(request: NewRunRequest) -> dict[str, str]:
-        """What is wrong with the name of the run; a market that is not there is no choice of the page."""
-        try:
-            target(request)
-        except NotThere:
-            raise
-        except DataMarketError as error:
-            return {"name": str(error)}
-        return {}
+    def order(request: RunSettings) -> tuple[Order]:
+        return (order_of(places, request),)
 
-    @routes.get("/form")
-    def get_form() -> dict[str, Any]:
-        files = [(each.id, each.id, each.folder) for each in places.files(_KINDS)]
-        uploads = [(f"{_UPLOAD}{each.id}", each.name, each.path) for each in places.uploads.all()]
-        return {
-            "groups": form(),
-            "roles": {role: list(endings(role)) for role in ROLES},
-            "files": [_listed(*each) for each in files],
-            "uploads": [_listed(*each) for each in uploads],
-            "markets": places.markets(),
-            "ledgers": [each.id for each in places.ledgers()],
-        }
-
-    @routes.get("/earlier")
-    async def get_earlier() -> Response:
-        return await queue.ask(approved_runs, places.openable(), cache=False)
-
-    @routes.post("/preview")
-    async def post_preview(request: FileRequest) -> Response:
-        return await queue.ask(preview_file, choose_file(places, request.role, request.file))
-
-    @routes.post("/check")
-    async def post_check(request: RunSettings) -> Response:
-        return await queue.ask(check_tables, order_of(places, request))
-
-    @routes.post("/settings")
-    def post_settings(request: NewRunRequest) -> dict[str, Any]:
+    def rehearsed(request: NewRunRequest) -> tuple[Any, ...]:
         order = order_of(places, request.settings)
-        wrong = order.faults() | faults(request)
-        answer = {"faults": wrong, "paid_for": "", "command": "", "config": "", "toml": ""}
-        if "learner" not in wrong:
-            answer["paid_for"] = f"Paid for {worth_of(order.lenient_spec().learner).divided}."
-        if not wrong and order.path("submissions") and order.path("validation"):
-            pay = pay_request(order.with_upload_names(), *target(request))
-            answer |= {
-                "command": as_command(pay),
-                "config": as_command(pay, CONFIG),
-                "toml": to_toml(pay.spec),
-            }
-        return answer
-
-    @routes.post("/dry-run")
-    async def post_dry_run(request: NewRunRequest) -> Response:
-        order = order_of(places, request.settings)
-        order.spec()
-        out, ledger = target(request)
+        order.spec()  # which refuses what is wrong with the settings
+        out, ledger = _target(places, request)
         file = Path(ledger or default_ledger(out))
         stamp = f"{file.stat().st_size} {file.stat().st_mtime_ns}" if file.is_file() else ""
         key = hashlib.sha256(f"{order.model_dump_json()} {out} {ledger} {stamp}".encode()).hexdigest()
         folder = places.new_run(None, f"dry-run-{key[:12]}")
         if not request.market:
             out, ledger = folder / "run", None
-        place = f"{UPLOADED}/{folder.name}/run"
-        return await queue.start(dry_run, order, out, ledger, folder, place)
+        return order, out, ledger, folder, f"{UPLOADED}/{folder.name}/run"
 
-    @routes.post("/run")
-    async def post_run(request: NewRunRequest) -> Response:
+    def paid(request: NewRunRequest) -> tuple[Any, ...]:
         if not request.market:
             raise DataMarketError(
                 "there is no folder to pay in; start the explorer with one (datamarket explore MARKET/), or copy the "
@@ -383,9 +361,31 @@ def router(site: Site) -> APIRouter:
             )
         order = order_of(places, request.settings)
         order.spec()
-        out, ledger = target(request)
-        return await queue.start(real_run, order, out, ledger, f"{request.market}/{out.name}")
+        out, ledger = _target(places, request)
+        return order, out, ledger, f"{request.market}/{out.name}"
 
+    @routes.get("/form")
+    def get_form() -> dict[str, Any]:
+        files = [(file.id, file.id, file.folder) for file in places.files(_KINDS)]
+        uploads = [(f"{_UPLOAD}{file.id}", file.name, file.path) for file in places.uploads.all()]
+        return {
+            "groups": form(),
+            "roles": {role: list(endings(role)) for role in ROLES},
+            "files": [_listed(*file) for file in files],
+            "uploads": [_listed(*file) for file in uploads],
+            "markets": places.markets(),
+            "ledgers": [ledger.id for ledger in places.ledgers()],
+        }
+
+    @routes.post("/settings")
+    def post_settings(request: NewRunRequest) -> dict[str, Any]:
+        return _written(places, request)
+
+    routes.answer("GET", "/earlier", approved_runs)
+    routes.answer("POST", "/preview", preview_file, FileRequest, file, cache=True)
+    routes.answer("POST", "/check", check_tables, RunSettings, order, cache=True)
+    routes.answer("POST", "/dry-run", dry_run, NewRunRequest, rehearsed, long=True)
+    routes.answer("POST", "/run", real_run, NewRunRequest, paid, long=True)
     return routes
 
 

@@ -11,14 +11,18 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from datamarket_gym.errors import require_known
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.explorer.files import NamedPlaces
-from datamarket_gym.explorer.jobs import Site
-from datamarket_gym.explorer.payout.runs import MovedInputs, RunRequest, openable_inputs, tables_of
+from datamarket_gym.explorer.payout.runs import (
+    WHERE_THEY_WERE,
+    MovedInputs,
+    Run,
+    RunWithInputs,
+    tables_of,
+)
+from datamarket_gym.explorer.routes import Routes, Site
 from datamarket_gym.payout.checks.review_page import render_content, unit_contents
 from datamarket_gym.payout.explain import (
     SECRET,
@@ -42,6 +46,7 @@ from datamarket_gym.payout.statements.page import (
     statement_text,
 )
 from datamarket_gym.payout.statements.record import Explanation, explain_payee
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 
 _LONGEST, _SIDE = 1500, 280  # characters of a text, pixels of a picture
@@ -49,16 +54,10 @@ _NOTHING = "There is nothing to show here"
 _BLOCK = 2**16  # bytes
 
 
-class PayeeRequest(RunRequest):
-    """Name a payee of a run."""
-
-    payee: str
-
-
-def explain(folder: Path, payee: str, progress: Progress) -> dict[str, Any]:
+def explain(run: Run, payee: str, *, progress: Progress) -> dict[str, Any]:
     """Explain one payment, in sentences and as the record."""
     progress.stage("reading what the run left")
-    record = _explanation(folder, payee)
+    record = _explanation(run, payee)
     return {
         "identity": record.identity,
         "paid": payment_messages(record),
@@ -79,14 +78,12 @@ def _explanation(folder: Path, payee: str, with_rows: bool = False) -> Explanati
 
 
 def contents(
-    shown: NamedPlaces, folder: Path, payee: str, moved: MovedInputs, progress: Progress
+    run: RunWithInputs, payee: str, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
 ) -> dict[str, Any]:
     """Show what the units hold that matched: those of the payee and those of others, by their names."""
-    progress.stage("reading the run")
-    matches = _explanation(folder, payee).matches
-    places = openable_inputs(shown, folder, moved)
-    progress.stage("reading the inputs of the run")
-    results = finished_results(folder, places)[1]
+    progress.stage("reading the run and its inputs")
+    matches, places = _explanation(run, payee).matches, places_of(run, **dict(moved))
+    results = finished_results(run, places)[1]
     wanted = {name for match in matches for name in (match.unit, match.other)}
     rows = {row: name for row, name in enumerate(results.inputs.ids) if name in wanted}
     units = unit_contents(results, places, rows)
@@ -94,13 +91,11 @@ def contents(
 
 
 def what_if(
-    shown: NamedPlaces, folder: Path, payee: str, moved: MovedInputs, progress: Progress
+    run: RunWithInputs, payee: str, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
 ) -> dict[str, Any]:
     """Score the market again without the evidence in the payee's clusters."""
-    record = _explanation(folder, payee)
-    openable_inputs(shown, folder, moved)
-    tables = moved.path("submissions"), moved.path("validation")
-    paid = without_its_evidence(folder, payee, *tables, progress, moved.path("reference"))
+    record = _explanation(run, payee)
+    paid = without_its_evidence(run, payee, progress=progress, **dict(moved))
     money = Currency(record.currency)
     return {
         "minor": paid,
@@ -110,32 +105,30 @@ def what_if(
 
 
 def covered_needs(
-    shown: NamedPlaces, folder: Path, payee: str, moved: MovedInputs, progress: Progress
+    run: RunWithInputs, payee: str, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
 ) -> dict[str, Any]:
     """Name the validation rows that the payee's units cover; for the operator alone."""
     progress.stage("reading the validation rows")
-    record = _explanation(folder, payee, with_rows=True)
+    record = _explanation(run, payee, with_rows=True)
     if record.needs is None:
         raise not_known(_NOTHING)
-    openable_inputs(shown, folder, moved)
-    words = need_messages(folder, moved.path("validation"))
+    words = need_messages(run, moved.validation)
     return {"lines": list(covered_lines(record.needs, words)), "secret": SECRET}
 
 
 def least_covered(
-    shown: NamedPlaces, folder: Path, moved: MovedInputs, progress: Progress
+    run: RunWithInputs, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
 ) -> dict[str, Any]:
     """Name the validation rows that are covered least; for the operator alone."""
     progress.stage("reading the validation rows")
-    openable_inputs(shown, folder, moved)
-    needs = RunNeeds.read(folder, moved.path("validation"), _NOTHING)
+    needs = RunNeeds.read(run, moved.validation, _NOTHING)
     return {"lines": list(needs.least_covered_lines()), "secret": SECRET}
 
 
-def statement(folder: Path, payee: str, pseudonyms: bool, progress: Progress) -> dict[str, Any]:
+def statement(run: Run, payee: str, pseudonyms: bool = False, *, progress: Progress) -> dict[str, Any]:
     """Write the statement of one payee, as a page to be saved and sent."""
     progress.stage("writing the statement")
-    text = statement_text(folder, payee, StatementOptions(pseudonyms), tables_of(folder))
+    text = statement_text(run, payee, StatementOptions(pseudonyms), tables_of(run))
     return {"file": file_name(payee), "page": text}
 
 
@@ -157,46 +150,23 @@ def attached(name: str, text: str, kind: str) -> Response:
 
 def router(site: Site) -> APIRouter:
     """Build the routes of payees."""
-    routes, places, queue = APIRouter(prefix="/api/payout"), site.places, site.queue
-
-    @routes.get("/why")
-    async def get_why(run: str, payee: str) -> Response:
-        return await queue.ask(explain, places.run(run), payee, cache=False)
-
-    @routes.get("/statement")
-    async def get_statement(run: str, payee: str, pseudonyms: bool = False) -> Response:
-        return await queue.ask(statement, places.run(run), payee, pseudonyms, cache=False)
+    routes = Routes("/api/payout", site)
+    routes.answer("GET", "/why", explain)
+    routes.answer("GET", "/statement", statement)
+    routes.answer("POST", "/contents", contents)
+    routes.answer("POST", "/what-if", what_if, long=True)
+    routes.answer("POST", "/needs", covered_needs)
+    routes.answer("POST", "/least-covered", least_covered)
 
     @routes.get("/statements")
-    async def get_statements(
+    def get_statements(
         run: str, payee: str = "", pseudonyms: bool = False, contact: str = ""
     ) -> Response:
-        folder, options = places.run(run), StatementOptions(pseudonyms, contact or None)
+        folder, options = site.places.run(run), StatementOptions(pseudonyms, contact or None)
         if payee:
-            text = await run_in_threadpool(statement_text, folder, payee, options, None)
-            return attached(file_name(payee), text, "text/html")
+            return attached(file_name(payee), statement_text(folder, payee, options, None), "text/html")
         disposition = {"content-disposition": 'attachment; filename="statements.zip"'}
         pages = statements_zip(folder, options)
         return StreamingResponse(pages, media_type="application/zip", headers=disposition)
-
-    @routes.post("/contents")
-    async def post_contents(request: PayeeRequest) -> Response:
-        folder = places.run(request.run)
-        return await queue.ask(contents, places, folder, request.payee, request.moved, cache=False)
-
-    @routes.post("/what-if")
-    async def post_what_if(request: PayeeRequest) -> Response:
-        folder = places.run(request.run)
-        return await queue.start(what_if, places, folder, request.payee, request.moved)
-
-    @routes.post("/needs")
-    async def post_needs(request: PayeeRequest) -> Response:
-        folder = places.run(request.run)
-        return await queue.ask(covered_needs, places, folder, request.payee, request.moved, cache=False)
-
-    @routes.post("/least-covered")
-    async def post_least_covered(request: RunRequest) -> Response:
-        folder = places.run(request.run)
-        return await queue.ask(least_covered, places, folder, request.moved, cache=False)
 
     return routes

@@ -10,20 +10,20 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from datamarket_gym.data.readers.databases import is_query
 from datamarket_gym.data.readers.tables import file_and_member
@@ -32,9 +32,9 @@ from datamarket_gym.errors import DataMarketError, require_choice
 from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Codes, distinct_pairs
 from datamarket_gym.execution.files import read_json
-from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces, NotThere
-from datamarket_gym.explorer.jobs import Site
+from datamarket_gym.explorer.routes import Find, Parameters, Routes, Site
 from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
@@ -43,6 +43,7 @@ from datamarket_gym.payout.ledger.statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
+    Check,
     outputs_of,
     read_manifest,
     require_as_written,
@@ -61,38 +62,24 @@ from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.registry import Document
 
-_WHERE = Field(default="", max_length=4000)
+Where = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
 
 
 class MovedInputs(Document):
     """Say where inputs are now, if they were moved; empty: where they were."""
 
-    submissions: str = _WHERE
-    validation: str = _WHERE
-    reference: str = _WHERE
-
-    def path(self, role: str) -> Path | None:
-        """Return where one of them is now; None: where it was."""
-        where = getattr(self, role)
-        return Path(where) if where else None
+    submissions: Where = None
+    validation: Where = None
+    reference: Where = None
 
 
 WHERE_THEY_WERE = MovedInputs()
 
 
-class RunRequest(Document):
-    """Name a run, and where its inputs are by now."""
-
-    run: str
-    moved: MovedInputs = WHERE_THEY_WERE
-
-
 def openable_inputs(shown: NamedPlaces, folder: Path, moved: MovedInputs = WHERE_THEY_WERE) -> Places:
     """Find the inputs of a run; refuse one that lies in no folder that the explorer may show."""
     record, spec = run_of(folder), spec_of(read_manifest(folder))
-    places = places_of(
-        folder, moved.path("submissions"), moved.path("validation"), moved.path("reference"), record
-    )
+    places = places_of(folder, record=record, **dict(moved))
     for path in (*vars(places).values(), *places.prior):
         if isinstance(path, Path):
             shown.inside(path)
@@ -112,32 +99,48 @@ def require_openable_log(shown: NamedPlaces, record: RunRecord) -> None:
         shown.require_ledger(log)
 
 
+def _run_with_inputs(site: Site, request: Any) -> Path:
+    folder = site.places.run(request.run)
+    openable_inputs(site.places, folder, getattr(request, "moved", WHERE_THEY_WERE))
+    return folder
+
+
+def _run_with_log(site: Site, request: Any) -> Path:
+    folder = site.places.run(request.run)
+    with suppress(LedgerError):  # which `verify` reports
+        require_openable_log(site.places, run_of(folder))
+    return folder
+
+
+Run = Annotated[Path, Find(lambda site, request: site.places.run(request.run))]
+"""The folder of a run."""
+RunWithInputs = Annotated[Path, Find(_run_with_inputs)]
+"""The folder of a run all of whose inputs may be opened."""
+RunWithLog = Annotated[Path, Find(_run_with_log)]
+"""The folder of a run whose intake log may be opened."""
+
 SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """A report has scripts of its own: they run without an origin, and fetch nothing."""
 _STATEMENT = re.compile(r"statements/[a-z0-9-]+-[0-9a-f]{16}\.html")
-_MEDIA = {
-    ".csv": "text/csv; charset=utf-8",
-    ".json": "application/json",
-    ".html": "text/html; charset=utf-8",
-}
 
 
 def run_file(folder: Path, name: str) -> Response:
     """Respond with one file of a run: pages are shown, everything else is saved."""
     path = _confined(folder, name)
-    kind = _MEDIA.get(path.suffix, "application/octet-stream")
     if path.suffix == ".html":
-        return Response(path.read_bytes(), media_type=kind, headers={"content-security-policy": SANDBOX})
+        headers = {"content-security-policy": SANDBOX}
+        return Response(path.read_bytes(), media_type="text/html", headers=headers)
+    kind = {".csv": "text/csv", ".json": "application/json"}.get(path.suffix, "application/octet-stream")
     saved = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', folder.name)}-{path.name}"
     headers = {"content-security-policy": "sandbox"}
     return FileResponse(path, media_type=kind, filename=saved, headers=headers)
 
 
 def _confined(folder: Path, name: str) -> Path:
-    """The path of a file that may be asked for: one that runs write, as the run left it."""
+    """Return the path of a file that may be read: one that runs write, as the run left it."""
     manifest = read_manifest(folder)
     outputs = manifest["outputs"]
     is_output = name in outputs_of(manifest.get("prior", ())) or name == MANIFEST
@@ -158,35 +161,62 @@ def _confined(folder: Path, name: str) -> Path:
     return path
 
 
+def run_ids(places: NamedPlaces) -> dict[str, str]:
+    """Map the folders of the runs on show to their ids."""
+    return {str(place.folder.resolve()): place.id for place in places.runs()}
+
+
+RunIds = Annotated[dict[str, str], Find(lambda site, _: run_ids(site.places), {})]
+"""The folders of the runs on show, with their ids."""
+Ledgers = Annotated[
+    dict[str, str],
+    Find(lambda site, _: {place.address: place.id for place in site.places.ledgers()}, {}),
+]
+"""The addresses of the ledgers on show, with their ids."""
 Listed = tuple[str, Path | None, str]
-"""The id of a run or of a ledger, where it is, and its address; for what may not be opened no path, and why."""
+"""The id of a run and its folder; for what may not be opened no folder, and why."""
 
 
-def list_runs(
-    runs: tuple[Listed, ...], ledgers: tuple[Listed, ...], progress: Progress
-) -> dict[str, Any]:
+def _listed(site: Site, request: Any) -> tuple[Listed, ...]:
+    def openable(name: str) -> Listed:
+        try:
+            return name, site.places.run(name), ""
+        except (DataMarketError, OSError) as error:
+            return name, None, str(error)
+
+    return tuple(openable(place.id) for place in site.places.runs())
+
+
+Runs = Annotated[tuple[Listed, ...], Find(_listed, {})]
+OpenableRuns = Annotated[tuple[tuple[str, Path], ...], Find(lambda site, _: site.places.openable(), {})]
+"""The ids and folders of the runs that may be opened."""
+
+
+def list_runs(runs: Runs, ledgers: Ledgers, *, progress: Progress) -> dict[str, Any]:
     """List all runs and ledgers in a line each; one that cannot be read says why."""
     progress.stage("reading runs and ledgers", "folders")
-    known: dict[str, Accounts] = {}
+    read: dict[str, Accounts] = {}
     rows = []
     for done, (name, folder, why) in enumerate(runs, 1):
-        rows.append({"run": name, "broken": why} if folder is None else _run(name, folder, known))
+        try:
+            if folder is None:
+                raise DataMarketError(why)
+            read_manifest(folder)
+            rows.append({"run": name, "broken": "", **summary(record_of(folder, read))})
+        except (DataMarketError, OSError) as error:
+            rows.append({"run": name, "broken": _reason(error)})
         progress.count(done, len(runs))
-    return {"runs": rows, "ledgers": [_ledger(name, address) for name, _, address in ledgers]}
+    return {"runs": rows, "ledgers": [_ledger(name, address) for address, name in ledgers.items()]}
 
 
-def _run(name: str, folder: Path, known: dict[str, Accounts]) -> dict[str, Any]:
-    """A run in a line; a ledger is read once for all of its runs."""
-    try:
-        receipt = read_receipt(folder)
-        where = "" if receipt is None else receipt.ledger
-        if not where or where not in known:
-            known[where] = ledger_of(folder).accounts()
-        record = run_of(folder, known[where])
-        read_manifest(folder)
-    except (DataMarketError, OSError) as error:
-        return {"run": name, "broken": _reason(error)}
-    return {"run": name, "broken": "", **summary(record)}
+def record_of(folder: Path, read: dict[str, Accounts]) -> RunRecord:
+    """Return a run as its ledger has it; a ledger is ``read`` once for all of its runs."""
+    receipt = read_receipt(folder)
+    if receipt is None:
+        return run_of(folder)
+    if receipt.ledger not in read:
+        read[receipt.ledger] = ledger_of(folder).accounts()
+    return run_of(folder, read[receipt.ledger])
 
 
 def _ledger(name: str, address: str) -> dict[str, Any]:
@@ -241,7 +271,7 @@ _NEXT = {
 
 
 def next_step(record: RunRecord, warnings: int) -> dict[str, str]:
-    """Say what somebody who runs the market does next with a run, and on which page."""
+    """Say what the operator does next with a run, and on which page."""
     state = record.state
     if state == "draft" and record.draw is not None:
         state = "drawn"
@@ -268,7 +298,10 @@ _READ = (
 )  # fmt: skip
 
 
-class TableQuery(Document):
+T = TypeVar("T", Sequence[Any], pa.Table, Codes)
+
+
+class TableQuery(Parameters):
     """Say what part of a table of a run a page shows."""
 
     run: str = ""
@@ -277,12 +310,19 @@ class TableQuery(Document):
     down: bool = False
     page: int = Field(default=0, ge=0, le=10_000_000)
 
+    def cut(self, rows: T, in_all: int, each: int) -> tuple[T, dict[str, int]]:
+        """Return the rows of the page that is shown, and where they stand among all."""
+        pages = max(1, math.ceil(len(rows) / each))
+        page = min(self.page, pages - 1)
+        about = {"found": len(rows), "in_all": in_all, "page": page, "pages": pages}
+        return rows[page * each : (page + 1) * each], about
+
 
 Stamp = tuple[tuple[int, int], ...]
 
 
 def _stamp(folder: Path) -> Stamp:
-    """What changes as soon as a file of a run is written anew; what is cached of a run is cached by it."""
+    """Return the cache key of a run: it changes as soon as one of its files is written anew."""
     stats = [path.stat() if (path := folder / name).is_file() else None for name in _READ]
     return tuple((0, -1) if stat is None else (stat.st_mtime_ns, stat.st_size) for stat in stats)
 
@@ -310,16 +350,9 @@ def payments_page(folder: Path, query: TableQuery, progress: Progress) -> dict[s
         way: Literal["descending", "ascending"] = "descending" if query.down else "ascending"
         keys = pa.table({"key": numbers, "name": chosen["identity"]})
         chosen = chosen.take(pc.sort_indices(keys, [("key", way), ("name", "ascending")]))
-    pages = max(1, math.ceil(chosen.num_rows / ROWS))
-    page = min(query.page, pages - 1)
-    rows = chosen.slice(page * ROWS, ROWS).to_pylist()
-    return {
-        "rows": [{key: _cell(key, value) for key, value in row.items()} for row in rows],
-        "found": chosen.num_rows,
-        "in_all": table.num_rows,
-        "page": page,
-        "pages": pages,
-    }
+    page, about = query.cut(chosen, len(table), ROWS)
+    rows = page.to_pylist()
+    return about | {"rows": [{key: _cell(key, value) for key, value in row.items()} for row in rows]}
 
 
 @lru_cache(maxsize=2)
@@ -342,19 +375,16 @@ def clusters_page(folder: Path, query: TableQuery, progress: Progress) -> dict[s
     tables = tables_of(folder)
     several = _several(tables)
     starts = _with_name(tables, several, wanted) if (wanted := query.search.strip()) else several
-    pages = max(1, math.ceil(len(starts) / _CLUSTERS))
-    page = min(query.page, pages - 1)
-    chosen = starts[page * _CLUSTERS : (page + 1) * _CLUSTERS]
+    chosen, about = query.cut(starts, len(several), _CLUSTERS)
     matches, units = tables.matches, tables.units
     start = units.start[matches.mine]
     at = np.flatnonzero(np.isin(start, chosen) & (matches.mine < matches.other))
     at = at[np.argsort(-matches.score[at], kind="stable")]
-    rows = [_cluster(tables, int(first), at[start[at] == first]) for first in chosen]
-    return {"rows": rows, "found": len(starts), "in_all": len(several), "page": page, "pages": pages}
+    return about | {"rows": [_cluster(tables, int(first), at[start[at] == first]) for first in chosen]}
 
 
 def _several(tables: RunTables) -> Codes:
-    """Where clusters of several units begin, those that matter most first."""
+    """Return the first rows of clusters of several units, those that matter most first."""
     units = tables.units
     starts, sizes = np.unique(units.start, return_counts=True)
     place = np.searchsorted(starts, units.start)
@@ -365,7 +395,7 @@ def _several(tables: RunTables) -> Codes:
 
 
 def _with_name(tables: RunTables, starts: Codes, wanted: str) -> Codes:
-    """Those in which a unit or the name of its owner has these letters."""
+    """Return the clusters in which a unit or the name of its owner has these letters."""
     units = tables.units
     named = pc.match_substring(units.unit, wanted, ignore_case=True).to_numpy()
     owners = [i for i, name in enumerate(tables.names) if wanted.casefold() in name.casefold()]
@@ -373,7 +403,7 @@ def _with_name(tables: RunTables, starts: Codes, wanted: str) -> Codes:
 
 
 def _cluster(tables: RunTables, start: int, at: Codes) -> dict[str, Any]:
-    """One cluster, by the row of its first unit, with the places of its matches, the strongest first."""
+    """Describe a cluster by the row of its first unit and the places of its matches, the strongest first."""
     units, matches = tables.units, tables.matches
     rows = range(start, int(units.end[start]))
     owner = {row: tables.names[units.owner[row]] for row in rows}
@@ -405,21 +435,26 @@ def _cluster(tables: RunTables, start: int, at: Codes) -> dict[str, Any]:
 
 
 def verify_run(
-    shown: NamedPlaces, folder: Path, recompute: bool, moved: MovedInputs, progress: Progress
+    run: RunWithLog, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
 ) -> dict[str, Any]:
-    """Compare the files of a run with each other and with the ledger; also with what its inputs give."""
-    if recompute:
-        openable_inputs(shown, folder, moved)
-    else:
-        with suppress(LedgerError):  # which is reported below
-            require_openable_log(shown, run_of(folder))
-        progress.stage("reading the files and the ledger")
-    paths = moved.path("submissions"), moved.path("validation")
-    checks = verify(folder, recompute, *paths, progress, moved.path("reference"))
+    """Compare the files of a run with each other and with the ledger."""
+    progress.stage("reading the files and the ledger")
+    return verdict(verify(run, False, progress=progress, **dict(moved)))
+
+
+def recompute(
+    run: RunWithInputs, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
+) -> dict[str, Any]:
+    """Compare the files of a run with each other, with the ledger, and with what its inputs give."""
+    return verdict(verify(run, True, progress=progress, **dict(moved))) | {"recomputed": True}
+
+
+def verdict(checks: Sequence[Check]) -> dict[str, Any]:
+    """Describe checks, and whether all are good."""
     return {
         "checks": [check._asdict() for check in checks],
         "good": all(check.good for check in checks),
-        "recomputed": recompute,
+        "recomputed": False,
     }
 
 
@@ -427,23 +462,21 @@ DOWNLOADS = (
     "payments.csv", "payments.parquet", "evidence.parquet", "clusters.parquet", "canonical.parquet", "leaks.parquet",
     "quarantine.csv", "warnings.json", "threshold.json", "audit.json", MANIFEST,
 )  # fmt: skip
-"""Files of a run that somebody may want, in the order in which they are offered."""
+"""Files of a run that can be saved, in the order in which they are offered."""
 _PER_PAYEE = ("payment", "carried_forward", "accepted")  # entries of which a run has many
-Ids = Mapping[str, str]
-"""The addresses of things on show, and the ids that they have there."""
 
 
-def run_page(folder: Path, runs: Ids, ledgers: Ids, progress: Progress) -> dict[str, Any]:
+def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) -> dict[str, Any]:
     """Describe a run above its tables; ``runs`` and ``ledgers`` are what the page can link to."""
     progress.stage("reading the run and its ledger")
-    manifest = read_manifest(folder)
-    accounts = ledger_of(folder).accounts()
-    record = run_of(folder, accounts)
+    manifest = read_manifest(run)
+    accounts = ledger_of(run).accounts()
+    record = run_of(run, accounts)
     spec = spec_of(manifest)
-    warnings = [*read_warnings(folder), *ledger_warnings(accounts, record)]
-    threshold = read_json(require_as_written(folder, manifest["outputs"], "threshold.json"))
+    warnings = [*read_warnings(run), *ledger_warnings(accounts, record)]
+    threshold = read_json(require_as_written(run, manifest["outputs"], "threshold.json"))
     threshold = {name: value for name, value in threshold.items() if name in Threshold.model_fields}
-    receipt = read_receipt(folder)
+    receipt = read_receipt(run)
     divided = manifest["paid_for"]["divided"]
     return {
         **summary(record),
@@ -451,13 +484,13 @@ def run_page(folder: Path, runs: Ids, ledgers: Ids, progress: Progress) -> dict[
         "next": next_step(record, len(warnings)),
         "later": run_id_at("" if record.superseded is None else record.superseded[1], runs) or None,
         "ledger": None if receipt is None else ledgers.get(ledger_address(receipt.ledger)),
-        "warnings": [{**asdict(each), "more": each.more} for each in warnings],
+        "warnings": [asdict(each) for each in warnings],
         "facts": _facts(manifest, record, spec),
         "divided": f"Divided among {manifest['identities']:,} identities by {divided}. The payments add up to the "
         "amount exactly.",
         "level": f"{LEVEL:.0%}",
         "balances": has_balances(spec, [line.balance for line in record.lines]),
-        "chart": _chart(folder, spec.money),
+        "chart": _chart(run, spec.money),
         "drawn": min(MOST_SHOWN, len(record.lines)),
         "evidence": {
             "used": manifest["evidence"]["used"],
@@ -467,12 +500,12 @@ def run_page(folder: Path, runs: Ids, ledgers: Ids, progress: Progress) -> dict[
         "has_needs": spec.learner.startswith("coverage"),
         "inputs": _inputs(manifest, record),
         "history": [entry_row(each) for each in record.history if each.kind not in _PER_PAYEE],
-        "files": [name for name in DOWNLOADS if (folder / name).is_file()],
+        "files": [name for name in DOWNLOADS if (run / name).is_file()],
         "settles": (manifest["settles"] or {}).get("run"),
     }
 
 
-def run_id_at(folder: str, runs: Ids) -> str:
+def run_id_at(folder: str, runs: Mapping[str, str]) -> str:
     """Return the id of the run in a folder; empty where the explorer does not show it."""
     return runs.get(str(Path(folder).resolve()), "") if folder else ""
 
@@ -480,16 +513,6 @@ def run_id_at(folder: str, runs: Ids) -> str:
 def ledger_address(where: str) -> str:
     """Return where a ledger is as the explorer lists it."""
     return where if is_address(where) else str(Path(where).resolve())
-
-
-def run_ids(places: NamedPlaces) -> dict[str, str]:
-    """Map the folders of the runs on show to their ids."""
-    return {str(place.folder.resolve()): place.id for place in places.runs()}
-
-
-def ledger_ids(places: NamedPlaces) -> dict[str, str]:
-    """Map the addresses of the ledgers on show to their ids."""
-    return {place.address: place.id for place in places.ledgers()}
 
 
 def _facts(manifest: dict[str, Any], record: RunRecord, spec: PayoutSpec) -> list[tuple[str, str]]:
@@ -513,19 +536,15 @@ def _facts(manifest: dict[str, Any], record: RunRecord, spec: PayoutSpec) -> lis
 
 
 def _chart(folder: Path, money: Currency) -> dict[str, Any]:
-    """The highest payments, as the report draws them."""
-
-    def minor(text: str) -> int:
-        return money.signed(text.replace(",", "").replace("\N{MINUS SIGN}", "-"))
-
-    rows = payments_page(folder, TableQuery(), SILENT)["rows"][:MOST_SHOWN]
+    """Describe the highest payments, as the report draws them."""
+    rows = _payments(folder, _stamp(folder)).slice(0, MOST_SHOWN).to_pylist()
     keys = ("payment", "low", "high", "without_evidence")
-    payments = [DrawnPayment(row["identity"], *(minor(row[key]) for key in keys)) for row in rows]
+    payments = [DrawnPayment(row["identity"], *(money.signed(row[key]) for key in keys)) for row in rows]
     return drawn_payments(payments, money)
 
 
 def _inputs(manifest: dict[str, Any], record: RunRecord) -> list[dict[str, Any]]:
-    """Every input: its name and hash, and whether it still lies where it was."""
+    """List every input: its name and hash, and whether it still lies where it was."""
 
     def is_gone(where: str) -> bool:
         return bool(where) and not (is_query(where) or "://" in where or os.path.exists(where))
@@ -547,44 +566,20 @@ def entry_row(entry: LedgerEntry) -> dict[str, Any]:
 
 def router(site: Site) -> APIRouter:
     """Build the routes of runs."""
-    routes, places, queue = APIRouter(prefix="/api/payout"), site.places, site.queue
+    routes = Routes("/api/payout", site)
 
-    def openable(name: str) -> Listed:
-        try:
-            return name, places.run(name), ""
-        except (DataMarketError, OSError) as error:
-            return name, None, str(error)
+    def table(query: TableQuery) -> tuple[Path, TableQuery]:
+        return site.places.run(query.run), query
 
-    @routes.get("/runs")
-    async def get_runs() -> Response:
-        runs = tuple(openable(place.id) for place in places.runs())
-        ledgers = tuple((place.id, place.path, place.address) for place in places.ledgers())
-        return await queue.ask(list_runs, runs, ledgers, cache=False)
-
-    @routes.get("/run")
-    async def get_run(run: str) -> Response:
-        known = run_ids(places), ledger_ids(places)
-        return await queue.ask(run_page, places.run(run), *known, cache=False)
-
-    @routes.get("/payments")
-    async def get_payments(query: Annotated[TableQuery, Query()]) -> Response:
-        return await queue.ask(payments_page, places.run(query.run), query, cache=False)
-
-    @routes.get("/clusters")
-    async def get_clusters(query: Annotated[TableQuery, Query()]) -> Response:
-        return await queue.ask(clusters_page, places.run(query.run), query, cache=False)
+    routes.answer("GET", "/runs", list_runs)
+    routes.answer("GET", "/run", run_page)
+    routes.answer("GET", "/payments", payments_page, TableQuery, table)
+    routes.answer("GET", "/clusters", clusters_page, TableQuery, table)
+    routes.answer("POST", "/verify", verify_run)
+    routes.answer("POST", "/recompute", recompute, long=True)
 
     @routes.get("/file")
     def get_file(run: str, name: str) -> Response:
-        return run_file(places.run(run), name)
-
-    @routes.post("/verify")
-    async def post_verify(request: RunRequest) -> Response:
-        folder = places.run(request.run)
-        return await queue.ask(verify_run, places, folder, False, request.moved, cache=False)
-
-    @routes.post("/recompute")
-    async def post_recompute(request: RunRequest) -> Response:
-        return await queue.start(verify_run, places, places.run(request.run), True, request.moved)
+        return run_file(site.places.run(run), name)
 
     return routes

@@ -32,7 +32,7 @@ from datamarket_gym.payout.inputs import (
     content_encoder,
     link_columns,
     matrix_roles,
-    submitted_roles,
+    table_roles,
 )
 from datamarket_gym.payout.run import PayoutJob
 from datamarket_gym.payout.settings import PayoutSpec, checked_spec, faults_of, nested
@@ -90,7 +90,7 @@ class Order(Document):
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The settings of the run; those that are files are paths."""
+        """Return the settings of the run; those that are files are paths."""
         paths = {role: self.path(role) for role in _FILES}
         return self.settings | {role: str(path) for role, path in paths.items() if path is not None}
 
@@ -116,8 +116,8 @@ class Order(Document):
 
     def with_names(self, message: str) -> str:
         """Name all files in a message as people know them."""
-        for each in sorted(self.files, key=lambda each: -len(str(each.path))):
-            message = each.with_name(message)
+        for file in sorted(self.files, key=lambda file: -len(str(file.path))):
+            message = file.with_name(message)
         return message
 
     def with_upload_names(self) -> Order:
@@ -174,7 +174,7 @@ def group_name(names: Sequence[str]) -> str:
 
 
 def _count(table: Table, progress: Progress) -> int:
-    """How many rows there are; counted where the file does not say."""
+    """Return the number of rows; they are counted where the file does not say."""
 
     def require_few(rows: int) -> None:
         if rows > MOST_ROWS:
@@ -196,7 +196,7 @@ def _count(table: Table, progress: Progress) -> int:
 
 
 def _first_rows(table: Table, wanted: Sequence[str]) -> tuple[dict[str, Column | None], str]:
-    """The first rows of some columns, None where one is there twice or cannot be read; and a note."""
+    """Return the first rows of some columns, None where one is there twice or cannot be read; and a note."""
     times = Counter(table.names)
     once = [name for name in wanted if times[name] == 1]
     twice = sorted(name for name, many in times.items() if many > 1)
@@ -246,7 +246,7 @@ def _column(columns: dict[str, Column | None], names: Sequence[str]) -> dict[str
 
 
 def _kind(column: Column, several: int) -> str:
-    """The type of a column in words."""
+    """Return the type of a column in words."""
     kind, types = column.data.type, pa.types
     if several > 1:
         return f"{several:,} columns of numbers" if is_number(kind) else f"{several:,} columns"
@@ -280,7 +280,7 @@ def _short(cell: Any) -> str:
 def submission_roles(path: Path, spec: PayoutSpec) -> dict[str, Any]:
     """Find the roles of the columns of submissions, by what `preview_table` calls them, and what is missing."""
     table, missing = Table.open(path), list[str]()
-    single = _attempt(missing, submitted_roles, table, spec.columns)
+    single = _attempt(missing, table_roles, table, spec.columns, "submissions")
     single = single or {"identity": spec.columns.identity}
     roles = {role: [name] for role, name in single.items()}
     for role, file in (("features", spec.files.features), ("embedding", spec.files.embedding)):
@@ -313,7 +313,7 @@ def operator_roles(path: Path, spec: PayoutSpec, whose: str = "validation") -> d
 
 
 def _by_column(table: Table, roles: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The roles of each column, or group of numbered ones, that has any."""
+    """Return the roles of each column, or group of numbered ones, that has any."""
     by_column = {
         group_name(names): [role for role, taken in roles.items() if not set(names).isdisjoint(taken)]
         for names in group_columns(table.names)
@@ -322,7 +322,7 @@ def _by_column(table: Table, roles: dict[str, list[str]]) -> dict[str, list[str]
 
 
 def _attempt(missing: list[str], read: Callable[..., T], *arguments: Any) -> T | None:
-    """What a function returns; where it refuses, its message is added to what is missing."""
+    """Return what a function returns; where it refuses, add its message to what is missing."""
     try:
         return read(*arguments)
     except SubmissionError as error:
@@ -377,7 +377,7 @@ def roles(order: Order, spec: PayoutSpec) -> dict[str, Any]:
 
 
 def _read_inputs(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | None]:
-    """The inputs of the run, or why there are none."""
+    """Return the inputs of the run, or why there are none."""
     submissions, validation = order.path("submissions"), order.path("validation")
     assert submissions is not None
     assert validation is not None
@@ -401,7 +401,7 @@ def _read_inputs(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | N
 
 
 def _quick(spec: PayoutSpec) -> PayoutSpec:
-    """The settings with an encoder that takes no time; the one that is meant must be there all the same."""
+    """Return the settings with an encoder that takes no time; the one that is meant must be there all the same."""
     columns = spec.columns
     kind = "text" if columns.text else "image" if columns.image else None
     if kind is None or columns.features is not None or spec.files.features is not None:
@@ -432,7 +432,7 @@ def _facts(inputs: Inputs) -> dict[str, Any]:
 
 
 def _bad(rows: Sequence[BadRow]) -> dict[str, Any]:
-    """Rows that cannot be used: how many, what is wrong with them by kind, and the first of them."""
+    """Describe rows that cannot be used: how many, what is wrong with them by kind, and the first of them."""
     kinds: dict[str, list[int]] = {}
     for row in rows:
         kinds.setdefault(row.wrong, []).append(row.row)
@@ -444,8 +444,5 @@ def _bad(rows: Sequence[BadRow]) -> dict[str, Any]:
             for wrong, where in most[:_FAULTS]
         ],
         "more_kinds": max(0, len(most) - _FAULTS),
-        "rows": [
-            {name: getattr(row, name) for name in ("row", "unit", "identity", "wrong")}
-            for row in rows[:_LISTED]
-        ],
+        "rows": [asdict(row) for row in rows[:_LISTED]],
     }

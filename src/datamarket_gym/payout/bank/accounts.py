@@ -72,6 +72,7 @@ def bic_fault(bic: str) -> str:
 
 
 _TAKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-?:().,'+ ")
+_UNKNOWN = "\0"  # stands for a letter that has no spelling
 _GAP = re.compile(r"\s+")
 _SLASHES = re.compile(r"//+")
 
@@ -81,9 +82,10 @@ def latin(text: str) -> tuple[str, str]:
 
     Slashes that open or end it, or follow each other, go: banks take them for marks of their own.
     """
-    spelled = "".join(map(_spelled, unicodedata.normalize("NFC", text)))
-    spelled = _SLASHES.sub("/", _GAP.sub(" ", spelled)).strip("/ ")
-    return spelled, "".join(dict.fromkeys(c for c in unicodedata.normalize("NFC", text) if _unknown(c)))
+    text = unicodedata.normalize("NFC", text)
+    spelled = "".join(map(_spelled, text)).replace(_UNKNOWN, ".")
+    unknown = dict.fromkeys(c for c in text if _UNKNOWN in _spelled(c))
+    return _SLASHES.sub("/", _GAP.sub(" ", spelled)).strip("/ "), "".join(unknown)
 
 
 def cut(text: str, most: int) -> str:
@@ -112,20 +114,12 @@ def _spelled(c: str) -> str:
     parts = unicodedata.normalize("NFKD", c)
     if parts != c:
         return "".join(_spelled(part) for part in parts)
-    return "."
-
-
-@cache
-def _unknown(c: str) -> bool:
-    if c in _TAKEN or c.lower() in _table() or unicodedata.category(c)[0] != "L" or cannot_be_seen(c):
-        return False
-    parts = unicodedata.normalize("NFKD", c)
-    return parts == c or any(_unknown(part) for part in parts)
+    return _UNKNOWN if unicodedata.category(c)[0] == "L" else "."
 
 
 LONGEST_NAME = 140
 LONGEST_SEPA_NAME = 70
-_LONGEST_TOWN = 35
+LONGEST_TOWN = 35
 _NUMBER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 .-]{0,32}[A-Za-z0-9])?")
 _CLEARING = re.compile(r"[A-Z]{5} [A-Za-z0-9-]{1,28}")
 _COUNTRY = re.compile(r"[A-Z]{2}")
@@ -155,11 +149,8 @@ class BankAccount:
     def spelled(self, most: int) -> str:
         return cut(latin(self.name)[0], most)
 
-    def spelled_town(self) -> str:
-        return cut(latin(self.town)[0], _LONGEST_TOWN)
-
     def faults(self, letters: bool = True) -> Iterator[str]:
-        """What a bank would refuse, and what to do about it; without ``letters``, texts may hold any."""
+        """Yield what a bank would refuse, and the remedy; without ``letters``, texts may hold any."""
         if letters:
             yield from _faults_of_text("name", self.name)
         if bool(self.iban) == bool(self.account):
@@ -193,7 +184,7 @@ def _faults_of_text(role: str, text: str) -> Iterator[str]:
             f"{role} {visible(text)!r} holds letters that not every bank takes ({visible(unknown)}); write it in Latin "
             "letters, as the bank knows it"
         )
-    elif not any(c.isalnum() for c in cut(spelled, _LONGEST_TOWN)):
+    elif not any(c.isalnum() for c in cut(spelled, LONGEST_TOWN)):
         yield f"{role} {visible(text)!r} holds no letter or digit; write it as the bank knows it"
 
 
@@ -209,12 +200,12 @@ def read_accounts(path: Path) -> dict[str, BankAccount]:
     Cells that were escaped against formulas, as payments.csv has them, are read as they were before.
     """
     table = Table.open(path)
-    known = [name for name in _OPTIONAL if name in table.names]
-    if not {"iban", "account"} & set(known):
+    optional = [name for name in _OPTIONAL if name in table.names]
+    if not {"iban", "account"} & set(optional):
         table.require("account number", "iban")
-    single, _ = table.read([table.require(role, role) for role in _NEEDED] + known)
-    columns = {name: single[name].optional() for name in (*_NEEDED, *known)}
-    found: dict[str, BankAccount] = {}
+    single, _ = table.read([table.require(role, role) for role in _NEEDED] + optional)
+    columns = {name: single[name].optional() for name in (*_NEEDED, *optional)}
+    accounts: dict[str, BankAccount] = {}
     rows: dict[str, int] = {}
     for row, cells in enumerate(zip(*columns.values(), strict=True)):
         cell = {name: _read(value, name) for name, value in zip(columns, cells, strict=True)}
@@ -223,13 +214,13 @@ def read_accounts(path: Path) -> dict[str, BankAccount]:
         payee = cell["payee"]
         if not payee:
             raise SubmissionError(f"{table.where}: row {row} names no payee; fill it in or drop the row")
-        if payee in found:
+        if payee in accounts:
             raise SubmissionError(
                 f"{table.where}: payee {visible(payee)!r} is there twice, in rows {rows[payee]} and {row}; keep the "
                 "row with the right account"
             )
-        found[payee], rows[payee] = BankAccount(**cell), row
-    return found
+        accounts[payee], rows[payee] = BankAccount(**cell), row
+    return accounts
 
 
 def _read(cell: str | None, column: str) -> str:
@@ -250,13 +241,23 @@ def require_payable(
     remedy: str,
     letters: bool = True,
 ) -> None:
-    """Refuse a batch if somebody in it has no account, or one that banks refuse; ``remedy`` is the way out."""
+    """Refuse a batch if a payee in it has no account, or one that banks refuse; ``remedy`` is the way out."""
     lines = list(lines)
     missing = [payee for payee in lines if payee not in accounts]
     if missing:
+        like: dict[str, str] = {}
+        for group in find_look_alikes(sorted({*missing, *accounts})):
+            if known := [name for name in group if name in accounts]:
+                like |= dict.fromkeys(group, known[0])
+        names = (
+            f"{spelled(payee)}, which looks like {spelled(like[payee])}"
+            if payee in like
+            else repr(visible(payee))
+            for payee in missing
+        )
         raise SubmissionError(
-            f"{len(missing):,} of {len(lines):,} payees to be paid have no row in {str(where)!r}: "
-            f"{_listed(_with_hint(missing, accounts))}. Add their rows, or {remedy}"
+            f"{len(missing):,} of {len(lines):,} payees to be paid have no row in {str(where)!r}: {_listed(names)}. "
+            f"Add their rows, or {remedy}"
         )
     faults = [
         f"payee {visible(payee)!r}: {fault}"
@@ -277,31 +278,15 @@ def account_warnings(lines: Iterable[str], accounts: Mapping[str, BankAccount]) 
             owners.setdefault(plain(account.number), []).append(payee)
     shared = [group for group in owners.values() if len(group) > 1 and paid & set(group)]
     if shared:
+        names = (listed((repr(visible(name)) for name in group), _NAMED) for group in shared)
         yield (
-            f"several payees are paid to one account, which may be one person under several names: "
-            f"{_listed(_group(group) for group in shared)}. If they are, join them with --overrides in the next run"
+            f"several payees are paid to one account, which may be one person under several names: {_listed(names)}. "
+            "If they are, join them with --overrides in the next run"
         )
-    alike = [group for group in find_look_alikes(sorted(accounts)) if paid & set(group)]
-    if alike:
-        yield (
-            f"payees whose names look alike; see that each has the account of its own: "
-            f"{_listed(' and '.join(map(spelled, group[:_NAMED])) for group in alike)}"
-        )
-
-
-def _with_hint(missing: list[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
-    near = {name: group for group in find_look_alikes(sorted({*missing, *accounts})) for name in group}
-    for payee in missing:
-        like = next((name for name in near.get(payee, []) if name in accounts), None)
-        yield (
-            repr(visible(payee))
-            if like is None
-            else f"{spelled(payee)}, which looks like {spelled(like)}"
-        )
-
-
-def _group(group: list[str]) -> str:
-    return listed((repr(visible(name)) for name in group), _NAMED)
+    similar = [group for group in find_look_alikes(sorted(accounts)) if paid & set(group)]
+    if similar:
+        names = (" and ".join(map(spelled, group[:_NAMED])) for group in similar)
+        yield f"payees whose names look alike; see that each has the account of its own: {_listed(names)}"
 
 
 def _listed(items: Iterable[str]) -> str:

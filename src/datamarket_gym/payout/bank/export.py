@@ -14,7 +14,7 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,8 +22,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.sax.saxutils import XMLGenerator
-from xml.sax.xmlreader import AttributesImpl
 
 from datamarket_gym.errors import DataMarketError, ParameterError, require_choice, require_extra
 from datamarket_gym.execution.files import replacing
@@ -31,6 +29,7 @@ from datamarket_gym.payout.bank.accounts import (
     LENGTHS,
     LONGEST_NAME,
     LONGEST_SEPA_NAME,
+    LONGEST_TOWN,
     BankAccount,
     account_warnings,
     cut,
@@ -39,14 +38,8 @@ from datamarket_gym.payout.bank.accounts import (
     read_accounts,
     require_payable,
 )
-from datamarket_gym.payout.ledger.balances import Accounts, Batch
-from datamarket_gym.payout.ledger.entries import (
-    APPROVED,
-    LedgerEntry,
-    LedgerError,
-    RunRecord,
-    describe_state,
-)
+from datamarket_gym.payout.ledger.balances import Batch
+from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder, write_receipt
 from datamarket_gym.payout.ledger.store import Ledger, is_address
 from datamarket_gym.payout.ledger.transactions import only_currency, order_on
@@ -63,8 +56,6 @@ LONGEST_TEXT = 140
 _MOST_SEPA = 99_999_999_999  # cents in one transfer
 _ID = 32  # characters; a message takes 35
 _SHORT = 8  # characters of a run's id, enough to find it again
-Node = tuple[str, "str | Iterable[Node]"] | tuple[str, str, dict[str, str]]
-"""An element: its name, its text or its children, and attributes."""
 
 
 @dataclass(frozen=True)
@@ -139,27 +130,35 @@ def _reference(*parts: str) -> str:
 
 
 def write_plain(order: PaymentOrder, path: Path) -> None:
+    money = order.currency
     rows = [
-        (
-            each.payee, each.to.name, each.to.number, order.currency.text(each.amount), order.currency.code,
-            each.reference, each.to.bic or each.to.clearing, each.text,
-        )
-        for each in order.transfers
+        (t.payee, t.to.name, t.to.number, money.text(t.amount), money.code, t.reference, t.to.bic or t.to.clearing,
+         t.text)
+        for t in order.transfers
     ]  # fmt: skip
     path.write_text(csv_text(COLUMNS, rows, ["amount"]), encoding="utf-8", newline="")
 
 
 def write_message(order: PaymentOrder, path: Path) -> None:
     """Write the message; see `require_valid`. Its texts went through `latin`, or are ids, numbers and codes."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        out = XMLGenerator(file, "UTF-8")
-        out.startDocument()
-        out.startElement("Document", AttributesImpl({"xmlns": NAMESPACE}))
-        _write(out, ("CstmrCdtTrfInitn", _initiation(order)), 1)
-        out.characters("\n")
-        out.endElement("Document")
-        out.characters("\n")
-        out.endDocument()
+    from lxml import etree
+    from lxml.builder import ElementMaker
+
+    e = ElementMaker(namespace=NAMESPACE, nsmap={None: NAMESPACE})
+    created = datetime.fromisoformat(order.at).astimezone(UTC)
+    header = e.GrpHdr(
+        e.MsgId(order.id),
+        e.CreDtTm(created.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        *_totals(e, order.currency, order.transfers),
+        e.InitgPty(e.Nm(order.debtor.spelled(LONGEST_SEPA_NAME))),
+    )
+    blocks = [(sepa, some) for sepa, some in ((True, order.sepa), (False, order.others)) if some]
+    payments = [
+        _block(e, order, f"{order.id}-{number}", sepa, transfers)
+        for number, (sepa, transfers) in enumerate(blocks, 1)
+    ]
+    tree = etree.ElementTree(e.Document(e.CstmrCdtTrfInitn(header, *payments)))
+    tree.write(path, encoding="UTF-8", xml_declaration=True, pretty_print=True)
 
 
 @cache
@@ -179,94 +178,64 @@ def require_valid(path: Path, order: PaymentOrder) -> None:
     if not fits.validate(tree):
         wrong = fits.error_log[0]
         raise DataMarketError(f"the message does not fit its schema at {wrong.path}: {wrong.message}")
-    amounts = [Decimal(found.text or "") for found in tree.iter(f"{{{NAMESPACE}}}InstdAmt")]
+    amounts = [Decimal(element.text or "") for element in tree.iter(f"{{{NAMESPACE}}}InstdAmt")]
     due = Decimal(order.total).scaleb(-order.currency.digits)
     if len(amounts) != len(order.transfers) or sum(amounts) != due:
         raise DataMarketError(f"the message orders {sum(amounts)} where {due} is due")
 
 
-def _initiation(order: PaymentOrder) -> Iterator[Node]:
-    transfers = order.transfers
-    yield (
-        "GrpHdr",
-        [
-            ("MsgId", order.id),
-            ("CreDtTm", datetime.fromisoformat(order.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
-            *_totals(order, transfers),
-            ("InitgPty", [("Nm", order.debtor.spelled(LONGEST_SEPA_NAME))]),
-        ],
+def _block(e: Any, order: PaymentOrder, name: str, sepa: bool, transfers: list[BankTransfer]) -> Any:
+    debtor = order.debtor
+    return e.PmtInf(
+        e.PmtInfId(name),
+        e.PmtMtd("TRF"),
+        e.BtchBookg("true"),
+        *_totals(e, order.currency, transfers),
+        *([e.PmtTpInf(e.SvcLvl(e.Cd("SEPA")))] if sepa else []),
+        e.ReqdExctnDt(e.Dt(order.on.isoformat())),
+        e.Dbtr(*_party(e, debtor, debtor.spelled(LONGEST_SEPA_NAME))),
+        e.DbtrAcct(_account(e, debtor)),
+        e.DbtrAgt(_bank(e, debtor)),
+        *([e.ChrgBr("SLEV")] if sepa else []),
+        *(_transfer(e, order.currency, transfer) for transfer in transfers),
     )
-    blocks = [(sepa, some) for sepa, some in ((True, order.sepa), (False, order.others)) if some]
-    for number, (sepa, some) in enumerate(blocks, 1):
-        yield "PmtInf", _block(order, f"{order.id}-{number}", sepa, some)
 
 
-def _block(order: PaymentOrder, name: str, sepa: bool, transfers: list[BankTransfer]) -> Iterator[Node]:
-    yield "PmtInfId", name
-    yield "PmtMtd", "TRF"
-    yield "BtchBookg", "true"
-    yield from _totals(order, transfers)
-    if sepa:
-        yield "PmtTpInf", [("SvcLvl", [("Cd", "SEPA")])]
-    yield "ReqdExctnDt", [("Dt", order.on.isoformat())]
-    yield "Dbtr", _party(order.debtor, order.debtor.spelled(LONGEST_SEPA_NAME))
-    yield "DbtrAcct", [_account(order.debtor)]
-    yield "DbtrAgt", [_bank(order.debtor)]
-    if sepa:
-        yield "ChrgBr", "SLEV"
-    for transfer in transfers:
-        yield "CdtTrfTxInf", _transfer(order, transfer)
+def _transfer(e: Any, currency: Currency, transfer: BankTransfer) -> Any:
+    to = transfer.to
+    return e.CdtTrfTxInf(
+        e.PmtId(e.EndToEndId(transfer.reference)),
+        e.Amt(e.InstdAmt(currency.text(transfer.amount), Ccy=currency.code)),
+        *([e.CdtrAgt(_bank(e, to))] if to.bic or to.clearing else []),
+        e.Cdtr(*_party(e, to, transfer.name)),
+        e.CdtrAcct(_account(e, to)),
+        e.RmtInf(e.Ustrd(transfer.text)),
+    )
 
 
-def _transfer(order: PaymentOrder, transfer: BankTransfer) -> Iterator[Node]:
-    yield "PmtId", [("EndToEndId", transfer.reference)]
-    yield "Amt", [("InstdAmt", order.currency.text(transfer.amount), {"Ccy": order.currency.code})]
-    if transfer.to.bic or transfer.to.clearing:
-        yield "CdtrAgt", [_bank(transfer.to)]
-    yield "Cdtr", _party(transfer.to, transfer.name)
-    yield "CdtrAcct", [_account(transfer.to)]
-    yield "RmtInf", [("Ustrd", transfer.text)]
-
-
-def _totals(order: PaymentOrder, transfers: list[BankTransfer]) -> list[Node]:
+def _totals(e: Any, currency: Currency, transfers: list[BankTransfer]) -> list[Any]:
     total = sum(transfer.amount for transfer in transfers)
-    return [("NbOfTxs", str(len(transfers))), ("CtrlSum", order.currency.text(total))]
+    return [e.NbOfTxs(str(len(transfers))), e.CtrlSum(currency.text(total))]
 
 
-def _party(account: BankAccount, name: str) -> Iterator[Node]:
-    yield "Nm", name
-    if account.country:
-        yield "PstlAdr", [("TwnNm", account.spelled_town()), ("Ctry", account.country)]
+def _party(e: Any, account: BankAccount, name: str) -> list[Any]:
+    if not account.country:
+        return [e.Nm(name)]
+    town = cut(latin(account.town)[0], LONGEST_TOWN)
+    return [e.Nm(name), e.PstlAdr(e.TwnNm(town), e.Ctry(account.country))]
 
 
-def _account(account: BankAccount) -> Node:
-    number: Node = ("IBAN", account.iban) if account.iban else ("Othr", [("Id", account.account)])
-    return "Id", [number]
+def _account(e: Any, account: BankAccount) -> Any:
+    return e.Id(e.IBAN(account.iban) if account.iban else e.Othr(e.Id(account.account)))
 
 
-def _bank(account: BankAccount) -> Node:
-    bank: list[Node] = []
-    if account.bic:
-        bank.append(("BICFI", account.bic))
+def _bank(e: Any, account: BankAccount) -> Any:
+    bank = [e.BICFI(account.bic)] if account.bic else []
     if account.clearing:
         system, _, number = account.clearing.partition(" ")
-        kind: Node = ("ClrSysId", [("Cd", system)])
-        bank.append(("ClrSysMmbId", [kind, ("MmbId", number)]))
+        bank.append(e.ClrSysMmbId(e.ClrSysId(e.Cd(system)), e.MmbId(number)))
     # As SEPA has it where the IBAN suffices.
-    return "FinInstnId", bank or [("Othr", [("Id", "NOTPROVIDED")])]
-
-
-def _write(out: XMLGenerator, node: Node, depth: int) -> None:
-    name, content = node[0], node[1]
-    out.characters("\n" + " " * depth)
-    out.startElement(name, AttributesImpl(node[2] if len(node) == 3 else {}))
-    if isinstance(content, str):
-        out.characters(content)
-    else:
-        for child in content:
-            _write(out, child, depth + 1)
-        out.characters("\n" + " " * depth)
-    out.endElement(name)
+    return e.FinInstnId(*(bank or [e.Othr(e.Id("NOTPROVIDED"))]))
 
 
 def remittance_texts(
@@ -313,7 +282,7 @@ def _text(paid: list[str], runs: Mapping[str, RunRecord], batch: Batch) -> str:
 @dataclass(frozen=True)
 class BankExport:
     batch: Batch
-    again: bool
+    again: bool  # ordered before, and not confirmed
     order: PaymentOrder
     doubts: list[str]
     respelled: list[tuple[str, str]]  # names in the accounts, and as they are written
@@ -349,24 +318,32 @@ def export_payments(
     require_choice("format", form, FORMATS)
     _require_writable(out)
     message = form == MESSAGE
+    if message and (accounts is None or debtor is None):
+        missing = "give --accounts, --from and --from-account, or --format csv"
+        raise ParameterError("format", form, missing)
     if message:
-        if accounts is None or debtor is None:
-            raise ParameterError(
-                "format", form, "give --accounts, --from and --from-account, or --format csv"
-            )
         schema()  # before anything is ordered
     payees = {} if accounts is None else read_accounts(accounts)
-    with replacing(out) as part, ledger.transaction() as transaction:
-        code = _currency(transaction.accounts, currency, run)
-        batch = order_on(transaction, run=run, currency=code, by=by)
-        if batch is None:
-            raise _nothing_to_send(transaction.accounts, code, run, ledger.where)
-        again = not transaction.new
-        _require_not_held(batch, transaction.accounts, ledger.where)
+    with replacing(out) as part, ledger.transaction(by) as transaction:
+        code = (
+            only_currency(transaction.accounts, run) if run or not currency else Currency(currency).code
+        )
+        if currency and code != currency:
+            raise ParameterError("currency", currency, f"the run is in {code}; leave the currency out")
+        batch = order_on(transaction, run=run, currency=code)
+        again, holds = not transaction.new, transaction.accounts.holds
+        cancel = f"datamarket ledger cancel {ledger.where} --batch {batch.id} --why ..."
+        if held := [payee for payee in batch.lines if payee in holds]:  # since the batch was ordered
+            raise LedgerError(
+                f"the open batch {batch.id} pays {visible(held[0])!r}, who is held since: {visible(holds[held[0]])}; "
+                f"cancel the batch and export again: {cancel}"
+            )
         if accounts is None:
             payees = {payee: BankAccount(payee, "") for payee in batch.lines}
         else:
-            require_payable(batch.lines, payees, accounts, _remedy(batch, ledger, again), message)
+            hold = f"datamarket ledger hold {ledger.where} --payee ... --why ... (nothing was ordered)"
+            remedy = f"cancel the batch: {cancel}" if again else f"hold these payees: {hold}"
+            require_payable(batch.lines, payees, accounts, remedy, message)
         texts = remittance_texts(transaction.accounts.entries, transaction.accounts.runs, batch)
         payer, day = debtor or BankAccount("", ""), _day(on, batch)
         order = payment_order(batch.id, batch.at, code, batch.lines, payees, payer, day, texts)
@@ -376,9 +353,8 @@ def export_payments(
         else:
             write_plain(order, part)
         if out.exists() and not filecmp.cmp(part, out, shallow=False):
-            raise ParameterError(
-                "out", str(out), "is there and holds something else; choose another name, or remove it first"
-            )  # fmt: skip
+            other = "is there and holds something else; choose another name, or remove it first"
+            raise ParameterError("out", str(out), other)
     doubts = [*account_warnings(batch.lines, payees), *_order_warnings(order, message)]
     return BankExport(batch, again, order, doubts, list(order.respelled()) if message else [])
 
@@ -392,43 +368,6 @@ def _require_writable(out: Path) -> None:
         raise ParameterError("out", str(out), f"choose another place: {error}") from error
     if not os.access(out.parent, os.W_OK):
         raise ParameterError("out", str(out), "choose a folder that you may write to")
-
-
-def _nothing_to_send(accounts: Accounts, currency: str, run: str | None, where: str) -> LedgerError:
-    if run is not None and accounts.required(run).state not in APPROVED:
-        return LedgerError(
-            f"the run is {describe_state(accounts.required(run).state)}; approve it before it is paid"
-        )
-    hint = f". What several runs pay adds up in an export of the whole ledger: {where}" if run else ""
-    return LedgerError(
-        f"nobody is owed anything in {currency} that can be sent now: runs are not approved, were paid, or payees are "
-        f"held or below the least amount; see: datamarket ledger show {where}{hint}"
-    )
-
-
-def _currency(accounts: Accounts, currency: str | None, run: str | None) -> str:
-    """Return the currency that is asked for, which is that of the run where one is named."""
-    code = only_currency(accounts, run) if run or not currency else Currency(currency).code
-    if currency and code != currency:
-        raise ParameterError("currency", currency, f"the run is in {code}; leave the currency out")
-    return code
-
-
-def _remedy(batch: Batch, ledger: Ledger, again: bool) -> str:
-    if again:
-        return f"cancel the batch: datamarket ledger cancel {ledger.where} --batch {batch.id} --why ..."
-    return f"hold these payees: datamarket ledger hold {ledger.where} --payee ... --why ... (nothing was ordered)"
-
-
-def _require_not_held(batch: Batch, accounts: Accounts, where: str) -> None:
-    """Refuse an open batch with a payee who was held after it was ordered."""
-    held = [payee for payee in batch.lines if payee in accounts.holds]
-    if held:
-        raise LedgerError(
-            f"the open batch {batch.id} pays {visible(held[0])!r}, who is held since: "
-            f"{visible(accounts.holds[held[0]])}; cancel the batch and export again: "
-            f"datamarket ledger cancel {where} --batch {batch.id} --why ..."
-        )
 
 
 def _day(on: date | None, batch: Batch) -> date:
@@ -479,44 +418,36 @@ def export_from(
     run: str | None = None,
     currency: str | None = None,
     on: date | None = None,
-    form: str = "pain.001",
+    form: str = MESSAGE,
     by: str | None = None,
 ) -> LedgerExport:
     debtor = (
         debtor_account(payer.name, payer.account, *payer[2:]) if payer.name and payer.account else None
     )
-    ledger, folder = ledger_at(where), _folder(where, run)
-    if folder:
-        wanted = read_manifest(folder)["run"]
-    else:
-        wanted = None if run is None else _run_id(ledger.accounts(), run)
-    done = export_payments(
-        ledger, accounts, debtor, out, run=wanted, currency=currency, on=on, form=form, by=by
-    )
-    paid_as = None
-    if folder and wanted:
-        after = ledger.accounts()
-        write_receipt(folder, ledger, after)
-        if done.batch.runs == [wanted] and after.runs[wanted].state == "approved":
-            paid_as = folder
-    place = ledger.where if is_address(where) else where  # an address may hold a password
-    return LedgerExport(done, place, paid_as)
-
-
-def _folder(where: str, run: str | None) -> Path | None:
-    """Return the folder of the run whose payees are asked for; None where none is named, or one by its id."""
-    named = run_folder(where)
-    if named and run:
+    ledger, folder = ledger_at(where), run_folder(where)
+    if folder and run:
         raise DataMarketError(
             f"{where!r} is the folder of a run already; leave --run out, or name the ledger itself"
         )
-    return named or (run_folder(run) if run else None)
-
-
-def _run_id(accounts: Accounts, run: str) -> str:
-    found = [each for each in accounts.runs if run and each.startswith(run)]
-    if len(found) != 1:
-        raise DataMarketError(
-            f"{len(found) or 'no'} runs of the ledger have an id that begins with {run!r}; see: datamarket ledger show"
-        )
-    return found[0]
+    folder = folder or (run_folder(run) if run else None)
+    if folder:
+        run = str(read_manifest(folder)["run"])
+    elif run is not None:
+        runs = [id_ for id_ in ledger.accounts().runs if run and id_.startswith(run)]
+        if len(runs) != 1:
+            raise DataMarketError(
+                f"{len(runs) or 'no'} runs of the ledger have an id that begins with {run!r}; see: datamarket ledger "
+                "show"
+            )
+        run = runs[0]
+    done = export_payments(
+        ledger, accounts, debtor, out, run=run, currency=currency, on=on, form=form, by=by
+    )
+    paid_as = None
+    if folder and run:
+        after = ledger.accounts()
+        write_receipt(folder, ledger, after)
+        if done.batch.runs == [run] and after.runs[run].state == "approved":
+            paid_as = folder
+    place = ledger.where if is_address(where) else where  # an address may hold a password
+    return LedgerExport(done, place, paid_as)

@@ -1,9 +1,9 @@
 """check draw: which units are checked, a function of the run's manifest, the plan and a beacon, and of nothing else.
 
 Of each payee m units are drawn, with replacement, with probability a_u+ / P. The random number of a draw is an HMAC
-(SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon: who
-submits cannot foresee it, since the beacon comes later; who pays cannot move it, since the manifest and the plan are
-in the ledger before the beacon is known. ``verify`` works it out again.
+(SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon. A
+submitter cannot foresee it, since the beacon comes later; the operator cannot move it, since the manifest and the plan
+are in the ledger before the beacon is known. ``verify`` recomputes it.
 
 A run that settles an earlier one pays other amounts: with p the chances of a payee's units then and p' now, a draw u of
 then stands with probability min(1, p'_u / p_u), else there is a new one, by (p' - p)+. What is drawn in
@@ -21,7 +21,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,9 +69,9 @@ class Draw:
 
 @dataclass
 class DrawnChecks:
-    """What a run's draw came to: checks to make, and (``kept``) those that were made in an earlier draft.
+    """The draw of a run: checks to make, and (``kept``) those that were made in an earlier draft.
 
-    ``before`` names who checked units of the list before: somebody else has to check them now.
+    ``before`` names the people who checked units of the list before: others have to check them now.
     """
 
     run: str
@@ -83,7 +83,8 @@ class DrawnChecks:
     before: dict[str, list[str]] = field(default_factory=dict)
 
     @property
-    def looks(self) -> dict[str, list[int]]:
+    def check_numbers(self) -> dict[str, list[int]]:
+        """The numbers of the checks of each unit."""
         numbers: dict[str, list[int]] = {}
         for draw in self.draws:
             numbers.setdefault(draw.unit, []).append(draw.number)
@@ -93,7 +94,7 @@ class DrawnChecks:
 def draw_checks(
     run: Path, beacon: str, by: str | None = None, places: Places | None = None
 ) -> DrawnChecks:
-    """Draw, once and for all; a second time with the same beacon changes nothing, with another it is refused.
+    """Draw units once: the same beacon again changes nothing, another is refused.
 
     ``places`` says where the run's inputs are now, of which the page shows what was drawn.
     """
@@ -101,28 +102,23 @@ def draw_checks(
 
     _require_beacon(run, beacon)
     with working_in(run):
-        _enter_beacon(run, beacon, by)  # from here on it is drawn, whatever becomes of this process
-        drawn = recompute_draw(run)
+        with transaction_of(run) as (transaction, record):
+            if record.draw is None:
+                if record.plan is None:
+                    raise DataMarketError(
+                        f"there is no plan to draw by; run datamarket check plan {run}, with --announce and what the "
+                        "beacon will be"
+                    )
+                transaction.add("drawn", run=record.run, content={"beacon": beacon}, by=by)
+            elif record.draw.beacon != beacon:
+                raise DataMarketError(
+                    f"checks of this run were drawn under the beacon {record.draw.beacon!r}, and are not drawn again"
+                )
+        drawn = recompute_draw(run)  # drawn for good, whatever becomes of this process
         write_text(run / PLAN_FILE, str(run_of(run).plan))
         write_text(run / CHECKS_FILE, checks_text(drawn))
         write_checks_page(run, drawn, places)
     return drawn
-
-
-def _enter_beacon(run: Path, beacon: str, by: str | None) -> None:
-    with transaction_of(run) as (transaction, record):
-        if record.draw is None:
-            if record.plan is None:
-                raise DataMarketError(
-                    f"there is no plan to draw by; run datamarket check plan {run}, with --announce and what the "
-                    "beacon will be"
-                )
-            transaction.add("drawn", run=record.run, content={"beacon": beacon}, by=by)
-        elif record.draw.beacon != beacon:
-            raise DataMarketError(
-                f"checks of this run were drawn under the beacon {record.draw.beacon!r}; nobody may draw again "
-                "until the result pleases"
-            )
 
 
 def read_checks(run: Path) -> DrawnChecks:
@@ -130,9 +126,7 @@ def read_checks(run: Path) -> DrawnChecks:
     drawn = recompute_draw(run)
     path = run / CHECKS_FILE
     if not path.is_file():
-        raise RunError(
-            f"{str(path)!r} is missing; draw again with the same beacon, which writes it again"
-        )
+        raise RunError(f"{str(path)!r} is missing; draw again with the same beacon")
     if path.read_bytes() != checks_text(drawn).encode():
         raise RunError(
             f"{str(path)!r} was changed after the draw; delete it and draw again with the same beacon"
@@ -150,8 +144,8 @@ def recompute_draw(run: Path) -> DrawnChecks:
     key = draw_key(sha256(run / MANIFEST), record.plan, record.beacon)
     earlier = read_earlier_checks(run, settled_by(manifest))
     draws, kept = draw_units(key, plan, paid_payees(run, manifest), earlier)
-    made = {} if earlier is None else earlier.looks
-    before = {d.unit: [by for by in made[d.unit] if by] for d in draws if any(made.get(d.unit, []))}
+    made = {unit: [name for name in names if name] for unit, names in earlier.reviewers.items()}
+    before = {d.unit: made[d.unit] for d in draws if made.get(d.unit)}
     return DrawnChecks(manifest["run"], record.beacon, plan.checks, plan.power, draws, kept, before)
 
 
@@ -160,7 +154,7 @@ def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
 
 
 def same_beacon(beacon: str) -> str:
-    """Drop what may be written either way in a beacon (capitals, spaces, width): nobody chooses a draw by that."""
+    """Normalize a beacon (capitals, spaces, width), so that no draw is chosen by the way it is written."""
     return "".join(unicodedata.normalize("NFKC", beacon).casefold().split())
 
 
@@ -168,31 +162,23 @@ def draw_units(
     key: bytes, plan: CheckPlan, payees: list[CheckedPayee], earlier: EarlierChecks | None = None
 ) -> tuple[list[Draw], list[Draw]]:
     """Return the draws of a key that need an answer, numbered from 1, and those that have one; units in a row."""
-    carried = frozenset(plan.carried)
+    earlier, carried = earlier or EarlierChecks({}, {}), frozenset(plan.carried)
     draws: list[Draw] = []
     kept: list[Draw] = []
-    for payee in payees:
-        if payee.name in carried:
-            continue
+    for payee in (p for p in payees if p.name not in carried):
         for place, times in Counter(_places(key, plan.checks, payee, earlier)).items():
-            made = 0 if earlier is None else earlier.counted(payee.units[place], times)
-            for nth in range(times):
-                answered = nth < made
-                (kept if answered else draws).append(
-                    Draw(
-                        0 if answered else len(draws) + 1, payee.name, payee.identities[place], payee.units[place],
-                        int(payee.rows[place]), float(payee.amount[place]), float(payee.share[place]),
-                    )
-                )  # fmt: skip
+            made = earlier.counted(payee.units[place], times)
+            draw = Draw(
+                0, payee.name, payee.identities[place], payee.units[place], int(payee.rows[place]),
+                float(payee.amount[place]), float(payee.share[place]),
+            )  # fmt: skip
+            kept += [draw] * made
+            draws += [replace(draw, number=len(draws) + i) for i in range(1, times - made + 1)]
     return draws, kept
 
 
-def _places(
-    key: bytes, checks: int, payee: CheckedPayee, earlier: EarlierChecks | None
-) -> Iterator[int]:
-    before, draws = np.zeros(len(payee.units)), list[str]()
-    if earlier is not None:
-        before, draws = earlier.shares(payee.name, payee.units), earlier.draws.get(payee.name, [])
+def _places(key: bytes, checks: int, payee: CheckedPayee, earlier: EarlierChecks) -> Iterator[int]:
+    before, draws = earlier.shares(payee.name, payee.units), earlier.draws.get(payee.name, [])
     place = {unit: i for i, unit in enumerate(payee.units)} if draws else {}
     excess = np.maximum(payee.share - before, 0.0)
     for number in range(checks):
@@ -221,11 +207,11 @@ def _chance(key: bytes, payee: str, number: int, what: str) -> float:
 
 
 def checks_text(drawn: DrawnChecks) -> str:
-    looks = drawn.looks
+    numbers = drawn.check_numbers
     rows = [
         (
             draw.number, draw.payee, draw.identity, draw.unit,
-            f"{looks[draw.unit].index(draw.number) + 1} of {len(looks[draw.unit])}", f"{draw.amount:.6f}",
+            f"{numbers[draw.unit].index(draw.number) + 1} of {len(numbers[draw.unit])}", f"{draw.amount:.6f}",
             f"{draw.share:.6f}", "; ".join(REQUESTED_PROOF),
         )
         for draw in drawn.draws
@@ -244,5 +230,5 @@ def _require_beacon(run: Path, beacon: str) -> None:
         raise ParameterError(
             "beacon",
             beacon,
-            "a run that this one settles was drawn under it, and whoever answered there knew it; announce another",
+            "a run that this one settles was drawn under it, so that payees knew it; announce another",
         )

@@ -1,22 +1,22 @@
-"""check record: what the checks found; and whether files, ledger and beacon agree on them, and what they certify.
+"""check record: the outcomes of checks; whether files, ledger and beacon agree on them, and what they certify.
 
 A table of outcomes has one row per check: ``number`` (or ``unit``), ``outcome`` (genuine, false or unanswered), and if
 wanted ``note`` and ``by``. Checks of one unit that find it genuine must be made by different people, who are named.
-Rows without an outcome are checks that nobody has made yet. What is read is appended to ``checks/outcomes.json``; a
-second, different answer to a draw is refused unless it is meant as a correction: then both stay, and the last counts.
+Rows without an outcome are checks that are not made yet. Answers are appended to ``checks/outcomes.json``; a second,
+different answer to a draw is refused unless it is meant as a correction: then both stay, and the last counts.
 
-Where nobody else can check (``one_look``), checks of a unit after the first are noted as not made, and the certificate
-(certificate.json, what the checks leave to be gained, by the power that the operator states) says so.
+With ``check_once``, checks of a unit after the first are noted as not made, and the certificate (certificate.json, what
+the checks leave to be gained, by the power that the operator states) says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from datamarket_gym.analysis.theorems.deterrence import Checks, Deterrence, certified_checks
+from datamarket_gym.analysis.theorems.deterrence import Checks, certified_checks
 from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.display import listed
@@ -56,13 +56,12 @@ from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spe
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 
-OUTCOMES = ("genuine", "false", "unanswered")
-"""Proof was received; the unit was found not to be genuine; nothing came back."""
-NOT_MADE = "not made"
-"""The outcome of a check that nobody made after the first one of the unit."""
+OUTCOMES = ("genuine", "false", "unanswered")  # unanswered: no proof was received
+NOT_MADE = "not made"  # of a check after the first one of a unit, with ``check_once``
 PATH = f"{FOLDER}/outcomes.json"
 CERTIFICATE = "certificate.json"
 _FORMAT = 1
+_ROLES = ("number", "unit", "outcome", "note", "by")
 _LONGEST = 2000  # characters of a note
 _NAMED = 5  # numbers in an error
 
@@ -83,54 +82,45 @@ def read_outcomes(path: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
             f"{table.where} has no column 'number' (or 'unit'); save the outcomes from checks.html, or name the "
             "columns number, outcome, note, by"
         )
-    roles: dict[str, str] = {
-        role: names[role] for role in ("number", "unit", "note", "by") if role in names
-    }
-    roles["outcome"] = table.require("outcome", names.get("outcome", "outcome"))
-    single, _ = table.read(list(roles.values()))
-    cells = {role: single[name].optional() for role, name in roles.items()}
+    table.require("outcome", names.get("outcome", "outcome"))
+    roles = {role: names[role] for role in _ROLES if role in names}
+    columns, _ = table.read(list(roles.values()))
+    cells = dict.fromkeys(_ROLES, [""] * len(columns[roles["outcome"]].data))
+    for role, name in roles.items():  # spaces may be part of a unit's name
+        texts = (text or "" for text in columns[name].optional())
+        cells[role] = [from_csv(text if role == "unit" else text.strip()) for text in texts]
     answers: dict[int, CheckAnswer] = {}
-    for row, values in enumerate(zip(*cells.values(), strict=True)):
-        cell = {role: _text(value, role) for role, value in zip(cells, values, strict=True)}
-        if not cell["outcome"]:
+    for row, (number_text, unit, outcome, note, by) in enumerate(zip(*cells.values(), strict=True)):
+        if not outcome:
             continue
         where = f"{table.where}, row {row}"
-        number = _number(cell, drawn, where)
+        number = _number(number_text, unit, drawn, where)
         if number in answers:
             raise SubmissionError(f"{where}: number {number} is answered twice; keep one of the rows")
-        answers[number] = _answer(
-            number, cell["outcome"], cell.get("note", ""), cell.get("by", ""), where
-        )
+        answers[number] = parse_answer(number, outcome, note, by, where)
     if not answers:
         raise SubmissionError(
-            f"{table.where} holds no outcomes; write {', '.join(OUTCOMES[:-1])} or {OUTCOMES[-1]} into the column "
-            "'outcome' of at least one draw"
+            f"{table.where} holds no outcomes; write {', '.join(OUTCOMES[:-1])} or {OUTCOMES[-1]} for at least one draw"
         )
     return [answers[number] for number in sorted(answers)]
 
 
-def parse_answer(number: int, outcome: str, note: str = "", by: str = "") -> CheckAnswer:
-    where = f"the answer to check {number}"
-    return _answer(number, outcome.strip(), note.strip(), by.strip(), where)
-
-
-def _answer(number: int, outcome: str, note: str, by: str, where: str) -> CheckAnswer:
-    word = outcome.casefold()
+def parse_answer(
+    number: int, outcome: str, note: str = "", by: str = "", where: str = ""
+) -> CheckAnswer:
+    where, note = where or f"the answer to check {number}", note.strip()
+    word = outcome.strip().casefold()
     if word not in OUTCOMES:
         raise UnknownNameError("outcome", visible(outcome), OUTCOMES, f"in {where}")
     if len(note) > _LONGEST:
         raise SubmissionError(f"{where}: the note has {len(note):,} characters; keep it to {_LONGEST:,}")
-    return CheckAnswer(number, word, note, by)
+    return CheckAnswer(number, word, note, by.strip())
 
 
 def keep_outcomes(
-    run: Path, answers: Sequence[CheckAnswer], correct: bool = False, one_look: bool = False
+    run: Path, answers: Sequence[CheckAnswer], correct: bool = False, check_once: bool = False
 ) -> list[CheckAnswer]:
-    """Append answers to the run's history; those that are there already are left alone. Returns what was new.
-
-    A different answer to a draw that has one is refused, and nothing is kept, unless ``correct`` says that it
-    corrects the earlier one. With ``one_look``, checks of a unit after the first are noted as not made.
-    """
+    """Append answers to the run's history, and return those that are new; refuse all if one needs ``correct``."""
     drawn = read_checks(run)
     unknown = {answer.number for answer in answers} - {draw.number for draw in drawn.draws}
     if unknown:
@@ -143,7 +133,7 @@ def keep_outcomes(
         history = _history(run, drawn)
         last = {answer.number: answer for answer in history}
         added = {answer.number: answer for answer in answers}
-        if one_look:
+        if check_once:
             added |= _not_made(drawn, last | added)
         new = [answer for number, answer in sorted(added.items()) if last.get(number) != answer]
         _require_different_people(drawn, last | added)
@@ -169,14 +159,13 @@ def outcome_of(draw: Draw, answers: Mapping[int, CheckAnswer]) -> str:
 
 
 def examination_of(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> Literal["anew", "once"]:
-    """Return whether each draw of a payee was a check of its own."""
-    known = (answers.get(draw.number) for draw in drawn.draws)
-    return "once" if any(a is not None and a.outcome == NOT_MADE for a in known) else "anew"
+    """Return ``anew`` if each draw of a payee was a check of its own."""
+    return "once" if NOT_MADE in {outcome_of(draw, answers) for draw in drawn.draws} else "anew"
 
 
 def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> None:
     """Refuse two checks of a unit by one person: the second shows nothing that the first did not."""
-    for unit, numbers in drawn.looks.items():
+    for unit, numbers in drawn.check_numbers.items():
         earlier = drawn.before.get(unit, [])
         seen = {_person(by): "in an earlier draft" for by in earlier}
         count = len(numbers) + len(earlier)
@@ -192,21 +181,20 @@ def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAns
             person = _person(answer.by)
             if person in seen:
                 raise SubmissionError(
-                    f"{what}, and {visible(answer.by)!r} checked it before ({seen[person]}); have somebody else "
-                    "check it who does not know the first answer, or record with --check-once: it then counts as "
-                    "not made, and the certificate says so"
+                    f"{what}, and {visible(answer.by)!r} checked it before ({seen[person]}); have another person check "
+                    "it who does not know the first answer, or record with --check-once: it then counts as not made"
                 )
             seen[person] = f"number {number}"
 
 
 def _not_made(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> dict[int, CheckAnswer]:
-    """Find checks of units made by the same person, or nobody, after a first one; false ones stay."""
-    found: dict[int, CheckAnswer] = {}
-    for unit, numbers in drawn.looks.items():
+    """Find checks of units by the same person, or an unnamed one, after a first one; false ones stay."""
+    repeated: dict[int, CheckAnswer] = {}
+    for unit, numbers in drawn.check_numbers.items():
         seen = {_person(by) for by in drawn.before.get(unit, [])}
-        known = [answers.get(number, CheckAnswer(number, "")) for number in numbers]
-        made = bool(seen) or any(answer.outcome == "false" for answer in known)
-        for answer in sorted(known, key=lambda a: (a.outcome != "genuine", not a.by, a.number)):
+        of_unit = [answers.get(number, CheckAnswer(number, "")) for number in numbers]
+        made = bool(seen) or any(answer.outcome == "false" for answer in of_unit)
+        for answer in sorted(of_unit, key=lambda a: (a.outcome != "genuine", not a.by, a.number)):
             if answer.outcome not in ("", "genuine", NOT_MADE):
                 continue
             if answer.outcome == "genuine" and (
@@ -215,23 +203,17 @@ def _not_made(drawn: DrawnChecks, answers: Mapping[int, CheckAnswer]) -> dict[in
                 seen.add(_person(answer.by))
                 made = True
             elif made:
-                found[answer.number] = CheckAnswer(answer.number, NOT_MADE, answer.note)
-    return found
+                repeated[answer.number] = CheckAnswer(answer.number, NOT_MADE, answer.note)
+    return repeated
 
 
 def _person(name: str) -> str:
-    """Return a name as it is compared: capitals and spaces make nobody somebody else."""
+    """Return a name as it is compared: without capitals and spaces."""
     return "".join(name.casefold().split())
 
 
-def _text(cell: str | None, role: str) -> str:
-    if cell is None:
-        return ""
-    return from_csv(cell if role == "unit" else cell.strip())  # spaces may be part of a unit's name
-
-
-def _number(cell: dict[str, str], drawn: DrawnChecks, where: str) -> int:
-    written, unit, looks = cell.get("number", ""), cell.get("unit", ""), drawn.looks
+def _number(written: str, unit: str, drawn: DrawnChecks, where: str) -> int:
+    """Find the number of the draw that a row names."""
     if written:
         unit_of = {draw.number: draw.unit for draw in drawn.draws}
         plain = written.removesuffix(".0")  # a spreadsheet's way with whole numbers
@@ -249,16 +231,17 @@ def _number(cell: dict[str, str], drawn: DrawnChecks, where: str) -> int:
         return number
     if not unit:
         raise SubmissionError(f"{where} names no draw; fill in its number")
-    if unit not in looks:
+    numbers, name = drawn.check_numbers.get(unit, []), visible(unit)
+    if not numbers:
         raise SubmissionError(
-            f"{where}: unit {visible(unit)!r} was not drawn; check the name, or give the number"
+            f"{where}: unit {name!r} was not drawn; check the name, or give the number"
         )
-    if len(looks[unit]) > 1:
+    if len(numbers) > 1:
         raise SubmissionError(
-            f"{where}: unit {visible(unit)!r} is checked {len(looks[unit])} times; give the number of the check, "
-            f"one of {_listed(looks[unit])}"
+            f"{where}: unit {name!r} is checked {len(numbers)} times; give the number of the check, one of "
+            f"{_listed(numbers)}"
         )
-    return looks[unit][0]
+    return numbers[0]
 
 
 def _history(run: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
@@ -266,16 +249,15 @@ def _history(run: Path, drawn: DrawnChecks) -> list[CheckAnswer]:
     if not path.exists():
         return []
     data = read_json(path)
-    if not isinstance(data, dict) or data.get("format") != _FORMAT:
-        raise RunError(f"{str(path)!r} is no record of outcomes of this version; restore it from a copy")
-    if (data.get("run"), data.get("beacon")) != (drawn.run, drawn.beacon):
-        raise RunError(
-            f"{str(path)!r} holds the outcomes of another draw; move it away if that draw is no longer wanted"
-        )
     try:
-        return [CheckAnswer(**entry) for entry in data["history"]]
+        if (data["format"], data["run"], data["beacon"]) == (_FORMAT, drawn.run, drawn.beacon):
+            return [CheckAnswer(**entry) for entry in data["history"]]
     except (KeyError, TypeError) as error:
         raise RunError(f"{str(path)!r} is damaged ({error}); restore it from a copy") from error
+    raise RunError(
+        f"{str(path)!r} holds the outcomes of another draw or version; restore it from a copy, or move it away if that "
+        "draw is no longer wanted"
+    )
 
 
 def _listed(numbers: set[int] | Sequence[int]) -> str:
@@ -286,33 +268,26 @@ def _listed(numbers: set[int] | Sequence[int]) -> str:
 class RecordedAnswers:
     drawn: DrawnChecks
     new: list[CheckAnswer]
-    known: dict[int, CheckAnswer]
-
-    @property
-    def not_made(self) -> int:
-        return self.count(NOT_MADE)
+    answers: dict[int, CheckAnswer]  # all of the run
 
     def count(self, outcome: str) -> int:
-        return sum(outcome_of(draw, self.known) == outcome for draw in self.drawn.draws)
+        return sum(outcome_of(draw, self.answers) == outcome for draw in self.drawn.draws)
 
 
 def record_answers(
-    run: Path, outcomes: Path, correct: bool = False, by: str | None = None, one_look: bool = False
-) -> RecordedAnswers:
-    return record_given(run, read_outcomes(outcomes, read_checks(run)), correct, by, one_look)
-
-
-def record_given(
     run: Path,
-    answers: Sequence[CheckAnswer],
+    answers: Path | Sequence[CheckAnswer],
     correct: bool = False,
     by: str | None = None,
-    one_look: bool = False,
+    check_once: bool = False,
 ) -> RecordedAnswers:
+    """Record answers, or those of a table, and enter them into the ledger."""
     drawn = read_checks(run)
+    if isinstance(answers, Path):
+        answers = read_outcomes(answers, drawn)
     with working_in(run):
         require_draft(run_of(run), "answered")
-        new = keep_outcomes(run, answers, correct, one_look)
+        new = keep_outcomes(run, answers, correct, check_once)
         digest = sha256(run / PATH)
         with transaction_of(run) as (transaction, record):
             recorded = [e.content["outcomes"] for e in record.history if e.kind == "answers"]
@@ -323,85 +298,71 @@ def record_given(
 
 
 def certificate_text(run: Path) -> str:
-    record, settles = run_of(run), settled_by(read_manifest(run))
+    """Certify what the checks of a run leave to be gained, for payees who passed them."""
+    manifest, record = read_manifest(run), run_of(run)
+    money, settles, payees = (
+        Currency(manifest["currency"]),
+        settled_by(manifest),
+        paid_payees(run, manifest),
+    )
     if record.plan is not None:
         checks = CheckPlan.model_validate_json(record.plan).spot_checks
-    elif settles is not None:  # nobody failed there, so that nothing was drawn here
+    elif settles is not None:  # no payee failed there, so that nothing was drawn here
         checks = Checks(settles.checks, settles.power)
     else:
         raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
-    certificate = certificate_of(run, checks)
-    return json_text({**certificate.model_dump(mode="json"), "words": certificate.words})
-
-
-def certificate_of(run: Path, checks: Checks) -> Deterrence:
-    """Certify what so many checks of every payee leave to be gained, for a run whose payees passed them."""
-    manifest = read_manifest(run)
-    money, settles = Currency(manifest["currency"]), settled_by(manifest)
-    payees = paid_payees(run, manifest)
-    utility = spec_of(manifest).utility
-    if settles is not None and run_of(run).draw is None:
+    if settles is not None and record.draw is None:
         examined = settles.examined
     else:
         examined = examination_of(read_checks(run), answers_of(run))
-    return certified_checks(
+    mechanism = Mechanism.model_validate(manifest["mechanism"])
+    certificate = certified_checks(
         checks,
         payments=[p.paid / 10**money.digits for p in payees],
         kappa=max(p.kappa for p in payees),
         largest_unit=max(p.largest_unit for p in payees),
-        externality=Externality.by(Mechanism.model_validate(manifest["mechanism"]), utility),
+        externality=Externality.by(mechanism, spec_of(manifest).utility),
         carried_forward=len(settles.carried) if settles else 0,
         examined=examined,
         money=money.code,
     )
+    return json_text({**certificate.model_dump(mode="json"), "words": certificate.words})
 
 
 def verify_checks(run: Path) -> Iterator[Check]:
     """Compare the files of a run's checks with its ledger and each other, from the plan to the settlement."""
-    settles, record = settled_by(read_manifest(run)), run_of(run)
+    settles, record, same = settled_by(read_manifest(run)), run_of(run), True
     if settles is not None:
         same = (run / EARLIER_FILE).is_file() and sha256(run / EARLIER_FILE) == settles.before
-        detail = f"{len(settles.found)} units found, {len(settles.forfeited)} identities forfeit"
-        wrong = "missing, or not what the manifest says: settle the earlier run again"
-        yield Check(EARLIER_FILE, same, detail if same else wrong)
+        again = "settle the earlier run again"
+        yield Check(EARLIER_FILE, same, "as written" if same else f"missing or changed: {again}")
         if text := carried_text(run):
-            detail = f"{len(text.splitlines()) - 1} units to be handed in again"
-            yield _compare(
-                run, CARRIED_FILE, text, detail, "missing or changed: settle the earlier run again"
-            )
+            yield _compare(run, CARRIED_FILE, lambda: text, again)
     if any(entry.kind == "checked" for entry in record.history):
-        wrong = "missing, or not what the checks come to: settle again"
-        try:
-            yield _compare(run, CERTIFICATE, certificate_text(run), "as the checks come to", wrong)
-        except DataMarketError as error:
-            yield Check(CERTIFICATE, False, str(error))
-    if record.plan is None:
-        return
-    wrong = "missing, or not the plan in the ledger: plan or draw again"
-    yield _compare(run, PLAN_FILE, record.plan, "as entered", wrong)
-    if record.draw is None:
-        return
-    try:
+        yield _compare(run, CERTIFICATE, lambda: certificate_text(run), "settle again")
+    if record.plan is not None:
+        yield _compare(run, PLAN_FILE, lambda: str(record.plan), "plan or draw again")
+    if record.draw is not None and same:  # the draw goes by the earlier one
         drawn = recompute_draw(run)
+        text = checks_text(drawn)
+        check = _compare(run, CHECKS_FILE, lambda: text, "draw again with the same beacon")
+        yield check
+        if check.good:
+            yield from _verify_answers(run, drawn)
+
+
+def _compare(run: Path, name: str, compute: Callable[[], str], remedy: str) -> Check:
+    """Compare a file with the text that the manifest and the ledger come to."""
+    try:
+        same = is_readable(run / name) and (run / name).read_bytes() == compute().encode()
     except DataMarketError as error:
-        yield Check(CHECKS_FILE, False, str(error))
-        return
-    detail = f"{len(drawn.draws)} checks, drawn again under the beacon"
-    wrong = "missing, or not what the manifest, the plan and the beacon come to: draw again with the same beacon"
-    check = _compare(run, CHECKS_FILE, checks_text(drawn), detail, wrong)
-    yield check
-    if check.good:
-        yield from _verify_answers(run, drawn)
-
-
-def _compare(run: Path, name: str, text: str, detail: str, wrong: str) -> Check:
-    path = run / name
-    same = path.is_file() and path.read_bytes() == text.encode()
-    return Check(name, same, detail if same else wrong)
+        return Check(name, False, str(error))
+    wrong = f"missing, or not what the manifest and the ledger come to: {remedy}"
+    return Check(name, same, "as the manifest and the ledger say" if same else wrong)
 
 
 def _verify_answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
-    """Compare the answers with the history, and what was made of them with the answers."""
+    """Compare the answers with the history, and the settlement with the answers."""
     record, digest = run_of(run), outcomes_digest(run)
     recorded = [entry.content["outcomes"] for entry in record.history if entry.kind == "answers"]
     if recorded or digest:
@@ -416,20 +377,18 @@ def _verify_answers(run: Path, drawn: DrawnChecks) -> Iterator[Check]:
     answers = answers_of(run)
     false = any(outcome_of(draw, answers) == "false" for draw in drawn.draws)
     good = ended[-1]["outcomes"] == digest and not (false and record.state != "superseded")
-    yield Check(
-        "settlement",
-        good,
-        ended[-1]["detail"] if good else "answers were changed after they were settled",
-    )
-    if record.superseded is None or not is_readable(Path(record.superseded[1]) / MANIFEST):
+    detail = ended[-1]["detail"] if good else "answers were changed after they were settled"
+    yield Check("settlement", good, detail)
+    later = Path(record.superseded[1]) if record.superseded is not None else run
+    if later == run or not is_readable(later / MANIFEST):
         return
-    ours, theirs = read_manifest(run), read_manifest(Path(record.superseded[1]))
+    ours, theirs = read_manifest(run), read_manifest(later)
     before, settles = settled_by(ours), settled_by(theirs)
     pot = ours["amount"] + (before.kept if before else 0)
     same = settles is not None and (
         settles.manifest, settles.outcomes, theirs["amount"] + settles.kept,
     ) == (sha256(run / MANIFEST), digest, pot)  # fmt: skip
-    detail = record.superseded[1] if same else "it does not settle this run"
+    detail = str(later) if same else "it does not settle this run"
     yield Check("the run that took its place", same, detail)
 
 

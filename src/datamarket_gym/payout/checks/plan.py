@@ -1,4 +1,4 @@
-"""check plan: who is paid by a run and for which units, how many of them are checked, and what that costs and leaves.
+"""check plan: which payees and units of a run are checked how often, and what that costs and leaves to gain.
 
 A plan decides the draw, with the run and the beacon, and may change until there is one. Identities that are paid as one
 are one payee, under the first of their names. A unit earns a_u (the column ``amount`` of clusters.parquet, as a part of
@@ -8,8 +8,8 @@ Payees who are paid less than ``least`` are neither checked nor paid, and carrie
 again: a balance paid later without a check of its units would let many small names earn up to the limit each, in each
 run, and never be drawn.
 
-A run that settles an earlier draft holds what became of it (`SettledDraft`), which decides who is paid and is part of
-the run's id; checks/before.parquet has each unit's part of its payee's pay in that draft.
+A run that settles an earlier draft holds the outcome of its checks (`SettledDraft`), which decides who is paid and is
+part of the run's id; checks/before.parquet has each unit's part of its payee's pay in that draft.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _MOST_KAPPA = 1e9
 
 @contextmanager
 def working_in(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a run's folder, and remove what one that was killed was still writing."""
+    """Hold the lock of a run's folder; remove what a killed process was still writing."""
     with claimed(folder, "check"):
         remove_leftovers(folder)
         yield
@@ -67,7 +67,7 @@ def working_in(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class CheckedPayee:
-    """A payee and the units it is paid for; those that earn nothing, or less, are left out and cannot be drawn."""
+    """A payee and the units that earn it something: the others cannot be drawn."""
 
     name: str
     paid: int  # minor units, over all its identities
@@ -94,6 +94,7 @@ class CheckedPayee:
 
 
 def payee_names(run: Path) -> dict[str, str]:
+    """Read the payee of each identity."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(run / "payments.parquet", columns=["identity", "paid_together_with"])
@@ -104,32 +105,28 @@ def paid_payees(run: Path, manifest: dict[str, Any]) -> list[CheckedPayee]:
     """Read the payees that a run pays anything for units of theirs, by name, from its files alone."""
     import pyarrow.parquet as pq
 
-    payee = payee_names(run)
-    money, settles = Currency(manifest["currency"]), settled_by(manifest)
-    paid: dict[str, int] = dict.fromkeys(payee.values(), 0)
-    for each in pq.read_table(run / "payments.parquet", columns=["identity", "payment"]).to_pylist():
-        paid[payee[each["identity"]]] += money.signed(each["payment"])
+    payee, money, settles = payee_names(run), Currency(manifest["currency"]), settled_by(manifest)
+    paid = dict.fromkeys(sorted(payee.values()), 0)
+    for line in pq.read_table(run / "payments.parquet", columns=["identity", "payment"]).to_pylist():
+        paid[payee[line["identity"]]] += money.signed(line["payment"])
     table = pq.read_table(run / "clusters.parquet", columns=["unit", "identity", "row", "amount"])
     unit, identity = table["unit"].to_pylist(), table["identity"].to_pylist()
     earned, row = table["amount"].to_numpy(), table["row"].to_numpy()
     unpaid = frozenset() if settles is None else settles.unpaid
     divided = earned[[name not in unpaid for name in identity]].sum()
     amount = earned * (manifest["amount"] / 10**money.digits / divided)
-    number = {name: i for i, name in enumerate(sorted(paid))}
-    group = np.array([number[payee[name]] for name in identity], dtype=np.int64)
-    order = np.lexsort((row, group))
-    bounds = np.searchsorted(group[order], np.arange(len(number) + 1))
+    rows: dict[str, list[int]] = {name: [] for name in paid}
+    for i in np.argsort(row, kind="stable").tolist():
+        rows[payee[identity[i]]].append(i)
     payees = []
-    for name, at in number.items():
-        own = order[bounds[at] : bounds[at + 1]]
-        positive = own[earned[own] > 0]
-        if paid[name] > 0 and len(positive):
+    for name, own in rows.items():
+        positive = [i for i in own if earned[i] > 0]
+        if paid[name] > 0 and positive:
+            units, names = [unit[i] for i in positive], [identity[i] for i in positive]
+            total = float(amount[own].sum())
             payees.append(
-                CheckedPayee(
-                    name, paid[name], [unit[i] for i in positive], [identity[i] for i in positive],
-                    row[positive], amount[positive], float(amount[own].sum()),
-                )
-            )  # fmt: skip
+                CheckedPayee(name, paid[name], units, names, row[positive], amount[positive], total)
+            )
     return payees
 
 
@@ -140,13 +137,10 @@ def carried_text(run: Path) -> str:
     settles = settled_by(read_manifest(run))
     if settles is None or not settles.carried:
         return ""
-    table = pq.read_table(run / "clusters.parquet", columns=["unit", "identity", "row", "amount"])
-    waiting = frozenset(settles.carried)
-    units = [
-        (row["unit"], row["identity"])
-        for row in table.sort_by("row").to_pylist()
-        if row["identity"] in waiting and row["amount"] > 0
-    ]
+    columns = ["unit", "identity", "row", "amount"]
+    filters = [("identity", "in", settles.carried), ("amount", ">", 0)]
+    table = pq.read_table(run / "clusters.parquet", columns=columns, filters=filters).sort_by("row")
+    units = zip(table["unit"].to_pylist(), table["identity"].to_pylist(), strict=True)
     return csv_text(["unit", "identity"], units)
 
 
@@ -157,9 +151,7 @@ class CheckPlan(Document):
     least: int = Field(default=0, ge=0)
     carried: list[str] = Field(default_factory=list)  # payees who are paid less than that
     price: int = Field(default=0, ge=0)  # of one check
-    false_alarms: float = Field(
-        default=0.0, ge=0, le=1
-    )  # probability that a check rejects a genuine unit
+    false_alarms: float = Field(default=0.0, ge=0, le=1)  # that a check rejects a genuine unit
 
     @property
     def spot_checks(self) -> Checks:
@@ -212,7 +204,7 @@ class PlanSummary:
     plan: CheckPlan
     payees: int  # to be checked
     paid: int  # to them
-    carried: int  # what those who are not checked would be paid
+    carried: int  # what payees who are not checked would be paid
     kappa: float  # the largest of those checked
     gap: float  # expected gain that is left, as a part of what is paid to them
     once: float  # that, were a unit that is drawn twice checked once
@@ -226,7 +218,7 @@ class PlanSummary:
 
     @property
     def again(self) -> float:
-        """Expected number of checks of units that somebody else checks too."""
+        """The expected number of checks of units after their first one."""
         return max(0.0, self.in_all - self.units)
 
     @property
@@ -239,9 +231,8 @@ class PlanSummary:
 
     @property
     def alarm_cost(self) -> int:
-        return round(
-            expected_false_alarm_cost(self.plan.spot_checks, self.plan.false_alarms, [self.paid])
-        )
+        plan = self.plan
+        return round(expected_false_alarm_cost(plan.spot_checks, plan.false_alarms, [self.paid]))
 
 
 def make_plan(run: Path, request: PlanRequest, by: str | None = None) -> PlanSummary:
@@ -256,12 +247,6 @@ def make_plan(run: Path, request: PlanRequest, by: str | None = None) -> PlanSum
                 transaction.add("planned", run=record.run, content=content, by=by)
         write_text(run / PLAN_FILE, text)
     return summary
-
-
-def preview_plan(run: Path, request: PlanRequest) -> PlanSummary:
-    manifest = read_manifest(run)
-    payees = paid_payees(run, manifest)
-    return summarize_plan(_plan(manifest, payees, request), payees)
 
 
 def read_check_plan(run: Path) -> CheckPlan:
@@ -291,7 +276,9 @@ def summarize_plan(plan: CheckPlan, payees: Sequence[CheckedPayee]) -> PlanSumma
     )
 
 
-def _plan(manifest: dict[str, Any], payees: Sequence[CheckedPayee], request: PlanRequest) -> CheckPlan:
+def preview_plan(run: Path, request: PlanRequest) -> PlanSummary:
+    manifest = read_manifest(run)
+    payees, settles = paid_payees(run, manifest), settled_by(manifest)
     money, spec = Currency(manifest["currency"]), spec_of(manifest)
     power = spec.power if request.power is None else request.power
     require_in("power", power, 0.0, 1.0, open_low=True)
@@ -302,11 +289,10 @@ def _plan(manifest: dict[str, Any], payees: Sequence[CheckedPayee], request: Pla
     checked = [p for p in payees if p.paid >= least]
     if not checked:
         raise DataMarketError(
-            f"nobody is paid {request.least} or more, so nobody would be checked or paid; lower --least"
+            f"no payee is paid {request.least} or more, so none would be checked or paid; lower --least"
         )
-    settles = settled_by(manifest)
     required = spec.checks if settles is None else max(spec.checks, settles.checks)
-    return CheckPlan(
+    plan = CheckPlan(
         checks=_number_of_checks(required, checked, request, power),
         power=power,
         announced=request.announce.strip(),
@@ -315,6 +301,7 @@ def _plan(manifest: dict[str, Any], payees: Sequence[CheckedPayee], request: Pla
         price=0 if request.price is None else money.minor(request.price),
         false_alarms=request.false_alarms,
     )
+    return summarize_plan(plan, payees)
 
 
 def _number_of_checks(
@@ -325,11 +312,10 @@ def _number_of_checks(
         count = max(required, 1) if request.checks is None else request.checks
         require_in("checks", count, 1, MOST_CHECKS)
         if count < required:
-            raise ParameterError(
-                "checks",
-                count,
-                f"{required} for each payee were promised when the run was paid; plan as many or more",
+            remedy = (
+                f"{required} for each payee were promised when the run was paid; plan as many or more"
             )
+            raise ParameterError("checks", count, remedy)
         return count
     gain, paid = request.gain, [p.paid for p in checked]
     if request.checks is not None:
@@ -350,7 +336,7 @@ def _number_of_checks(
     return max(required, bisect_left(range(1, MOST_CHECKS), -gain, key=lambda n: -left(n)) + 1)
 
 
-class FoundUnit(Document):
+class FalseUnit(Document):
     unit: str
     identity: str
     payee: str
@@ -362,15 +348,15 @@ class EarlierDraw(Document):
     unit: str
 
 
-class PriorReview(Document):
+class EarlierReview(Document):
     """A check of a unit in the earlier run, or in one before it, whose answer was: genuine."""
 
     unit: str
-    by: str  # who checked; empty where that was not said
+    by: str  # the person who checked; empty where that was not said
 
 
 class SettledDraft(Document):
-    """The earlier run, and what becomes of those in it."""
+    """The outcome of the checks of an earlier run."""
 
     run: str
     manifest: str  # sha256 of the earlier run's manifest
@@ -379,28 +365,28 @@ class SettledDraft(Document):
     checks: int  # of each payee
     power: float
     outcomes: str  # sha256 of its answers
-    found: list[FoundUnit]  # taken out of the game
+    found: list[FalseUnit]  # taken out of the game
     forfeited: list[str]  # identities whose payees failed: unpaid; their other units stay in the game
     carried: list[str]  # identities that would be paid less than checks cost: neither checked nor paid
     draws: list[EarlierDraw]
-    looks: list[PriorReview]
+    looks: list[EarlierReview]
     examined: Literal["anew", "once"]  # whether each draw of the earlier run was a check of its own
     before: str  # sha256 of checks/before.parquet
     kept: int = 0  # minor units that were not divided again, in this and earlier drafts
 
     @property
     def unpaid(self) -> frozenset[str]:
-        """Who is paid nothing in this run: what their units earn goes to the others, old balances stay as they are."""
+        """The identities that are paid nothing in this run; their old balances stay as they are."""
         return frozenset((*self.forfeited, *self.carried))
 
 
 @dataclass(frozen=True)
 class EarlierChecks:
-    """Units that were drawn of each payee, each unit's chance to be drawn, and who checked which unit."""
+    """The units that were drawn of each payee, each unit's chance to be drawn, and the reviewers of each unit."""
 
     draws: dict[str, list[str]]
     share: dict[str, dict[str, float]]
-    looks: dict[str, list[str]] = field(default_factory=dict)
+    reviewers: dict[str, list[str]] = field(default_factory=dict)
 
     def shares(self, payee: str, units: Sequence[str]) -> Values:
         shares = self.share.get(payee, {})
@@ -409,9 +395,9 @@ class EarlierChecks:
     def counted(self, unit: str, times: int) -> int:
         """Return how many of so many checks of a unit were made before.
 
-        One by nobody in particular counts only where one is asked for: who checks next could be the same person.
+        One without a name counts only where one check is asked for: the next could be by the same person.
         """
-        made = self.looks.get(unit, [])
+        made = self.reviewers.get(unit, [])
         return min(times, len(made) if times == 1 else sum(map(bool, made)))
 
 
@@ -439,22 +425,22 @@ def write_earlier_files(run: Path, shares: bytes) -> None:
         write_text(run / CARRIED_FILE, text)
 
 
-def read_earlier_checks(run: Path, settles: SettledDraft | None) -> EarlierChecks | None:
-    """Read what stands of the draft that a run settles; None where it settles none."""
+def read_earlier_checks(run: Path, settles: SettledDraft | None) -> EarlierChecks:
+    """Read what stands of the draft that a run settles; nothing where it settles none."""
     import pyarrow.parquet as pq
 
+    checks = EarlierChecks({}, {})
     if settles is None:
-        return None
+        return checks
     path = run / EARLIER_FILE
     if not path.is_file() or sha256(path) != settles.before:
         raise RunError(
             f"{str(path)!r} is missing or changed; settle the earlier run again into this folder, which writes it"
         )
-    checks = EarlierChecks({}, {})
     for row in pq.read_table(path).to_pylist():
         checks.share.setdefault(row["payee"], {})[row["unit"]] = row["share"]
     for draw in settles.draws:
         checks.draws.setdefault(draw.payee, []).append(draw.unit)
-    for look in settles.looks:
-        checks.looks.setdefault(look.unit, []).append(look.by)
+    for review in settles.looks:
+        checks.reviewers.setdefault(review.unit, []).append(review.by)
     return checks

@@ -11,7 +11,6 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,7 @@ from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.evidence.graph import seniority_ranks
 from datamarket_gym.evidence.threshold import with_compared_vectors
-from datamarket_gym.execution.arrays import (
-    Codes,
-    Rows,
-    Values,
-    directions,
-)
+from datamarket_gym.execution.arrays import Codes, Rows, Values, directions, slack_of
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import open_image
@@ -58,9 +52,9 @@ class UnitContent:
 
 def unit_contents(results: Results, places: Places, rows: Iterable[int]) -> dict[int, UnitContent]:
     submission, wanted = results.inputs.submission, sorted(set(rows))
-    text = submission.metadata.get("text")
-    images: dict[int, bytes] = {}
-    if shows_images(results, places):
+    text, images = submission.metadata.get("text"), dict[int, bytes]()
+    columns, files = results.spec.columns, results.spec.files
+    if places.submissions.is_dir() or (columns.image is not None and files.images is not None):
         images = unit_images(results.spec, results.inputs.ids, places.submissions, wanted)
     return {
         row: UnitContent(
@@ -73,15 +67,8 @@ def unit_contents(results: Results, places: Places, rows: Iterable[int]) -> dict
     }
 
 
-def shows_images(results: Results, places: Places) -> bool:
-    spec = results.spec
-    return places.submissions.is_dir() or (
-        spec.columns.image is not None and spec.files.images is not None
-    )
-
-
 def render_content(content: UnitContent, longest: int, side: int) -> dict[str, Any]:
-    """A content as plain values for a page: ``text``, ``image`` (a data URI), ``figures`` or ``path`` (a curve)."""
+    """Render a unit as plain values: ``text``, ``image`` (a data URI), ``figures`` or ``path`` (a curve)."""
     label = visible(content.label)
     if content.text is not None:
         return {"label": label, "text": visible_text(content.text, longest)}
@@ -94,34 +81,25 @@ def render_content(content: UnitContent, longest: int, side: int) -> dict[str, A
 
 
 def visible_text(text: str, longest: int) -> str:
-    """A text as people may see it: lines stay, what cannot be seen or reorders is spelled out, long ones are cut."""
+    """Escape a text for display: keep lines, spell out invisible characters and cut long texts."""
     some = text[:longest].replace("\r\n", "\n").expandtabs(4)
     lines = "\n".join(visible(line, longest + 1) for line in some.split("\n"))
     return lines if len(text) <= longest else f"{lines}… ({len(text):,} characters)"
 
 
-def side_for(pictures: int) -> int:
-    return next((side for most, side in _SIDES if pictures <= most), _LEAST_SIDE)
-
-
 def curve(numbers: Values) -> str:
-    """Numbers as the path of a small drawing, at most 64 points: neighbouring ones are averaged."""
+    """Draw numbers as the path of a small curve of at most 64 points, each the mean of its neighbours."""
     start = np.arange(min(len(numbers), _POINTS)) * len(numbers) // min(len(numbers), _POINTS)
     heights = np.add.reduceat(numbers, start) / np.diff(np.r_[start, len(numbers)])
     span = heights.max() - heights.min()
     level = np.full(len(heights), 0.5) if not span > 0 else (heights - heights.min()) / span
     y = (2 + (1 - level) * (_HEIGHT - 4)).round().astype(int).tolist()
-    return "M" + "L".join(map("{} {}".format, _across(len(level)), y))
-
-
-@cache
-def _across(points: int) -> list[int]:
-    across: list[int] = np.linspace(0, _WIDTH, points).round().astype(int).tolist()
-    return across
+    x = np.linspace(0, _WIDTH, len(level)).round().astype(int).tolist()
+    return "M" + "L".join(map("{} {}".format, x, y))
 
 
 def _picture(image: bytes, side: int) -> dict[str, str]:
-    """The picture drawn anew: nothing of the file but its pixels gets into the page."""
+    """Draw a picture anew: comments, positions and profiles of the file stay out of the page."""
     try:
         opened = open_image(image)
     except ContentError as error:
@@ -131,11 +109,8 @@ def _picture(image: bytes, side: int) -> dict[str, str]:
     small = max(opened.size) <= 64
     opened.thumbnail((side, side))
     out = io.BytesIO()
-    drawn = Image.fromarray(
-        np.asarray(opened)
-    )  # comments, positions and profiles of the file stay behind
-    drawn.save(out, format="PNG" if small else "JPEG", **({} if small else {"quality": 72}))
-    kind = "png" if small else "jpeg"
+    kind, options = ("png", {}) if small else ("jpeg", {"quality": 72})
+    Image.fromarray(np.asarray(opened)).save(out, format=kind, **options)
     return {"image": f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode()}"}
 
 
@@ -163,11 +138,7 @@ def _image_names(spec: PayoutSpec, submissions: Path) -> dict[str, str]:
 NEAREST = 3
 """So many stand beside each unit on the page."""
 _BLOCK = 512
-_STEP, _PLACES = (
-    1e-10,
-    2**28,
-)  # cosines are compared in these steps; more units than places are not ranked
-_NONE = np.iinfo(np.int64).min
+_DIGITS = 10  # of cosines that are compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,53 +154,32 @@ def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Val
     Shape (drawn, count); -1 and -inf where there are fewer. Of units equally near the earliest come first. A vector
     of zeros is near nothing.
     """
-    order, late = np.argsort(units.rank, kind="stable"), np.argsort(drawn.rank, kind="stable")
-    ours, rank, payee = directions(drawn.vectors[:])[late], drawn.rank[late], drawn.payee[late]
-    single, slack = ours.astype(np.float32), (ours.shape[1] + 8) * 2.0**-22
-    # A cosine and a place in the order of seniority are one whole number: the nearest, earliest unit has the largest.
-    best = np.full((len(ours), count), _NONE)
-    best[~ours.any(axis=1)] = np.iinfo(np.int64).max
+    order, ours = np.argsort(units.rank, kind="stable"), directions(drawn.vectors[:])
+    short, slack = ours.astype(np.float32), slack_of(ours.shape[1])
+    near, cosine = np.full((len(ours), count), -1), np.full((len(ours), count), -np.inf)
     for at in range(0, len(order), _BLOCK):
         theirs = order[at : at + _BLOCK]
-        first, last = np.searchsorted(rank, units.rank[theirs[[0, -1]]], side="right")
         vectors = directions(units.vectors[theirs])
-        excluded = units.payee[theirs] == payee[first:, None]
-        excluded[: last - first] |= units.rank[theirs] >= rank[first:last, None]
-        excluded |= ~vectors.any(axis=1)
-        similar = (
-            single[first:] @ vectors.astype(np.float32).T
-        )  # for all pairs; in double precision for a few
+        excluded = units.payee[theirs] == drawn.payee[:, None]
+        excluded |= ~vectors.any(axis=1) | ~ours.any(axis=1, keepdims=True)
+        excluded |= units.rank[theirs] >= drawn.rank[:, None]
+        similar = short @ vectors.astype(np.float32).T  # for all pairs; in double precision for a few
         np.copyto(similar, -np.inf, where=excluded)
-        least = best[first:].min(axis=1) // _PLACES * _STEP
-        some = np.flatnonzero(similar.max(axis=1, initial=-np.inf) >= least - slack)
-        exact = np.minimum(ours[first + some] @ vectors.T, 1.0)
-        keys = np.rint(exact / _STEP).astype(np.int64) * _PLACES - np.arange(at, at + len(theirs))
-        keys[excluded[some]] = _NONE
-        rows = first + some
-        best[rows] = np.partition(np.hstack([best[rows], keys]), -count, axis=1)[:, -count:]
-    best[~ours.any(axis=1)] = _NONE
-    best[late] = np.sort(best, axis=1)[:, ::-1]
-    place = np.where(best > _NONE, -best % _PLACES, 0)
-    near = np.where(best > _NONE, order[place], -1)
-    return near, np.where(best > _NONE, (best + place) // _PLACES * _STEP, -np.inf)
+        some = np.flatnonzero(similar.max(axis=1) > cosine[:, -1] - slack)
+        exact = np.minimum(ours[some] @ vectors.T, 1.0).round(_DIGITS)
+        exact[excluded[some]] = -np.inf
+        cosines = np.hstack([cosine[some], exact])
+        places = np.hstack([near[some], np.broadcast_to(theirs, exact.shape)])
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :count]  # of equal ones the earliest
+        cosine[some] = np.take_along_axis(cosines, best, axis=1)
+        near[some] = np.take_along_axis(places, best, axis=1)
+    near[np.isinf(cosine)] = -1
+    return near, cosine
 
 
 NAME = "checks.html"
 _LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
 _OPEN = 3  # so many payees are unfolded at once
-
-
-@dataclass(frozen=True)
-class ChecksPage:
-    """All that the page shows, as plain values; texts are escaped by the template."""
-
-    title: str
-    run: str
-    beacon: str
-    asked: Sequence[str]
-    payees: list[Row]
-    unfolded: bool
-    labelled: bool  # whether units have labels, which may be wrong
 
 
 def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = None) -> None:
@@ -246,21 +196,46 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
     write_text(run / NAME, render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key))
 
 
-def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> ChecksPage:
-    beside = UnitComparison(results, places, drawn.draws)
-    by_payee: dict[str, list[Draw]] = {}
+def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> Row:
+    """Build all that the page shows, as plain values; texts are escaped by the template."""
+    comparison, numbers = UnitComparison(results, places, drawn.draws), drawn.check_numbers
+    by_payee: dict[str, dict[str, Draw]] = {}  # the first draw of each unit
     for draw in sorted(drawn.draws, key=lambda draw: draw.number):
-        by_payee.setdefault(draw.payee, []).append(draw)
-    payees = [_payee(results, drawn.run, payee, draws, beside) for payee, draws in by_payee.items()]
-    return ChecksPage(
-        title=f"{len(drawn.draws):,} checks of {len(by_payee):,} payees",
-        run=drawn.run,
-        beacon=visible(drawn.beacon, 200),
-        asked=REQUESTED_PROOF,
-        payees=payees,
-        unfolded=len(by_payee) <= _OPEN,
-        labelled=results.inputs.submission.labelled,
-    )
+        by_payee.setdefault(draw.payee, {}).setdefault(draw.unit, draw)
+    labelled = results.inputs.submission.labelled
+    payees: list[Row] = []
+    for payee, units in by_payee.items():
+        name, shown = visible(payee), list(map(visible, units))
+        checks = [
+            {
+                "numbers": numbers[unit],
+                "unit": visible(unit),
+                "identity": visible(draw.identity) if draw.identity != payee else "",
+                "amount": format_earnings(results.spec.money, draw.amount),
+                "share": f"{draw.share:.1%}",
+                "content": comparison.unit(unit),
+                "others": comparison.others(unit),
+            }
+            for unit, draw in units.items()
+        ]
+        payees.append(
+            {
+                "name": name,
+                "checks": checks,
+                "count": sum(len(numbers[unit]) for unit in units),
+                "find": " ".join([name, *shown]),
+                "letter": letter(name, shown, drawn.run, labelled),
+            }
+        )
+    return {
+        "title": f"{len(drawn.draws):,} checks of {len(by_payee):,} payees",
+        "run": drawn.run,
+        "beacon": visible(drawn.beacon, 200),
+        "asked": REQUESTED_PROOF,
+        "payees": payees,
+        "unfolded": len(by_payee) <= _OPEN,
+        "labelled": labelled,
+    }
 
 
 def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
@@ -279,34 +254,30 @@ def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
 
 
 class UnitComparison:
+    """Show drawn units beside the nearest earlier units of other payees."""
+
     def __init__(
         self, results: Results, places: Places, draws: Sequence[Draw], side: int | None = None
     ) -> None:
-        self.results = results
-        self.owner = results.inputs.owner
-        place = {name: i for i, name in enumerate(results.inputs.ids)}
+        self.results, inputs = results, results.inputs
+        place = {name: i for i, name in enumerate(inputs.ids)}
         names = list(dict.fromkeys(draw.unit for draw in draws))
-        unknown = [name for name in names if name not in place]
-        if unknown:
+        if unknown := [name for name in names if name not in place]:
             raise DataMarketError(
                 f"the drawn unit {visible(unknown[0])!r} is not a unit of the run; draw again"
             )
         self.row = {name: place[name] for name in names}
-        self.near, self.cosine = self._nearest(names)
-        rows = {*self.row.values(), *(int(u) for near in self.near.values() for u in near if u >= 0)}
-        self.contents = unit_contents(results, places, rows)
-        self.side = side or side_for(len(names) * (1 + NEAREST))
-
-    def _nearest(self, names: list[str]) -> tuple[dict[str, Codes], dict[str, Values]]:
-        results = self.results
-        submission = results.inputs.submission
-        vectors = with_compared_vectors(submission, results.utility)[0].vectors
-        rank = seniority_ranks(submission, results.payments.clustering.tie_breaker)
-        payee = results.payees.group[self.owner]
-        rows = np.array([self.row[name] for name in names], dtype=np.int64)
+        rows = np.array(list(self.row.values()), dtype=np.int64)
+        vectors = with_compared_vectors(inputs.submission, results.utility)[0].vectors
+        rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
+        payee = results.payees.group[inputs.owner]
         drawn = Ranked(vectors[rows], rank[rows], payee[rows])
         near, cosine = nearest_others(Ranked(vectors, rank, payee), drawn, NEAREST)
-        return dict(zip(names, near, strict=True)), dict(zip(names, cosine, strict=True))
+        self.near = dict(zip(names, near.tolist(), strict=True))
+        self.cosine = dict(zip(names, cosine.tolist(), strict=True))
+        self.contents = unit_contents(results, places, {*rows.tolist(), *near[near >= 0].tolist()})
+        pictures = len(names) * (1 + NEAREST)
+        self.side = side or next((side for most, side in _SIDES if pictures <= most), _LEAST_SIDE)
 
     def unit(self, name: str) -> Row:
         return render_content(self.contents[self.row[name]], _LONGEST, self.side)
@@ -316,42 +287,13 @@ class UnitComparison:
         return [
             {
                 "unit": visible(inputs.ids[row]),
-                "identity": visible(inputs.identities[self.owner[row]]),
+                "identity": visible(inputs.identities[inputs.owner[row]]),
                 "cosine": f"{cosine:.3f}",
                 **render_content(self.contents[row], _LONGEST_NEAR, 2 * self.side // 3),
             }
-            for row, cosine in zip(self.near[name].tolist(), self.cosine[name].tolist(), strict=True)
+            for row, cosine in zip(self.near[name], self.cosine[name], strict=True)
             if row >= 0
         ]
-
-
-def _payee(results: Results, run: str, payee: str, draws: Sequence[Draw], beside: UnitComparison) -> Row:
-    by_unit: dict[str, list[Draw]] = {}
-    for draw in draws:
-        by_unit.setdefault(draw.unit, []).append(draw)
-    checks: list[Row] = [
-        {
-            "numbers": [each.number for each in looks],
-            "unit": visible(draw.unit),
-            "identity": visible(draw.identity) if draw.identity != payee else "",
-            "amount": format_earnings(results.spec.money, draw.amount),
-            "share": f"{draw.share:.1%}",
-            "content": beside.unit(draw.unit),
-            "others": beside.others(draw.unit),
-        }
-        for looks in by_unit.values()
-        for draw in looks[:1]
-    ]
-    name = visible(payee)
-    return {
-        "name": name,
-        "checks": checks,
-        "count": len(draws),
-        "find": " ".join([name, *(check["unit"] for check in checks)]),
-        "letter": letter(
-            name, [check["unit"] for check in checks], run, results.inputs.submission.labelled
-        ),
-    }
 
 
 def format_earnings(money: Currency, amount: float) -> str:

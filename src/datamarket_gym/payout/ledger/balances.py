@@ -1,9 +1,9 @@
-"""What the entries of the ledger come to: runs, balances, batches, disputes and rules, read from the first to the last.
+"""The state that the entries of the ledger lead to: runs, balances, batches, disputes, rules; from first to last.
 
 An entry that cannot follow from those before it (a payment that no approved run makes, a second approval, more sent
-than is owed) is an error, whoever wrote it. Money is in one of four places, per payee and currency:
+than is owed) is an error, by whatever program it was written. Money is in one of four places, per payee and currency:
 
-- *balance*: credits and debts that runs carry from one to the next; nobody has put in money for them,
+- *balance*: credits and debts that runs carry from one to the next; no money was put in for them,
 - *payable*: approved, and owed,
 - *outgoing*: ordered at the bank, in a batch,
 - *sent*.
@@ -11,7 +11,7 @@ than is owed) is an error, whoever wrote it. Money is in one of four places, per
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,6 @@ from typing import Any
 from datamarket_gym.display import Shown
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
-    RECEIVED,
     LedgerEntry,
     LedgerError,
     RunRecord,
@@ -49,7 +48,7 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
     "funded": (1, 0, 0, -1),
     "written_off": (0, 0, 0, -1),
 }
-"""What an amount of each kind is added to, or taken from."""
+"""Places that an amount of each kind is added to, or taken from."""
 _DECIDED = ("correction", "fee", "funded", "written_off")  # by as many people as approve a run
 _RUN_KINDS = (
     "planned", "drawn", "answers", "checked", "superseded", "accepted", "approval", "approved", "paid",
@@ -78,7 +77,7 @@ class Rules:
         wanted = content.get("approvals")
         if type(wanted) is not int or not 1 <= wanted <= MOST_APPROVALS:
             raise LedgerError(f"a run is approved by 1 to {MOST_APPROVALS} people, not by {wanted!r}")
-        others = [by for by in self.asking.get(wanted, []) if not is_same_person(by, entry.by)]
+        others = _others(self.asking.get(wanted, []), entry.by)
         if wanted >= self.approvals or len(others) + 1 >= self.approvals:
             return replace(self, approvals=wanted, asking={})
         return replace(self, asking={**self.asking, wanted: sorted([*others, entry.by])})
@@ -152,7 +151,7 @@ class Disputes:
 
     ``dispute``: {"number", "about", "units", "against", "holds"}, of a payee of a run. Numbers count from 1.
     ``resolved``: {"number", "outcome", "why", "overrides", "corrections"}.
-    ``revoked``: {"number", "why"}. The overrides of an upheld dispute end; corrections stay, for money has moved.
+    ``revoked``: {"number", "why"}; the overrides of an upheld dispute end, and corrections stay.
     """
 
     by_number: dict[int, Dispute] = field(default_factory=dict)
@@ -170,13 +169,13 @@ class Disputes:
                 tuple(content["holds"]), entry.by, entry.at, entry.number,
             )  # fmt: skip
             return
-        dispute = self.unresolved(number) if entry.kind == "resolved" else self.standing(number)
+        dispute = self.unresolved(number) if entry.kind == "resolved" else self.revocable(number)
         if (entry.run, entry.payee) != (dispute.run, dispute.payee):
             raise DisputeError(f"dispute {number} is not about run {entry.run[:16]} of {entry.payee!r}")
         if entry.kind == "revoked":
             self.by_number[number] = replace(dispute, revoked=entry)
             return
-        overrides = tuple(Override.model_validate(each) for each in content["overrides"])
+        overrides = tuple(map(Override.model_validate, content["overrides"]))
         outcome, corrections = content["outcome"], tuple(content["corrections"])
         if outcome not in OUTCOMES or (outcome != "upheld" and (overrides or corrections)):
             raise DisputeError(f"a dispute that is {outcome!r} has no effect")
@@ -195,17 +194,17 @@ class Disputes:
 
     @property
     def overrides(self) -> list[Override]:
-        """What upheld disputes split and join in every run from now on that has the units and identities."""
-        return [each for d in self.by_number.values() if d.revoked is None for each in d.overrides]
+        """Overrides by upheld disputes, for every run from now on that has their units and identities."""
+        return [o for d in self.by_number.values() if d.revoked is None for o in d.overrides]
 
     def require_overrides(self, taken: Sequence[Mapping[str, Any]]) -> None:
         """Refuse a run that takes an override from the ledger which no dispute has decided, or one that was revoked."""
-        standing = {_all_but_names(each): each for each in self.overrides}
-        for each in map(Override.model_validate, taken):
-            whole = standing.get(_all_but_names(each))
-            if whole is None or not {*each.units, *each.identities} <= {*whole.units, *whole.identities}:
+        decided = {_all_but_names(override): override for override in self.overrides}
+        for part in map(Override.model_validate, taken):
+            whole = decided.get(_all_but_names(part))
+            if whole is None or not {*part.units, *part.identities} <= {*whole.units, *whole.identities}:
                 raise DisputeError(
-                    f"the run takes a {each.action} from the ledger by dispute {each.dispute} that does "
+                    f"the run takes a {part.action} from the ledger by dispute {part.dispute} that does "
                     "not stand there (any more); pay again, into another folder"
                 )
 
@@ -228,7 +227,8 @@ class Disputes:
             )
         return dispute
 
-    def standing(self, number: int) -> Dispute:
+    def revocable(self, number: int) -> Dispute:
+        """Return a dispute whose overrides can be revoked."""
         dispute = self.numbered(number)
         if not dispute.overrides:
             raise DisputeError(
@@ -247,6 +247,10 @@ def _all_but_names(override: Override) -> tuple[object, ...]:
     return (override.dispute, override.action, kind, override.reason, override.by, override.date)
 
 
+def _others(people: Iterable[str], by: str) -> list[str]:
+    return [name for name in people if not is_same_person(name, by)]
+
+
 @dataclass
 class Accounts(Shown):
     number: int = 0
@@ -255,13 +259,11 @@ class Accounts(Shown):
     latest: str = ""  # time of any entry; that of the last, unless the clock ran backwards
     id: str = ""  # of the ledger
     runs: dict[str, RunRecord] = field(default_factory=dict)
-    payable: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
-    outgoing: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
-    sent: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
-    balance: dict[Key, int] = field(default_factory=lambda: defaultdict(int))
-    totals: dict[tuple[str, str], int] = field(
-        default_factory=lambda: defaultdict(int)
-    )  # kind, currency
+    payable: Counter[Key] = field(default_factory=Counter)
+    outgoing: Counter[Key] = field(default_factory=Counter)
+    sent: Counter[Key] = field(default_factory=Counter)
+    balance: Counter[Key] = field(default_factory=Counter)
+    totals: Counter[tuple[str, str]] = field(default_factory=Counter)  # kind, currency
     holds: dict[str, str] = field(default_factory=dict)
     batches: dict[str, Batch] = field(default_factory=dict)
     disputes: Disputes = field(default_factory=Disputes)
@@ -273,7 +275,7 @@ class Accounts(Shown):
     _proposals: dict[Proposal, list[str]] = field(default_factory=dict)  # by whom
 
     @classmethod
-    def of(cls, entries: Iterable[LedgerEntry]) -> Accounts:
+    def from_entries(cls, entries: Iterable[LedgerEntry]) -> Accounts:
         accounts = cls()
         for entry in entries:
             accounts.after(entry)
@@ -315,7 +317,9 @@ class Accounts(Shown):
 
     def balances(self, currency: str) -> dict[str, int]:
         return {
-            who: left for (who, code), left in sorted(self.balance.items()) if code == currency and left
+            payee: left
+            for (payee, code), left in sorted(self.balance.items())
+            if code == currency and left
         }
 
     def required(self, run: str) -> RunRecord:
@@ -323,10 +327,14 @@ class Accounts(Shown):
             raise LedgerError(f"the ledger holds no run {run[:16]}; pay first")
         return self.runs[run]
 
+    def entry(self, number: int) -> LedgerEntry:
+        if type(number) is not int or not 1 <= number <= len(self.entries):
+            raise LedgerError(f"there is no entry {number}; the ledger has {len(self.entries)}")
+        return self.entries[number - 1]
+
     def missing(self, proposal: Proposal, by: str) -> int:
         """Return how many people must still propose an entry, if ``by`` does now."""
-        others = [name for name in self._proposals.get(proposal, []) if not is_same_person(name, by)]
-        return self.rules.approvals - 1 - len(others)
+        return self.rules.approvals - 1 - len(_others(self._proposals.get(proposal, []), by))
 
     def came_back(self, number: int) -> bool:
         return number in self._bounced
@@ -343,60 +351,49 @@ class Accounts(Shown):
         kind, content = entry.kind, entry.content
         if (self.number == 0) != (kind == "opened"):
             raise LedgerError("a ledger begins with the entry that opens it, and has no second one")
-        if kind in EFFECTS:
-            self._require_money(entry)
-            self._move(entry)
-        elif kind in _RUN_KINDS:
-            self._take_run(entry)
-        elif kind == "opened":
-            if content["format"] != FORMAT:
-                raise LedgerError("the ledger is of another version")
-            self.id = str(content["id"])
-        elif kind == "draft":
-            if entry.run in self.runs:
-                raise LedgerError(f"run {entry.run[:16]} is in the ledger already")
-            record = read_draft(entry)
-            self.disputes.require_overrides(record.standing)
-            self.runs[entry.run] = record
-        elif kind == "rule":
-            self.rules = self.rules.after(entry)
-        elif kind == "hold":
-            self.holds[entry.payee] = str(content["why"])
-        elif kind == "release":
-            if entry.payee not in self.holds:
-                raise LedgerError(f"{entry.payee!r} is not held")
-            del self.holds[entry.payee]
-        elif kind == "proposed":
-            self._propose(entry)
-        elif kind == "batch":
-            self._open_batch(entry)
-        elif kind in ("dispute", "resolved", "revoked"):
-            self._take_dispute(entry)
-        elif kind == RECEIVED:
-            self._receive(entry)
-        else:
-            raise LedgerError(f"{kind!r} is no kind of entry of this version")
-
-    def _receive(self, entry: LedgerEntry) -> None:
-        require_batch_entry(entry)
-        if entry.at <= self.latest:
-            raise LedgerError(
-                f"the time of a batch, {entry.at}, is not later than that of an entry before it, {self.latest}, and "
-                "the order of times decides who was first: set the clock right"
-            )
-        self.received.append(entry)
-
-    def _move(self, entry: LedgerEntry) -> None:
-        key, places = (
-            (entry.payee, entry.currency),
-            (self.payable, self.outgoing, self.sent, self.balance),
-        )
-        for sign, place in zip(EFFECTS[entry.kind], places, strict=True):
-            if sign:
-                place[key] += sign * entry.amount
-        self.totals[entry.kind, entry.currency] += entry.amount
-        if entry.kind in _DECIDED:
-            self._proposals.pop(_proposal(entry), None)
+        match kind:
+            case _ if kind in EFFECTS:
+                self._require_money(entry)
+                places = (self.payable, self.outgoing, self.sent, self.balance)
+                for sign, place in zip(EFFECTS[kind], places, strict=True):
+                    if sign:
+                        place[entry.payee, entry.currency] += sign * entry.amount
+                self.totals[kind, entry.currency] += entry.amount
+            case _ if kind in _RUN_KINDS:
+                self._take_run(entry)
+            case "opened":
+                if content["format"] != FORMAT:
+                    raise LedgerError("the ledger is of another version")
+                self.id = str(content["id"])
+            case "draft":
+                if entry.run in self.runs:
+                    raise LedgerError(f"run {entry.run[:16]} is in the ledger already")
+                record = read_draft(entry)
+                self.disputes.require_overrides(record.standing)
+                self.runs[entry.run] = record
+            case "rule":
+                self.rules = self.rules.after(entry)
+            case "hold":
+                self.holds[entry.payee] = str(content["why"])
+            case "release":
+                if self.holds.pop(entry.payee, None) is None:
+                    raise LedgerError(f"{entry.payee!r} is not held")
+            case "proposed":
+                self._propose(entry)
+            case "batch":
+                self._open_batch(entry)
+            case "dispute" | "resolved" | "revoked":
+                self._take_dispute(entry)
+            case "received":
+                require_batch_entry(entry)
+                if entry.at <= self.latest:
+                    raise LedgerError(
+                        f"the time of the batch, {entry.at}, is not later than that of an entry before, {self.latest}: "
+                        "set the clock right, for the order of times decides who was first"
+                    )
+                self.received.append(entry)
+            case _:
+                raise LedgerError(f"{kind!r} is no kind of entry of this version")
 
     def _require_money(self, entry: LedgerEntry) -> None:
         """Refuse money that does not follow from the entries before, or that too few people have decided on."""
@@ -411,28 +408,27 @@ class Accounts(Shown):
                 self._require_bounced(entry)
             case _:
                 self._require_decidable(entry, entry.kind)
-                if (missing := self.missing(_proposal(entry), entry.by)) > 0:
+                proposal = _proposal(entry)
+                if (missing := self.missing(proposal, entry.by)) > 0:
                     raise LedgerError(
                         f"{self.rules.approvals} people decide on a {entry.kind}; {missing} must still ask"
                     )
+                self._proposals.pop(proposal, None)
 
     def _require_decidable(self, entry: LedgerEntry, kind: str) -> None:
         key = (entry.payee, entry.currency)
+        amount, left = entry.amount, self.balance.get(key, 0)
         if kind == "correction":
             self._require_correction(entry)
         elif kind == "fee":
-            if not 0 < entry.amount <= self.payable[key]:
+            if not 0 < amount <= self.payable.get(key, 0):
                 raise LedgerError("a fee is above zero, and at most what is owed")
-        else:  # credits are paid by the market or end, debts end
-            left = self.balance[key]
-            if kind == "funded" and not 0 < entry.amount <= left:
-                raise LedgerError(
-                    f"{entry.payee!r} has a credit of {left}, of which {entry.amount} cannot be paid"
-                )
-            if entry.amount == 0 or abs(entry.amount) > abs(left) or (entry.amount < 0) != (left < 0):
-                raise LedgerError(
-                    f"{entry.payee!r} has a balance of {left}, of which {entry.amount} cannot end"
-                )
+        elif kind == "funded" and not 0 < amount <= left:  # a credit that the market pays
+            raise LedgerError(
+                f"{entry.payee!r} has a credit of {left}, of which {amount} cannot be paid"
+            )
+        elif amount == 0 or abs(amount) > abs(left) or (amount < 0) != (left < 0):
+            raise LedgerError(f"{entry.payee!r} has a balance of {left}, of which {amount} cannot end")
 
     def _propose(self, entry: LedgerEntry) -> None:
         kind = entry.content["for"]
@@ -440,8 +436,8 @@ class Accounts(Shown):
             raise LedgerError(f"{kind!r} is nothing that several people decide on")
         self._require_decidable(entry, kind)
         people = self._proposals.setdefault(_proposal(entry, kind), [])
-        if any(is_same_person(entry.by, by) for by in people):
-            raise LedgerError(f"{entry.by!r} has asked for this before; somebody else must, too")
+        if len(_others(people, entry.by)) < len(people):
+            raise LedgerError(f"{entry.by!r} has asked for this before; another person must, too")
         people.append(entry.by)
 
     def _require_due(self, entry: LedgerEntry) -> None:
@@ -454,18 +450,17 @@ class Accounts(Shown):
         self.runs[entry.run] = run.after(entry)
 
     def _require_correction(self, entry: LedgerEntry) -> None:
-        named = self._named(entry)
+        named = self.entry(entry.content["of"])
         if entry.amount == 0:
             raise LedgerError("a correction of nothing")
         if named.kind not in ("payment", "approved", "correction", "fee", "sent", "bounced"):
             raise LedgerError(
                 f"entry {named.number} is no payment that can be corrected, but {named.kind}"
             )
+        payees = {named.payee}
         if named.kind == "approved":
-            concerned = any(x.identity == entry.payee for x in self.required(named.run).lines)
-        else:
-            concerned = named.payee == entry.payee
-        if not concerned or named.currency != entry.currency:
+            payees = {line.identity for line in self.required(named.run).lines}
+        if entry.payee not in payees or named.currency != entry.currency:
             raise LedgerError(
                 f"entry {named.number} is not about {entry.payee!r} in {entry.currency}: that cannot be corrected"
             )
@@ -495,18 +490,15 @@ class Accounts(Shown):
             batch.reference = str(entry.content["reference"])
 
     def _require_bounced(self, entry: LedgerEntry) -> None:
-        named, about = self._named(entry), ("sent", entry.payee, entry.currency, entry.amount)
+        named, about = (
+            self.entry(entry.content["of"]),
+            ("sent", entry.payee, entry.currency, entry.amount),
+        )
         if (named.kind, named.payee, named.currency, named.amount) != about:
             raise LedgerError(f"entry {named.number} is no payment that was sent to {entry.payee!r}")
         if named.number in self._bounced:
             raise LedgerError(f"what entry {named.number} sent has come back before")
         self._bounced.add(named.number)
-
-    def _named(self, entry: LedgerEntry) -> LedgerEntry:
-        of = entry.content["of"]
-        if type(of) is not int or not 1 <= of <= len(self.entries):
-            raise LedgerError(f"there is no entry {of}")
-        return self.entries[of - 1]
 
     def _open_batch(self, entry: LedgerEntry) -> None:
         name = str(entry.content["batch"])

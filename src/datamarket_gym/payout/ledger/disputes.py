@@ -18,7 +18,7 @@ from datamarket_gym.errors import ParameterError, RunError, require_choice, requ
 from datamarket_gym.payout.ledger.balances import OUTCOMES, Accounts, Dispute, DisputeError
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord, describe_state
 from datamarket_gym.payout.ledger.runs import ledger_at, ledger_of, run_folder, run_of, write_receipt
-from datamarket_gym.payout.ledger.store import Ledger, Transaction, user
+from datamarket_gym.payout.ledger.store import Ledger, Transaction
 from datamarket_gym.payout.ledger.transactions import decide, require_payee
 from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.money import Currency
@@ -56,20 +56,18 @@ def open_dispute(
         raise ParameterError(
             "hold-against", hold_against, "say whose payments are meant: --against NAME"
         )
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         accounts = transaction.accounts
         record = accounts.required(run)
         _require_payee_of(record, payee, *([against] if against else []))
         if against == payee:
-            raise ParameterError(
-                "against", against, "that is the payee itself; name somebody else, or nobody"
-            )
+            raise ParameterError("against", against, "that is the payee itself; name another, or none")
         if record.state == "superseded":
             raise DisputeError(
-                f"run {run[:16]} pays nobody, for another has taken its place; open the dispute on that one"
+                f"run {run[:16]} pays no one, for another has taken its place; open the dispute on that one"
             )
-        held = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
-        for name in held:
+        holds = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
+        for name in holds:
             if record.state == "paid" and not accounts.payable[name, record.currency]:
                 raise DisputeError(
                     f"run {run[:16]} is paid, and {visible(name)!r} is owed nothing that could be held; open the "
@@ -78,13 +76,13 @@ def open_dispute(
         number = accounts.disputes.next_number
         content = {
             "number": number, "about": about, "units": list(dict.fromkeys(units)), "against": against,
-            "holds": held,
+            "holds": holds,
         }  # fmt: skip
-        transaction.add("dispute", run=run, payee=payee, content=content, by=by)
+        transaction.add("dispute", run=run, payee=payee, content=content)
         dispute = accounts.disputes.numbered(number)
-        for name in held:
+        for name in holds:
             if name not in accounts.holds:  # else they are held for another reason, which goes on
-                _hold(transaction, name, dispute, by)
+                _hold(transaction, name, dispute)
     return dispute
 
 
@@ -111,31 +109,31 @@ def resolve_dispute(
         )
     if effects.taken_from and not effects.correction:
         raise ParameterError("from", effects.taken_from, "say how much is taken: --correction AMOUNT")
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         accounts = transaction.accounts
         dispute = accounts.disputes.unresolved(number)
-        overrides = _overrides(accounts, dispute, effects, why, by or user(), units)
-        corrections = _correct(transaction, dispute, effects, why, by) if effects.correction else []
+        overrides = _overrides(accounts, dispute, effects, why, transaction.by, units)
+        corrections = _correct(transaction, dispute, effects, why) if effects.correction else []
         if any(entry.kind == "proposed" for entry in corrections):
-            return dispute  # it is decided when somebody else asks for the same
+            return dispute  # it is decided when another person asks for the same
         content = {
             "number": number, "outcome": outcome, "why": why,
-            "overrides": [each.model_dump(mode="json") for each in overrides],
+            "overrides": [override.model_dump(mode="json") for override in overrides],
             "corrections": [entry.number for entry in corrections],
         }  # fmt: skip
-        transaction.add("resolved", run=dispute.run, payee=dispute.payee, content=content, by=by)
+        transaction.add("resolved", run=dispute.run, payee=dispute.payee, content=content)
         for name in dispute.holds:
-            _release(transaction, name, dispute, by)
+            _release(transaction, name, dispute)
         return accounts.disputes.numbered(number)
 
 
 def revoke_dispute(ledger: Ledger, number: int, why: str, *, by: str | None = None) -> Dispute:
     """End what an upheld dispute splits and joins in later runs; corrections stay."""
     content = {"number": number, "why": _one_line("why", why)}
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         disputes = transaction.accounts.disputes
-        dispute = disputes.standing(number)
-        transaction.add("revoked", run=dispute.run, payee=dispute.payee, content=content, by=by)
+        dispute = disputes.revocable(number)
+        transaction.add("revoked", run=dispute.run, payee=dispute.payee, content=content)
         return disputes.numbered(number)
 
 
@@ -165,13 +163,13 @@ def _overrides(
                 f"dispute {dispute.number} does not name the unit {visible(strange[0])!r}; give the folder of the run "
                 "instead of the ledger, so that it can be looked up"
             )
-        plain = {
+        override = {
             "action": action, kind: list(dict.fromkeys(names)), "by": by, "dispute": dispute.number,
             "reason": f"dispute {dispute.number} of {dispute.payee}, upheld: {why}",
             "date": datetime.datetime.now(datetime.UTC).date(),
         }  # fmt: skip
         try:
-            overrides.append(Override.model_validate(plain))
+            overrides.append(Override.model_validate(override))
         except ValidationError as error:
             parameter = "separate" if action == "split" else "join"
             raise ParameterError(parameter, list(names), error.errors()[0]["msg"]) from error
@@ -179,7 +177,7 @@ def _overrides(
 
 
 def _correct(
-    transaction: Transaction, dispute: Dispute, effects: Effects, why: str, by: str | None
+    transaction: Transaction, dispute: Dispute, effects: Effects, why: str
 ) -> list[LedgerEntry]:
     record = transaction.accounts.required(dispute.run)
     if record.state not in APPROVED:
@@ -194,31 +192,26 @@ def _correct(
     if other:
         _require_payee_of(record, other)
         if other == dispute.payee:
-            raise ParameterError("from", other, "that is whom the correction is for; name somebody else")
+            raise ParameterError("from", other, "the correction is for that payee; name another one")
         _require_enough(transaction.accounts, record, other, amount)
         changes.append((other, -amount, f"given to {dispute.payee}"))
     entries = []
     for payee, change, note in changes:
+        # The payment to the payee; where the run pays it nothing, the entry by which the run was approved.
+        own = [e for e in record.history if e.kind == "payment" and e.payee == payee]
+        corrected = (own or [e for e in record.history if e.kind == "approved"])[0]
         content = {
-            "of": _payment_to(record, payee).number, "dispute": dispute.number,
+            "of": corrected.number, "dispute": dispute.number,
             "why": f"dispute {dispute.number}, upheld: {why} ({note})",
         }  # fmt: skip
         entries.append(
-            decide(
-                transaction, "correction", payee, record.currency, change, content, run=record.run, by=by
-            )
+            decide(transaction, "correction", payee, record.currency, change, content, run=record.run)
         )
     return entries
 
 
-def _payment_to(record: RunRecord, payee: str) -> LedgerEntry:
-    """Return the payment of a run to a payee; where it pays them nothing, the entry by which it was approved."""
-    own = [e for e in record.history if e.kind == "payment" and e.payee == payee]
-    return (own or [e for e in record.history if e.kind == "approved"])[0]
-
-
 def _require_enough(accounts: Accounts, record: RunRecord, payee: str, amount: int) -> None:
-    """Refuse to take more from somebody than the run, with its corrections, has left them."""
+    """Refuse to take more from a payee than the run, with its corrections, has left it."""
     left = sum(
         entry.amount
         for entry in accounts.entries
@@ -232,19 +225,19 @@ def _require_enough(accounts: Accounts, record: RunRecord, payee: str, amount: i
         )
 
 
-def _hold(transaction: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
+def _hold(transaction: Transaction, payee: str, dispute: Dispute) -> None:
     content = {"why": dispute.hold_reason, "dispute": dispute.number}
-    transaction.add("hold", run=dispute.run, payee=payee, content=content, by=by)
+    transaction.add("hold", run=dispute.run, payee=payee, content=content)
 
 
-def _release(transaction: Transaction, payee: str, dispute: Dispute, by: str | None) -> None:
+def _release(transaction: Transaction, payee: str, dispute: Dispute) -> None:
     if transaction.accounts.holds.get(payee) != dispute.hold_reason:
         return
     content = {"why": f"dispute {dispute.number} was decided", "dispute": dispute.number}
-    transaction.add("release", run=dispute.run, payee=payee, content=content, by=by)
+    transaction.add("release", run=dispute.run, payee=payee, content=content)
     other = next((d for d in transaction.accounts.disputes.open if payee in d.holds), None)
     if other is not None:
-        _hold(transaction, payee, other, by)
+        _hold(transaction, payee, other)
 
 
 def _one_line(parameter: str, text: str) -> str:
@@ -284,7 +277,8 @@ def open_on_run(
     if units:
         require_known("unit of this run", units, _units_of(run))
     dispute = open_dispute(
-        ledger, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against, by=by
+        ledger, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against,
+        by=by,
     )  # fmt: skip
     accounts = ledger.accounts()
     write_receipt(run, ledger, accounts)

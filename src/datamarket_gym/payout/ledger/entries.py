@@ -24,7 +24,7 @@ from datamarket_gym.payout.manifest import Contents
 from datamarket_gym.payout.names import cannot_be_seen, find_look_alikes, unwritable
 
 START = "0" * 64
-"""What the first entry is chained to."""
+"""The hash that the first entry is chained to."""
 RECEIVED = "received"
 """The kind of the entry of a batch of units that arrived."""
 APPROVED = ("approved", "paid")
@@ -40,6 +40,10 @@ _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", 
 _DRAFT = {
     "manifest": str, "places": dict, "checks": int, "lines": list, "opening": dict, "overrides": list,
     "standing": list, "warnings": list, "period": str, "submissions": str, "kept": int,
+}  # fmt: skip
+_OF_DRAFTS = {
+    "planned": "planned", "drawn": "drawn", "answers": "answered", "checked": "checked",
+    "superseded": "superseded",
 }  # fmt: skip
 _TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00")
 _HEX = re.compile("[0-9a-f]{64}")
@@ -116,7 +120,7 @@ def require_batch_entry(entry: LedgerEntry) -> None:
     if entry.kind != RECEIVED or set(content) != keys or not empty or not _is_time(entry.at):
         raise LedgerError("it is no entry of a batch that this version has written")
     if not entry.payee.strip() or unwritable(entry.payee):
-        raise LedgerError("a batch is of somebody, who is named in characters that files can hold")
+        raise LedgerError("the owner of a batch is named in characters that files can hold")
     if type(content["units"]) is not int or not 1 <= content["units"] < 2**63:
         raise LedgerError("a batch has at least one unit, and fewer than 2**63")
     if content["what"] not in get_args(ContentKind):
@@ -181,10 +185,16 @@ class RunRecord(Shown):
         return None if self.plan is None or self.beacon is None else DrawRecord(self.plan, self.beacon)
 
     def after(self, entry: LedgerEntry) -> RunRecord:
-        run, content = self, entry.content
-        match entry.kind:
+        run, content, kind = self, entry.content, entry.kind
+        if kind in _OF_DRAFTS:
+            require_draft(self, _OF_DRAFTS[kind])
+        elif kind in ("approval", "approved"):
+            # A draft that requires no checks and has none begun, or a run that is checked.
+            unchecked = self.state == "draft" and not self.checks and self.beacon is None
+            if not (self.state == "checked" or unchecked):
+                raise LedgerError(f"the run is {describe_state(self.state)} and cannot be approved")
+        match kind:
             case "planned":
-                require_draft(self, "planned")
                 if self.beacon is not None:
                     raise LedgerError(
                         f"checks of this run were drawn already (beacon {self.beacon!r}); a plan cannot change after "
@@ -192,24 +202,18 @@ class RunRecord(Shown):
                     )
                 run = replace(self, plan=str(content["plan"]))
             case "drawn":
-                require_draft(self, "drawn")
                 if self.plan is None or self.beacon is not None:
                     raise LedgerError("checks are drawn once, by a plan that was entered before")
                 run = replace(self, beacon=str(content["beacon"]))
-            case "answers":
-                require_draft(self, "answered")
             case "checked":
-                require_draft(self, "checked")
                 run = replace(self, state="checked")
             case "superseded":
-                require_draft(self, "superseded")
                 by = (str(content["by_run"]), str(content["place"]))
                 run = replace(self, state="superseded", superseded=by)
             case "approval":
-                self._require_approvable()
                 if any(is_same_person(entry.by, by) for by, _ in self.approvals):
                     raise LedgerError(
-                        f"{entry.by!r} has approved the run before; somebody else must, too"
+                        f"{entry.by!r} has approved the run before; another person must, too"
                     )
                 if content.get("manifest") != self.manifest:
                     raise LedgerError(
@@ -217,7 +221,6 @@ class RunRecord(Shown):
                     )
                 run = replace(self, approvals=[*self.approvals, (entry.by, entry.at)])
             case "approved":
-                self._require_approvable()
                 if (entry.amount, entry.currency) != (self.amount, self.currency):
                     raise LedgerError(f"entry {entry.number} approves another amount than the run's")
                 run = replace(self, state="approved")
@@ -230,19 +233,13 @@ class RunRecord(Shown):
         self.history.append(entry)
         return run
 
-    def _require_approvable(self) -> None:
-        """Require a draft that asks for no checks and has none begun, or a run that is checked."""
-        unchecked = self.state == "draft" and not self.checks and self.beacon is None
-        if not (self.state == "checked" or unchecked):
-            raise LedgerError(f"the run is {describe_state(self.state)} and cannot be approved")
-
 
 def read_draft(entry: LedgerEntry) -> RunRecord:
     content = entry.content
     try:
         if wrong := [name for name, kind in _DRAFT.items() if type(content[name]) is not kind]:
             raise TypeError(wrong[0])
-        lines = [Line(str(who), int(p), int(e), int(b)) for who, p, e, b in content["lines"]]
+        lines = [Line(str(name), int(p), int(e), int(b)) for name, p, e, b in content["lines"]]
         record = RunRecord(
             entry.run, entry.amount, entry.currency,
             **{name: content[name] for name in _DRAFT if name != "lines"}, lines=lines,
@@ -271,15 +268,15 @@ def require_draft(record: RunRecord, participle: str) -> None:
         raise LedgerError(f"the run is {describe_state(record.state)}; only drafts can be {participle}")
 
 
-def is_same_person(one: str, other: str) -> bool:
+def is_same_person(name: str, other: str) -> bool:
     """Return whether two names are one person's, however they are typed: names that look alike are one."""
-    return one == other or bool(find_look_alikes([one, other]))
+    return name == other or bool(find_look_alikes([name, other]))
 
 
-def require_somebody(by: str) -> None:
-    """Refuse a name that nobody can see, or that no file can hold."""
+def require_name(by: str) -> None:
+    """Refuse a name that cannot be seen, or that no file can hold."""
     if not any(not c.isspace() and not cannot_be_seen(c) for c in by) or unwritable(by):
-        raise LedgerError("nobody is named; say who does it with --by, in letters that can be seen")
+        raise LedgerError("no name is given; say who does it with --by, in letters that can be seen")
 
 
 def describe_state(state: str) -> str:

@@ -34,7 +34,6 @@ from datamarket_gym.payout.ledger.store import (
     is_address,
     open_ledger,
     read_receipt,
-    user,
 )
 from datamarket_gym.payout.ledger.transactions import batch_of, confirm_on, order_on, to_send
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -49,7 +48,7 @@ INTAKE = "intake"
 """The intake log among the inputs of a run, and among their places."""
 _MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: a warning; all but a few
 _PAYMENTS = "payments.csv"
-_SHORT, _FEW = 200, 3  # characters of what people wrote, and names, in a line
+_SHORT, _FEW = 200, 3  # characters of a text, and names, in a line
 
 
 def default_ledger(out: Path) -> str:
@@ -72,23 +71,7 @@ def run_folder(where: str) -> Path | None:
 
 
 def ledger_at(where: str) -> Ledger:
-    """Open the ledger of a path or an address, of the folder of a run, or of a folder of runs that holds it.
-
-    Parameters
-    ----------
-    where : str
-        The path or the address.
-
-    Returns
-    -------
-    Ledger
-        The ledger.
-
-    Raises
-    ------
-    DataMarketError
-        If there is none.
-    """
+    """Open the ledger of a path or an address, of the folder of a run, or of a folder of runs that holds it."""
     if not where.strip():
         raise DataMarketError(
             "the ledger is named by nothing; give its file, its address, or the folder of a run"
@@ -139,18 +122,18 @@ def write_receipt(folder: Path, ledger: Ledger, accounts: Accounts) -> None:
             where = os.path.relpath(ledger.path.resolve(), folder.resolve())
         except ValueError:  # another drive
             where = str(ledger.path.resolve())
-    data = {"ledger": where, "number": accounts.number, "tip": accounts.tip}
-    if not (folder / FILE).is_file() or read_json(folder / FILE) != data:
-        write_json(folder / FILE, data)
+    receipt = {"ledger": where, "number": accounts.number, "tip": accounts.tip}
+    if not (folder / FILE).is_file() or read_json(folder / FILE) != receipt:
+        write_json(folder / FILE, receipt)
     record = accounts.runs.get(read_manifest(folder)["run"])
     if record is not None:
         update_report(folder, record.history)
 
 
 @contextmanager
-def transaction_of(folder: Path) -> Iterator[tuple[Transaction, RunRecord]]:
+def transaction_of(folder: Path, by: str | None = None) -> Iterator[tuple[Transaction, RunRecord]]:
     ledger = ledger_of(folder)
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         yield transaction, run_of(folder, transaction.accounts)
     write_receipt(folder, ledger, transaction.accounts)
 
@@ -166,7 +149,7 @@ def attach(folder: Path, where: str) -> None:
 
 @dataclass(frozen=True)
 class LedgerInputs:
-    """What a run takes from the ledger: balances in its currency, and overrides that disputes were resolved by."""
+    """Balances in a run's currency, and overrides by resolved disputes, which it takes from the ledger."""
 
     opening: dict[str, int] = field(default_factory=dict)
     overrides: list[Override] = field(default_factory=list)
@@ -213,11 +196,11 @@ def ledger_inputs_of(manifest: dict[str, Any]) -> LedgerInputs:
 
 def enter_draft(ledger: Ledger, folder: Path, draft: Draft, by: str | None = None) -> str:
     """Enter a run as a draft; returns its state. One that is there already stays as it is."""
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         record = transaction.accounts.runs.get(draft.run)
         if record is None:
             transaction.add(
-                "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.to_content(), by=by
+                "draft", run=draft.run, currency=draft.currency, amount=draft.amount, content=draft.to_content()
             )  # fmt: skip
             record = transaction.accounts.runs[draft.run]
         elif record.manifest != draft.manifest:
@@ -242,53 +225,50 @@ def approve(folder: Path, manifest: str, by: str | None = None, accept: Sequence
     ``accept`` names every warning of the run, and no other; each is entered. Payments and balances are entered with
     the last approval, in the same transaction.
     """
-    with transaction_of(folder) as (transaction, record):
+    with transaction_of(folder, by) as (transaction, record):
         if record.state not in APPROVED:
             require_approvable(record, folder)
             if record.manifest != manifest:
                 raise DataMarketError(
                     "manifest.json is not the one the run was entered with; run verify"
                 )
-            person = by or user()
-            found = current_warnings(transaction.accounts, record)
+            person = transaction.by
+            unresolved = current_warnings(transaction.accounts, record)
             approved = any(is_same_person(person, name) for name, _ in record.approvals)
-            if not approved or not _has_answered(record, person, found):
-                require_answered(found, accept)
-                for warning in found:
+            if not approved or not _has_answered(record, person, unresolved):
+                require_answered(unresolved, accept)
+                for warning in unresolved:
                     content = {"warning": warning.name, "title": warning.title}
-                    transaction.add("accepted", run=record.run, content=content, by=by)
+                    transaction.add("accepted", run=record.run, content=content)
             if not approved:
-                transaction.add("approval", run=record.run, content={"manifest": manifest}, by=by)
+                transaction.add("approval", run=record.run, content={"manifest": manifest})
             needed = transaction.accounts.rules.approvals
             if len(valid_approvals(transaction.accounts, record.run)) >= needed:
-                _enter_approval(transaction, record, by)
+                run, currency, content = record.run, record.currency, {"manifest": record.manifest}
+                transaction.add(
+                    "approved", run=run, currency=currency, amount=record.amount, content=content
+                )
+                for kind, payee, amount in payments_of(record):
+                    transaction.add(kind, run=run, payee=payee, currency=currency, amount=amount)
+                if record.kept:
+                    transaction.add("forfeited", run=run, currency=currency, amount=record.kept)
     return transaction.accounts.runs[record.run].state
-
-
-def _enter_approval(transaction: Transaction, record: RunRecord, by: str | None) -> None:
-    run, currency = record.run, record.currency
-    content = {"manifest": record.manifest}
-    transaction.add("approved", run=run, currency=currency, amount=record.amount, content=content, by=by)
-    for kind, payee, amount in payments_of(record):
-        transaction.add(kind, run=run, payee=payee, currency=currency, amount=amount, by=by)
-    if record.kept:
-        transaction.add("forfeited", run=run, currency=currency, amount=record.kept, by=by)
 
 
 def valid_approvals(accounts: Accounts, run: str) -> list[str]:
     """Return who has approved a run and answered for every warning that it has now; others must look again."""
     record = accounts.required(run)
-    found = current_warnings(accounts, record)
-    return [name for name, _ in record.approvals if _has_answered(record, name, found)]
+    unresolved = current_warnings(accounts, record)
+    return [name for name, _ in record.approvals if _has_answered(record, name, unresolved)]
 
 
-def _has_answered(record: RunRecord, person: str, found: Sequence[UnresolvedWarning]) -> bool:
+def _has_answered(record: RunRecord, person: str, unresolved: Sequence[UnresolvedWarning]) -> bool:
     accepted = {
         (entry.content["warning"], entry.content["title"])
         for entry in record.history
         if entry.kind == "accepted" and is_same_person(entry.by, person)
     }
-    return all((warning.name, warning.title) in accepted for warning in found)
+    return all((warning.name, warning.title) in accepted for warning in unresolved)
 
 
 def require_approvable(record: RunRecord, folder: Path) -> None:
@@ -317,7 +297,7 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
     says, and where payees are owed other amounts than that (held, corrected, bounced, too little), a batch must be
     ordered first, so that what is recorded is what the bank was told.
     """
-    with transaction_of(folder) as (transaction, record):
+    with transaction_of(folder, by) as (transaction, record):
         if record.state == "paid":
             if record.reference != reference:
                 raise LedgerError(
@@ -338,10 +318,8 @@ def mark_paid(folder: Path, reference: str, by: str | None = None) -> bool:
             )
         if batch is None:
             _require_as_paid(transaction.accounts, record, folder)
-            batch = order_on(transaction, run=record.run, currency=record.currency, by=by)
-        if batch is None:
-            raise LedgerError("there is nothing to send")
-        confirm_on(transaction, batch, reference, by)
+            batch = order_on(transaction, run=record.run, currency=record.currency)
+        confirm_on(transaction, batch, reference)
     return True
 
 
@@ -351,19 +329,19 @@ def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> Non
         require_as_written(folder, outputs, _PAYMENTS)
     paid = {line.identity: line.paid for line in record.lines if line.paid}
     owed = to_send(accounts, record.currency, record.run)
-    differ = sorted(who for who in paid.keys() | owed.keys() if paid.get(who) != owed.get(who))
+    differ = sorted({payee for payee, _ in paid.items() ^ owed.items()})
     if differ:
-        text, who = Currency(record.currency).text, differ[0]
-        why = f"{visible(who)!r} is paid {text(paid.get(who, 0))} by the run, and {text(owed.get(who, 0))} can be sent"
+        text, payee = Currency(record.currency).text, differ[0]
         more = f", and {len(differ) - 1} more differ" if len(differ) > 1 else ""
         raise LedgerError(
-            f"{why} (held, corrected, come back, below the least amount){more}; order what can be sent first: "
+            f"{visible(payee)!r} is paid {text(paid.get(payee, 0))} by the run, and {text(owed.get(payee, 0))} can be "
+            f"sent (held, corrected, come back, below the least amount){more}; order what can be sent first: "
             f"datamarket export {folder} --format csv --out to-send.csv, then mark it as paid"
         )
 
 
 def current_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """List all warnings that stand before the approval of a run: its own, and those of the ledger as it is now."""
+    """List all warnings that must be accepted before a run is approved: its own, and those of the ledger now."""
     own = [UnresolvedWarning.from_plain(plain) for plain in record.warnings]
     return [*own, *ledger_warnings(accounts, record)]
 
@@ -385,34 +363,33 @@ def _unused_log(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWar
             "unused_log",
             f"The ledger holds {counted(len(before), 'batch', 'batches')} with the time of receipt, and "
             "the run takes no times from there",
-            "Whoever writes the table's times decides who was first, though you wrote down what arrived when. Pay with "
+            "The author of the table's times decides who was first, though you wrote down what arrived when. Pay with "
             "--intake and this ledger; units that are not in it are then refused by name.",
             count=len(before),
         )
 
 
 def _same_submissions(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
-    found = [
+    shared = [
         (part, other)
         for other in accounts.runs.values()
-        if other.run != record.run
-        and other.state in APPROVED
-        and (part := _shared_part(record, other)) >= _MUCH
+        if other.run != record.run and other.state in APPROVED
+        if (part := _shared_part(record, other)) >= _MUCH
     ]
-    if found:
-        most = max(part for part, _ in found)
+    if shared:
+        most = max(part for part, _ in shared)
         what = "the same submissions" if most > _ALL else f"about {most:.0%} of the units"
         yield UnresolvedWarning.of(
             "same_submissions",
             f"{what} were paid for before",
             "Another run that is approved divides its amount by the same submissions, or by many of them. If it is the "
-            "same payout run, paid again under other settings, everybody is paid twice: do not approve this one. If "
+            "same payout run, paid again under other settings, all payees are paid twice: do not approve this one. If "
             "units were submitted a second time, see by whom, and whether your market pays for them again: priced "
             "given that run (pay --prior), it does not.",
             [
                 f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
                 f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"
-                for part, other in found
+                for part, other in shared
             ],
         )
 
@@ -425,23 +402,21 @@ def _shared_part(record: RunRecord, other: RunRecord) -> float:
 
 
 def _unnamed_prior(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
-    """A run that is priced given earlier ones, and not given all that the ledger has bought.
-
-    Of one that names none: what was approved since it was worked out. `pay` has told of what was there before.
-    """
+    """Warn of approved runs that a run is not priced given: all others, or those approved since if it names none."""
+    entered = record.history[0].number
     others = [
         other
         for other in accounts.runs.values()
         if other.state in APPROVED
         and other.run not in (record.run, *record.prior)
-        and (record.prior or _approved_at(other) > record.history[0].number)
+        and (record.prior or any(e.number > entered for e in other.history if e.kind == "approved"))
     ]
     if others:
         yield UnresolvedWarning.of(
             "unnamed_prior",
             f"{counted(len(others), 'approved run is', 'approved runs are')} not among those that this one is priced "
             "given",
-            "Whoever copied what these have bought is paid for it now. If it is the same kind of data, pay again with "
+            "Copies of what these have acquired are paid for now. If it is the same kind of data, pay again with "
             "--prior for each of them, into another folder.",
             [
                 f"run {other.run[:16]} {other.period} ({other.state}), in {other.places.get('run', '')}"
@@ -450,60 +425,55 @@ def _unnamed_prior(accounts: Accounts, record: RunRecord) -> Iterator[Unresolved
         )
 
 
-def _approved_at(record: RunRecord) -> int:
-    return next(entry.number for entry in record.history if entry.kind == "approved")
-
-
 def _left_behind(record: RunRecord) -> Iterator[UnresolvedWarning]:
-    """Debts of those who submit nothing any more: the credits that stand against them are funded by nobody."""
+    """Warn of debts of payees who submit nothing any more: credits of others stand against them."""
     text = Currency(record.currency).text
     entitled = {line.identity: line.entitled for line in record.lines}
-    gone = [(who, left) for who, left in record.opening.items() if left < 0 and entitled[who] == left]
-    if gone:
+    debts = {
+        payee: -left for payee, left in record.opening.items() if left < 0 and entitled[payee] == left
+    }
+    if debts:
         yield UnresolvedWarning.of(
             "left_behind",
-            f"{record.currency} {text(-sum(left for _, left in gone))} are owed by payees who earn nothing in this run",
-            "Credits of others stand against these debts, and nobody funds them while their debtors stay away. Pay the "
+            f"{record.currency} {text(sum(debts.values()))} are owed by payees who earn nothing in this run",
+            "Credits of others stand against these debts, funded by no payment while their debtors stay away. Pay the "
             "credits yourself (datamarket ledger fund), or end both sides (datamarket ledger write-off).",
-            [f"{who} owes {text(-left)}" for who, left in gone],
+            [f"{payee} owes {text(debt)}" for payee, debt in debts.items()],
         )
 
 
 def dispute_warnings(accounts: Accounts, run: str) -> list[UnresolvedWarning]:
-    record, open_disputes, newer = accounts.runs[run], [], []
+    record, unresolved, newer = accounts.runs[run], list[str](), list[str]()
     for d in accounts.disputes.by_number.values():
-        concerned = _concerns(accounts, d, run)
+        concerned, name = _concerns(accounts, d, run), f"dispute {d.number} of “{visible(d.payee)}”"
         if concerned and d.open:
             about = "it" if d.run == run else f"the draft {d.run[:16]}, whose place it takes"
             against = f" against “{visible(d.against)}”" if d.against else ""
-            open_disputes.append(
-                f"dispute {d.number} of “{visible(d.payee)}”{against}, about {about}: {visible(d.about, _SHORT)}"
-            )
+            unresolved.append(f"{name}{against}, about {about}: {visible(d.about, _SHORT)}")
         if decision := _newer_decision(record, d, concerned=concerned):
-            effects = "; ".join(
-                f"{o.action} of {listed(map(visible, o.units or o.identities), _FEW)}"
-                for o in d.overrides
+            names = (
+                (o.action, listed(map(visible, o.units or o.identities), _FEW)) for o in d.overrides
             )
+            effects = "; ".join(f"{action} of {some}" for action, some in names)
             newer.append(
-                f"dispute {d.number} of “{visible(d.payee)}” was {decision} after this run was worked out"
+                f"{name} was {decision} after this run was worked out"
                 + (f" ({effects})" if effects else "")
             )
-    if not open_disputes and not newer:
+    title = [
+        f"{counted(len(unresolved), 'dispute is', 'disputes are')} open" if unresolved else "",
+        f"{counted(len(newer), 'decision is', 'decisions are')} newer than this run" if newer else "",
+    ]
+    if not any(title):
         return []
-    title = (
-        [f"{counted(len(open_disputes), 'dispute is', 'disputes are')} open"] if open_disputes else []
-    )
-    if newer:
-        title.append(f"{counted(len(newer), 'decision is', 'decisions are')} newer than this run")
     return [
         UnresolvedWarning.of(
             "disputes",
-            " and ".join(title),
+            " and ".join(filter(None, title)),
             "Look into what is open, then: datamarket dispute resolve RUN/ --number N --outcome upheld, rejected or "
             "withdrawn --why TEXT. Where a payee is right, and where a decision is newer than the run, pay again, into "
             "another folder: the new run follows it. Only a decision about units or names that the run does not have "
             "changes nothing in it.",
-            [*open_disputes, *newer],
+            [*unresolved, *newer],
         )
     ]
 

@@ -9,8 +9,8 @@ checked; a statement that does not add up to the cent is an error.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from datamarket_gym.display import Shown, counted
@@ -24,7 +24,7 @@ from datamarket_gym.payout.report.pages import Row, render_page
 
 _TEXTS = ("detail", "title", "why", "reference")
 _SHORT_TEXTS = ("beacon", "manifest", "outcomes")  # of which 16 characters are shown
-_LONGEST = 500  # characters of what somebody wrote
+_LONGEST = 500  # characters of a text that a person wrote
 
 
 def format_time(entry: LedgerEntry) -> str:
@@ -61,17 +61,15 @@ def entry_messages(entry: LedgerEntry) -> list[str]:
     messages = [f"entry {entry.number}: {entry.kind}{amount}, {visible(entry.payee)}"]
     if entry.kind == "proposed":
         messages.append(
-            "The ledger asks for several people: it moves once others have entered the same, under their names."
+            "The ledger requires several people: money moves once others have entered the same, under their names."
         )
     return messages
 
 
 def rule_messages(rules: Rules) -> list[str]:
-    least = ", ".join(
-        f"{code} {Currency(code).text(least)}" for code, least in rules.least.items() if least
-    )
+    least = [f"{code} {Currency(code).text(amount)}" for code, amount in rules.least.items() if amount]
     people = "1 person approves" if rules.approvals == 1 else f"{rules.approvals} people approve"
-    sent = f"at least {least} are sent" if least else "any amount is sent"
+    sent = f"at least {', '.join(least)} are sent" if least else "any amount is sent"
     return [f"{people} a run; {sent}."] + [
         f"Asked for by {', '.join(map(visible, asking))}: {wanted}. It stands once {rules.approvals} people have asked."
         for wanted, asking in rules.asking.items()
@@ -86,18 +84,15 @@ def describe_effects(dispute: Dispute, entries: Sequence[LedgerEntry]) -> list[s
         entry = entries[number - 1]
         amount = f"{entry.currency} {Currency(entry.currency).text(entry.amount)}"
         messages.append(f"correction of {amount} to {visible(entry.payee)} (entry {number})")
-    for each in dispute.overrides:
-        names = ", ".join(map(visible, each.units or each.identities))
-        ended = ", ended" if dispute.revoked else ", in every run to come"
-        messages.append(f"{each.action} {'units' if each.units else 'payees'} {names}{ended}")
+    ended = ", ended" if dispute.revoked else ", in every run to come"
+    for override in dispute.overrides:
+        kind, names = "units" if override.units else "payees", override.units or override.identities
+        messages.append(f"{override.action} {kind} {', '.join(map(visible, names))}{ended}")
     return messages
 
 
 def balances_by_payee(accounts: Accounts) -> tuple[list[str], dict[tuple[str, str], list[int]]]:
-    """Return the names of the places of money, and where that of each payee is, by payee and currency.
-
-    Places where there is nothing of anybody's are left out, owed never.
-    """
+    """Return the places of money that are not empty, and owed, and what is in each by payee and currency."""
     places = {
         "carried": accounts.balance, "owed": accounts.payable, "ordered": accounts.outgoing, "sent": accounts.sent,
     }  # fmt: skip
@@ -114,12 +109,9 @@ class Owed(NamedTuple):
     sent: int = 0
     carried: int = 0
 
-    def plus(self, other: Owed) -> Owed:
-        return Owed(*(one + two for one, two in zip(self, other, strict=True)))
-
-    @property
-    def all(self) -> int:
-        return sum(self)
+    @classmethod
+    def total(cls, parts: Iterable[Owed]) -> Owed:
+        return cls(*map(sum, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -211,14 +203,11 @@ def account_statement(
     if since is not None and until is not None and since > until:
         raise ParameterError("from", str(since), f"it is later than --to {until}; swap them")
     require_payee(accounts, payee)
+    first, last = since or datetime.date.min, until or datetime.date.max
     records = [r for r in accounts.runs.values() if any(x.identity == payee for x in r.lines)]
     approved = [_run(record, payee) for record in records if record.state in APPROVED]
-    drafts = [
-        replace(_run(record, payee), overtaken=_overtaken(record, records))
-        for record in records
-        if record.state in ("draft", "checked")
-    ]
-    within = [run for run in approved if _between(run.day, since, until)]
+    drafts = [_run(r, payee, records) for r in records if r.state in ("draft", "checked")]
+    within = [run for run in approved if first <= run.day <= last]
     own = [entry for entry in accounts.entries if entry.payee == payee]
     moves = [entry for entry in own if entry.kind in EFFECTS]
     currencies = sorted({entry.currency for entry in moves} | {run.currency for run in approved})
@@ -227,13 +216,13 @@ def account_statement(
         since=since,
         until=until,
         accounts=tuple(
-            _account(accounts, payee, code, moves, within, since, until) for code in currencies
+            _account(accounts, payee, code, moves, within, first, last) for code in currencies
         ),
         drafts=tuple(drafts),
         events=tuple(
             StatementEvent(entry, words)
             for entry in accounts.entries
-            if (words := _event(accounts, entry, payee)) and _between(day_of(entry), since, until)
+            if first <= day_of(entry) <= last and (words := _event(accounts, entry, payee))
         ),
         disputes=tuple(d for d in accounts.disputes.by_number.values() if payee in (d.payee, d.against)),
         held=accounts.holds.get(payee, ""),
@@ -254,70 +243,53 @@ def _account(
     currency: str,
     moves: Sequence[LedgerEntry],
     runs: Iterable[StatementRun],
-    since: datetime.date | None,
-    until: datetime.date | None,
+    first: datetime.date,
+    last: datetime.date,
 ) -> CurrencyAccount:
-    opening, after, later, lines = Owed(), Owed(), Owed(), list[StatementLine]()
-    for entry in moves:
-        if entry.currency != currency:
-            continue
-        change = Owed(*(sign * entry.amount for sign in EFFECTS[entry.kind]))
-        day = day_of(entry)
-        if since is not None and day < since:
-            opening = opening.plus(change)
-        elif until is not None and day > until:
-            later = later.plus(change)
-        else:
-            after = after.plus(change)
+    changes = [
+        (entry, day_of(entry), Owed(*(sign * entry.amount for sign in EFFECTS[entry.kind])))
+        for entry in moves
+        if entry.currency == currency
+    ]
+    opening = after = Owed.total(change for _, day, change in changes if day < first)
+    lines = []
+    for entry, day, change in changes:
+        if first <= day <= last:
+            after = Owed.total((after, change))
             period = accounts.runs[entry.run].period if entry.run in accounts.runs else ""
             lines.append(StatementLine(entry, period, _words(entry), change, after))
-    lines = [replace(line, after=opening.plus(line.after)) for line in lines]
-    closing = opening.plus(after)
-    account = CurrencyAccount(
-        currency, opening, tuple(lines), closing, tuple(run for run in runs if run.currency == currency)
-    )
-    _require_sums(accounts, payee, account, closing.plus(later))
+    own = tuple(run for run in runs if run.currency == currency)
+    account = CurrencyAccount(currency, opening, tuple(lines), after, own)
+    # The statement is what the accounts say, and its lines are what its runs pay.
+    final = Owed.total((after, *(change for _, day, change in changes if day > last)))
+    places = (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
+    owed = Owed(*(place[payee, currency] for place in places))
+    paid, carried = sum(run.paid for run in own), sum(run.carried for run in own)
+    moved = account.moved("payment"), account.moved("carried_forward")
+    if owed != final or moved != (paid, carried) or account.earned != paid + carried:
+        raise LedgerError(
+            f"the statement of {visible(payee)!r} in {currency} does not add up: its lines come to {final}, the ledger "
+            f"says {owed}, and its runs pay {paid} and carry {carried}; run: datamarket verify LEDGER"
+        )
     return account
 
 
-def _require_sums(accounts: Accounts, payee: str, account: CurrencyAccount, last: Owed) -> None:
-    """Refuse a statement that is not what the accounts say, or whose lines are not what its runs pay."""
-    places = (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
-    held = Owed(*(place.get((payee, account.currency), 0) for place in places))
-    paid, carried = (sum(getattr(run, name) for run in account.runs) for name in ("paid", "carried"))
-    good = (
-        held == last
-        and (account.moved("payment"), account.moved("carried_forward")) == (paid, carried)
-        and account.earned == paid + carried
-    )
-    if not good:
-        raise LedgerError(
-            f"the statement of {visible(payee)!r} in {account.currency} does not add up: its lines come to {last}, the "
-            f"ledger says {held}, and its runs pay {paid} and carry {carried}; run: datamarket verify LEDGER"
-        )
-
-
-def _between(day: datetime.date, since: datetime.date | None, until: datetime.date | None) -> bool:
-    return (since is None or since <= day) and (until is None or day <= until)
-
-
-def _run(record: RunRecord, payee: str) -> StatementRun:
+def _run(record: RunRecord, payee: str, others: Iterable[RunRecord] = ()) -> StatementRun:
+    """Return what a run pays a payee; a draft is overtaken by an approved one of ``others``, its period's."""
     line = next(line for line in record.lines if line.identity == payee)
     dated = next((e for e in record.history if e.kind == "approved"), record.history[0])
-    before = record.opening.get(payee, 0)
-    return StatementRun(
-        record.run, record.period, record.currency, record.state, day_of(dated), line.entitled - before, line.paid,
-        line.balance - before,
-    )  # fmt: skip
-
-
-def _overtaken(draft: RunRecord, runs: Iterable[RunRecord]) -> bool:
-    return bool(draft.period) and any(
+    before, period = record.opening.get(payee, 0), (record.period, record.currency)
+    overtaken = any(
         run.state in APPROVED
-        and (run.period, run.currency) == (draft.period, draft.currency)
-        and run.history[0].number > draft.history[0].number
-        for run in runs
+        and (run.period, run.currency) == period
+        and run.history[0].number > record.history[0].number
+        for run in others
+        if record.period
     )
+    return StatementRun(
+        record.run, *period, record.state, day_of(dated), line.entitled - before, line.paid, line.balance - before,
+        overtaken,
+    )  # fmt: skip
 
 
 def _text(entry: LedgerEntry, name: str, before: str) -> str:
@@ -366,15 +338,13 @@ def _event(accounts: Accounts, entry: LedgerEntry, payee: str) -> str:
 
 
 def _forfeit(accounts: Accounts, entry: LedgerEntry, payee: str) -> str:
-    """What became of a draft's payment to somebody who failed its checks, or was too small to be checked."""
+    """Return what became of a draft's payment to a payee who failed its checks, or was too small to be checked."""
     record = accounts.runs[entry.run]
     paid = next((line.paid for line in record.lines if line.identity == payee), 0)
-    if not paid:  # of no concern to them, or lost in a draft before this one
-        return ""
     amount = f"{record.currency} {Currency(record.currency).text(paid)} of the draft {entry.run[:16]}"
-    if payee in entry.content.get("forfeited", ()):
+    if paid and payee in entry.content.get("forfeited", ()):
         return f"A check was failed: {amount} are forfeit, and units that were found not to be genuine are taken out"
-    if payee in entry.content.get("unchecked", ()):
+    if paid and payee in entry.content.get("unchecked", ()):
         return f"Not checked, and so not paid: {amount} are less than checks cost; the units can be handed in again"
     return ""
 
@@ -383,21 +353,15 @@ def _notes(
     approved: Sequence[StatementRun], drafts: Sequence[StatementRun], own: Sequence[LedgerEntry]
 ) -> Iterable[str]:
     if not approved:
-        yield (
-            "No approved run names this payee: there are drafts alone, and nothing is owed by a draft."
-            if drafts
-            else "No approved run names this payee."
-        )
+        alone = ": there are drafts alone, and nothing is owed by a draft" if drafts else ""
+        yield f"No approved run names this payee{alone}."
     backwards = [entry.number for entry in own if "clock" in entry.content]
     if backwards:
+        more = f" and {len(backwards) - 1} more of this payee's" if len(backwards) > 1 else ""
         yield (
-            f"The clock of whoever kept the ledger ran backwards before entry {backwards[0]}"
-            + (f" and {len(backwards) - 1} more of this payee's" if len(backwards) > 1 else "")
-            + "; lines stand in the order in which they were entered."
+            f"The clock of the ledger's operator ran backwards before entry {backwards[0]}{more}; lines stand in the "
+            "order in which they were entered."
         )
-
-
-STATES = {"draft": "draft", "checked": "checked, not approved", "approved": "approved", "paid": "paid"}
 
 
 def statement_html(statement: AccountStatement) -> str:
@@ -420,7 +384,7 @@ def account_page(statement: AccountStatement) -> dict[str, Any]:
     return {
         "payee": visible(statement.payee),
         "days": days_of(statement),
-        "notes": told(statement),
+        "notes": statement_notes(statement),
         "accounts": [_account_rows(account) for account in statement.accounts],
         "drafts": [run_row(run) for run in statement.drafts],
         "events": [
@@ -428,9 +392,9 @@ def account_page(statement: AccountStatement) -> dict[str, Any]:
             for event in statement.events
         ],
         "open_disputes": [
-            {"number": each.number, "payee": visible(each.payee), "run": each.run[:16]}
-            for each in statement.disputes
-            if each.open
+            {"number": dispute.number, "payee": visible(dispute.payee), "run": dispute.run[:16]}
+            for dispute in statement.disputes
+            if dispute.open
         ],
         "number": statement.number,
         "tip": statement.tip,
@@ -444,7 +408,7 @@ def days_of(statement: AccountStatement) -> str:
     return f"{first} to {until}" if until else f"{first} to {statement.at[:10]}"
 
 
-def told(statement: AccountStatement) -> list[str]:
+def statement_notes(statement: AccountStatement) -> list[str]:
     held = [f"Payments are held: {visible(statement.held, 500)}"] if statement.held else []
     over = [
         f"{account.currency} {Currency(account.currency).shown(-account.closing.payable)} were paid too much by now; "
@@ -461,7 +425,7 @@ def run_row(run: StatementRun) -> Row:
         "day": str(run.day),
         "period": visible(run.period, 200),
         "run": run.run[:16],
-        "state": STATES[run.state],
+        "state": "checked, not approved" if run.state == "checked" else run.state,
         "beside": "another run for this period is approved" if run.overtaken else "",
         "currency": run.currency,
         "earned": shown(run.earned),
@@ -472,7 +436,7 @@ def run_row(run: StatementRun) -> Row:
 
 def amount_of(line: StatementLine, money: Currency) -> str:
     """Return the amount of a line: with its sign, or without where it moves from one place to another."""
-    whole = line.change.all
+    whole = sum(line.change)
     return ("+" if whole > 0 else "") + money.shown(whole or line.entry.amount)
 
 
@@ -511,7 +475,7 @@ def _account_rows(account: CurrencyAccount) -> Row:
                 "period": visible(line.period, 200),
                 "run": line.entry.run[:16],
                 "amount": amount_of(line, money),
-                "moves": not line.change.all,
+                "moves": not sum(line.change),
                 "after": cells(line.after),
                 "changed": [bool(getattr(line.change, name)) for name in places],
             }
@@ -548,17 +512,34 @@ def statement_csv(statement: AccountStatement) -> str:
 
 def _rows(statement: AccountStatement) -> Iterator[dict[str, str]]:
     for account in statement.accounts:
-        yield from _account_cells(account)
+        text = Currency(account.currency).text
+
+        def places(owed: Owed, ending: str = "", text: Callable[[int], str] = text) -> dict[str, str]:
+            names = ("owed", "on_its_way", "sent", "carried")
+            return {f"{name}{ending}": text(minor) for name, minor in zip(names, owed, strict=True)}
+
+        yield {"row": "opening", "currency": account.currency, **places(account.opening)}
+        for run in account.runs:
+            yield _run_cells("run", run, "earned")
+        for line in account.lines:
+            yield {
+                **_entry_cells("line", line.entry, line.words), "currency": account.currency, "period": line.period,
+                "amount": text(line.entry.amount), **places(line.change, "_change"), **places(line.after),
+            }  # fmt: skip
+        yield {"row": "closing", "currency": account.currency, **places(account.closing)}
     for draft in statement.drafts:
         yield _run_cells("draft", draft, "not approved yet")
     for event in statement.events:
-        entry = event.entry
-        yield {
-            "row": "event", "entry": str(entry.number), "time": entry.at, "kind": entry.kind, "run": entry.run,
-            "what": event.words,
-        }  # fmt: skip
+        yield _entry_cells("event", event.entry, event.words)
     yield {
         "row": "tip", "entry": str(statement.number), "time": statement.at, "kind": "sha256", "what": statement.tip,
+    }  # fmt: skip
+
+
+def _entry_cells(row: str, entry: LedgerEntry, what: str) -> dict[str, str]:
+    number = str(entry.number)
+    return {
+        "row": row, "entry": number, "time": entry.at, "kind": entry.kind, "run": entry.run, "what": what,
     }  # fmt: skip
 
 
@@ -567,23 +548,3 @@ def _run_cells(row: str, run: StatementRun, what: str) -> dict[str, str]:
         "row": row, "currency": run.currency, "time": str(run.day), "kind": run.state, "run": run.run,
         "period": run.period, "what": what, "amount": Currency(run.currency).text(run.earned),
     }  # fmt: skip
-
-
-def _account_cells(account: CurrencyAccount) -> Iterator[dict[str, str]]:
-    text = Currency(account.currency).text
-
-    def places(owed: Owed, ending: str = "") -> dict[str, str]:
-        names = ("owed", "on_its_way", "sent", "carried")
-        return {f"{name}{ending}": text(minor) for name, minor in zip(names, owed, strict=True)}
-
-    yield {"row": "opening", "currency": account.currency, **places(account.opening)}
-    for run in account.runs:
-        yield _run_cells("run", run, "earned")
-    for line in account.lines:
-        entry = line.entry
-        yield {
-            "row": "line", "currency": account.currency, "entry": str(entry.number), "time": entry.at,
-            "kind": entry.kind, "run": entry.run, "period": line.period, "what": line.words,
-            "amount": text(entry.amount), **places(line.change, "_change"), **places(line.after),
-        }  # fmt: skip
-    yield {"row": "closing", "currency": account.currency, **places(account.closing)}

@@ -1,13 +1,13 @@
 """Where a ledger lies: a SQLite file, or tables of a PostgreSQL database, through SQLAlchemy.
 
-Rows are only added to the entries (number, body, hash); the tip is the number and hash of the last one. A third table,
-made with the first batch that is received, holds the digests of units. Triggers refuse changes by hand, and the chain
-of hashes finds the others. One process writes at a time, and what it adds is one transaction of the database.
+Rows are only added to the entries (number, body, hash); the tip is the number and hash of the last one. A third table
+holds the digests of units that were received. Triggers refuse changes by hand, and the chain of hashes finds the
+others. One process writes at a time, and what it adds is one transaction of the database.
 
 A SQLite file has a checksum beside it, announced before a commit and closed after it: if the process is killed in
 between, the tip before or the one announced must be there. The folder of each run has a receipt (``ledger.json``) with
 the tip when anything was last entered there, so that an older copy of the ledger, or one cut short, is refused. A
-checkpoint is a tip noted where whoever keeps the ledger cannot change it: one line of number, hash and time.
+checkpoint is a tip noted where the operator of the ledger cannot change it: one line of number, hash and time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import secrets
 import sqlite3
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -49,7 +50,7 @@ from datamarket_gym.payout.ledger.entries import (
     LedgerError,
     chain_entry,
     read_entries,
-    require_somebody,
+    require_name,
 )
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check
@@ -91,14 +92,14 @@ TIP = sa.Table(
     sa.Column("number", sa.Integer, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
 )
-_LATER = sa.MetaData()
 DIGESTS = sa.Table(
     "ledger_digests",
-    _LATER,
+    _METADATA,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("digests", sa.LargeBinary, nullable=False),
 )
 _ONLY_ADDED = "entries of the ledger are only added"
+_DIGESTS_STAY = "digests of the ledger are only added, to the last entry"
 _SQLITE = tuple(
     f"CREATE TRIGGER ledger_{name} BEFORE {verb} ON {table} {when}BEGIN SELECT RAISE(ABORT, '{message}'); END"
     for name, verb, table, when, message in (
@@ -109,6 +110,11 @@ _SQLITE = tuple(
          "an entry follows the last one"),
         ("tip_stays", "DELETE", "ledger_tip", "", "the tip of the ledger stays"),
         ("tip_moves", "UPDATE", "ledger_tip", "WHEN NEW.number <= OLD.number ", "the tip of the ledger moves on"),
+        ("digests_kept", "UPDATE", "ledger_digests", "", _DIGESTS_STAY),
+        ("digests_stay", "DELETE", "ledger_digests", "", _DIGESTS_STAY),
+        ("digests_follow", "INSERT", "ledger_digests",
+         "WHEN NEW.number IS NOT (SELECT max(number) FROM ledger_entries) "
+         "OR NEW.number <= (SELECT coalesce(max(number), 0) FROM ledger_digests) ", _DIGESTS_STAY),
     )
 )  # fmt: skip
 _POSTGRESQL = (
@@ -117,36 +123,22 @@ _POSTGRESQL = (
     "CREATE FUNCTION ledger_tip_moves() RETURNS trigger LANGUAGE plpgsql AS "
     "$$BEGIN IF TG_OP = 'UPDATE' THEN IF NEW.number > OLD.number THEN RETURN NEW; END IF; END IF; "
     "RAISE EXCEPTION 'the tip of the ledger moves on'; END$$",
-    "CREATE TRIGGER ledger_entries_stay BEFORE UPDATE OR DELETE ON ledger_entries "
-    "FOR EACH ROW EXECUTE FUNCTION ledger_entries_stay()",
-    "CREATE TRIGGER ledger_entries_emptied BEFORE TRUNCATE ON ledger_entries "
-    "FOR EACH STATEMENT EXECUTE FUNCTION ledger_entries_stay()",
-    "CREATE TRIGGER ledger_tip_moves BEFORE UPDATE OR DELETE ON ledger_tip "
-    "FOR EACH ROW EXECUTE FUNCTION ledger_tip_moves()",
-)
-_DIGESTS_STAY = "digests of the ledger are only added, to the last entry"
-_SQLITE_LATER = tuple(
-    f"CREATE TRIGGER ledger_digests_{name} BEFORE {verb} ON ledger_digests {when}"
-    f"BEGIN SELECT RAISE(ABORT, '{_DIGESTS_STAY}'); END"
-    for name, verb, when in (
-        ("kept", "UPDATE", ""),
-        ("stay", "DELETE", ""),
-        ("follow", "INSERT",
-         "WHEN NEW.number IS NOT (SELECT max(number) FROM ledger_entries) "
-         "OR NEW.number <= (SELECT coalesce(max(number), 0) FROM ledger_digests) "),
-    )
-)  # fmt: skip
-_POSTGRESQL_LATER = (
     "CREATE FUNCTION ledger_digests_stay() RETURNS trigger LANGUAGE plpgsql AS "
     "$$BEGIN IF TG_OP = 'INSERT' THEN IF NEW.number = (SELECT max(number) FROM ledger_entries) THEN "
-    "RETURN NEW; END IF; "
-    f"END IF; RAISE EXCEPTION '{_DIGESTS_STAY}'; END$$",
-    "CREATE TRIGGER ledger_digests_stay BEFORE INSERT OR UPDATE OR DELETE ON ledger_digests "
-    "FOR EACH ROW EXECUTE FUNCTION ledger_digests_stay()",
-    "CREATE TRIGGER ledger_digests_emptied BEFORE TRUNCATE ON ledger_digests "
-    "FOR EACH STATEMENT EXECUTE FUNCTION ledger_digests_stay()",
+    f"RETURN NEW; END IF; END IF; RAISE EXCEPTION '{_DIGESTS_STAY}'; END$$",
+    *(
+        f"CREATE TRIGGER ledger_{name} BEFORE {verbs} ON {table} "
+        f"FOR EACH {each} EXECUTE FUNCTION ledger_{function}()"
+        for name, verbs, table, each, function in (
+            ("entries_stay", "UPDATE OR DELETE", "ledger_entries", "ROW", "entries_stay"),
+            ("entries_emptied", "TRUNCATE", "ledger_entries", "STATEMENT", "entries_stay"),
+            ("tip_moves", "UPDATE OR DELETE", "ledger_tip", "ROW", "tip_moves"),
+            ("digests_stay", "INSERT OR UPDATE OR DELETE", "ledger_digests", "ROW", "digests_stay"),
+            ("digests_emptied", "TRUNCATE", "ledger_digests", "STATEMENT", "digests_stay"),
+        )
+    ),
 )
-_LOCK = 0x626F6F6B  # "ledger": PostgreSQL's lock of whoever writes
+_LOCK = 0x626F6F6B  # "ledger": PostgreSQL's lock of the process that writes
 _POSTGRESQL_RULES = """
 WITH ledger AS (SELECT * FROM pg_class
   WHERE oid IN (to_regclass('ledger_entries'), to_regclass('ledger_tip'), to_regclass('ledger_digests')))
@@ -172,11 +164,6 @@ UNION ALL SELECT 'heir ' || inhrelid::regclass || ' of ' || inhparent::regclass
 """
 
 
-def _execute(connection: Connection, statements: Sequence[str]) -> None:
-    for statement in statements:
-        connection.exec_driver_sql(statement)
-
-
 def _is_sqlite(connection: Connection) -> bool:
     return connection.dialect.name == "sqlite"
 
@@ -192,49 +179,12 @@ def _begin(connection: Connection, *, making: bool = False) -> None:
 
 def _make_tables(connection: Connection) -> None:
     _METADATA.create_all(connection, checkfirst=False)
-    _execute(connection, _SQLITE if _is_sqlite(connection) else _POSTGRESQL)
-
-
-def _make_digests(connection: Connection) -> None:
-    _LATER.create_all(connection, checkfirst=False)
-    _execute(connection, _SQLITE_LATER if _is_sqlite(connection) else _POSTGRESQL_LATER)
-
-
-def _has_digests(connection: Connection) -> bool:
-    return sa.inspect(connection).has_table(DIGESTS.name)
-
-
-def _changed_rules(connection: Connection) -> list[str]:
-    found = _rules(connection)
-    digests = any(DIGESTS.name in rule for rule in found)
-    if _is_sqlite(connection):
-        with sa.create_engine("sqlite://").connect() as fresh:
-            expected = _fresh_rules(fresh, digests)
-    else:
-        savepoint = connection.begin_nested()  # a schema that is gone when it is rolled back
-        try:
-            _execute(
-                connection, ("CREATE SCHEMA ledger_as_made", "SET LOCAL search_path TO ledger_as_made")
-            )
-            expected = {
-                rule.replace("ledger_as_made.", "") for rule in _fresh_rules(connection, digests)
-            }
-        finally:
-            savepoint.rollback()
-    return [
-        *(f"gone or changed: {shortened(rule, 80)}" for rule in sorted(expected - found)),
-        *(f"not of this program: {shortened(rule, 80)}" for rule in sorted(found - expected)),
-    ]
-
-
-def _fresh_rules(connection: Connection, digests: bool) -> set[str]:
-    _make_tables(connection)
-    if digests:
-        _make_digests(connection)
-    return _rules(connection)
+    for statement in _SQLITE if _is_sqlite(connection) else _POSTGRESQL:
+        connection.exec_driver_sql(statement)
 
 
 def _rules(connection: Connection) -> set[str]:
+    """Return what the database says of the tables, triggers and functions of a ledger."""
     if not _is_sqlite(connection):
         return {str(row[0]) for row in connection.exec_driver_sql(_POSTGRESQL_RULES)}
     rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master")
@@ -248,7 +198,7 @@ class Tip:
 
 
 class LedgerChecksum:
-    """The checksum of a SQLite file; whoever uses it holds the lock of the ledger."""
+    """The checksum of a SQLite file; only a holder of the ledger's lock may use it."""
 
     def __init__(self, ledger: Path) -> None:
         self.ledger = ledger
@@ -271,11 +221,9 @@ class LedgerChecksum:
             raise LedgerError(
                 f"the checksum {str(self.path)!r} is gone: restore it, or the ledger with its checksum, from a copy"
             )
-        checksum = self._read()
-        if "before" not in checksum and checksum["sha256"] != sha256(self.ledger):
+        if self._read().get("sha256", "pending") not in ("pending", sha256(self.ledger)):
             raise LedgerError(
-                f"the file {str(self.ledger)!r} is not as it was left: something else than this program "
-                "changed or replaced it"
+                f"the file {str(self.ledger)!r} is not as it was left: another program changed or replaced it"
             )
 
     def require_unmade(self) -> None:
@@ -300,7 +248,7 @@ class LedgerChecksum:
             raise LedgerError(f"the checksum {str(self.path)!r} cannot be read: {error}") from error
         keys = ({"before", "after"}, {"sha256", "tip"})
         as_written = self.path.read_bytes() == json_text(content).encode()  # one more blank is a change
-        if not isinstance(content, dict) or set(content) not in keys or not as_written:
+        if not (as_written and isinstance(content, dict) and set(content) in keys):
             raise LedgerError(f"the checksum {str(self.path)!r} is none that this version has written")
         return content
 
@@ -315,18 +263,14 @@ def read_receipt(folder: Path) -> Receipt | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    content = read_json(path)
-    try:
-        ledger, number, tip = content["ledger"], content["number"], content["tip"]
-        if not (type(ledger) is str and type(number) is int and type(tip) is str):
-            raise TypeError
-    except (TypeError, KeyError) as error:
-        raise RunError(
-            f"{str(path)!r} does not say which ledger the run is in; remove it, then run: "
-            f"datamarket ledger attach {folder} LEDGER"
-        ) from error
-    where = ledger if is_address(ledger) else os.path.normpath(folder.resolve() / ledger)
-    return Receipt(where, Tip(number, tip))
+    match read_json(path):
+        case {"ledger": str(ledger), "number": int(number), "tip": str(tip)} if type(number) is int:
+            where = ledger if is_address(ledger) else os.path.normpath(folder.resolve() / ledger)
+            return Receipt(where, Tip(number, tip))
+    raise RunError(
+        f"{str(path)!r} does not say which ledger the run is in; remove it, then run: "
+        f"datamarket ledger attach {folder} LEDGER"
+    )
 
 
 def is_address(where: str) -> bool:
@@ -338,7 +282,7 @@ def holds_tip(entries: Sequence[LedgerEntry], tip: Tip) -> bool:
 
 
 def is_readable(path: Path) -> bool:
-    """Return whether a file is there and can be read: people may share a ledger, and not the folders of its runs."""
+    """Return whether a file is there and can be read: a ledger may be shared, and the folders of its runs not."""
     return os.access(path, os.R_OK) and path.is_file()
 
 
@@ -347,8 +291,8 @@ def _require_newest(accounts: Accounts, where: str) -> None:
         if not holds_tip(accounts.entries, receipt.tip):
             raise LedgerError(
                 f"the ledger {where!r} ends with entry {accounts.number} and does not hold entry {receipt.tip.number} "
-                f"as the run in {str(folder)!r} knows it from {receipt.ledger!r}: it is an older copy, or "
-                "a second one, and what was sent since would be sent again. Bring the newest copy of the ledger back"
+                f"as the run in {str(folder)!r} knows it from {receipt.ledger!r}: it is an older copy, or a second "
+                "one, and what was sent since would be sent again. Bring the newest copy of the ledger back"
             )
 
 
@@ -385,11 +329,13 @@ def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
 
 
 class Transaction:
-    def __init__(self, accounts: Accounts, now: datetime | None = None) -> None:
+    """Entries to be added, by one person where no other is named."""
+
+    def __init__(self, accounts: Accounts, now: datetime | None = None, by: str | None = None) -> None:
         self.accounts = accounts
         self.new: list[LedgerRow] = []
         self.digests: dict[int, bytes] = {}  # of the units of batches, by the number of the entry
-        self._user = user()
+        self.by = user() if by is None else by
         self._at = _timestamp(now)
 
     def wait(self) -> None:
@@ -416,8 +362,8 @@ class Transaction:
         by: str | None = None,
     ) -> LedgerEntry:
         accounts, content = self.accounts, dict(content or {})
-        by = self._user if by is None else by
-        require_somebody(by)
+        by = self.by if by is None else by
+        require_name(by)
         if self._at < accounts.at:
             content["clock"] = f"the clock ran backwards: the entry before is of {accounts.at}"
         entry = chain_entry(
@@ -445,8 +391,8 @@ class Ledger(Shown):
         return _accounts(self._rows())
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Add entries in one transaction; nobody else writes meanwhile."""
+    def transaction(self, by: str | None = None) -> Iterator[Transaction]:
+        """Add entries in one transaction; no other process writes meanwhile."""
         with self.locked() as checksum:
             if checksum is not None:
                 checksum.require()
@@ -459,7 +405,7 @@ class Ledger(Shown):
                         rows = _checked_rows(connection)
                     if checksum is not None:
                         checksum.require_tip(_tip(rows))
-                    transaction = Transaction(Accounts.of(_chain(rows)))
+                    transaction = Transaction(Accounts.from_entries(_chain(rows)), by=by)
                     _require_newest(transaction.accounts, self.where)
                     yield transaction
                     if transaction.new:
@@ -481,17 +427,10 @@ class Ledger(Shown):
         if checksum is not None:
             checksum.announce(before, Tip(accounts.number, accounts.tip))
         with self._refusing():
-            columns = ("number", "body", "hash")
-            connection.execute(
-                sa.insert(ENTRIES), [dict(zip(columns, row, strict=True)) for row in transaction.new]
-            )
-            if transaction.digests:
-                if not _has_digests(connection):
-                    _make_digests(connection)
-                connection.execute(
-                    sa.insert(DIGESTS),
-                    [{"number": n, "digests": digests} for n, digests in transaction.digests.items()],
-                )
+            entries = [dict(zip(ENTRIES.c.keys(), row, strict=True)) for row in transaction.new]
+            connection.execute(sa.insert(ENTRIES), entries)
+            for number, digests in transaction.digests.items():
+                connection.execute(sa.insert(DIGESTS).values(number=number, digests=digests))
             connection.execute(sa.update(TIP).values(number=accounts.number, hash=accounts.tip))
             connection.commit()
         _note_tip(accounts, self.where if self.path is None else str(self.path))
@@ -499,25 +438,36 @@ class Ledger(Shown):
     def digests(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
         as_stored = sa.type_coerce(DIGESTS.c.digests, sa.types.NullType())  # SQLite holds anything
         with self._refusing(), self.engine.connect() as connection:
-            there = _has_digests(connection)
             for number in numbers:
-                wanted = sa.select(as_stored).where(DIGESTS.c.number == number)
-                digests = connection.execute(wanted).scalar_one_or_none() if there else None
+                query = sa.select(as_stored).where(DIGESTS.c.number == number)
+                digests = connection.execute(query).scalar_one_or_none()
                 if digests is not None and not isinstance(digests, bytes):
                     raise LedgerError(
                         f"the digests of entry {number} are no bytes: something else wrote them"
                     )
                 yield digests
 
-    def numbers_with_digests(self) -> list[int]:
-        with self._refusing(), self.engine.connect() as connection:
-            if not _has_digests(connection):
-                return []
-            return list(connection.execute(sa.select(DIGESTS.c.number)).scalars())
-
     def changed_rules(self) -> list[str]:
+        """List the tables, triggers and functions that are not as this program makes them."""
         with self._refusing(), self.engine.connect() as connection:
-            return _changed_rules(connection)
+            rules = _rules(connection)
+            if _is_sqlite(connection):
+                with sa.create_engine("sqlite://").connect() as fresh:
+                    _make_tables(fresh)
+                    expected = _rules(fresh)
+            else:
+                savepoint = connection.begin_nested()  # a schema that is gone when it is rolled back
+                try:
+                    connection.exec_driver_sql("CREATE SCHEMA ledger_as_made")
+                    connection.exec_driver_sql("SET LOCAL search_path TO ledger_as_made")
+                    _make_tables(connection)
+                    expected = {rule.replace("ledger_as_made.", "") for rule in _rules(connection)}
+                finally:
+                    savepoint.rollback()
+        return [
+            *(f"gone or changed: {shortened(rule, 80)}" for rule in sorted(expected - rules)),
+            *(f"not of this program: {shortened(rule, 80)}" for rule in sorted(rules - expected)),
+        ]
 
     def examined(self) -> list[Check]:
         """Check its file, rules, chain and sums; what comes after something that cannot be read is left out."""
@@ -531,29 +481,23 @@ class Ledger(Shown):
                 if checksum is not None:
                     tip = Tip(entries[-1].number, entries[-1].hash)
                     checksum.require_tip(tip)
+                    detail = "as it was checksummed"
                     if pending:
                         checksum.close(tip)
-                    detail = (
-                        "checksummed again after a writer was killed"
-                        if pending
-                        else "as it was checksummed"
-                    )
+                        detail = "checksummed again after a writer was killed"
                     checks.append(Check("file of the ledger", True, detail))
             changed = self.changed_rules()
             detail = "; ".join(changed) or "as this version makes them"
             checks.append(Check("tables and triggers", not changed, detail))
             checks.append(Check("chain", True, f"{len(entries):,} entries, tip {entries[-1].hash[:16]}"))
-            accounts = Accounts.of(entries)
+            accounts = Accounts.from_entries(entries)
         except LedgerError as error:
             return [*checks, Check("ledger", False, str(error))]
-        checks += [*_check_sums(accounts), _check_times(entries)]
-        if accounts.received or self.numbers_with_digests():
-            checks.append(_check_batches(self, accounts))
-        return checks
+        return [*checks, *_check_sums(accounts), _check_times(entries), *_check_batches(self, accounts)]
 
     @contextmanager
     def locked(self, *, reading: bool = False) -> Iterator[LedgerChecksum | None]:
-        """Keep other writers out of a SQLite file; whoever is only ``reading`` may do so where they may not write."""
+        """Keep other writers out of a SQLite file; to read alone (``reading``) needs no right to write."""
         if self.path is None:
             yield None
         elif reading and not os.access(self.path.parent, os.W_OK):  # an auditor's copy
@@ -561,19 +505,14 @@ class Ledger(Shown):
         else:
             with waiting_for(self.path.with_name(f"{self.path.name}.lock"), _WAIT, "ledger"):
                 with self._refusing(), self.engine.connect() as connection:
-                    connection.exec_driver_sql(
-                        "BEGIN IMMEDIATE"
-                    )  # undoes what a killed process was writing
+                    _begin(connection)  # undoes what a killed process was writing
                     connection.rollback()
                 yield LedgerChecksum(self.path)
 
     def _rows(self) -> LedgerRows:
         with self._refusing(), self.engine.connect() as connection:
-            connection.exec_driver_sql(
-                "BEGIN"
-                if _is_sqlite(connection)
-                else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-            )
+            repeatable = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+            connection.exec_driver_sql("BEGIN" if _is_sqlite(connection) else repeatable)
             return _checked_rows(connection)
 
     def _last(self) -> Tip:
@@ -630,15 +569,14 @@ def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
     if not there:
         if not new:
             raise LedgerError(
-                f"there is no ledger at {ledger.where!r}; check the path (pay begins a ledger, datamarket "
-                f"intake init a log)"
+                f"there is no ledger at {ledger.where!r}; check the path (pay begins a ledger, intake init a log)"
             )
         _make(ledger)
     return ledger
 
 
 def has_ledger(where: str) -> bool:
-    """Return whether there is a ledger, or something that is left of one; whoever opens that finds out."""
+    """Return whether there is a ledger, or something that is left of one; `open_ledger` tells them apart."""
     return is_address(where) or Path(where).exists() or LedgerChecksum(Path(where)).path.exists()
 
 
@@ -688,7 +626,7 @@ def _has_tables(ledger: Ledger) -> bool:
 
 
 def _make(ledger: Ledger) -> None:
-    """Make the tables and the first entry, once: whoever comes second finds them."""
+    """Make the tables and the first entry, where no other process has made them meanwhile."""
     if ledger.path is not None:
         ledger.path.parent.mkdir(parents=True, exist_ok=True)
     with ledger.locked() as checksum:
@@ -713,7 +651,7 @@ def _make(ledger: Ledger) -> None:
 def _checked_rows(connection: Connection) -> LedgerRows:
     columns = ENTRIES.c
     wanted = sa.select(columns.number, columns.body, columns.hash).order_by(columns.number)
-    rows = tuple((number, body, hash_) for number, body, hash_ in connection.execute(wanted).all())
+    rows = tuple((number, body, hash_) for number, body, hash_ in connection.execute(wanted))
     for number, row in enumerate(rows, 1):
         if tuple(map(type, row)) != (int, str, str):
             raise LedgerError(f"entry {number} of the ledger is none that this version has written")
@@ -736,7 +674,7 @@ def _chain(rows: LedgerRows) -> tuple[LedgerEntry, ...]:
 
 @lru_cache(maxsize=1)
 def _accounts(rows: LedgerRows) -> Accounts:
-    return Accounts.of(_chain(rows))
+    return Accounts.from_entries(_chain(rows))
 
 
 def _tip(rows: LedgerRows) -> Tip:
@@ -749,7 +687,7 @@ def batch_hash(digests: Sequence[bytes]) -> str:
 
 def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[bytes]]:
     """Read the digests of batches, one batch at a time, and compare each with the hash in its entry."""
-    for entry, raw in zip(entries, ledger.digests([each.number for each in entries]), strict=True):
+    for entry, raw in zip(entries, ledger.digests([batch.number for batch in entries]), strict=True):
         if raw is None:
             raise LedgerError(f"the digests of the batch of entry {entry.number} are gone")
         digests = [raw[at : at + DIGEST_LENGTH] for at in range(0, len(raw), DIGEST_LENGTH)]
@@ -761,44 +699,45 @@ def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[lis
         yield digests
 
 
-def _check_batches(ledger: Ledger, accounts: Accounts) -> Check:
+def _check_batches(ledger: Ledger, accounts: Accounts) -> Iterator[Check]:
     batches = accounts.received
     try:
-        numbers = {entry.number for entry in batches}
-        if strange := sorted(set(ledger.numbers_with_digests()) - numbers):
+        with ledger._refusing(), ledger.engine.connect() as connection:
+            numbers = set(connection.execute(sa.select(DIGESTS.c.number)).scalars())
+        if strange := sorted(numbers - {entry.number for entry in batches}):
             raise LedgerError(f"there are digests for entry {strange[0]}, which is no batch")
         units = sum(map(len, read_digests(ledger, batches)))
     except LedgerError as error:
-        return Check("batches", False, str(error))
-    detail = f"{counted(len(batches), 'batch', 'batches')}, {counted(units, 'unit')}, as they arrived"
-    return Check("batches", True, detail)
+        yield Check("batches", False, str(error))
+    else:
+        detail = (
+            f"{counted(len(batches), 'batch', 'batches')}, {counted(units, 'unit')}, as they arrived"
+        )
+        if batches:
+            yield Check("batches", True, detail)
 
 
 def _check_sums(accounts: Accounts) -> Iterator[Check]:
     """Per currency: what came in is owed, on its way, sent or charged; balances are what was carried and not ended."""
     for code in accounts.currencies:
-        total = {kind: amount for (kind, c), amount in accounts.totals.items() if c == code}
-        payment, correction, funded, written_off, forward, fee = (
-            total.get(kind, 0)
-            for kind in ("payment", "correction", "funded", "written_off", "carried_forward", "fee")
-        )
-        owed, going, sent, left = (
+        total = Counter({kind: amount for (kind, c), amount in accounts.totals.items() if c == code})
+        owed, outgoing, sent, balance = (
             sum(amount for (_, c), amount in place.items() if c == code)
             for place in (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
         )
-        came = payment + correction + funded
-        runs = sum(
-            r.amount for r in accounts.runs.values() if r.currency == code and r.state in APPROVED
-        )
+        came, fee = total["payment"] + total["correction"] + total["funded"], total["fee"]
+        approved = [r for r in accounts.runs.values() if r.currency == code and r.state in APPROVED]
         good = (
-            came == owed + going + sent + fee
-            and runs == payment
-            and left == forward - funded - written_off
-            and forward == 0
+            came == owed + outgoing + sent + fee
+            and sum(run.amount for run in approved) == total["payment"]
+            and balance == -total["funded"] - total["written_off"]
+            and total["carried_forward"] == 0
         )
         text = Currency(code).text
-        detail = f"{text(came)} came in: {text(sent)} sent, {text(going)} ordered, {text(owed)} owed, {text(fee)} fees"
-        yield Check(f"sums in {code}", good, detail)
+        yield Check(
+            f"sums in {code}", good, f"{text(came)} came in: {text(sent)} sent, {text(outgoing)} ordered, {text(owed)} "
+            f"owed, {text(fee)} fees",
+        )  # fmt: skip
 
 
 def _check_times(entries: Sequence[LedgerEntry]) -> Check:
@@ -815,7 +754,7 @@ def add_checkpoint(path: Path, accounts: Accounts) -> str:
     line, there = accounts.checkpoint, path.exists()
     if not there or Tip(accounts.number, accounts.tip) not in read_checkpoints(path):
         before = path.read_text(encoding="ascii").splitlines() if there else []
-        write_text(path, "".join(f"{each}\n" for each in [*before, line]))
+        write_text(path, "".join(f"{text}\n" for text in [*before, line]))
     return line
 
 
@@ -828,12 +767,13 @@ def read_checkpoints(path: Path) -> list[Tip]:
         raise DataMarketError(f"the checkpoints {str(path)!r} cannot be read: {error}") from error
     tips = []
     for number, line in enumerate(lines, 1):
-        parts = line.split()
-        if len(parts) < 2 or not parts[0].isdigit() or len(parts[1]) != 64:
-            raise DataMarketError(
-                f"line {number} of the checkpoints {str(path)!r} is no checkpoint; write number, hash and time"
-            )
-        tips.append(Tip(int(parts[0]), parts[1]))
+        match line.split():
+            case [entry, tip, *_] if entry.isdigit() and len(tip) == 64:
+                tips.append(Tip(int(entry), tip))
+            case _:
+                raise DataMarketError(
+                    f"line {number} of the checkpoints {str(path)!r} is no checkpoint; write number, hash and time"
+                )
     if not tips:
         raise DataMarketError(f"the file {str(path)!r} holds no checkpoint")
     return tips

@@ -1,4 +1,4 @@
-"""What people enter about money: batches for the bank, corrections, fees, holds, what came back, balances that end.
+"""Transactions that people enter: batches for the bank, corrections, fees, holds, returned payments, ended balances.
 
 What is payable is ordered in a batch, which is then sent (and its runs are paid) or cancelled; money in a batch is not
 payable, so that it cannot be ordered twice. Nothing that was entered is changed: each of these is a new entry.
@@ -13,7 +13,7 @@ from typing import Any
 from datamarket_gym.errors import DataMarketError, require_known
 from datamarket_gym.payout.ledger.balances import Accounts, Batch
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, describe_state
-from datamarket_gym.payout.ledger.store import Ledger, Transaction, user
+from datamarket_gym.payout.ledger.store import Ledger, Transaction
 from datamarket_gym.payout.money import Currency
 
 
@@ -21,23 +21,17 @@ def order(
     ledger: Ledger, *, run: str | None = None, currency: str | None = None, by: str | None = None
 ) -> Batch:
     """Order what is payable now, to a run's payees or to all; the open batch, where there is one."""
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         code = currency or only_currency(transaction.accounts, run)
-        batch = order_on(transaction, run=run, currency=code, by=by)
-        if batch is None:
-            raise LedgerError(
-                "nobody is owed anything that can be sent now: runs are not approved, were paid, or payees are held or "
-                "below the least amount; see: datamarket ledger show"
-            )
-    return batch
+        return order_on(transaction, run=run, currency=code)
 
 
-def order_on(
-    transaction: Transaction, *, run: str | None, currency: str, by: str | None
-) -> Batch | None:
+def order_on(transaction: Transaction, *, run: str | None, currency: str) -> Batch:
+    """Order in a transaction what is payable in a currency; the open batch, where there is one."""
     accounts = transaction.accounts
     if run is None:
-        batch = _open_batch(accounts, currency)
+        batches = (b for b in accounts.batches.values() if b.state == "ordered" and not b.run)
+        batch = next((b for b in batches if b.currency == currency), None)
     else:
         record = accounts.required(run)
         if record.state not in APPROVED:
@@ -51,14 +45,18 @@ def order_on(
         return batch
     lines = to_send(accounts, currency, run)
     if not lines:
-        return None
+        hint = ". What several runs pay adds up in an export of the whole ledger" if run else ""
+        raise LedgerError(
+            f"no payee is owed anything in {currency} that can be sent now: runs are not approved, were paid, or "
+            f"payees are held or below the least amount; see: datamarket ledger show{hint}"
+        )
     name = hashlib.sha256(f"{accounts.id} {accounts.number} {accounts.tip}".encode()).hexdigest()[:16]
     runs = [run] if run else [record.run for record in accounts.waiting(currency)]
     content: dict[str, Any] = {"batch": name, "runs": runs}
-    transaction.add("batch", run=run or "", currency=currency, content=content, by=by)
+    transaction.add("batch", run=run or "", currency=currency, content=content)
     for payee, amount in lines.items():
         transaction.add(
-            "ordered", payee=payee, currency=currency, amount=amount, content={"batch": name}, by=by
+            "ordered", payee=payee, currency=currency, amount=amount, content={"batch": name}
         )
     return accounts.batches[name]
 
@@ -85,11 +83,6 @@ def batch_of(accounts: Accounts, run: str) -> Batch | None:
     return next((b for b in batches if b.state == "ordered" and run in b.runs), None)
 
 
-def _open_batch(accounts: Accounts, currency: str) -> Batch | None:
-    batches = (b for b in accounts.batches.values() if b.state == "ordered" and not b.run)
-    return next((b for b in batches if b.currency == currency), None)
-
-
 def only_currency(accounts: Accounts, run: str | None = None) -> str:
     if run is not None:
         return accounts.required(run).currency
@@ -112,12 +105,11 @@ def _currency_of_runs(accounts: Accounts) -> str:
 
 def confirm(ledger: Ledger, batch: str, reference: str, by: str | None = None) -> Batch:
     """Enter that the bank has sent a batch; a second time with the same reference does nothing."""
-    with ledger.transaction() as transaction:
-        return confirm_on(transaction, _required(transaction.accounts, batch), reference, by)
+    with ledger.transaction(by) as transaction:
+        return confirm_on(transaction, _required(transaction.accounts, batch), reference)
 
 
-def confirm_on(transaction: Transaction, batch: Batch, reference: str, by: str | None) -> Batch:
-    """Enter in a transaction that the bank has sent a batch."""
+def confirm_on(transaction: Transaction, batch: Batch, reference: str) -> Batch:
     if not reference.strip():
         raise LedgerError("the reference is empty; give what the payment is known by")
     if batch.state == "sent" and batch.reference == reference:
@@ -127,26 +119,24 @@ def confirm_on(transaction: Transaction, batch: Batch, reference: str, by: str |
         raise LedgerError(f"the batch {batch.id} was {batch.state} before{before}; nothing is recorded")
     content = {"batch": batch.id, "reference": reference}
     for payee, amount in batch.lines.items():
-        transaction.add(
-            "sent", payee=payee, currency=batch.currency, amount=amount, content=content, by=by
-        )
+        transaction.add("sent", payee=payee, currency=batch.currency, amount=amount, content=content)
     for run in batch.runs:
         if transaction.accounts.runs[run].state == "approved":
-            transaction.add("paid", run=run, content=content, by=by)
+            transaction.add("paid", run=run, content=content)
     return batch
 
 
 def cancel(ledger: Ledger, batch: str, why: str, by: str | None = None) -> Batch:
-    with ledger.transaction() as transaction:
-        found = _required(transaction.accounts, batch)
-        if found.state != "ordered":
-            raise LedgerError(f"the batch {found.id} was {found.state} before; nothing is recorded")
-        content = {"batch": found.id, "why": why}
-        for payee, amount in found.lines.items():
+    with ledger.transaction(by) as transaction:
+        cancelled = _required(transaction.accounts, batch)
+        if cancelled.state != "ordered":
+            raise LedgerError(f"the batch {batch} was {cancelled.state} before; nothing is recorded")
+        content = {"batch": batch, "why": why}
+        for payee, amount in cancelled.lines.items():
             transaction.add(
-                "cancelled", payee=payee, currency=found.currency, amount=amount, content=content, by=by
-            )
-    return found
+                "cancelled", payee=payee, currency=cancelled.currency, amount=amount, content=content
+            )  # fmt: skip
+    return cancelled
 
 
 def _required(accounts: Accounts, batch: str) -> Batch:
@@ -160,9 +150,9 @@ def correct(
     ledger: Ledger, payee: str, amount: int | str, of: int, why: str, by: str | None = None
 ) -> LedgerEntry:
     """Owe a payee more (or less) than an earlier entry says, in its currency; the entry itself stays."""
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         require_payee(transaction.accounts, payee)
-        named = _entry(transaction.accounts, of)
+        named = transaction.accounts.entry(of)
         if isinstance(amount, str):
             if not named.currency:
                 raise DataMarketError(
@@ -170,15 +160,13 @@ def correct(
                 )
             amount = Currency(named.currency).change(amount)
         content = {"of": of, "why": _reason(why)}
-        return decide(
-            transaction, "correction", payee, named.currency, amount, content, run=named.run, by=by
-        )
+        return decide(transaction, "correction", payee, named.currency, amount, content, run=named.run)
 
 
 def charge(
     ledger: Ledger, payee: str, amount: int | str, currency: str, why: str, by: str | None = None
 ) -> LedgerEntry:
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         code = currency or _currency_of_runs(transaction.accounts)
         minor = Currency(code).minor(amount) if isinstance(amount, str) else amount
         require_payee(transaction.accounts, payee)
@@ -188,28 +176,28 @@ def charge(
             raise LedgerError(
                 f"{payee!r} is owed {code} {text(owed)}, from which a fee of {text(minor)} cannot be taken"
             )
-        return decide(transaction, "fee", payee, code, minor, {"why": _reason(why)}, by=by)
+        return decide(transaction, "fee", payee, code, minor, {"why": _reason(why)})
 
 
 def hold(ledger: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         require_payee(transaction.accounts, payee)
         if payee in transaction.accounts.holds:
             raise LedgerError(f"{payee!r} is held already: {transaction.accounts.holds[payee]}")
-        return transaction.add("hold", payee=payee, content={"why": _reason(why)}, by=by)
+        return transaction.add("hold", payee=payee, content={"why": _reason(why)})
 
 
 def release(ledger: Ledger, payee: str, why: str, by: str | None = None) -> LedgerEntry:
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         require_payee(transaction.accounts, payee)
-        return transaction.add("release", payee=payee, content={"why": _reason(why)}, by=by)
+        return transaction.add("release", payee=payee, content={"why": _reason(why)})
 
 
 def bounced(
     ledger: Ledger, payee: str, why: str, of: int | None = None, by: str | None = None
 ) -> LedgerEntry:
     """Enter that what was sent to a payee has come back: the last that was sent, unless an entry is named."""
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         accounts = transaction.accounts
         require_payee(accounts, payee)
         if of is None:
@@ -222,10 +210,10 @@ def bounced(
                     f"what was sent to {payee!r} last (entry {of}) has come back before; name an earlier "
                     "entry with --of, if that came back, too"
                 )
-        named = _entry(accounts, of)
+        named = accounts.entry(of)
         content = {"of": of, "why": _reason(why)}
         return transaction.add(
-            "bounced", payee=payee, currency=named.currency, amount=named.amount, content=content, by=by
+            "bounced", payee=payee, currency=named.currency, amount=named.amount, content=content
         )
 
 
@@ -242,7 +230,7 @@ def end_balance(
 
     All of it, unless an amount is named; a debt is below zero.
     """
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         code = currency or _currency_of_runs(transaction.accounts)
         require_payee(transaction.accounts, payee)
         left = transaction.accounts.balance[payee, code]
@@ -251,7 +239,7 @@ def end_balance(
         if isinstance(amount, str):
             amount = Currency(code).change(amount)
         minor = left if amount is None else amount
-        return decide(transaction, kind, payee, code, minor, {"why": _reason(why)}, by=by)
+        return decide(transaction, kind, payee, code, minor, {"why": _reason(why)})
 
 
 def decide(
@@ -263,15 +251,12 @@ def decide(
     content: dict[str, Any],
     *,
     run: str = "",
-    by: str | None = None,
 ) -> LedgerEntry:
-    """Enter money that moves because people decide so; ``proposed`` while others must propose it, too."""
+    """Enter a decision that moves money; ``proposed`` while other people must propose it, too."""
     proposal = (kind, payee, currency, amount, content.get("of", 0))
-    if transaction.accounts.missing(proposal, by or user()) > 0:
+    if transaction.accounts.missing(proposal, transaction.by) > 0:
         kind, content = "proposed", {**content, "for": kind}
-    return transaction.add(
-        kind, payee=payee, run=run, currency=currency, amount=amount, content=content, by=by
-    )
+    return transaction.add(kind, payee=payee, run=run, currency=currency, amount=amount, content=content)
 
 
 def require_payee(accounts: Accounts, *payees: str) -> None:
@@ -279,15 +264,9 @@ def require_payee(accounts: Accounts, *payees: str) -> None:
     require_known("payee", payees, known)
 
 
-def _entry(accounts: Accounts, number: int) -> LedgerEntry:
-    if not 1 <= number <= accounts.number:
-        raise LedgerError(f"there is no entry {number}; the ledger has {accounts.number}")
-    return accounts.entries[number - 1]
-
-
 def _reason(why: str) -> str:
     if not why.strip():
-        raise LedgerError("the reason is empty; say why, for whoever asks later")
+        raise LedgerError("the reason is empty; say why, for questions that come later")
     return why
 
 
@@ -295,11 +274,11 @@ def set_rules(
     ledger: Ledger, approvals: int | None, least: str | None, currency: str, by: str | None
 ) -> Accounts:
     """Enter how many people approve a run, and the least that is sent, where not None; return the accounts after it."""
-    with ledger.transaction() as transaction:
+    with ledger.transaction(by) as transaction:
         if approvals is not None:
-            transaction.add("rule", content={"approvals": approvals}, by=by)
+            transaction.add("rule", content={"approvals": approvals})
         if least is not None:
             code = currency or _currency_of_runs(transaction.accounts)
             amount = Currency(code).minor(least, at_least=0)
-            transaction.add("rule", currency=code, amount=amount, content={"least": True}, by=by)
+            transaction.add("rule", currency=code, amount=amount, content={"least": True})
         return transaction.accounts

@@ -38,13 +38,11 @@ class DrawnPayment:
 
 
 def payment_chart(results: Results) -> dict[str, Any]:
-    """Draw the highest payments of a run."""
-    paid, names, low, high = results.division.paid, results.names, results.low, results.high
-    top = sorted(range(len(paid)), key=lambda i: (-paid[i], names[i]))[:MOST_SHOWN]
-    return drawn_payments(
-        [DrawnPayment(names[i], paid[i], low[i], high[i], results.without_evidence[i]) for i in top],
-        results.spec.money,
-    )
+    rows = zip(
+        results.names, results.division.paid, *results.interval, results.without_evidence, strict=True
+    )  # fmt: skip
+    highest = sorted((DrawnPayment(*row) for row in rows), key=lambda row: (-row.paid, row.name))
+    return drawn_payments(highest[:MOST_SHOWN], results.spec.money)
 
 
 def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str, Any]:
@@ -53,22 +51,20 @@ def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str
     No common scale of money shows the intervals of a payment of thousands and of one of cents; shares do.
     """
     unit = 10**money.digits
-    top = highest[::-1]
-    rows = list(range(len(top)))
+    top, rows = highest[::-1], list(range(len(highest)))
     ends = {
-        row: (each.low / each.paid - 1.0, each.high / each.paid - 1.0)
-        for row, each in zip(rows, top, strict=True)
-        if each.paid > 0
+        row: (payment.low / payment.paid - 1.0, payment.high / payment.paid - 1.0)
+        for row, payment in enumerate(top)
+        if payment.paid > 0
     }
-    widest = min(
-        _WIDEST, 1.1 * max((abs(end) for pair in ends.values() for end in pair), default=0.0) or 0.01
-    )
+    longest = max((abs(end) for pair in ends.values() for end in pair), default=0.0)
+    widest = min(_WIDEST, 1.1 * longest or 0.01)
     bands_x = [x for low, high in ends.values() for x in (max(low, -widest), min(high, widest), None)]
     bands_y = [y for row in ends for y in (row, row, None)]
     data = [
-        {"type": "bar", "orientation": "h", "name": "payment", "x": [each.paid / unit for each in top], "y": rows,
+        {"type": "bar", "orientation": "h", "name": "payment", "x": [payment.paid / unit for payment in top], "y": rows,
          "marker": {"color": "--main"}, "hovertemplate": "%{x:,.2f}<extra></extra>"},
-        _ticks("without evidence", [each.without_evidence / unit for each in top], rows, "--alt", 16),
+        _ticks("without evidence", [payment.without_evidence / unit for payment in top], rows, "--alt", 16),
         {"type": "scatter", "mode": "lines", "name": f"{LEVEL:.0%} interval", "x": bands_x, "y": bands_y, "xaxis": "x2",
          "line": {"color": "--range", "width": 10}, "hovertemplate": "%{x:+.1%}<extra></extra>"},
     ]  # fmt: skip
@@ -79,7 +75,7 @@ def drawn_payments(highest: Sequence[DrawnPayment], money: Currency) -> dict[str
         "xaxis2": {"title": {"text": "interval, %", "standoff": 8}, "domain": [0.64, 1], "nticks": 5,
                    "range": [-widest, widest], "tickformat": ".0%" if widest > 0.05 else ".1%"},
         "yaxis": {
-            "tickvals": rows, "ticktext": [bar_label(each.name) for each in top],
+            "tickvals": rows, "ticktext": [bar_label(payment.name) for payment in top],
             "automargin": True, "range": [-0.7, len(top) - 0.3], "zeroline": False,
         },
         "shapes": [_line("x", 0) | {"xref": "x2", "line": {"color": "--main", "width": 2}}],
@@ -105,25 +101,19 @@ def threshold_chart(threshold: DrawnThreshold, classes: bool) -> dict[str, Any]:
     cost, floor = threshold.cost, threshold.floor
     assert cost is not None
     centres = [round((a + b) / 2, 4) for a, b in zip(threshold.bins, threshold.bins[1:], strict=False)]
+    costs = [round(min(c / LIMIT, 1.05), 4) for c in cost.costs]
     data = [
         _density(honest, centres, threshold.honest, "--main"),
         _density("noisy copies", centres, threshold.copies, "--alt"),
-        {
-            "type": "scatter", "mode": "lines", "name": f"false-match cost, {LIMIT:.0%} = 1",
-            "x": cost.thetas, "y": [round(min(c / LIMIT, 1.05), 4) for c in cost.costs],
-            "line": {"color": "--good", "dash": "dot"},
-        },
-    ]  # fmt: skip
+        _curve(f"false-match cost, {LIMIT:.0%} = 1", cost.thetas, costs, color="--good", dash="dot"),
+    ]
     shapes: list[dict[str, Any]] = []
     if floor is not None:
         band = {"fillcolor": "--band", "line": {"width": 0}}
         shapes.append({"type": "rect", "yref": "paper", "x0": floor, "x1": 1.0, "y0": 0, "y1": 1} | band)
     if threshold.theta is not None:
-        line = {"line": {"color": "--ink", "width": 2}}
-        shapes.append(_line("x", threshold.theta) | line)
-        data.append(
-            {"type": "scatter", "mode": "lines", "name": f"theta {threshold.theta:g}", "x": [None], "y": [None]} | line
-        )  # fmt: skip
+        shapes.append(_line("x", threshold.theta) | {"line": {"color": "--ink", "width": 2}})
+        data.append(_curve(f"theta {threshold.theta:g}", [None], [None], color="--ink", width=2))
     layout = {
         "height": 380, "margin": {"l": 56, "r": 16, "t": 70, "b": 46}, "shapes": shapes, "bargap": 0,
         "xaxis": {"title": {"text": "cosine similarity"}, "range": [min(0.0, threshold.bins[0]), 1.01]},
@@ -173,14 +163,12 @@ def needs_chart(needs: Needs) -> dict[str, Any]:
     """Draw how well each validation row is covered, now and by what was acquired before, the best covered first."""
     order = np.argsort(-needs.covered, kind="stable")
     at = np.unique(np.linspace(0, len(order) - 1, min(_POINTS, len(order))).round().astype(np.int64))
-    share = _rounded(np.concatenate([[0.0], (at + 0.5) / len(order), [1.0]]))
+    share = np.concatenate([[0.0], (at + 0.5) / len(order), [1.0]]).round(4).tolist()
 
     def curve(name: str, covered: np.ndarray, color: str) -> dict[str, Any]:
-        y = _rounded(np.concatenate([covered[at[:1]], covered[at], covered[at[-1:]]]))
-        return {
-            "type": "scatter", "mode": "lines", "name": name, "x": share, "y": y,
-            "line": {"color": color, "shape": "hvh", "width": 2}, "hovertemplate": "%{y:.0%}<extra></extra>",
-        }  # fmt: skip
+        y = covered[np.concatenate([at[:1], at, at[-1:]])].round(4).tolist()
+        drawn = _curve(name, share, y, color=color, shape="hvh", width=2)
+        return drawn | {"hovertemplate": "%{y:.0%}<extra></extra>"}
 
     data = [
         curve("covered now", needs.covered[order], "--main")
@@ -200,10 +188,6 @@ def needs_chart(needs: Needs) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
-def _rounded(values: np.ndarray) -> list[float]:
-    return [round(float(value), 4) for value in values]
-
-
 def _attack(trial: Trial) -> str:
     """Name the attack of a bar; of one that forges times, also the clock."""
     clock = {"believed": ", believed", "logged": ", with a log"}.get(trial.clock, "")
@@ -217,20 +201,20 @@ def attack_title(written: str) -> str:
 
 
 def _density(name: str, centres: list[float], shares: list[float], color: str) -> dict[str, Any]:
-    return {
-        "type": "scatter", "mode": "lines", "name": name, "x": centres, "fill": "tozeroy",
-        "y": [round(share / max(shares), 4) for share in shares],
-        "line": {"color": color, "shape": "hvh", "width": 1.5}, "hoverinfo": "name+x",
-    }  # fmt: skip
+    heights = [round(share / max(shares), 4) for share in shares]
+    drawn = _curve(name, centres, heights, color=color, shape="hvh", width=1.5)
+    return drawn | {"fill": "tozeroy", "hoverinfo": "name+x"}
+
+
+def _curve(name: str, x: Sequence[Any], y: Sequence[Any], **line: Any) -> dict[str, Any]:
+    return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line}
 
 
 def _line(axis: str, at: float) -> dict[str, Any]:
     """Return a line across the chart at a place on one axis."""
     across = "y" if axis == "x" else "x"
-    return {"type": "line", f"{across}ref": "paper", f"{across}0": 0, f"{across}1": 1} | {
-        f"{axis}0": at,
-        f"{axis}1": at,
-    }
+    place = {f"{axis}0": at, f"{axis}1": at, f"{across}0": 0, f"{across}1": 1}
+    return {"type": "line", f"{across}ref": "paper"} | place
 
 
 def bar_label(name: str) -> str:

@@ -42,12 +42,8 @@ def render_page(template: str, style: str, scripts: Sequence[str] = (), **values
     """Fill a template; only the given scripts can run in the page, by their hashes."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()) for script in scripts)
     policy = " ".join(f"'sha256-{digest.decode()}'" for digest in hashes)
-    return fill_template(template, style=read_style(style), scripts=scripts, hashes=policy, **values)
-
-
-def fill_template(template: str, **values: Any) -> str:
-    """Fill a template, or a part of a page."""
-    return _environment().get_template(template).render(**values)
+    page = _environment().get_template(template)
+    return page.render(style=read_style(style), scripts=scripts, hashes=policy, **values)
 
 
 @lru_cache
@@ -101,7 +97,7 @@ def embed_json(data: Any) -> str:
 
 @dataclass(frozen=True)
 class ReportState:
-    """What the ledger says of a run, in plain values; times as ISO 8601."""
+    """The state of a run in the ledger, in plain values; times as ISO 8601."""
 
     state: str
     entered: str
@@ -141,7 +137,8 @@ def restate_report(page: str, state: ReportState | None) -> str:
             f"{NAME} is not as this version writes it: the section on the run's state is missing, or there are two; "
             "pay again into another folder, which writes the same report"
         )
-    return f"{before}{fill_template('state.html.j2', state=state)}{after}"
+    section = _environment().get_template("state.html.j2").render(state=state)
+    return f"{before}{section}{after}"
 
 
 def read_report(folder: Path) -> str:

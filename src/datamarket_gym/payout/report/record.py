@@ -24,7 +24,6 @@ from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
 from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
 from datamarket_gym.data.inputs import are_numbers
-from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.threshold import ALLOWED, LIMIT, Threshold
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
@@ -70,28 +69,9 @@ _MOST_UNITS, _MOST_PAIRS, _MOST_NAMES, _LEAST_COVERED = 500, 200, 20, 10
 def write_report(
     results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
 ) -> None:
-    """Write the report of a run into its folder."""
     from plotly.offline import get_plotlyjs
 
-    report = report_record(results, warnings, run, folder)
-    charts = report.pop("charts")
-    page = render_page(
-        "payout.html.j2",
-        "payout.css",
-        [get_plotlyjs(), read_template("payout.js")],
-        page=report,
-        charts=embed_json(charts),
-        drawn=charts.keys(),
-        terms=PageGlossary(),
-    )
-    write_text(folder / "report.html", page)
-
-
-def report_record(
-    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
-) -> Row:
-    """Collect everything that the report shows."""
-    spec, inputs, paid, edges = results.spec, results.inputs, results.division.paid, results.payees.edges
+    spec, inputs, edges = results.spec, results.inputs, results.payees.edges
     audit, why_no_audit = read_red_team(folder / "audit.json")
     needs = Needs.read(folder / NEEDS)
     clusters, clusters_left_out = clusters_to_show(results)
@@ -104,33 +84,20 @@ def report_record(
         charts["chart-threshold"] = threshold_chart(results.threshold, honest_classes)
     if audit is not None and (chart := red_team_chart(audit)) is not None:
         charts["chart-red-team"] = chart
-    return {
+    record = {
         "run": run,
-        "spec": spec,
-        "money": spec.money,
+        "results": results,
         "period": period_message(spec),
         "warnings": warnings,
-        "paid": sum(amount > 0 for amount in paid),
-        "payees": len(paid),
-        "names": len(results.names),
-        "largest": max(paid),
-        "units": len(inputs.ids) + len(results.leaks) + len(results.known),
-        "distinct": results.payments.clustering.n_clusters,
         "merged": int((np.bincount(results.payments.clustering.label) > 1).sum()),
-        "worth": results.worth,
         "total": spec.worth.shown(results.payments.scores.grand_value),
-        "validation_rows": len(inputs.validation_label),
         "owed": sum(balance for balance in results.division.balance if balance > 0),
-        "any_balance": any(results.division.balance),
         "shows_balance": has_balances(spec, results.division.balance),
         "clock": time_messages(inputs, spec),
-        "logged": inputs.received is not None,
         "drawn": len(drawn_clusters(results)),
-        "drawn_under": drawn_under(results.spec.beacon),
+        "drawn_under": drawn_under(spec.beacon),
         "checks": required_checks_message(results),
-        "groups": len(results.payments.scores.by_group),
         "level": LEVEL,
-        "truncated": results.payments.scores.method if results.payments.scores.bias else "",
         "payments": payment_table(results).slice(0, _MOST_ROWS).to_pylist(),
         "charted": MOST_SHOWN,
         "needs": _needs(needs, results),
@@ -141,26 +108,21 @@ def report_record(
         "leaks_left_out": max(0, len(leaks) - _MOST_LEAKS),
         "acquired": _acquired(results),
         "links": [
-            {
-                "left": inputs.identities[edges.left[i]],
-                "right": inputs.identities[edges.right[i]],
-                "reason": str(edges.reason[i]),
-                "score": edges.score[i],
-            }
+            (inputs.identities[edges.left[i]], inputs.identities[edges.right[i]], str(edges.reason[i]), edges.score[i])
             for i in range(min(len(edges), _MOST_LINKS))
         ],
         "links_left_out": max(0, len(edges) - _MOST_LINKS),
-        "overrides": results.overrides,
         "threshold": _threshold(results, honest_classes),
         "red_team": None if audit is None else red_team_record(audit, results),
         "red_team_why": why_no_audit,
-        "inputs": inputs.files,
-        "mechanism": results.mechanism,
-        "method": results.payments.scores.method,
-        "coverage": results.settled,
-        "sources": _count_sources(results) if spec.columns.trusted_source else None,
-        "charts": charts,
-    }
+        "sources": int((results.payments.clustering.edges.reason == "trusted source").sum()),
+    }  # fmt: skip
+    scripts = [get_plotlyjs(), read_template("payout.js")]
+    page = render_page(
+        "payout.html.j2", "payout.css", scripts, page=record, charts=embed_json(charts),
+        drawn=charts.keys(), terms=PageGlossary(),
+    )  # fmt: skip
+    write_text(folder / "report.html", page)
 
 
 def period_message(spec: PayoutSpec) -> str:
@@ -175,11 +137,9 @@ def period_message(spec: PayoutSpec) -> str:
 def evidence_message(threshold: Threshold) -> str:
     """Say which evidence was used and why, in a sentence or two."""
     why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
-    return (
-        why
-        if threshold.theta is not None
-        else f"Only identical units are matched, similar ones are not. {why}"
-    )
+    if threshold.theta is None:
+        why = f"Only identical units are matched, similar ones are not. {why}"
+    return why
 
 
 def _has_classes(results: Results) -> bool:
@@ -191,23 +151,16 @@ def _has_classes(results: Results) -> bool:
 
 
 def _threshold(results: Results, classes: bool) -> Row:
-    """Return how the threshold was chosen; ``cost`` is None where nothing was measured."""
-    threshold, learner = results.threshold, LEARNERS.create(results.spec.learner)
-    cost = threshold.cost
+    """Return what the page says of the threshold beyond its record."""
+    learner, cost = LEARNERS.create(results.spec.learner), results.threshold.cost
     # A threshold's cost is measured on accuracy or coverage, which may not be what is paid for.
-    measured = "5-NN accuracy" if classes else "coverage"
     paid_for = learner.paid_from == "chance" if classes else isinstance(learner, Coverage)
     return {
-        "why": evidence_message(threshold),
-        "theta": threshold.theta,
-        "chosen": results.spec.theta != "none",
-        "cost": cost,
+        "why": evidence_message(results.threshold),
         "cost_there": None if cost is None or cost.theta is None else cost.at(cost.theta),
         "limit": LIMIT,
-        "density": threshold.density,
         "allowed": ALLOWED,
-        "measured_on": threshold.measured_on,
-        "measured_by": "" if paid_for else measured,
+        "measured_by": "" if paid_for else "5-NN accuracy" if classes else "coverage",
         "classes": classes,
     }
 
@@ -218,7 +171,7 @@ def _acquired(results: Results) -> Row | None:
     if prior is None:
         return None
     pairs = Counter(
-        (old.run, old.owner, who) for old, who in zip(known.old, known.identity, strict=True)
+        (old.run, old.owner, payee) for old, payee in zip(known.old, known.identity, strict=True)
     )
     order = sorted(pairs.items(), key=lambda item: (item[0][1] == item[0][2], -item[1], item[0]))
     counts = np.diff([*prior.start.tolist(), len(prior)]).tolist()
@@ -228,25 +181,15 @@ def _acquired(results: Results) -> Row | None:
         "price": price_messages(priced_given(results), spec.minor, spec.currency),
         "known": len(known),
         "runs": list(zip(prior.runs, counts, strict=True)),
-        "pairs": [
-            {"called": prior.runs[run].called, "owner": owner, "payee": payee, "units": count}
-            for (run, owner, payee), count in order[:_MOST_PAIRS]
-        ],
+        "pairs": [(prior.runs[run], *pair, count) for (run, *pair), count in order[:_MOST_PAIRS]],
         "pairs_left_out": max(0, len(order) - _MOST_PAIRS),
         "units": [
-            {
-                "unit": known.unit[i],
-                "payee": known.identity[i],
-                "called": prior.runs[known.old[i].run].called,
-                "owner": known.old[i].owner,
-                "old": known.old[i].unit,
-                "reason": str(known.reason[i]),
-                "score": known.score[i],
-            }
+            (known.unit[i], known.identity[i], known.old[i], prior.runs[known.old[i].run], str(known.reason[i]),
+             known.score[i])
             for i in range(min(len(known), _MOST_UNITS))
         ],
         "units_left_out": max(0, len(known) - _MOST_UNITS),
-    }
+    }  # fmt: skip
 
 
 def _chains(results: Results) -> list[Row]:
@@ -269,12 +212,6 @@ def _chains(results: Results) -> list[Row]:
     ]
 
 
-def _count_sources(results: Results) -> tuple[int, int]:
-    """Return how many units descend from the source that they name, of how many that name one."""
-    reasons = results.payments.clustering.edges.reason
-    return int((reasons == "trusted source").sum()), results.inputs.derived
-
-
 def _needs(needs: Needs, results: Results) -> Row | None:
     """Return how well validation rows are covered, and by whom; None where something else is paid for."""
     if not len(needs):
@@ -285,26 +222,15 @@ def _needs(needs: Needs, results: Results) -> Row | None:
     )
     covering = [i for i in order.tolist() if needs.of_identity[i]]
     return {
-        "rows": len(needs),
+        "table": needs,
         "well": int(needs.covered_well.sum()),
-        "nobody": int((needs.covered <= 0).sum()),
-        "covered": float(needs.covered.mean()),
-        "before": float(needs.before.mean()),
+        "none": int((needs.covered <= 0).sum()),
         "names": [
             (names[i], needs.of_identity[i], needs.of_identity_well[i], needs.of_identity_nearest[i])
             for i in covering[:_MOST_NAMES]
         ],
         "names_in_all": len(covering),
-        "least": [
-            {
-                "row": row,
-                "covered": needs.covered[row],
-                "units": needs.units[row],
-                "well": needs.well[row],
-                "nearest": _nearest(needs, results, row),
-            }
-            for row in needs.least_covered[:_LEAST_COVERED]
-        ],
+        "least": [(row, *_nearest(needs, results, row)) for row in needs.least_covered[:_LEAST_COVERED]],
     }
 
 
@@ -325,25 +251,23 @@ def red_team_record(audit: AuditReport, results: Results) -> Row:
     def name(code: str) -> str:
         return visible(results.inputs.identities[int(code)])
 
-    findings = [
-        f for f in audit.findings if not f.worst.assumes
-    ]  # forged times have a line of their own
+    # Forged times have a line of their own.
+    findings = [f for f in audit.findings if not f.worst.assumes]
     ratios = [f.worst for f in findings if f.worst.expected_gain is not None]
     harms = [harm for harm in audit.harms if not harm.loss.trial.assumes]
+    # Attacks that change labels are not played where there are none to change.
+    label, attacks = results.inputs.submission.label, {family(t.attack): t.attack for t in audit.trials}
+    reasons = {name: ATTACKS.create(attack).beyond(label) for name, attack in attacks.items()}
     return {
         "providers": len(audit.providers),
         "tried": sum(trial.why is None for trial in audit.trials),
         "assumed": audit.assumed,
         "stop_at": audit.stop_at,
-        "worst": _called_trial(max(ratios, key=lambda t: t.expected_gain or 0.0, default=None)),
-        "most_moved": None
-        if ratios
-        else _called_trial(
-            max((f.unchecked for f in findings), key=lambda t: t.theft or 0.0, default=None)
-        ),
+        "worst": _called_trial(ratios, "expected_gain"),
+        "most_moved": None if ratios else _called_trial([f.unchecked for f in findings], "theft"),
         "harm": (_called(harms[0].family), _loss(harms[0].loss, name)) if harms else None,
         "stop_loss": STOP_LOSS,
-        "unplayed": _unplayed(audit, results.inputs.submission),
+        "unplayed": [(attack_title(attack), why) for attack, why in reasons.items() if why],
         "clock": [forgery.words(_called(forgery.family)) for forgery in forgeries(audit)],
         "rows": [_finding(finding, audit, name) for finding in audit.findings],
         "checked": audit.checks is not None,
@@ -351,7 +275,9 @@ def red_team_record(audit: AuditReport, results: Results) -> Row:
     }
 
 
-def _called_trial(trial: Trial | None) -> Row | None:
+def _called_trial(trials: Sequence[Trial], most: str) -> Row | None:
+    """Return the trial with most of something, its attack as a sentence names it; None where there are none."""
+    trial = max(trials, key=lambda t: getattr(t, most) or 0.0, default=None)
     if trial is None:
         return None
     return {"called": _called(family(trial.attack)), "gain": trial.expected_gain, "moved": trial.theft}
@@ -363,15 +289,6 @@ def _called(attack: str) -> str:
     return attack if plain == attack else f"{plain} ({attack})"
 
 
-def _unplayed(audit: AuditReport, submission: Submission) -> list[tuple[str, str]]:
-    """Return attacks that change labels, where there are none to change, and why; each once."""
-    reasons = {
-        family(trial.attack): ATTACKS.create(trial.attack).beyond(submission.label)
-        for trial in audit.trials
-    }
-    return [(attack_title(attack), why) for attack, why in reasons.items() if why]
-
-
 def _finding(finding: Finding, audit: AuditReport, name: Callable[[str], str]) -> Row:
     verdict = finding.verdict(audit.stop_at)
     trial = finding.worst if verdict == "open" else finding.unchecked
@@ -381,9 +298,7 @@ def _finding(finding: Finding, audit: AuditReport, name: Callable[[str], str]) -
         "assumes": assuming(trial),
         "tried": finding.tried,
         "verdict": verdict,
-        "gains": [finding.unchecked.gain, finding.worst.expected_gain][
-            : 1 if audit.checks is None else 2
-        ],
+        "gains": [finding.unchecked.gain, *([finding.worst.expected_gain] if audit.checks else [])],
         "moved": finding.unchecked.theft,
         "loss": _loss(finding.loss, name),
         "provider": name(trial.provider),
@@ -430,7 +345,7 @@ class GlossaryTerm:
 
     @property
     def anchor(self) -> str:
-        """The place of the explanation on the page."""
+        """Return the place of the explanation on the page."""
         return "g-" + re.sub(r"[^a-z0-9]+", "-", self.key.lower())
 
 
@@ -473,16 +388,12 @@ def attack_parameters(written: str) -> list[tuple[str, str]]:
 
 def explain_reason(code: str) -> tuple[str, str]:
     """Return the title of a reason why two are matched, and what it means; an operator's own words as they are."""
-    terms, name = _cached_terms(), code.partition("@")[0]
-    for key in (f"reason-{code}", f"component-{name}"):
-        if key in terms:
-            return terms[key].title, terms[key].text
-    return code, ""
+    terms = _cached_terms()
+    term = terms.get(f"reason-{code}") or terms.get(f"component-{code.partition('@')[0]}")
+    return (term.title, term.text) if term else (code, "")
 
 
-@lru_cache
-def _cached_terms() -> dict[str, GlossaryTerm]:
-    return all_terms()
+_cached_terms = lru_cache(all_terms)
 
 
 class PageGlossary:
@@ -527,10 +438,9 @@ class PageGlossary:
         return escape(visible(text))
 
     def reasons(self, text: str) -> Markup:
-        """Link several reasons, separated by commas."""
-        return Markup(", ").join(self.reason(each) for each in text.split(", "))
+        return Markup(", ").join(self.reason(part) for part in text.split(", "))
 
     @property
     def entries(self) -> list[GlossaryTerm]:
-        """The terms that were used, by title."""
+        """Return the terms that were used, by title."""
         return sorted(self._used.values(), key=lambda term: (term.title.lower(), term.key))

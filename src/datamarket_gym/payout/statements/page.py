@@ -18,13 +18,14 @@ import secrets
 import shutil
 import string
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from datamarket_gym.errors import DataMarketError, require_known
-from datamarket_gym.execution.files import claimed, replacing
+from datamarket_gym.execution.files import claimed, write_text
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
@@ -36,7 +37,7 @@ from datamarket_gym.payout.statements.record import EXAMPLES, Explanation, RunTa
 INDEX = "index.csv"
 _COLUMNS = ("payee", "file", "amount", "currency")
 _LONGEST_NAME = 40
-_CONTACT = "Answer whoever sent you this page, and do so soon: what is approved is corrected only by a later entry."
+_CONTACT = "Answer the sender of this page, and do so soon: what is approved is corrected only by a later entry."
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,6 @@ class OtherPayees:
     letters: dict[str, str] = field(default_factory=dict)
 
     def name(self, name: str) -> str:
-        """Name another payee."""
         if not self.pseudonyms:
             return visible(name)
         return f"another payee ({self.letters.setdefault(name, _letters(len(self.letters)))})"
@@ -67,12 +67,8 @@ class OtherPayees:
 
 def _letters(number: int) -> str:
     """Count A, B, ..., Z, AA, AB, ..."""
-    text = ""
-    number += 1
-    while number:
-        number, place = divmod(number - 1, 26)
-        text = string.ascii_uppercase[place] + text
-    return text
+    more, place = divmod(number, 26)
+    return (_letters(more - 1) if more else "") + string.ascii_uppercase[place]
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,6 @@ class RunState:
 
     @classmethod
     def read(cls, folder: Path) -> RunState:
-        """Read the state of a run from its ledger."""
         accounts = ledger_of(folder).accounts()
         return cls(accounts, run_of(folder, accounts))
 
@@ -107,17 +102,14 @@ class RunState:
             return "came back", sent.at[:10]
         return ("too little" if state == "paid" else "not sent"), approved_on
 
-    def correction(self, payee: str) -> int:
-        """Return by how much the payment was corrected after its approval."""
-        return sum(
-            entry.amount
-            for entry in self._corrections
-            if entry.payee == payee and entry.run == self.record.run
-        )
-
     @cached_property
-    def _corrections(self) -> list[LedgerEntry]:
-        return [entry for entry in self.accounts.entries if entry.kind == "correction"]
+    def corrections(self) -> Counter[str]:
+        """By how much the payment of each payee was corrected after its approval."""
+        corrections: Counter[str] = Counter()
+        for entry in self.accounts.entries:
+            if entry.kind == "correction" and entry.run == self.record.run:
+                corrections[entry.payee] += entry.amount
+        return corrections
 
     @cached_property
     def _approval(self) -> LedgerEntry:
@@ -125,7 +117,7 @@ class RunState:
 
     @cached_property
     def _sent(self) -> dict[str, LedgerEntry]:
-        """What was last sent to each payee since the approval."""
+        """The last entry that sent money to each payee since the approval."""
         since = self.accounts.entries[self._approval.number :]
         return {e.payee: e for e in since if e.kind == "sent" and e.currency == self.record.currency}
 
@@ -148,8 +140,8 @@ def _render(tables: RunTables, payee: str, state: RunState, options: StatementOp
         day=day,
         run_state=state.record.state,
         period=state.record.period,
-        correction=state.correction(payee),
-        money=_balance_rows(explanation, state.correction(payee)),
+        correction=state.corrections[payee],
+        money=_balance_rows(explanation, state.corrections[payee]),
         divided=tables.manifest["amount"],
         payees=tables.manifest["identities"],
         contact=options.contact or _CONTACT,
@@ -191,8 +183,8 @@ def write_statements(
 ) -> Path:
     """Write the statements of all payees into a folder, and return it.
 
-    They are written aside and renamed, so that a killed process leaves no half of them. A folder of statements that is
-    there already is replaced as a whole; one that holds anything else is refused.
+    They are written aside and renamed: a killed process leaves no half of them. A folder of statements is replaced as a
+    whole; one that holds anything else is refused.
     """
     out = (run / "statements" if out is None else out).resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +197,10 @@ def write_statements(
         try:
             aside.mkdir()
             for done, (name, text) in enumerate(statement_pages(run, options, tables), 1):
-                _write(aside / name, text)
+                with (aside / name).open("w", encoding="utf-8", newline="") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())  # the folder is renamed when all of it is on the disk
                 if report_progress is not None and name != INDEX:
                     report_progress(done, len(tables.names))
             if out.exists():
@@ -244,18 +239,8 @@ def write_statement(
     text = statement_text(run, payee, options)
     out = run / "statements" if out is None else out
     out.mkdir(parents=True, exist_ok=True)
-    path = out / file_name(payee)
-    with replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
-    return path
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file of a folder that is renamed when all of it is on the disk."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    write_text(out / file_name(payee), text)
+    return out / file_name(payee)
 
 
 def _index(tables: RunTables) -> str:

@@ -3,13 +3,13 @@
 `RunTables` holds the tables of a finished run, each compared with the hash in the manifest before it is used, and laid
 out so that the rows of one payee are a slice. `explain_payee` makes an `Explanation` of them; text, JSON and pages are
 views of it. Amounts are in minor units. Which validation rows a payee's units cover is left out unless it is asked
-for: whoever knows it learns where the secret rows lie, and can submit units that are made to fit them.
+for: it shows where the secret rows lie, and what units could be made to fit them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -62,11 +62,6 @@ class PlayedUnits:
     entry: Codes | None = None  # of that log
 
     @cached_property
-    def size(self) -> Codes:
-        """Number of units in the cluster of each."""
-        return self.end - self.start
-
-    @cached_property
     def start(self) -> Codes:
         """Row at which the cluster of each begins."""
         return np.searchsorted(self.cluster, self.cluster)
@@ -76,8 +71,12 @@ class PlayedUnits:
         """Row after the last of the cluster of each."""
         return np.searchsorted(self.cluster, self.cluster, side="right")
 
+    @cached_property
+    def size(self) -> Codes:
+        """Number of units in the cluster of each."""
+        return self.end - self.start
+
     def name(self, row: int) -> str:
-        """Return the name of one unit."""
         return str(self.unit[int(row)].as_py())
 
 
@@ -94,7 +93,7 @@ class UnitMatches:
 
 @dataclass(frozen=True, eq=False)
 class RunTables:
-    """What a run left, by payee. A payee is an identity as the run knows it."""
+    """The tables of a run, by payee. A payee is an identity as the run knows it."""
 
     folder: Path
     manifest: dict[str, Any]
@@ -103,9 +102,7 @@ class RunTables:
     matches: UnitMatches
     leaks: dict[str, list[TableRow]]  # units that were set aside as validation rows, by payee
     links: list[TableRow]  # matches between identities, which make them one payee
-    claims: dict[
-        str, list[TableRow]
-    ]  # claims that identities are one payee, without effect, by each of them
+    claims: dict[str, list[TableRow]]  # that identities are one payee, without effect; by each of them
     unusable: dict[str, list[BadRow]]  # rows that could not be used, by payee
     acquired: dict[str, list[TableRow]]  # units that earlier runs have acquired, by payee
     needs: Needs | None = None  # who covers which validation rows, where that is what is paid for
@@ -124,10 +121,9 @@ class RunTables:
             *(clusters[name].to_numpy() for name in ("cluster", "share", "came", "moment", "drawn")),
             *(clusters[name].to_numpy() for name in _LOGGED if name in clusters.column_names),
         )
-        by_kind = {
-            kind: evidence.filter(pc.equal(evidence["kind"], kind))
-            for kind in ("unit", "identity", "claim")
-        }
+        matches, links, claims = (
+            evidence.filter(pc.equal(evidence["kind"], kind)) for kind in ("unit", "identity", "claim")
+        )
         acquired = _read_table(folder, KNOWN, manifest).to_pylist() if manifest.get("prior") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
         needs = Needs.read(require_as_written(folder, outputs, NEEDS))
@@ -136,10 +132,10 @@ class RunTables:
             manifest,
             payments.to_pylist(),
             units,
-            _from_both_ends(by_kind["unit"], units.unit),
+            _from_both_ends(matches, units.unit),
             _group_rows(leaks.to_pylist()),
-            by_kind["identity"].to_pylist(),
-            _claims(by_kind["claim"].to_pylist()),
+            links.to_pylist(),
+            _claims(claims.to_pylist()),
             _group((row.identity, row) for row in bad),
             _group_rows(acquired),
             needs if needs is not None and len(needs) else None,
@@ -173,13 +169,15 @@ class RunTables:
         first = {name: payee for payee, names in self.together.items() for name in names}
         return _group((first[row["left"]], row) for row in self.links)
 
-    def units_of(self, code: int) -> Codes:
-        """Return the rows of a payee's units."""
-        return _slice(self._units_by_owner, code)
+    @cached_property
+    def units_of(self) -> list[Codes]:
+        """The rows of each payee's units."""
+        return _split_by(self.units.owner, len(self.names))
 
-    def matches_of(self, code: int) -> Codes:
-        """Return the matches that begin at a unit of the payee's."""
-        return _slice(self._matches_by_owner, code)
+    @cached_property
+    def matches_of(self) -> list[Codes]:
+        """The matches that begin at a unit of each payee."""
+        return _split_by(self.units.owner[self.matches.mine], len(self.names))
 
     def owners(self, row: int) -> list[int]:
         """Return who is paid for the cluster that a unit is in, the most senior first."""
@@ -194,17 +192,9 @@ class RunTables:
     def _owners(self) -> dict[int, list[int]]:
         return {}
 
-    @cached_property
-    def _units_by_owner(self) -> tuple[Codes, Codes]:
-        return _sort_by(self.units.owner, len(self.names))
-
-    @cached_property
-    def _matches_by_owner(self) -> tuple[Codes, Codes]:
-        return _sort_by(self.units.owner[self.matches.mine], len(self.names))
-
     @property
     def spot_checks(self) -> dict[str, Any]:
-        """What the spot checks of an earlier draft came to; empty where the run settles none."""
+        """The outcome of the spot checks of an earlier draft; empty where the run settles none."""
         return self.manifest["settles"] or {}
 
     @cached_property
@@ -277,14 +267,10 @@ def _group(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     return dict(groups)
 
 
-def _sort_by(codes: Codes, n: int) -> tuple[Codes, Codes]:
-    order = np.argsort(codes, kind="stable")
-    return order, np.searchsorted(codes[order], np.arange(n + 1))
-
-
-def _slice(grouped: tuple[Codes, Codes], code: int) -> Codes:
-    order, bounds = grouped
-    return order[bounds[code] : bounds[code + 1]]
+def _split_by(codes: Codes, n: int) -> list[Codes]:
+    """Return the places of each code, those of 0 first."""
+    bounds = np.cumsum(np.bincount(codes, minlength=n))[:-1]
+    return np.split(np.argsort(codes, kind="stable"), bounds)
 
 
 MOST_UNITS = 5
@@ -327,7 +313,7 @@ class NeedsCovered:
     of: int  # validation rows
     rows: int
     well: int
-    nearest: int  # for how many nobody comes nearer than one of its units
+    nearest: int  # for how many no unit of another comes nearer
     units: list[CoveringUnit]
 
 
@@ -354,9 +340,19 @@ def needs_covered(
 
 def _covering_unit(tables: RunTables, needs: Needs, unit: int, with_rows: bool) -> CoveringUnit:
     cluster, share = int(tables.units.cluster[unit]), float(tables.units.share[unit])
-    score = float(needs.value[cluster]) * share
-    places = np.flatnonzero(needs.row[cluster] >= 0).tolist() if with_rows else []
-    covered = [_need(needs, cluster, i, share) for i in places]
+    score, covered = float(needs.value[cluster]) * share, []
+    for i in np.flatnonzero(needs.row[cluster] >= 0).tolist() if with_rows else ():
+        row, part = int(needs.row[cluster, i]), float(needs.part[cluster, i]) * share
+        covered.append(
+            CoveredNeed(
+                row=row,
+                degree=float(needs.degree[cluster, i]),
+                place=int(needs.place[cluster, i]),
+                units=int(needs.units[row]),
+                share=float(part * len(needs) / (needs.covered[row] - needs.before[row])),
+                part=part,
+            )
+        )
     return CoveringUnit(
         unit=tables.units.name(unit),
         score=score,
@@ -366,19 +362,6 @@ def _covering_unit(tables: RunTables, needs: Needs, unit: int, with_rows: bool) 
         nearest=int(needs.rows_nearest[cluster]),
         needs=covered,
         rest=score - sum(need.part for need in covered),
-    )
-
-
-def _need(needs: Needs, cluster: int, i: int, share: float) -> CoveredNeed:
-    row, part = int(needs.row[cluster, i]), float(needs.part[cluster, i]) * share
-    paid = (needs.covered[row] - needs.before[row]) / len(needs)
-    return CoveredNeed(
-        row=row,
-        degree=float(needs.degree[cluster, i]),
-        place=int(needs.place[cluster, i]),
-        units=int(needs.units[row]),
-        share=float(part / paid),
-        part=part,
     )
 
 
@@ -395,7 +378,6 @@ class Receipts:
 
     @property
     def words(self) -> str:
-        """Return when and where."""
         return f"received {self.at}, entry {self.entry:,}"
 
 
@@ -508,12 +490,12 @@ def explain_payee(
     code, manifest = tables.number[name], tables.manifest
     row, units = tables.payments[code], tables.units
     money = Currency(manifest["currency"])
-    mine = tables.units_of(code)
+    mine = tables.units_of[code]
     start = units.start[mine]
     counts = units.share[mine] > 0
     owned = np.unique(start[counts])
     elsewhere = ~counts & ~np.isin(start, owned)
-    pairs = _Pairs.of(tables, code, mine[elsewhere])
+    pairs = _Pairs.from_tables(tables, code, mine[elsewhere])
     apart = pairs.chosen(~pairs.own)
     matched, matched_in_all = apart.matched()
     counted_for = _counted_for(tables, mine[elsewhere])
@@ -523,26 +505,21 @@ def explain_payee(
         run=manifest["run"],
         currency=manifest["currency"],
         paid=money.signed(row["payment"]),
-        low=money.signed(row["low"]),
-        high=money.signed(row["high"]),
+        **{name: money.signed(row[name]) for name in ("low", "high", "entitled", "balance")},
         level=manifest["interval"]["level"],
         groups=manifest["interval"]["groups"],
-        entitled=money.signed(row["entitled"]),
-        balance=money.signed(row["balance"]),
         opening=manifest["opening_balances"].get(name, 0),
         learner=manifest["spec"]["learner"],
         divided=manifest["paid_for"]["plain"],
         measured=manifest["paid_for"]["score"],
-        score=row["score"],
-        score_error=row["score_error"],
-        units=row["units"],
+        **{name: row[name] for name in ("score", "score_error", "units")},
         leaked=[
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks.get(name, ())
         ],
-        prior=[run_called(each["period"], each["run"]) for each in manifest.get("prior", ())],
-        acquired=[_without_identity(r) for r in tables.acquired.get(name, ())],
-        unusable=[_without_identity(asdict(r)) for r in tables.unusable.get(name, ())],
+        prior=[run_called(run["period"], run["run"]) for run in manifest.get("prior", ())],
+        acquired=[_without_identity(row) for row in tables.acquired.get(name, ())],
+        unusable=[_without_identity(asdict(row)) for row in tables.unusable.get(name, ())],
         counted=int(counts.sum()),
         shared=sum(len(tables.owners(i)) > 1 for i in mine[counts & (units.size[mine] > 1)].tolist()),
         repeated=int((~counts & ~elsewhere).sum()),
@@ -581,37 +558,34 @@ def _received(tables: RunTables, mine: Codes) -> list[Receipts]:
     if units.entry is None or units.received is None:
         return []
     entries, first, count = np.unique(units.entry[mine], return_index=True, return_counts=True)
+    times = (datetime.fromtimestamp(float(seconds), UTC) for seconds in units.received[mine[first]])
     return [
-        Receipts(_moment(float(units.received[mine[at]])), entry, n)
-        for entry, at, n in zip(entries.tolist(), first.tolist(), count.tolist(), strict=True)
+        Receipts(f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03d} UTC", entry, n)
+        for time, entry, n in zip(times, entries.tolist(), count.tolist(), strict=True)
     ]
-
-
-def _moment(seconds: float) -> str:
-    when = datetime.fromtimestamp(seconds, UTC)
-    return f"{when:%Y-%m-%d %H:%M:%S}.{when.microsecond // 1000:03d} UTC"
 
 
 def _counted_for(tables: RunTables, elsewhere: Codes) -> list[CountedFor]:
     """Return who is paid for units that count for others, those with most units first."""
     starts, count = np.unique(tables.units.start[elsewhere], return_counts=True)
-    found: dict[tuple[int, ...], int] = {}
-    for start, units in zip(starts.tolist(), count.tolist(), strict=True):
-        owners = tuple(tables.owners(start))
-        found[owners] = found.get(owners, 0) + units
-    names = [([tables.names[code] for code in owners], units) for owners, units in found.items()]
-    return [CountedFor(*each) for each in sorted(names, key=lambda each: (-each[1], each[0]))]
+    units: Counter[tuple[int, ...]] = Counter()
+    for start, n in zip(starts.tolist(), count.tolist(), strict=True):
+        units[tuple(tables.owners(start))] += n
+    rows = (CountedFor([tables.names[code] for code in owners], n) for owners, n in units.items())
+    return sorted(rows, key=lambda row: (-row.units, row.names))
 
 
 def _checks(tables: RunTables, name: str, payee: str) -> SpotChecks:
     """Return what the manifest says of spot checks; not who reviewed, nor what others were asked."""
-    required, false_units = tables.manifest["spec"].get("checks", 0), tables.false_units.get(name, [])
+    required, drawn = tables.manifest["spec"].get("checks", 0), list[str]()
     if name in tables.spot_checks.get("forfeited", ()):
-        return SpotChecks(required, "failed", [], false_units)
-    if name in tables.spot_checks.get("carried", ()):
-        return SpotChecks(required, "not checked", [], false_units)
-    drawn = list(dict.fromkeys(tables.drawn.get(payee, ())))
-    return SpotChecks(required, "passed" if drawn else "open", drawn, false_units)
+        outcome: Literal["open", "failed", "not checked", "passed"] = "failed"
+    elif name in tables.spot_checks.get("carried", ()):
+        outcome = "not checked"
+    else:
+        drawn = list(dict.fromkeys(tables.drawn.get(payee, ())))
+        outcome = "passed" if drawn else "open"
+    return SpotChecks(required, outcome, drawn, tables.false_units.get(name, []))
 
 
 def _once(group: Codes, unit: Codes) -> Codes:
@@ -638,19 +612,15 @@ class _Pairs:
         return len(self.mine)
 
     @classmethod
-    def of(cls, tables: RunTables, code: int, elsewhere: Codes) -> _Pairs:
+    def from_tables(cls, tables: RunTables, code: int, elsewhere: Codes) -> _Pairs:
         """Collect all pairs of a payee; ``elsewhere`` are its units that count for others."""
         matches, units = tables.matches, tables.units
-        at = tables.matches_of(code)
+        at, n = tables.matches_of[code], len(units.owner)
         own = units.owner[matches.other[at]] == code
-        at = at[
-            ~own | (matches.mine[at] < matches.other[at])
-        ]  # a match of two own units is met from both ends
-        n = len(units.owner)
+        at = at[~own | (matches.mine[at] < matches.other[at])]  # else own pairs are met from both ends
         at = at[np.argsort(matches.mine[at] * n + matches.other[at], kind="stable")]
-        key, first, count = np.unique(
-            matches.mine[at] * n + matches.other[at], return_index=True, return_counts=True
-        )
+        keys = matches.mine[at] * n + matches.other[at]
+        key, first, count = np.unique(keys, return_index=True, return_counts=True)
         mine, other = key // n, key % n
         score = np.minimum.reduceat(matches.score[at], first) if len(key) else np.zeros(0)
         own, lost = units.owner[other] == code, np.isin(mine, elsewhere)
@@ -663,33 +633,25 @@ class _Pairs:
         names = ("mine", "other", "score", "own", "lost", "first", "last")
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
-    def reasons(self, i: int) -> list[str]:
-        """Return why a pair is matched."""
-        codes = self.tables.matches.reason[self.matches[self.first[i] : self.last[i]]]
-        return list(dict.fromkeys(self.tables.matches.reasons[code] for code in codes.tolist()))
-
     def match(self, i: int) -> OwnMatch:
-        """Return one pair, in names."""
         tables, units = self.tables, self.tables.units
         mine, other = int(self.mine[i]), int(self.other[i])
         came = units.came[[mine, other]]
+        codes = tables.matches.reason[self.matches[self.first[i] : self.last[i]]]
         owners = tables.owners(mine)
         return OwnMatch(
             unit=units.name(mine),
             other=units.name(other),
             of=tables.names[units.owner[other]],
-            reasons=self.reasons(i),
+            reasons=list(dict.fromkeys(tables.matches.reasons[code] for code in codes.tolist())),
             score=float(self.score[i]),
             earlier="neither" if came[0] == came[1] else "unit" if came[0] < came[1] else "other",
             drawn=bool(units.moment[mine] == units.moment[other] and came[0] != came[1]),
             units_in_cluster=int(units.size[mine]),
             paid_to=[tables.names[code] for code in owners[:EXAMPLES]],
             paid_names=len(owners),
-            **{
-                name: found[0]
-                for name, row in (("received", mine), ("other_received", other))
-                if (found := _received(tables, np.array([row])))
-            },
+            received=next(iter(_received(tables, np.array([mine]))), None),
+            other_received=next(iter(_received(tables, np.array([other]))), None),
         )
 
     def matched(self) -> tuple[list[MatchedPayee], int]:

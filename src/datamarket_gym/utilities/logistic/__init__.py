@@ -13,7 +13,4 @@ from __future__ import annotations
 
 from datamarket_gym.utilities.logistic.classifier import Logistic, LogisticScorer
 
-__all__ = [
-    "Logistic",
-    "LogisticScorer",
-]
+__all__ = ["Logistic", "LogisticScorer"]

@@ -428,7 +428,7 @@ Level = namedtuple("Level", "members subset found codes before trend codes_befor
 """Coalitions (B, K) of one size, positions of their subsets, classes as bits, earlier solutions."""
 
 Answers = namedtuple("Answers", "solution trend hits proven")
-"""What is found: solutions (B, C, d + 1) and trends (B, 2, C, d + 1) in units of centre and spread."""
+"""Results: solutions (B, C, d + 1) and trends (B, 2, C, d + 1) in units of centre and spread."""
 
 Work = namedtuple(
     "Work",

@@ -320,7 +320,7 @@ def gradient(weights: torch.Tensor, stack: Stack, slots: Slots) -> torch.Tensor:
 
 
 def on_chip(stack: Stack) -> bool:
-    """Whether logits of the stack's games can stay on chip."""
+    """Return whether logits of the stack's games can stay on chip."""
     return stack.width <= FEW and stack.n_classes <= MANY_CLASSES
 
 

@@ -102,14 +102,14 @@ def coupled(
     through: Array,
     across: Array,
 ) -> tuple[Array, Array]:
-    """The same from ||B' N^+ g_b|| (``through``) and max_kl ||B' N^+ (u_k - u_l)|| (``across``) as well."""
+    """Compute eps and beta from ||B' N^+ g_b|| (``through``) and max_kl ||B' N^+ (u_k - u_l)|| (``across``) as well."""
     slack = (f * f - 1.0) * spread
     eps = (gradient + through + slack * q) / penalty
     return eps, f * resistance * q + (across + slack * resistance) * eps
 
 
 def moved(eps: Array, beta: Array, length: Array) -> Array:
-    """How far the logit differences of a row of this length may still move."""
+    """Bound how far the logit differences of a row of this length may still move."""
     return math.sqrt(2.0) * eps * length + beta
 
 
@@ -127,7 +127,7 @@ def scaling_error(distance: Array) -> Array:
 
 
 def intercept_error(entry: Array, classes: int, length: Array) -> Array:
-    """What to add to a norm of g_b, as a share of the norm's largest pair of unit vectors.
+    """Bound the error of a norm of g_b, as a share of the norm's largest pair of unit vectors.
 
     Every class is off by ``entry``, and a unit vector less the mean of all is no longer than the longest
     difference of two. ``length`` is ||g_b||.
@@ -136,7 +136,7 @@ def intercept_error(entry: Array, classes: int, length: Array) -> Array:
 
 
 def trusted(resistance: Array, scale: Array) -> Any:
-    """Whether N is far enough from singular; ``scale`` is its trace over the number of classes."""
+    """Return whether N is far enough from singular; ``scale`` is its trace over the number of classes."""
     return resistance * resistance * scale < CONDITION
 
 
@@ -246,7 +246,7 @@ _MAX_NEWTON = 200
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known about one coalition: correct predictions, and how certain they are."""
+    """Hold the correct predictions of one coalition, and how certain they are."""
 
     correct: int
     proven: bool

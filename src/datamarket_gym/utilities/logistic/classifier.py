@@ -71,7 +71,7 @@ def _worth_compiled_kernels(problem: Problem, games: int) -> bool:
 
 @dataclass
 class SolverReport(Shown):
-    """What a scorer has done so far."""
+    """Count the work of a scorer."""
 
     coalitions: int = 0  # solved, single-class ones included
     proven: int = 0  # predictions certain by proof (or because there is one class only)

@@ -395,7 +395,7 @@ def advance(state: Descent, gradient: Array, scaled: Array, live: Array) -> None
 
 
 def advance_arrays(state: Descent, gradient: Array, scaled: Array, live: Array) -> None:
-    """The same in plain array operations, which say what the fused kernel computes."""
+    """Advance by plain array operations, the reference of the fused kernel."""
     xp = array_namespace(gradient)
     scaled = scaled * live
     end = xp.sum(gradient * state.direction, axis=2)
@@ -432,7 +432,7 @@ def _store(state: Descent, y: Array, z: Array, accept: Array) -> None:
 
 
 def _products(history: Array, vector: Array) -> Array:
-    """Of each problem's (PAIRS, N) with its vector (N)."""
+    """Multiply each problem's (PAIRS, N) with its vector (N)."""
     xp = array_namespace(vector)
     return (xp.astype(history, vector.dtype, copy=False) @ vector[..., None])[..., 0]
 
@@ -467,7 +467,7 @@ def _two_loops(state: Descent) -> tuple[Array, Array]:
 
 
 def _combine(factor: Array, history: Array) -> Array:
-    """Of each problem's (PAIRS, N), the sum with these factors."""
+    """Sum each problem's (PAIRS, N) with these factors."""
     xp = array_namespace(factor)
     return (factor[..., None, :] @ xp.astype(history, factor.dtype, copy=False))[..., 0, :]
 
@@ -511,7 +511,7 @@ class Preconditioner:
 
 @dataclass(frozen=True)
 class Anchor:
-    """What all coalitions of a game start from."""
+    """Hold the start of all coalitions of a game."""
 
     solution: Array  # (G, C, D)
     precondition: Preconditioner
@@ -574,7 +574,7 @@ def _ridge(stack: Stack, classes: int) -> Array:
 
 
 def affordable(stack: Stack, coalitions: int) -> bool:
-    """Whether so many coalitions can have preconditioners of their own."""
+    """Return whether so many coalitions can have preconditioners of their own."""
     n, games, width = stack.x.shape[1], len(stack.x), stack.width
     cells = coalitions * ((stack.n_classes * width) ** 2 * 3 + stack.n_classes**2 * n)
     return stack.n_classes * width <= _FULL and cells + games * n * width**2 <= _OWN_CELLS

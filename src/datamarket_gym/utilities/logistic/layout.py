@@ -1,4 +1,4 @@
-"""Several games side by side on one device: padded row matrices, and what each coalition needs.
+"""Several games side by side on one device: padded row matrices, and the arrays of each coalition.
 
 All arrays have the game as first axis, so that one batched product serves all games. Features are
 those of `problem.Problem.shared` (standardised once, on the grand coalition) with a column of ones for

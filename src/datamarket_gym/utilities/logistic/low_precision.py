@@ -116,7 +116,7 @@ class WidePart(CoalitionBatch):
         self.solution = start[0].copy()
 
     def solved(self) -> Solved:
-        """What larger coalitions start from."""
+        """Return the starts of larger coalitions."""
         trend = self.solution[:, None] - self.expected
         trend[self.order < 1, 0] = 0.0
         trend[self.order < 2, 1] = 0.0
@@ -157,7 +157,7 @@ class WidePart(CoalitionBatch):
         self.gradients[0] += int(self.active.sum())
 
     def _hopeful(self, at: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Those of the places that a proof may be found for; others get a goal by how far they have to go.
+        """Return the places that may be proven; others get a goal by how far they have to go.
 
         A proof needs margins of more than sqrt(2) ||g_W|| ||x|| / lambda, and what its other terms take.
         """

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.execution.arrays import CoalitionMatrix, Codes, Features, Values
-from datamarket_gym.utilities.base import TrainingRows, ValidationRows, check_rows
+from datamarket_gym.utilities.base import TrainingRows, ValidationRows, require_valid
 
 EPS = float(np.finfo(np.float64).eps)
 _CELLS = 4_000_000  # of a coalition matrix widened at a time
@@ -58,7 +58,7 @@ class Problem:
 
 def prepare(rows: TrainingRows, validation: ValidationRows) -> Problem:
     """Check the input and build the `Problem`."""
-    check_rows(rows, validation)
+    require_valid(rows, validation)
     features = np.asarray(rows.features, dtype=np.float64)
     weight = np.asarray(rows.weights, dtype=np.float64)
     val = np.asarray(validation.features, dtype=np.float64)

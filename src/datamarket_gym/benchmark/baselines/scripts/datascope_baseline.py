@@ -6,15 +6,15 @@ from market_files import ORDERS, pay
 
 
 class _Worth(Utility):
-    """What the players among the training rows are worth; nobody is worth U(empty)."""
+    """What the players among the training rows are worth; none of them is worth U(empty)."""
 
     def __init__(self, market):
         self.market = market
 
     def __call__(self, X_train, *_, **__):
-        found = UtilityResult()
-        found.score = self.market.worth(X_train)
-        return found
+        result = UtilityResult()
+        result.score = self.market.worth(X_train)
+        return result
 
     def null_score(self, *_, **__):
         return self.market.empty

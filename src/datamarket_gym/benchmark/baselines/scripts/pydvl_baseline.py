@@ -40,8 +40,8 @@ class _Lookup:
 
 def _by(valuation, drawing):
     def values(market):
-        told = _Lookup(market)
-        utility = ModelUtility(told, told, clone_before_fit=False, catch_errors=False)
+        lookup = _Lookup(market)
+        utility = ModelUtility(lookup, lookup, clone_before_fit=False, catch_errors=False)
         names = market.rows[:, 0]
         players = Dataset(market.rows.astype(float), np.zeros(len(names)))
         if market.few:
@@ -49,9 +49,9 @@ def _by(valuation, drawing):
             done = NoStopping(sampler)
         else:
             sampler, done = drawing(seed=market.seed), MinUpdates(ORDERS)
-        found = valuation(utility, sampler, is_done=done).fit(players).result
+        result = valuation(utility, sampler, is_done=done).fit(players).result
         value = np.empty(len(names))
-        for item in found:
+        for item in result:
             value[int(item.idx)] = item.value
         return value
 
@@ -60,9 +60,9 @@ def _by(valuation, drawing):
 
 def knn5(market):
     train, test = Dataset(market.features, market.label), Dataset(market.held, market.held_label)
-    found = KNNShapleyValuation(KNeighborsClassifier(n_neighbors=5), test, progress=False)
+    valuation = KNNShapleyValuation(KNeighborsClassifier(n_neighbors=5), test, progress=False)
     value = np.empty(len(market.label))
-    for item in found.fit(train).result:
+    for item in valuation.fit(train).result:
         value[int(item.idx)] = item.value
     return market.by_player(value)
 

@@ -13,10 +13,10 @@ def _by(index, drawing):
             return np.array([market.worth(np.flatnonzero(each)) for each in np.atleast_2d(coalitions)])
 
         if market.few:
-            found = ExactComputer(game, n_players=n)(index, order=1)
+            interactions = ExactComputer(game, n_players=n)(index, order=1)
         else:
-            found = drawing(n, market.seed).approximate(budget=ORDERS * n, game=game)
-        return [found[(i,)] for i in range(n)]
+            interactions = drawing(n, market.seed).approximate(budget=ORDERS * n, game=game)
+        return [interactions[(i,)] for i in range(n)]
 
     return values
 

@@ -33,9 +33,11 @@ def logistic(market):
 
 
 def coverage(market):
-    held, units = _directions(market)
-    strangers = max(0.0, float(np.quantile((held @ held.T)[np.triu_indices(len(held), 1)], 0.5)))
-    alike = np.where(market.held_label[:, None] == market.label, held @ units.T, -1.0)
+    validation, units = _directions(market)
+    strangers = max(
+        0.0, float(np.quantile((validation @ validation.T)[np.triu_indices(len(validation), 1)], 0.5))
+    )
+    alike = np.where(market.held_label[:, None] == market.label, validation @ units.T, -1.0)
     covered = np.clip((alike - strangers) / (1.0 - strangers), 0.0, 1.0)
     best = np.array([covered[:, market.player == i].max(axis=1) for i in range(len(market.players))])
     return lambda chosen: float(best[list(chosen)].max(axis=0).mean())
@@ -49,15 +51,15 @@ def knn(market):
     nearest = [np.sort(place[:, market.player == i])[:, :NEIGHBOURS] for i in range(len(market.players))]
 
     def worth(chosen):
-        found = np.concatenate([nearest[i] for i in chosen], axis=1)
-        first = np.sort(found, axis=1)[:, :NEIGHBOURS]
+        neighbours = np.concatenate([nearest[i] for i in chosen], axis=1)
+        first = np.sort(neighbours, axis=1)[:, :NEIGHBOURS]
         return float(np.take_along_axis(agrees, first, axis=1).mean())
 
     return worth
 
 
 def _directions(market):
-    """Validation rows and units as directions: of standardised columns where the rows look like a table's."""
+    """Return validation rows and units as directions: of standardised columns where the rows look like a table's."""
     differ = market.held.max(axis=0) > market.held.min(axis=0)
     spread = market.held[:, differ].std(axis=0)
     together, n = _unit(market.held).sum(axis=0), len(market.held)

@@ -127,6 +127,16 @@ export const upload = (file, progress = () => {}) =>
     request.send(file);
   });
 
+/** Do something; where it fails, the node says why. */
+export const attempt = async (node, work) => {
+  try {
+    return await work();
+  } catch (error) {
+    if (error.name !== "AbortError") fill(node, problem(error));
+    return undefined;
+  }
+};
+
 /** An error as a note; anything but words for the reader is a fault, and goes to the console as well. */
 export const problem = (error) => {
   if (!(error instanceof Told)) console.error(error);

@@ -59,6 +59,28 @@ export const shown = (value, digits = 3) =>
     ? "\u2014"
     : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
+/** Pairs of words and values. */
+export const facts = (rows) => el("dl", { class: "facts" }, rows.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, value))));
+
+/** What a unit holds: a text, a picture, numbers, or a curve. */
+export const content = (item) => {
+  if (item.image) return el("img", { src: item.image, alt: "what the unit holds" });
+  if (item.text !== undefined) return el("div", { class: "text", dir: "auto", tabindex: "0" }, item.text);
+  if (item.figures) return el("ol", { class: "values" }, item.figures.map((each) => el("li", {}, each)));
+  return svg("svg", { viewBox: "0 0 256 40", role: "img", "aria-label": `${item.count} numbers as a curve`, preserveAspectRatio: "none", class: "curve" }, svg("path", { d: item.path }));
+};
+
+/** The lines of a text, none longer than a width in letters if it can be helped. */
+export const wrapped = (text, width) => {
+  const lines = [""];
+  for (const word of String(text).split(" ")) {
+    const last = lines.at(-1);
+    if (last && last.length + word.length + 1 > width) lines.push(word);
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+  }
+  return lines;
+};
+
 /** A whole number with thousands set apart. */
 export const many = (n) => n.toLocaleString("en");
 

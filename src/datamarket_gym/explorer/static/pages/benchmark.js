@@ -2,7 +2,7 @@
 import { ask, latest, problem } from "../lib/ask.js";
 import { draw, plain } from "../lib/chart.js";
 import { copyButton, dialog, field, select, checkbox, tabs } from "../lib/controls.js";
-import { el, svg, fill, shown, name } from "../lib/dom.js";
+import { el, facts, svg, fill, shown, name, wrapped } from "../lib/dom.js";
 import { csvOf, download } from "../lib/files.js";
 import { keys } from "../lib/keys.js";
 import { table } from "../lib/table.js";
@@ -59,16 +59,6 @@ const legend = (centre) =>
     el("span", { class: "swatch", style: { "background-color": colour(-1) } }), centre === 1 ? "at most half of 1" : "below 0",
     el("span", { class: "swatch", style: { "background-color": colour(0) } }), centre === 1 ? "1: what honesty pays" : "0",
     el("span", { class: "swatch", style: { "background-color": colour(1) } }), centre === 1 ? "twice that and more" : "the largest here");
-
-const wrapped = (text, width) => {
-  const lines = [""];
-  for (const word of String(text).split(" ")) {
-    const last = lines[lines.length - 1];
-    if (last && last.length + word.length + 1 > width) lines.push(word);
-    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
-  }
-  return lines;
-};
 
 /** A colour as the browser paints it, for files that are read elsewhere. */
 const painted = (() => {
@@ -320,13 +310,11 @@ const empty = () => [
 const question = (value, what, more = {}) =>
   `/api/benchmark/${what}?${new URLSearchParams({ result: value.result, name: value.name, ...more })}`;
 
-const facts = (told) =>
-  el("dl", { class: "facts" },
-    [
-      ["seeds", told.seeds[0] === told.seeds[1] ? String(told.seeds[0]) : `${told.seeds[0]} to ${told.seeds[1]}`],
-      ["rows", shown(told.rows, 0)],
-      told.paper.claims.length ? ["of the paper", `${told.paper.within} within, ${told.paper.outside} outside`] : null,
-    ].filter(Boolean).map(([head, text]) => el("div", {}, el("dt", {}, head), el("dd", {}, text))));
+const factsOf = (told) => facts([
+  ["seeds", told.seeds[0] === told.seeds[1] ? String(told.seeds[0]) : `${told.seeds[0]} to ${told.seeds[1]}`],
+  ["rows", shown(told.rows, 0)],
+  ...(told.paper.claims.length ? [["of the paper", `${told.paper.within} within, ${told.paper.outside} outside`]] : []),
+]);
 
 /** What is shown of an experiment, each as a panel that loads when it is opened. */
 const views = (told) => ({
@@ -372,7 +360,7 @@ export const show = async (main, site) => {
   const tell = (told) => fill(head,
     el("h2", {}, name(told.experiment === told.name ? told.name : `${told.name} (${told.experiment})`), `: ${told.title}`),
     told.about && told.about !== told.title ? el("details", {}, el("summary", {}, "About this experiment"), el("p", {}, told.about), told.made ? el("p", { class: "soft" }, `Made with ${told.made}.`) : null) : null,
-    facts(told));
+    factsOf(told));
 
   const panels = (told, value) => {
     const offered = views(told);

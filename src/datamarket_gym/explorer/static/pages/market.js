@@ -1,5 +1,5 @@
 // The market page: choose a market, an attack and a mechanism; see what the attack gains, who loses, and what is proven.
-import { ask, problem, latest } from "../lib/ask.js";
+import { ask, attempt, problem, latest } from "../lib/ask.js";
 import { button, dialog, tabs } from "../lib/controls.js";
 import { el, fill } from "../lib/dom.js";
 import { download } from "../lib/files.js";
@@ -38,12 +38,10 @@ function steady(f) {
 async function showCode(asked) {
   const body = el("div", { class: "as-code" }, el("p", { class: "soft" }, "Writing the code."));
   dialog("What is on the screen, as code", body);
-  try {
+  await attempt(body, async () => {
     const code = await ask("/api/market/code", { body: asked });
     fill(body, tabs("code", { Python: listing(code.python, code.python_name, "python"), TOML: toml(code) }));
-  } catch (error) {
-    fill(body, problem(error));
-  }
+  });
 }
 
 function toml(code) {

@@ -1,5 +1,5 @@
 // The list of payout runs: ledgers, runs and where they stand.
-import { ask, problem } from "../lib/ask.js";
+import { ask, attempt } from "../lib/ask.js";
 import { el, fill, many, name, seen } from "../lib/dom.js";
 import { table } from "../lib/table.js";
 import { link, urlState } from "../lib/url.js";
@@ -34,9 +34,7 @@ const runTable = (runs, state) =>
     onstate: (chosen) => state.set(chosen),
   });
 
-const EMPTY = [
-  "No payout run is on show yet. Begin one from a table of units with “New payout run”; or name the folder of your runs when you start the explorer: ",
-];
+const EMPTY = "No payout run is on show yet. Begin one from a table of units with “New payout run”; or name the folder of your runs when you start the explorer: ";
 
 export async function show(main) {
   const state = urlState({ search: "", sort: "" });
@@ -45,13 +43,8 @@ export async function show(main) {
     el("div", { class: "payout-head" }, el("h1", {}, "Payouts"), el("a", { class: "press", href: "/payout/new" }, "New payout run")),
     el("p", { class: "soft" }, "From a table of submitted units to payments that can be defended: what was paid, why, and where it stands."),
     wait);
-  let found;
-  try {
-    found = await ask("/api/payout/runs", { progress: wait });
-  } catch (error) {
-    fill(wait, problem(error));
-    return;
-  }
+  const found = await attempt(wait, () => ask("/api/payout/runs", { progress: wait }));
+  if (!found) return;
   const whole = found.runs.filter((run) => !run.broken);
   const broken = found.runs.filter((run) => run.broken);
   main.append(

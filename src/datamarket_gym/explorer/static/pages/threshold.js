@@ -1,7 +1,7 @@
 // Threshold: how similar rows are, which theta they allow, and what merges at it.
-import { ask, latest, problem } from "../lib/ask.js";
+import { ask, attempt, latest, problem } from "../lib/ask.js";
 import { button, field, slider } from "../lib/controls.js";
-import { el, fill, shown, name, svg } from "../lib/dom.js";
+import { content, el, fill, shown, name } from "../lib/dom.js";
 import { keys } from "../lib/keys.js";
 import { urlState } from "../lib/url.js";
 import { Picture } from "./threshold/picture.js";
@@ -112,14 +112,6 @@ class Merges {
 const WAIT = 160; // ms without a move before contents are asked for
 const KEPT = 400; // contents that are remembered
 
-const contentOf = (held) => {
-  if (!held) return el("p", { class: "soft" }, "Loading.");
-  if (held.image) return el("img", { src: held.image, alt: `the picture of ${held.name}` });
-  if (held.text !== undefined) return el("p", { class: "text", dir: "auto", tabindex: "0" }, held.text);
-  if (held.figures) return el("p", { class: "mono" }, held.figures.join("  "));
-  return svg("svg", { viewBox: "0 0 256 40", class: "curve", role: "img", "aria-label": `${held.count} numbers as a curve` }, svg("path", { d: held.path }));
-};
-
 /** A part of the page; `rows` is the answer about the rows shown, `where` the body that names them. */
 class Examples {
   constructor() {
@@ -152,17 +144,13 @@ class Examples {
 
   async load(missing, forest, theta, example) {
     const key = this.shown;
-    try {
-      const found = await this.fetch(this.where, missing);
-      if (!found) return;
-      if (this.held.size > KEPT) this.held.clear();
-      for (const each of found.contents) this.held.set(each.row, each);
-      if (this.shown !== key) return;
-      this.shown = "";
-      this.show(forest, theta, example);
-    } catch (error) {
-      fill(this.node, problem(error));
-    }
+    const found = await attempt(this.node, () => this.fetch(this.where, missing));
+    if (!found) return;
+    if (this.held.size > KEPT) this.held.clear();
+    for (const each of found.contents) this.held.set(each.row, each);
+    if (this.shown !== key) return;
+    this.shown = "";
+    this.show(forest, theta, example);
   }
 
   card(side, title, pair, none) {
@@ -186,7 +174,7 @@ class Examples {
     const held = this.held.get(place);
     const { owner, owners, label, labels } = this.rows;
     return el("figure", { dataset: { row: place } },
-      contentOf(held),
+      held ? content(held) : el("p", { class: "soft" }, "Loading."),
       el("figcaption", {}, held ? name(held.name) : `row ${place}`,
         label ? [", ", name(labels[label[row]])] : null, owner ? [", of ", name(owners[owner[row]])] : null));
   }

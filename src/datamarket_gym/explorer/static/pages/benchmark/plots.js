@@ -1,4 +1,6 @@
 // Panels as plotly draws them. Lines differ by colour, dash and mark; errors are bars; the paper's numbers are crosses.
+import { wrapped } from "../../lib/dom.js";
+
 const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--c8"];
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
 const MARKS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"];
@@ -17,15 +19,7 @@ const upright = (axis, top, low) => {
   return axis.scale === "percent" ? { tickformat: ".0%" } : {};
 };
 
-const wrap = (text, width, plain) => {
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const last = lines[lines.length - 1];
-    if (last && last.length + word.length + 1 > width) lines.push(word);
-    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
-  }
-  return lines.map(plain).join("<br>");
-};
+const wrap = (text, width, plain) => wrapped(text, width).map(plain).join("<br>");
 
 const said = (value, se, as) => `${as(value)}${se ? ` \u00b1 ${as(se)}` : ""}`;
 

@@ -53,8 +53,8 @@ function bar(look, value, { low, high }) {
   return el("span", { class: `bar ${look}`, style: { left: `${from}%`, width: `${to - from}%` } });
 }
 
-function harm({ gain, attacked }, attacks) {
-  const players = `${many(attacked.clusters)} ${attacked.clusters === 1 ? "player" : "players"}, scores ${attacked.exact ? "exact" : "estimated"}. `;
+function harm({ gain, clusters, exact }, attacks) {
+  const players = `${many(clusters)} ${clusters === 1 ? "player" : "players"}, scores ${exact ? "exact" : "estimated"}. `;
   if (!attacks) return players;
   if (gain.victim === null || !(gain.victim_loss > 0.0005)) return [players, "No provider who is clearly paid loses any of its share of the pot."];
   return [players, "Of its share of the pot ", name(gain.victim), ` loses most, ${percent(gain.victim_loss)}; all others together lose ${percent(gain.victim_loss_sum)} of theirs.`];
@@ -181,7 +181,7 @@ export function certificate({ certificate: c, market }) {
     el("p", {}, el("strong", {}, CLAIMS[c.claim]), c.claim === "exact" ? "." : `: ${c.certified ? c.summary : c.why}.`),
     c.terms ? bars(c) : null,
     el("p", {}, c.words),
-    c.deterrence ? el("details", {}, el("summary", {}, "What checks leave to it"), el("p", {}, c.deterrence.words)) : null,
+    c.deterrence ? el("details", {}, el("summary", {}, "What checks leave to it"), el("p", {}, c.deterrence)) : null,
     el("h3", {}, "Conditions"),
     el("ul", { class: "conditions" }, c.conditions.map((condition) => el(
       "li",

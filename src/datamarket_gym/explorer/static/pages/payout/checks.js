@@ -1,6 +1,5 @@
 // A run from its draft to its payment: plan, draw, look, settle, approve, pay.
-import { ask, problem } from "../../lib/ask.js";
-import { field, textbox } from "../../lib/controls.js";
+import { ask, attempt } from "../../lib/ask.js";
 import { el, fill, many, name } from "../../lib/dom.js";
 import { link, urlState } from "../../lib/url.js";
 import { showApprove } from "./checks_approve.js";
@@ -8,7 +7,7 @@ import { showReview } from "./checks_review.js";
 import { showPay } from "./checks_pay.js";
 import { showPlan } from "./checks_plan.js";
 import { showSettle } from "./checks_settle.js";
-import { hasName, whoAmI } from "./parts.js";
+import { historyOf, whoAmI } from "./parts.js";
 
 export const title = "Checks and payment";
 
@@ -37,11 +36,7 @@ const due = (found) => {
 const showHistory = (place, page) =>
   fill(place, el("h2", {}, "What has happened to this run"),
     el("p", { class: "soft" }, "Entries of its ledger, times in UTC. Payments and balances, one for each payee, are on the page of the ledger."),
-    el("div", { class: "scroll" }, el("table", { class: "stack" },
-      el("thead", {}, el("tr", {}, ["entry", "time", "what", "by", "detail"].map((head) => el("th", { scope: "col" }, head)))),
-      el("tbody", {}, page.found.history.map((each) => el("tr", {},
-        [["entry", each.number], ["time", each.at], ["what", each.kind], ["by", name(each.by)], ["detail", name(each.detail)]].map(
-          ([head, cell]) => el("td", { "data-h": head, class: "name" }, cell))))))));
+    historyOf(page.found));
 
 const choose = (main, site) => {
   const runs = site.places.runs;
@@ -57,7 +52,6 @@ export const show = async (main, site) => {
   const head = el("div");
   const steps = el("nav", { class: "steps", "aria-label": "Steps" });
   const place = el("section", { class: "step", "aria-live": "off" });
-  const by = textbox({ name: "by", value: who.name, placeholder: "your name" });
   let leave = null;
   let on = "";
 
@@ -74,8 +68,6 @@ export const show = async (main, site) => {
       if (step !== undefined) state.set({ step }, { quiet: true });
       draw();
     },
-    /** Whether somebody has said who they are; else they are asked to. */
-    named: () => hasName(who, by),
     post: (action, body, options = {}) => ask(`/api/payout/checks/${action}`, { body: { run: page.run, ...body }, ...options }),
     /** The same of money: for the run that stands here, and for no other that may lie in its folder by now. */
     pay: (action, body, options = {}) => page.post(action, { shown: page.found.run, by: who.name, ...body }, options),
@@ -99,21 +91,16 @@ export const show = async (main, site) => {
     leave = typeof left === "function" ? left : null;
   };
 
-  by.addEventListener("input", () => {
-    by.setCustomValidity("");
-    who.name = by.value.trim();
-  });
   // What one is told of second checks depends on who one is; whatever is being written meanwhile stays as it is.
-  by.addEventListener("change", () => page.onfound && page.asNow().then((found) => page.onfound?.(found)).catch((error) => fill(place, problem(error))));
+  who.input.addEventListener("change", () => page.onfound && attempt(place, async () => page.onfound?.(await page.asNow())));
   fill(main, head,
-    el("div", { class: "tools" }, field({ label: "You are", control: by, help: "Written into the ledger with all you do here; kept in this browser." })),
-    steps, place);
+    who.node, steps, place);
   let last = state.value;
   const stop = state.onchange((value) => {
     const other = value.run !== last.run;
     const turned = value.step !== last.step;
     last = value;
-    if (other) page.refresh().catch((error) => fill(place, problem(error)));
+    if (other) attempt(place, page.refresh);
     else if (turned || (value.step || due(page.found)) !== on) draw();
     else page.onnumber?.(value.number);
   });

@@ -1,7 +1,7 @@
 // Approving: what it means, each warning with a box to be ticked, and the token, typed.
 import { checkbox } from "../../lib/controls.js";
 import { el, fill, many, name } from "../../lib/dom.js";
-import { doing, good, tokenField } from "./parts.js";
+import { doing, good, tokenField, warnedOf } from "./parts.js";
 
 const said = (approval) =>
   approval.approvals.length
@@ -11,7 +11,7 @@ const said = (approval) =>
 const warned = (warning, onchange) =>
   el("div", { class: "card warning" },
     el("h3", {}, warning.title), el("p", {}, warning.words),
-    warning.items.length ? el("details", {}, el("summary", {}, `${warning.items.length + warning.more} of them`), el("ul", {}, warning.items.map((item) => el("li", {}, item))), warning.more ? el("p", { class: "soft" }, `and ${many(warning.more)} more`) : null) : null,
+    warning.items.length ? el("details", {}, el("summary", {}, `${warning.count} of them`), warnedOf(warning)) : null,
     checkbox({ name: `accept-${warning.name}`, label: "I have looked at this, and accept it", onchange }));
 
 /** Why a run cannot be approved now, and where to go. */
@@ -30,19 +30,15 @@ export const showApprove = (place, page) => {
   if (approval.why_not) return fill(place, heading, el("p", { class: "note" }, whyNot(found)));
   const ticked = new Set();
   const token = tokenField("token");
-  const ready = () => ticked.size === approval.warnings.length && token.value !== "";
   const act = doing({
-    name: "approve", label: "Work it out again and approve", ready,
-    work: async (under) => {
-      if (!page.named()) return null;
-      const typed = token.taken();
+    name: "approve", label: "Work it out again and approve", page, token, ready: () => ticked.size === approval.warnings.length,
+    work: async (under, typed) => {
       const done = await page.pay("approve", { accept: [...ticked], token: typed }, { progress: under });
       if (done.wrong.length) return el("div", { class: "note bad" }, el("p", {}, "Not approved: what was worked out again does not agree with what lies there."), el("ul", {}, done.wrong.map((each) => el("li", {}, el("strong", {}, each.what), `: ${each.detail}`))));
       await page.refresh({ step: "" });
       return good(done.words);
     },
   });
-  token.input.addEventListener("input", () => act.check());
   fill(place, heading,
     el("p", {}, `Approving makes the payments of this run stand: ${found.currency} ${found.amount} are then owed to ${many(found.payees)} payees, and no later run can rewrite them; what turns out wrong is corrected by new entries. Before that, everything is worked out again from the inputs and compared, amounts to the cent.`),
     approval.needed > 1 ? el("p", {}, `The ledger asks for ${approval.needed} people; each approves under their own name.`) : null,

@@ -7,7 +7,7 @@ import { link } from "../../lib/url.js";
 import { doing, good, tokenField } from "./parts.js";
 
 /** The form of an export; `send(asked, token, progress)` asks for it. */
-export const exportForm = ({ send, after }) => {
+export const exportForm = (page, send) => {
   const form = select({ name: "export-form", value: "pain.001", options: [{ value: "pain.001", label: "pain.001 (ISO 20022 XML)" }, { value: "csv", label: "CSV: payees and amounts" }], onchange: () => shape() });
   const file = el("input", { type: "file", name: "accounts", accept: ".csv,.parquet,.jsonl,.xlsx" });
   const text = Object.fromEntries([["name", "payer-name"], ["account", "payer-account"], ["bic", "payer-bic"], ["country", "payer-country"], ["town", "payer-town"]].map(([key, as]) => [key, textbox({ name: as })]));
@@ -19,21 +19,17 @@ export const exportForm = ({ send, after }) => {
     el("details", {}, el("summary", {}, "BIC, country, town"), field({ label: "BIC", control: text.bic }), field({ label: "Country (two letters)", control: text.country }), field({ label: "Town", control: text.town })));
   const shape = () => (message.hidden = form.value === "csv");
   const act = doing({
-    name: "export", label: "Order, and save the file", ready: () => token.value !== "",
-    work: async (under) => {
-      const typed = token.taken();
+    name: "export", label: "Order, and save the file", page, token,
+    work: async (under, typed) => {
       const accounts = file.files.length ? (await upload(file.files[0])).id : "";
       const said = form.value === "csv" ? {} : Object.fromEntries(Object.entries(text).map(([key, input]) => [key, input.value.trim()]));
       const done = await send({ form: form.value, accounts, ...said, on: on.value || null }, typed, under);
-      if (!done) return null;
       download(done.file, done.text, done.file.endsWith(".xml") ? "application/xml" : "text/csv");
-      await after?.();
       return el("div", {}, done.doubts.map((doubt) => el("p", { class: "note" }, `${doubt}.`)),
         done.respelled.length ? el("details", {}, el("summary", {}, `${done.respelled.length} names are written in the letters that every bank takes`), el("ul", {}, done.respelled.slice(0, 50).map(([given, written]) => el("li", {}, name(given), ` \u2192 ${written}`)))) : null,
         good(`${done.file}: ${many(done.payments)} payments, ${done.amount}, batch ${done.batch}${done.again ? ", ordered before and not confirmed: the same file again" : ""}.`));
     },
   });
-  token.input.addEventListener("input", () => act.check());
   shape();
   return el("div", {}, field({ label: "Format", control: form }),
     field({ label: "Accounts of the payees", control: file, help: "A table with payee, name, iban (or account with bic). CSV can do without." }),
@@ -71,25 +67,17 @@ export const showPay = (place, page) => {
       : el("p", {}, `${found.currency} ${payment.now.amount} to ${many(payment.now.payees)} payees can be sent now; who is held, or owed too little, waits.`));
     parts.push(el("div", { class: "card" }, el("h3", {}, "File for the bank"),
       el("p", {}, "Orders what this run owes, once, and saves it as a file. Asked again, it is the same file, until it is confirmed or cancelled."),
-      exportForm({
-        send: async (asked, token, progress) => (page.named() ? page.pay("export", { token, export: asked }, { progress }) : null),
-        after: async () => {
-          page.found = { ...page.found };
-        },
-      })));
+      exportForm(page, (asked, token, progress) => page.pay("export", { token, export: asked }, { progress }))));
     const reference = textbox({ name: "reference", placeholder: "transfer 2026-06-30/7" });
     const token = tokenField("paid-token");
     const act = doing({
-      name: "paid", label: "Mark as paid", ready: () => reference.value.trim() !== "" && token.value !== "",
-      work: async (under) => {
-        if (!page.named()) return null;
-        const typed = token.taken();
+      name: "paid", label: "Mark as paid", page, token, inputs: [reference], ready: () => reference.value.trim() !== "",
+      work: async (under, typed) => {
         const done = await page.pay("paid", { reference: reference.value.trim(), token: typed }, { progress: under });
         await page.refresh({ step: "" });
         return good(done.words);
       },
     });
-    for (const input of [reference, token.input]) input.addEventListener("input", () => act.check());
     parts.push(el("div", { class: "card" }, el("h3", {}, "Mark as paid"),
       el("p", {}, "When the bank has sent it: what was ordered is entered as sent, and the run is paid. A second time with the same reference does nothing; with another it is refused."),
       field({ label: "Reference", control: reference, help: "What the payment is known by, such as a transfer number." }), token.node, act));

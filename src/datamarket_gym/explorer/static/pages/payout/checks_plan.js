@@ -1,5 +1,5 @@
 // Planning checks: what they cost and leave to gain is told as one types, and entered with the button alone.
-import { ask, latest, problem } from "../../lib/ask.js";
+import { ask, attempt, latest } from "../../lib/ask.js";
 import { copyButton, field, number, select, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
 import { doing, fresh, good, pairs } from "./parts.js";
@@ -56,12 +56,8 @@ export const showPlan = (place, page) => {
   const look = async () => {
     checksField.hidden = form.by.value !== "checks";
     gainField.hidden = form.by.value !== "gain";
-    try {
-      const seen = await preview();
-      if (seen) fill(foreseen, pairs(seen.rows), seen.notes.map((words) => el("p", { class: "note" }, words)));
-    } catch (error) {
-      fill(foreseen, problem(error));
-    }
+    const seen = await attempt(foreseen, preview);
+    if (seen) fill(foreseen, pairs(seen.rows), seen.notes.map((words) => el("p", { class: "note" }, words)));
   };
   let timer = 0;
   const typed = () => {
@@ -72,9 +68,8 @@ export const showPlan = (place, page) => {
   const gainField = field({ label: "Left to gain, at most (%)", control: form.gain, help: "In expectation, as a part of what is paid." });
   for (const each of Object.values(form)) each.addEventListener("input", typed);
   const enter = doing({
-    name: "plan", label: plan ? "Plan again" : "Plan",
+    name: "plan", label: plan ? "Plan again" : "Plan", page,
     work: async (under) => {
-      if (!page.named()) return null;
       await page.post("plan", { by: page.who.name, plan: asked(form) }, { progress: under });
       await page.refresh();
       return null;
@@ -82,15 +77,13 @@ export const showPlan = (place, page) => {
   });
   const beacon = textbox({ name: "beacon", placeholder: "00000000000000000001ab34..." });
   const draw = doing({
-    name: "draw", label: "Draw the units", ready: () => beacon.value.trim() !== "",
+    name: "draw", label: "Draw the units", page, inputs: [beacon], ready: () => beacon.value.trim() !== "",
     work: async (under) => {
-      if (!page.named()) return null;
       const answer = await page.post("draw", { by: page.who.name, beacon: beacon.value }, { progress: under });
       await page.refresh({ step: "review" });
       return good(answer.words);
     },
   });
-  beacon.addEventListener("input", () => draw.check());
   fill(place, el("h2", {}, "Plan the checks"),
     el("p", {}, "A few units of every payee are drawn at random and checked before money goes out; who fails is paid nothing. The numbers follow as you type; nothing is written before you press Plan."),
     el("div", { class: "split" },

@@ -1,9 +1,9 @@
 // One check after another: the unit large, its nearest others beside it, and a key for each answer.
 import { upload, ask, latest, problem, send } from "../../lib/ask.js";
 import { checkbox, field, button, copyButton, dialog } from "../../lib/controls.js";
-import { el, fill, many, name } from "../../lib/dom.js";
+import { content, el, fill, many, name } from "../../lib/dom.js";
 import { keys } from "../../lib/keys.js";
-import { doing, good, content } from "./parts.js";
+import { doing, good } from "./parts.js";
 
 const PAUSE = 2500; // milliseconds after the last answer
 const MANY = 10;
@@ -53,9 +53,8 @@ const answerTable = (page) => {
   const file = el("input", { type: "file", name: "answers-file", accept: ".csv,.tsv,.parquet,.jsonl,.xlsx", on: { change: () => act.check() } });
   let correct = false;
   const act = doing({
-    name: "record-table", label: "Record the table", kind: "quiet", ready: () => file.files.length > 0,
+    name: "record-table", label: "Record the table", kind: "quiet", page, ready: () => file.files.length > 0,
     work: async (under) => {
-      if (!page.named()) return null;
       const { id } = await upload(file.files[0]);
       const done = await page.post("record-table", { by: page.who.name, upload: id, correct }, { progress: under });
       await page.refresh();
@@ -209,7 +208,7 @@ export const showReview = (place, page) => {
     tellKept("Kept in this browser; recorded in a moment.");
   };
   const answer = (outcome) => {
-    if (closed || !page.named()) return;
+    if (closed || !page.who.named()) return;
     const number = numbers[at];
     undone.push({ number, before: of(number) });
     give(number, outcome, note.value.trim());

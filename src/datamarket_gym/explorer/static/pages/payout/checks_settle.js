@@ -22,9 +22,8 @@ export const showSettle = (place, page) => {
   const topic = `settling ${fresh()}`;
   const preview = latest((signal) => page.post("settling", chosen(), { signal, progress, topic }));
   const act = doing({
-    name: "settle", label: "Settle", ready: () => seen !== null && !seen.waiting.length,
+    name: "settle", label: "Settle", page, ready: () => seen !== null && !seen.waiting.length,
     work: async (under) => {
-      if (!page.named()) return null;
       const done = await page.post("settle", { ...chosen(), by: page.who.name, name: seen.new_draft ? folder.value.trim() : "" }, { progress: under, cancellable: true });
       await page.refresh({ step: "" });
       return good(done.words, done.certificate || []);

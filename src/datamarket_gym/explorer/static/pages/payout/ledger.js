@@ -1,93 +1,57 @@
 // A ledger: what the market owes and has sent, to whom, by which entries; disputes, rules, and whether it is whole.
-import { latest, problem, ask } from "../../lib/ask.js";
-import { button, select, field, tabs, textbox } from "../../lib/controls.js";
-import { el, fill, many, name } from "../../lib/dom.js";
-import { table } from "../../lib/table.js";
+import { ask, attempt } from "../../lib/ask.js";
+import { dialog, select, field, tabs } from "../../lib/controls.js";
+import { el, facts, fill, many, name } from "../../lib/dom.js";
+import { grid, pagedTable, table } from "../../lib/table.js";
 import { link, urlState } from "../../lib/url.js";
 import { exportForm } from "./checks_pay.js";
 import { actionForm, batchForms, rulesForm, verifyForm, disputesPanel } from "./ledger_forms.js";
-import { hasName, whoAmI } from "./parts.js";
-
-const PAUSE = 200; // milliseconds after a key
-
-/** A list that is asked for page by page; what is searched stands in the address. */
-const pagedList = (page, { what, one, label, more = () => ({}), extra = null, draw }) => {
-  const { state } = page;
-  const find = el("input", { type: "search", name: `find-${what}`, placeholder: "search", "aria-label": label, value: state.value.find });
-  const said = el("span", { class: "soft", role: "status" });
-  const progress = el("div");
-  const body = el("div");
-  const back = button({ name: `back-${what}`, label: "\u2190 previous", kind: "quiet", onclick: () => turn(-1) });
-  const on = button({ name: `on-${what}`, label: "next \u2192", kind: "quiet", onclick: () => turn(1) });
-  const get = latest((signal) => page.get(what, { find: state.value.find, page: state.value.page || "", ...more() }, { signal, progress }));
-  const load = async () => {
-    try {
-      const got = await get();
-      if (!got) return;
-      const pages = Math.max(1, Math.ceil(got.total / got.each));
-      said.textContent = `${many(got.total)} ${got.total === 1 ? one : what}${pages > 1 ? `, page ${got.page + 1} of ${pages}` : ""}`;
-      back.hidden = on.hidden = pages === 1;
-      back.disabled = got.page === 0;
-      on.disabled = got.page >= pages - 1;
-      fill(body, draw(got));
-    } catch (error) {
-      fill(body, problem(error));
-    }
-  };
-  const turn = (step) => {
-    state.set({ page: state.value.page + step }, { quiet: true });
-    load();
-  };
-  let timer = 0;
-  find.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      state.set({ find: find.value.trim(), page: 0 }, { quiet: true });
-      load();
-    }, PAUSE);
-  });
-  load();
-  const node = el("div", {}, el("div", { class: "tools" }, find, extra?.(load), said, back, on), progress, body);
-  return node;
-};
-
-const grid = (caption, heads, lines) =>
-  el("div", { class: "scroll" }, el("table", { class: "stack" }, caption ? el("caption", {}, caption) : null, el("thead", {}, el("tr", {}, heads.map(([head, figure]) => el("th", { scope: "col", class: figure ? "n" : "" }, head)))),
-    el("tbody", {}, lines.map((cells) => el("tr", {}, cells.map((cell, i) => el("td", { class: heads[i][1] ? "n" : "name", "data-h": heads[i][0] }, cell)))))));
+import { good, whoAmI } from "./parts.js";
 
 const PLACES = { ordered: "on its way", owed: "owed", sent: "sent", carried: "carried forward" };
 
-/** Where everybody's money is. */
-const payeesPanel = (page) =>
-  pagedList(page, {
-    what: "payees", one: "payee", label: "Search payees",
-    draw: (got) =>
-      got.rows.length
-        ? grid("", [["payee"], ["currency"], ...got.places.map((each) => [PLACES[each], true]), ["held"]], got.rows.map((row) => [
-          el("a", { href: link("/payout/ledger", { ledger: page.ledger, payee: row.payee }) }, name(row.payee)), row.currency, ...row.amounts, row.held ? name(row.held) : ""]))
-        : el("p", {}, page.state.value.find ? "Nobody of this name is owed or was sent anything." : "Nobody is owed anything: no run was approved yet."),
+const payeeLink = (page, payee) => (payee ? el("a", { href: link("/payout/ledger", { ledger: page.ledger, payee }) }, name(payee)) : "");
+
+/** Payees or entries; what is searched stands in the address. */
+const ledgerTable = (page, { what, columns, ...more }) => {
+  const { find, page: first } = page.state.value;
+  return pagedTable({
+    name: what, word: what, path: `/api/payout/ledger/${what}`, columns: columns.map((column) => ({ ...column, sorts: false })),
+    params: () => ({ ledger: page.ledger, kind: what === "entries" ? page.state.value.kind : "" }),
+    asked: { search: find, sort: "", page: first }, onstate: (chosen) => page.state.set({ find: chosen.search, page: chosen.page }, { quiet: true }), ...more,
   });
+};
+
+/** Where everybody's money is. */
+const payeesPanel = (page) => ledgerTable(page, {
+  what: "payees", empty: "Nobody is owed anything: no run was approved yet.",
+  columns: [
+    { key: "payee", title: "payee", show: (row) => payeeLink(page, row.payee) }, { key: "currency", title: "currency" },
+    ...page.found.places.map((place, i) => ({ key: place, title: PLACES[place], number: true, show: (row) => row.amounts[i] })),
+    { key: "held", title: "held", show: (row) => (row.held ? name(row.held) : "") }],
+});
 
 /** The entries, the newest first. */
-const entriesPanel = (page) =>
-  pagedList(page, {
-    what: "entries", one: "entry", label: "Search entries", more: () => ({ kind: page.state.value.kind }),
-    extra: (load) => select({ name: "kind", value: page.state.value.kind, options: [{ value: "", label: "all kinds" }, ...page.found.kinds], onchange: (kind) => {
-      page.state.set({ kind, page: 0 }, { quiet: true });
-      load();
-    } }),
-    draw: (got) => grid("", [["entry", true], ["time (UTC)"], ["what"], ["payee"], ["amount", true], ["by"], ["detail"]], got.rows.map((row) => [
-      row.number, row.at, row.kind, row.payee ? el("a", { href: link("/payout/ledger", { ledger: page.ledger, payee: row.payee }) }, name(row.payee)) : "", row.amount, name(row.by), name(row.detail)])),
-  });
+const entriesPanel = (page) => ledgerTable(page, {
+  what: "entries",
+  extra: (load) => select({ name: "kind", value: page.state.value.kind, options: [{ value: "", label: "all kinds" }, ...page.found.kinds], onchange: (kind) => {
+    page.state.set({ kind }, { quiet: true });
+    load();
+  } }),
+  columns: [
+    { key: "number", title: "entry", number: true }, { key: "at", title: "time (UTC)" }, { key: "kind", title: "what" },
+    { key: "payee", title: "payee", show: (row) => payeeLink(page, row.payee) }, { key: "amount", title: "amount", number: true },
+    { key: "by", title: "by", show: (row) => name(row.by) }, { key: "detail", title: "detail", show: (row) => name(row.detail) }],
+});
 
 const account = (each) => el("section", {},
   el("h3", {}, `${each.currency}: ${each.earned} earned`),
-  el("dl", { class: "facts" }, each.facts.map(([what, amount]) => el("div", {}, el("dt", {}, what), el("dd", {}, amount)))),
-  grid("Every movement, and where the money is after it", [["entry", true], ["day"], ["what"], ["amount", true], ...each.heads.map((head) => [head, true])], [
+  facts(each.facts),
+  grid("Every movement, and where the money is after it", [["entry", true], "day", "what", ["amount", true], ...each.heads.map((head) => [head, true])], [
     ["", "", el("strong", {}, "before"), "", ...each.opening],
     ...each.lines.map((line) => [line.entry, line.day, [line.words, line.period ? ` (${line.period})` : ""], line.amount, ...line.after]),
     ["", "", el("strong", {}, "after"), "", ...each.closing]]),
-  grid("Runs", [["for"], ["approved on"], ["run"], ["state"], ["earned", true]], each.runs.map((run) => [run.period, run.day, el("code", {}, run.run), run.state, run.earned])));
+  grid("Runs", ["for", "approved on", "run", "state", ["earned", true]], each.runs.map((run) => [run.period, run.day, el("code", {}, run.run), run.state, run.earned])));
 
 const showPayee = async (place, page) => {
   const { payee, since, until } = page.state.value;
@@ -102,8 +66,8 @@ const showPayee = async (place, page) => {
     got.notes.map((note) => el("p", { class: "note" }, note)),
     got.open_disputes.map((each) => el("p", { class: "note" }, `Dispute ${each.number} of `, name(each.payee), " is open.")),
     got.accounts.map(account),
-    got.drafts.length ? grid("Not approved yet: nothing is owed by a draft", [["for"], ["entered on"], ["run"], ["state"], ["would earn", true]], got.drafts.map((run) => [run.period, run.day, el("code", {}, run.run), run.state, `${run.currency} ${run.earned}`])) : null,
-    got.events.length ? grid("Holds, checks and disputes", [["entry", true], ["day"], ["what"]], got.events.map((event) => [event.entry, event.day, event.words])) : null,
+    got.drafts.length ? grid("Not approved yet: nothing is owed by a draft", ["for", "entered on", "run", "state", ["would earn", true]], got.drafts.map((run) => [run.period, run.day, el("code", {}, run.run), run.state, `${run.currency} ${run.earned}`])) : null,
+    got.events.length ? grid("Holds, checks and disputes", [["entry", true], "day", "what"], got.events.map((event) => [event.entry, event.day, event.words])) : null,
     got.in_runs.filter((run) => run.id).length ? el("p", {}, "Its runs: ", got.in_runs.filter((run) => run.id).map((run, i) => [i ? ", " : "", el("a", { href: link("/payout/run", { run: run.id, payee }) }, name(run.period || run.name))])) : null,
     el("p", { class: "soft" }, "As of this entry of the ledger: ", el("code", {}, got.checkpoint)),
     actionForm(page, payee));
@@ -135,7 +99,6 @@ export const show = async (main, site) => {
   const who = whoAmI();
   const head = el("div");
   const place = el("div");
-  const by = textbox({ name: "by", value: who.name, placeholder: "your name" });
   const page = {
     state, site, who, found: null,
     get ledger() {
@@ -143,7 +106,12 @@ export const show = async (main, site) => {
     },
     get: (what, params = {}, options = {}) => ask(link(`/api/payout/ledger/${what}`, { ledger: page.ledger, ...params }), options),
     post: (what, body, options = {}) => ask(`/api/payout/ledger/${what}`, { body, ...options }),
-    named: () => hasName(who, by),
+    /** Enter something, show the ledger as it is then, and what was done. */
+    async enter(what, body, progress) {
+      const done = await page.post(what, body, { progress });
+      await page.refresh();
+      dialog("Entered", good(done.words));
+    },
     async refresh() {
       page.found = await page.get("overview", {}, { progress: page.found ? null : place });
       draw();
@@ -154,13 +122,9 @@ export const show = async (main, site) => {
     const { found } = page;
     const open = found.disputes.filter((each) => each.open).length;
     fill(head, el("h1", {}, "Ledger ", name(page.ledger)),
-      el("dl", { class: "facts" }, [["runs", found.runs.length], ["payees held", found.holds.length], ["disputes open", open], ["entries", found.number]].map(
-        ([what, count]) => el("div", {}, el("dt", {}, what), el("dd", {}, many(count))))),
+      facts([["runs", many(found.runs.length)], ["payees held", many(found.holds.length)], ["disputes open", many(open)], ["entries", many(found.number)]]),
       found.rules.map((words) => el("p", { class: "soft" }, words)));
-    if (state.value.payee) {
-      showPayee(place, page).catch((error) => fill(place, problem(error)));
-      return;
-    }
+    if (state.value.payee) return attempt(place, () => showPayee(place, page));
     const panels = {
       Payees: payeesPanel(page),
       Runs: el("div", {}, runsPanel(found)),
@@ -168,24 +132,20 @@ export const show = async (main, site) => {
       Disputes: disputesPanel(page),
       Batches: el("div", {}, batchForms(page), el("div", { class: "card" }, el("h3", {}, "File for the bank: all that is owed"),
         el("p", {}, "Orders what approved runs owe, as one batch, except to payees who are held and amounts below the least that is sent."),
-        exportForm({ send: async (asked, token, progress) => (page.named() ? page.post("export", { ledger: page.ledger, by: who.name, token, export: asked }, { progress }) : null) }))),
+        exportForm(page, (asked, token, progress) => page.post("export", { ledger: page.ledger, by: who.name, token, export: asked }, { progress })))),
       "Enter by hand": actionForm(page),
       "Rules and proof": el("div", {}, rulesForm(page), verifyForm(page)),
     };
     const chosen = Object.keys(panels).find((each) => each.toLowerCase() === state.value.tab) || "Payees";
-    fill(place, tabs("ledger", panels, chosen, (tab) => state.set({ tab: tab.toLowerCase(), find: "", kind: "", page: 0 }, { quiet: true })));
+    return fill(place, tabs("ledger", panels, chosen, (tab) => state.set({ tab: tab.toLowerCase(), find: "", kind: "", page: 0 }, { quiet: true })));
   };
 
-  by.addEventListener("input", () => {
-    by.setCustomValidity("");
-    who.name = by.value.trim();
-  });
-  fill(main, head, el("div", { class: "tools" }, field({ label: "You are", control: by, help: "Written into the ledger with all you do here; kept in this browser." })), place);
+  fill(main, head, who.node, place);
   let last = state.value;
   const stop = state.onchange((value) => {
     const other = value.ledger !== last.ledger;
     last = value;
-    other ? page.refresh().catch((error) => fill(place, problem(error))) : draw();
+    other ? attempt(place, page.refresh) : draw();
   });
   await page.refresh();
   return stop;

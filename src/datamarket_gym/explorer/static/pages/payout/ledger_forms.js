@@ -1,7 +1,7 @@
 // What is entered into a ledger by hand: forms, batches, rules, disputes; whatever moves money asks for the token.
-import { copyButton, dialog, field, number, select, textbox, checkbox } from "../../lib/controls.js";
+import { copyButton, field, number, select, textbox, checkbox } from "../../lib/controls.js";
 import { el, name } from "../../lib/dom.js";
-import { doing, fresh, good, tokenField } from "./parts.js";
+import { doing, fresh, tokenField } from "./parts.js";
 
 const ACTIONS = {
   hold: ["Hold", "Send the payee nothing until it is released; what it is owed stays owed."],
@@ -14,6 +14,18 @@ const ACTIONS = {
 };
 const FREE = ["hold"];
 
+/** A button that enters something into the ledger, once; `body()` is what is entered. */
+const entering = (page, { what = "act", body, inputs = [], token, ready = () => true, ...button }) =>
+  doing({
+    ...button, page, inputs, token, ready: () => ready() && inputs.every((input) => input.value.trim() !== ""),
+    work: async (under, typed) => page.enter(what, { ledger: page.ledger, once: fresh(), token: typed, ...body() }, under),
+  });
+
+const currencyField = (page, name) => {
+  const { currencies } = page.found;
+  return select({ name, value: currencies[0] || "", options: currencies.length ? currencies : [""] });
+};
+
 /** Whoever acts on one payee's money. */
 export const actionForm = (page, payee = "") => {
   const names = el("datalist", { id: "payees-known" }, page.found.payees.map((each) => el("option", { value: each })));
@@ -21,29 +33,16 @@ export const actionForm = (page, payee = "") => {
   whom.setAttribute("list", "payees-known");
   const amount = textbox({ name: "act-amount", placeholder: "12.50" });
   const of = number({ name: "act-of", min: 1, step: 1 });
-  const currency = select({ name: "act-currency", value: page.found.currencies[0] || "", options: page.found.currencies.length ? page.found.currencies : [""] });
+  const currency = currencyField(page, "act-currency");
   const why = textbox({ name: "act-why" });
   const token = tokenField("act-token");
   const means = el("p", {});
+  const values = { amount: () => amount.value.trim(), of: () => (of.value ? Number(of.value) : null), currency: () => currency.value };
   const fields = { amount: field({ label: "Amount", control: amount }), of: field({ label: "Number of the entry", control: of }), currency: field({ label: "Currency", control: currency }) };
   const kind = select({ name: "act", value: "hold", options: Object.entries(ACTIONS).map(([value, [label]]) => ({ value, label })), onchange: () => shape() });
-  const ready = () => whom.value.trim() !== "" && why.value.trim() !== "" && (FREE.includes(kind.value) || token.value !== "");
-  const act = doing({
-    name: "act-enter", label: "Enter it", ready,
-    work: async (under) => {
-      if (!page.named()) return null;
-      const uses = ACTIONS[kind.value].slice(2);
-      const asked = { action: kind.value, by: page.who.name, payee: whom.value, why: why.value.trim() };
-      if (uses.includes("amount")) asked.amount = amount.value.trim();
-      if (uses.includes("of") && of.value) asked.of = Number(of.value);
-      if (uses.includes("currency")) asked.currency = currency.value;
-      const typed = token.taken();
-      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, action: asked }, { progress: under });
-      const told = good(done.words);
-      await page.refresh();
-      dialog("Entered", told);
-      return null;
-    },
+  const act = entering(page, {
+    name: "act-enter", label: "Enter it", inputs: [whom, why], token,
+    body: () => ({ action: { action: kind.value, by: page.who.name, payee: whom.value, why: why.value.trim(), ...Object.fromEntries(ACTIONS[kind.value].slice(2).map((key) => [key, values[key]()])) } }),
   });
   const shape = () => {
     const [, words, ...uses] = ACTIONS[kind.value];
@@ -52,7 +51,6 @@ export const actionForm = (page, payee = "") => {
     token.node.hidden = FREE.includes(kind.value);
     act.check();
   };
-  for (const input of [whom, why, token.input]) input.addEventListener("input", () => act.check());
   shape();
   return el("div", { class: "card by-hand" }, el("h3", {}, "Enter by hand"), field({ label: "What", control: kind }), means, names,
     field({ label: "Payee", control: whom, help: "The whole name, as runs call it." }), fields.amount, fields.currency, fields.of,
@@ -68,17 +66,9 @@ export const batchForms = (page) => {
     const reference = textbox({ name: `sent-reference-${batch.batch}` });
     const why = textbox({ name: `cancel-why-${batch.batch}` });
     const token = tokenField(`batch-token-${batch.batch}`);
-    const send = (action, more) => async (under) => {
-      if (!page.named()) return null;
-      const typed = token.taken();
-      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, action: { action, by: page.who.name, batch: batch.batch, ...more() } }, { progress: under });
-      await page.refresh();
-      dialog("Entered", good(done.words));
-      return null;
-    };
-    const sent = doing({ name: `sent-${batch.batch}`, label: "The bank has sent it", ready: () => token.value !== "" && reference.value.trim() !== "", work: send("sent", () => ({ reference: reference.value.trim() })) });
-    const cancelled = doing({ name: `cancel-${batch.batch}`, label: "It will not be sent: cancel it", kind: "", ready: () => token.value !== "" && why.value.trim() !== "", work: send("cancel", () => ({ why: why.value.trim() })) });
-    for (const input of [reference, why, token.input]) input.addEventListener("input", () => [sent, cancelled].forEach((each) => each.check()));
+    const action = (kind, more) => ({ action: { action: kind, by: page.who.name, batch: batch.batch, ...more } });
+    const sent = entering(page, { name: `sent-${batch.batch}`, label: "The bank has sent it", inputs: [reference], token, body: () => action("sent", { reference: reference.value.trim() }) });
+    const cancelled = entering(page, { name: `cancel-${batch.batch}`, label: "It will not be sent: cancel it", kind: "", inputs: [why], token, body: () => action("cancel", { why: why.value.trim() }) });
     return el("div", { class: "card" }, el("h3", {}, `Batch ${batch.batch}: ${batch.amount} to ${batch.payees} payees, ordered on ${batch.at}`),
       token.node, field({ label: "Reference of the payment", control: reference }), sent, field({ label: "Why it will not be sent", control: why }), cancelled);
   };
@@ -90,22 +80,15 @@ export const batchForms = (page) => {
 export const rulesForm = (page) => {
   const approvals = number({ name: "approvals", min: 1, max: 10, step: 1, value: page.found.approvals });
   const least = textbox({ name: "rule-least", placeholder: "5.00" });
-  const currency = select({ name: "rule-currency", value: page.found.currencies[0] || "", options: page.found.currencies.length ? page.found.currencies : [""] });
+  const currency = currencyField(page, "rule-currency");
   const token = tokenField("rules-token");
-  const act = doing({
-    name: "rules", label: "Set the rules", ready: () => token.value !== "",
-    work: async (under) => {
-      if (!page.named()) return null;
-      const typed = token.taken();
-      const wanted = Number(approvals.value);
-      const asked = { action: "rules", by: page.who.name, approvals: wanted !== page.found.approvals || !least.value.trim() ? wanted : null, least: least.value.trim(), currency: least.value.trim() ? currency.value : "" };
-      const done = await page.post("act", { ledger: page.ledger, once: fresh(), token: typed, action: asked }, { progress: under });
-      await page.refresh();
-      dialog("Rules", good(done.words));
-      return null;
+  const act = entering(page, {
+    name: "rules", label: "Set the rules", token,
+    body: () => {
+      const [wanted, sum] = [Number(approvals.value), least.value.trim()];
+      return { action: { action: "rules", by: page.who.name, approvals: wanted !== page.found.approvals || !sum ? wanted : null, least: sum, currency: sum ? currency.value : "" } };
     },
   });
-  token.input.addEventListener("input", () => act.check());
   return el("div", { class: "card" }, el("h3", {}, "Rules"), page.found.rules.map((words) => el("p", {}, words)),
     field({ label: "People who approve a run", control: approvals, help: "To ask for fewer than before, as many as before must say so, each under their own name." }),
     field({ label: "Least amount that is sent", control: least, help: "Less waits, and adds up. Empty: as it is." }), field({ label: "Currency", control: currency }), token.node, act);
@@ -130,10 +113,9 @@ export const verifyForm = (page) => {
 
 const listed = (text) => text.split("\n").map((each) => each.trim()).filter(Boolean);
 
-const entered = async (page, done) => {
-  await page.refresh();
-  dialog("Entered", good(done.words));
-  return null;
+const EFFECTS = {
+  separate_units: "Units to separate from all others", separate_payees: "Names not to be paid together with others",
+  join_units: "Units to match", join_payees: "Names to pay as one payee",
 };
 
 const decide = (page, dispute) => {
@@ -142,38 +124,28 @@ const decide = (page, dispute) => {
   const why = textbox({ name: `decide-why-${n}` });
   const correction = textbox({ name: `correction-${n}`, placeholder: "12.50" });
   const from = textbox({ name: `from-${n}` });
-  const names = Object.fromEntries([["separate_units", "Units to separate from all others"], ["separate_payees", "Names not to be paid together with others"], ["join_units", "Units to match"], ["join_payees", "Names to pay as one payee"]].map(
-    ([key, label]) => [key, [label, el("textarea", { name: `${key}-${n}`, rows: 2 })]]));
+  const boxes = Object.fromEntries(Object.keys(EFFECTS).map((key) => [key, el("textarea", { name: `${key}-${n}`, rows: 2 })]));
   const effects = el("div", { hidden: true },
     field({ label: "Owe the payee so much more", control: correction, help: "In the run's currency; for an approved run." }), field({ label: "Taken from", control: from, help: "The payee who is owed so much less; empty: the market pays." }),
-    el("details", {}, el("summary", {}, "What later runs match and separate"), Object.values(names).map(([label, box]) => field({ label, control: box, help: "One a line." }))));
+    el("details", {}, el("summary", {}, "What later runs match and separate"), Object.entries(EFFECTS).map(([key, label]) => field({ label, control: boxes[key], help: "One a line." }))));
   const token = tokenField(`decide-token-${n}`);
-  const act = doing({
-    name: `decide-${n}`, label: "Decide it, once", ready: () => token.value !== "" && why.value.trim() !== "",
-    work: async (under) => {
-      if (!page.named()) return null;
-      const typed = token.taken();
-      const upheld = outcome.value === "upheld";
-      const more = upheld ? { correction: correction.value.trim(), taken_from: from.value, ...Object.fromEntries(Object.entries(names).map(([key, [, box]]) => [key, listed(box.value)])) } : {};
-      return entered(page, await page.post("dispute/resolve", { ledger: page.ledger, once: fresh(), token: typed, by: page.who.name, decision: { number: n, outcome: outcome.value, why: why.value.trim(), ...more } }, { progress: under }));
+  const act = entering(page, {
+    what: "dispute/resolve", name: `decide-${n}`, label: "Decide it, once", inputs: [why], token,
+    body: () => {
+      const more = outcome.value === "upheld" ? { correction: correction.value.trim(), taken_from: from.value, ...Object.fromEntries(Object.entries(boxes).map(([key, box]) => [key, listed(box.value)])) } : {};
+      return { by: page.who.name, number: n, outcome: outcome.value, why: why.value.trim(), effects: more };
     },
   });
-  for (const input of [why, token.input]) input.addEventListener("input", () => act.check());
   return el("details", {}, el("summary", {}, "Decide it"), field({ label: "Outcome", control: outcome }), field({ label: "Why", control: why }), effects, token.node, act);
 };
 
 const revoke = (page, dispute) => {
   const why = textbox({ name: `revoke-why-${dispute.number}` });
   const token = tokenField(`revoke-token-${dispute.number}`);
-  const act = doing({
-    name: `revoke-${dispute.number}`, label: "End what it changes in later runs", kind: "", ready: () => token.value !== "" && why.value.trim() !== "",
-    work: async (under) => {
-      if (!page.named()) return null;
-      const typed = token.taken();
-      return entered(page, await page.post("dispute/revoke", { ledger: page.ledger, once: fresh(), token: typed, by: page.who.name, number: dispute.number, why: why.value.trim() }, { progress: under }));
-    },
+  const act = entering(page, {
+    what: "dispute/revoke", name: `revoke-${dispute.number}`, label: "End what it changes in later runs", kind: "", inputs: [why], token,
+    body: () => ({ by: page.who.name, number: dispute.number, why: why.value.trim() }),
   });
-  for (const input of [why, token.input]) input.addEventListener("input", () => act.check());
   return el("details", {}, el("summary", {}, "End what it changes"), el("p", {}, "Corrections stay: money has moved."), field({ label: "Why", control: why }), token.node, act);
 };
 
@@ -187,13 +159,9 @@ const opening = (page) => {
   const units = el("textarea", { name: "dispute-units", rows: 2 });
   const held = { hold: false, hold_against: false };
   const act = doing({
-    name: "dispute-open", label: "Enter the dispute", ready: () => payee.value.trim() !== "" && about.value.trim() !== "",
-    work: async (under) => {
-      if (!page.named()) return null;
-      return entered(page, await page.post("dispute/open", { run: run.value, once: fresh(), by: page.who.name, dispute: { payee: payee.value, about: about.value.trim(), against: against.value, units: listed(units.value), ...held } }, { progress: under }));
-    },
+    name: "dispute-open", label: "Enter the dispute", page, inputs: [payee, about], ready: () => payee.value.trim() !== "" && about.value.trim() !== "",
+    work: (under) => page.enter("dispute/open", { run: run.value, once: fresh(), by: page.who.name, dispute: { payee: payee.value, about: about.value.trim(), against: against.value, units: listed(units.value), ...held } }, under),
   });
-  for (const input of [payee, about]) input.addEventListener("input", () => act.check());
   return el("details", { class: "open-one" }, el("summary", {}, "Open a dispute"), field({ label: "Run", control: run }), field({ label: "Payee who disputes it", control: payee }), field({ label: "About", control: about }),
     field({ label: "Against", control: against, help: "Another payee whom it is about; may stay empty." }), field({ label: "Units that it is about", control: units, help: "One a line; may stay empty." }),
     checkbox({ name: "dispute-hold", label: "Send the payee nothing until it is decided", onchange: (yes) => (held.hold = yes) }),

@@ -1,38 +1,40 @@
 // Parts that several payout pages share: who types, units, tokens, buttons, facts, warnings, moved inputs.
 import { problem } from "../../lib/ask.js";
 import { button, field, textbox } from "../../lib/controls.js";
-import { el, fill, many, name, seen, svg } from "../../lib/dom.js";
+import { el, fill, many, name, seen } from "../../lib/dom.js";
+import { grid } from "../../lib/table.js";
 
 const KEY = "datamarket who";
 
-export const whoAmI = () => ({
-  get name() {
-    return localStorage.getItem(KEY) || "";
-  },
-  set name(text) {
-    localStorage.setItem(KEY, text);
-  },
-});
-
-/** Whether somebody has said who they are; else the field for it asks them to. */
-export const hasName = (who, by) => {
-  if (who.name) return true;
-  by.focus();
-  by.setCustomValidity("Say who you are first: it is written down with what you do.");
-  by.reportValidity();
-  return false;
-};
-
-/** What a unit holds: a text, a picture, numbers, or a curve. */
-export const content = (item) => {
-  if (item.image) return el("img", { src: item.image, alt: "the picture of this unit" });
-  if (item.text !== undefined) return el("div", { class: "text", dir: "auto", tabindex: "0" }, item.text);
-  if (item.figures) return el("ol", { class: "values" }, item.figures.map((each) => el("li", {}, each)));
-  return svg("svg", { viewBox: "0 0 256 40", role: "img", "aria-label": `${item.count} numbers as a curve`, preserveAspectRatio: "none", class: "curve" }, svg("path", { d: item.path }));
+/** Who types, kept in this browser; `named()` is whether somebody has said it, else the field asks for it. */
+export const whoAmI = () => {
+  const input = textbox({ name: "by", value: localStorage.getItem(KEY) || "", placeholder: "your name" });
+  input.addEventListener("input", () => {
+    input.setCustomValidity("");
+    localStorage.setItem(KEY, input.value.trim());
+  });
+  return {
+    input,
+    node: el("div", { class: "tools" }, field({ label: "You are", control: input, help: "Written into the ledger with all you do here; kept in this browser." })),
+    get name() {
+      return localStorage.getItem(KEY) || "";
+    },
+    named: () => {
+      if (localStorage.getItem(KEY)) return true;
+      input.focus();
+      input.setCustomValidity("Say who you are first: it is written down with what you do.");
+      input.reportValidity();
+      return false;
+    },
+  };
 };
 
 /** Rows of what and how much. */
 export const pairs = (rows) => el("dl", { class: "pairs figures" }, rows.map(([what, value]) => [el("dt", {}, what), el("dd", {}, value)]));
+
+/** What has happened to a run: entries of its ledger. */
+export const historyOf = (found) =>
+  grid("", ["entry", "time (UTC)", "what", "by", "detail"], found.history.map((entry) => [entry.number, entry.at, entry.kind, name(entry.by), name(entry.detail)]));
 
 /** The field into which the token is typed; it is never kept, nor part of an address. */
 export const tokenField = (name) => {
@@ -50,18 +52,22 @@ export const tokenField = (name) => {
   } };
 };
 
-/** A button that does something once at a time; words, errors and progress stand in the node beneath it. */
-export const doing = ({ name, label, kind = "main", work, ready = () => true }) => {
+/**
+ * A button that does something once at a time; words, errors and progress stand in the node beneath it. With a `page`
+ * somebody must have said who they are, and with a `token` it must be typed: `work(progress, typed)` is told of it.
+ */
+export const doing = ({ name, label, kind = "main", work, ready: good = () => true, inputs = [], token = null, page = null }) => {
   const progress = el("div", { class: "under-way" });
   const said = el("div", { role: "status" });
   let busy = false;
+  const ready = () => good() && (!token || token.node.hidden || token.value !== "");
   const press = async () => {
-    if (busy || !ready()) return;
+    if (busy || !ready() || (page && !page.who.named())) return;
     busy = true;
     pressed.disabled = true;
     fill(said);
     try {
-      fill(said, await work(progress));
+      fill(said, await work(progress, token ? token.taken() : ""));
     } catch (error) {
       fill(said, problem(error));
     } finally {
@@ -76,7 +82,7 @@ export const doing = ({ name, label, kind = "main", work, ready = () => true }) 
   node.check = () => {
     if (!busy) pressed.disabled = !ready();
   };
-  node.said = said;
+  for (const input of token ? [...inputs, token.input] : inputs) input.addEventListener("input", node.check);
   node.check();
   return node;
 };
@@ -108,17 +114,15 @@ export const stateTag = (state) => el("span", { class: `tag state-${state} ${GOO
 /** A run as people know it: what it is for, else its id. */
 export const runTitle = (run) => (run.period ? name(run.period) : name(run.run));
 
-/** Pairs of words and values. */
-export const facts = (rows) => el("dl", { class: "facts" }, rows.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, value))));
+/** The first of what a warning is about. */
+export const warnedOf = (warning) => [
+  warning.items.length ? el("ul", {}, warning.items.map((item) => el("li", {}, el("bdi", {}, seen(item))))) : null,
+  warning.items.length && warning.count > warning.items.length ? el("p", { class: "soft" }, `and ${many(warning.count - warning.items.length)} more`) : null];
 
 /** Warnings at length: what each means, and the first of what it is about. */
-export const warnings = (list) =>
-  list.map((each) =>
-    el("details", { class: "warning" },
-      el("summary", {}, `${seen(each.title)} `, el("span", { class: "tag" }, each.name)),
-      el("p", {}, seen(each.words)),
-      each.items.length ? el("ul", {}, each.items.map((item) => el("li", {}, el("bdi", {}, seen(item))))) : null,
-      each.more ? el("p", { class: "soft" }, `and ${many(each.more)} more`) : null));
+export const warnings = (list, look = "warning") =>
+  list.map((each) => el("details", { class: look, "data-warning": each.name },
+    el("summary", {}, `${seen(each.title)} `, el("span", { class: "tag" }, each.name)), el("p", {}, seen(each.words)), warnedOf(each)));
 
 /** A time as people read it. */
 export const moment = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 16)}` : "");

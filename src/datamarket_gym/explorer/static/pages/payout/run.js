@@ -1,87 +1,19 @@
 // One run: what it is, its payments, evidence, checks of its files, why each payee is paid, and what to do next.
-import { ask, latest, problem } from "../../lib/ask.js";
+import { ask, attempt, problem } from "../../lib/ask.js";
 import { draw } from "../../lib/chart.js";
 import { button, checkbox, tabs } from "../../lib/controls.js";
-import { el, fill, many, name, seen, svg } from "../../lib/dom.js";
+import { content, el, facts, fill, many, name, seen } from "../../lib/dom.js";
 import { download } from "../../lib/files.js";
+import { grid, pagedTable } from "../../lib/table.js";
 import { link, urlState } from "../../lib/url.js";
-import { moved, movedFields, facts, lines, runTitle, stateTag, warnings } from "./parts.js";
-
-/**
- * columns: [{key, title, number, sorts, show: row => text or node}]; asked: {search, sort, page} at first; onstate is
- * told what the reader chose. `ready` of the node is a promise of its first rows.
- */
-const pagedTable = ({ path, params, columns, name, caption, asked, onstate, word = "rows", empty = "There is nothing here." }) => {
-  const now = { search: asked.search, sort: asked.sort, page: asked.page };
-  const body = el("tbody");
-  const said = el("span", { class: "soft", role: "status" });
-  const wait = el("div");
-  const find = el("input", { type: "search", name: `search-${name}`, placeholder: "search", "aria-label": `Search ${caption}`, value: now.search });
-  const turn = (step) => () => tell({ page: now.page + step });
-  const back = el("button", { type: "button", class: "quiet", name: `back-${name}`, on: { click: turn(-1) } }, "\u2190 previous");
-  const on = el("button", { type: "button", class: "quiet", name: `on-${name}`, on: { click: turn(1) } }, "next \u2192");
-  const by = () => now.sort.replace(/^-/, "");
-  const choose = (column) => () => {
-    const down = by() === column.key ? !now.sort.startsWith("-") : Boolean(column.number);
-    tell({ sort: `${down ? "-" : ""}${column.key}`, page: 0 });
-  };
-  const heads = columns.map((column) =>
-    el("th", { class: column.number ? "n" : "", scope: "col" },
-      column.sorts === false ? column.title : el("button", { type: "button", class: "head", name: `sort-${name}-${column.key}`, on: { click: choose(column) } }, column.title)));
-  const line = (row) =>
-    el("tr", {}, columns.map((column) => el("td", { class: column.number ? "n" : "name", "data-h": column.title }, column.show ? column.show(row) : row[column.key])));
-  const fetched = latest((signal) =>
-    ask(link(path, { ...params, search: now.search, sort: by(), down: now.sort.startsWith("-") || "", page: now.page || "" }), { signal, progress: wait }));
-  const draw = async () => {
-    columns.forEach((column, i) => heads[i].setAttribute("aria-sort", column.key === by() ? (now.sort.startsWith("-") ? "descending" : "ascending") : "none"));
-    try {
-      const found = await fetched();
-      if (!found) return;
-      now.page = found.page;
-      fill(body, found.rows.length ? found.rows.map(line) : el("tr", {}, el("td", { colspan: columns.length }, now.search ? "Nothing has these letters in it." : empty)));
-      said.textContent = found.found === found.in_all ? `${many(found.in_all)} ${word}` : `${many(found.found)} of ${many(found.in_all)} ${word}`;
-      if (found.pages > 1) said.textContent += `, page ${many(found.page + 1)} of ${many(found.pages)}`;
-      back.hidden = on.hidden = found.pages === 1;
-      back.disabled = found.page === 0;
-      on.disabled = found.page === found.pages - 1;
-    } catch (error) {
-      fill(wait, problem(error));
-    }
-  };
-  const tell = (changes) => {
-    Object.assign(now, changes);
-    onstate({ ...now });
-    return draw();
-  };
-  find.addEventListener("input", () => tell({ search: find.value, page: 0 }));
-  back.hidden = on.hidden = true;
-  const node = el("div", { class: "listing", "data-table": name },
-    el("div", { class: "tools" }, find, said, back, on), wait,
-    el("div", { class: "scroll" }, el("table", { class: "stack" }, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body)));
-  node.ready = draw();
-  /** Show what the address says now, after the reader went back. */
-  node.follow = (asked_) => {
-    if (asked_.search === now.search && asked_.sort === now.sort && asked_.page === now.page) return;
-    Object.assign(now, asked_);
-    find.value = now.search;
-    draw();
-  };
-  return node;
-};
+import { historyOf, moved, movedFields, lines, runTitle, stateTag, warnings } from "./parts.js";
 
 const EARLIER = { unit: "its own came first", other: "the other came first", neither: "they came at the same time" };
 
 const payeeLink = (run, who) => el("a", { href: link("/payout/run", { run, payee: who }) }, name(who));
 
-/** What a unit holds: text, picture, numbers. */
-const held = (content) => {
-  if (!content) return el("p", { class: "soft" }, "not in the inputs");
-  const label = content.label ? el("p", { class: "soft" }, "label: ", name(content.label)) : null;
-  if (content.text !== undefined) return [el("pre", { class: "held", dir: "auto" }, content.text), label];
-  if (content.image !== undefined) return [el("img", { src: content.image, alt: "what the unit holds" }), label];
-  if (content.figures) return [el("p", { class: "mono" }, content.figures.join("  ")), label];
-  return [svg("svg", { viewBox: "0 0 256 40", class: "curve", role: "img", "aria-label": `${content.count} numbers as a curve` }, svg("path", { d: content.path })), el("p", { class: "soft" }, `${content.count} numbers`), label];
-};
+/** What a unit holds, and its label. */
+const held = (unit) => (unit ? [content(unit), unit.label ? el("p", { class: "soft" }, "label: ", name(unit.label)) : null] : el("p", { class: "soft" }, "not in the inputs"));
 
 const matchCard = (run, match, reasons) => {
   const why = match.reasons.map((code) => el("span", { class: "tag", title: reasons[code]?.[1] || "" }, `${reasons[code]?.[0] || seen(code)}`));
@@ -105,14 +37,10 @@ const matches = (state, found, run) => {
   if (!matches.length) return el("section", {}, el("h2", {}, "What matched what"), el("p", {}, "None of its units was matched with another."));
   const cards = matches.map((match) => matchCard(run, match, found.reasons));
   const place = el("div", { "aria-live": "polite" });
-  const open = async () => {
-    try {
-      const got = await ask("/api/payout/contents", { body: { run, payee: found.identity, moved: moved(state) }, progress: place });
-      cards.forEach((card) => card.fillHeld(got.units));
-    } catch (error) {
-      fill(place, problem(error));
-    }
-  };
+  const open = () => attempt(place, async () => {
+    const got = await ask("/api/payout/contents", { body: { run, payee: found.identity, moved: moved(state) }, progress: place });
+    cards.forEach((card) => card.fillHeld(got.units));
+  });
   return el("section", {},
     el("h2", {}, "What matched what"),
     el("p", { class: "soft" }, all > matches.length ? `${matches.length} of ${many(all)} matches, those that matter most; evidence.parquet holds all.` : `${many(all)} ${all === 1 ? "match" : "matches"}.`),
@@ -126,41 +54,30 @@ const matchedWith = (found, run) => {
   if (!matched.length) return null;
   return el("section", {},
     el("h2", {}, "With whom"),
-    el("div", { class: "scroll" }, el("table", { class: "stack" },
-      el("caption", {}, all > matched.length ? `${matched.length} of ${many(all)} others` : "Others whose units matched some of its own"),
-      el("thead", {}, el("tr", {}, [["who", ""], ["its units", "n"], ["of these count for others", "n"], ["of those, for them", "n"], ["why", ""]].map(([each, kind]) => el("th", { scope: "col", class: kind }, each)))),
-      el("tbody", {}, matched.map((each) => el("tr", {},
-        el("td", { class: "name" }, payeeLink(run, each.name)),
-        el("td", { class: "n", "data-h": "its units" }, many(each.units)),
-        el("td", { class: "n", "data-h": "count for others" }, many(each.for_others)),
-        el("td", { class: "n", "data-h": "of those, for them" }, many(each.for_them)),
-        el("td", { "data-h": "why" }, Object.entries(each.reasons).map(([code, n]) => `${found.reasons[code]?.[0] || seen(code)} ${many(n)}`).join(", "))))))));
+    grid(all > matched.length ? `${matched.length} of ${many(all)} others` : "Others whose units matched some of its own",
+      ["who", ["its units", true], ["of these count for others", true], ["of those, for them", true], "why"],
+      matched.map((each) => [payeeLink(run, each.name), many(each.units), many(each.for_others), many(each.for_them),
+        Object.entries(each.reasons).map(([code, n]) => `${found.reasons[code]?.[0] || seen(code)} ${many(n)}`).join(", ")])));
 };
 
-const asking = (label, key, path, state, found, shown) => {
+const asking = (label, key, path, state, payee, shown) => {
   const place = el("div", { "aria-live": "polite" });
-  const open = async () => {
-    try {
-      fill(place, shown(await ask(path, { body: { run: state.value.run, payee: found.identity, moved: moved(state) }, progress: place, cancellable: true })));
-    } catch (error) {
-      fill(place, problem(error));
-    }
-  };
-  return el("div", {}, button({ name: key, label, onclick: open }), place);
+  const body = () => ({ run: state.value.run, moved: moved(state), ...(payee === null ? {} : { payee }) });
+  const open = () => attempt(place, async () => fill(place, shown(await ask(path, { body: body(), progress: place, cancellable: true }))));
+  return el("div", {}, button({ name: key, label, onclick: open, kind: payee === null ? "quiet" : "" }), place);
 };
+
+/** Validation rows in lines, and that they are secret. */
+const needs = (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)];
 
 const statement = (state, found) => {
   const place = el("div", { "aria-live": "polite" });
   const box = checkbox({ name: "pseudonyms", label: "others without their names" });
-  const save = async () => {
-    try {
-      const made = await ask(link("/api/payout/statement", { run: state.value.run, payee: found.identity, pseudonyms: box.querySelector("input").checked }), { progress: place });
-      download(made.file, made.page, "text/html");
-      fill(place, el("p", { class: "soft" }, `Saved as ${made.file}. It is for this payee alone.`));
-    } catch (error) {
-      fill(place, problem(error));
-    }
-  };
+  const save = () => attempt(place, async () => {
+    const made = await ask(link("/api/payout/statement", { run: state.value.run, payee: found.identity, pseudonyms: box.querySelector("input").checked }), { progress: place });
+    download(made.file, made.page, "text/html");
+    fill(place, el("p", { class: "soft" }, `Saved as ${made.file}. It is for this payee alone.`));
+  });
   return el("section", {}, el("h2", {}, "Its statement"),
     el("p", { class: "soft" }, "A page to send to the payee: what was paid and why. Others are named in it, unless their names are left out."),
     el("div", { class: "tools" }, button({ name: "statement", label: "Save the statement", onclick: save }), box), place);
@@ -186,10 +103,10 @@ const showPayee = async (main, state) => {
     el("section", {}, el("h2", {}, "What if"),
       el("p", {}, seen(found.without)),
       el("p", { class: "soft" }, "Without the evidence in its clusters alone: the market is scored again, which takes as long as scoring took."),
-      asking("What if without its evidence", "what-if", "/api/payout/what-if", state, found, (got) => el("p", { class: "note" }, seen(got.words)))),
+      asking("What if without its evidence", "what-if", "/api/payout/what-if", state, payee, (got) => el("p", { class: "note" }, seen(got.words)))),
     found.needs.length
       ? el("section", {}, el("h2", {}, "What its units are to the buyer"), lines(found.needs),
-        asking("Which needs these are (for the operator alone)", "needs", "/api/payout/needs", state, found, (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)]))
+        asking("Which needs these are (for the operator alone)", "needs", "/api/payout/needs", state, payee, needs))
       : null,
     statement(state, found),
     el("section", {}, el("h2", {}, "Inputs"), movedFields(state)));
@@ -225,7 +142,7 @@ const payments = (state, found) => {
   const { run, search, sort, page } = state.value;
   const chart = el("div");
   const list = pagedTable({
-    path: "/api/payout/payments", params: { run }, name: "payments", caption: "Payments", word: "payees",
+    path: "/api/payout/payments", params: () => ({ run }), name: "payments", caption: "Payments", word: "payees",
     asked: { search, sort, page }, onstate: (chosen) => state.set(chosen),
     columns: [
       {
@@ -273,7 +190,7 @@ const names = (run, list, more) => [
 const evidence = (state, found) => {
   const { run, cluster, cluster_page } = state.value;
   const list = pagedTable({
-    path: "/api/payout/clusters", params: { run }, name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
+    path: "/api/payout/clusters", params: () => ({ run }), name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
     empty: "No unit was taken for the same as another.",
     asked: { search: cluster, sort: "", page: cluster_page }, onstate: (chosen) => state.set({ cluster: chosen.search, cluster_page: chosen.page }),
     columns: [
@@ -287,45 +204,24 @@ const evidence = (state, found) => {
   const node = el("div", {},
     el("p", {}, el("strong", {}, "Evidence used: "), el("code", {}, seen(found.evidence.used)), ". ", seen(found.evidence.why)),
     found.acquired ? el("p", {}, seen(found.acquired)) : null,
-    found.has_needs ? leastCovered(state) : null,
+    found.has_needs ? asking("Which needs are covered least (for the operator alone)", "least-covered", "/api/payout/least-covered", state, null, needs) : null,
     el("p", { class: "soft" }, "Search by the name of a unit or of a payee."), list);
   node.begin = () => list.ready;
   node.follow = () => list.follow({ search: state.value.cluster, sort: "", page: state.value.cluster_page });
   return node;
 };
 
-const leastCovered = (state) => {
-  const place = el("div", { "aria-live": "polite" });
-  const open = async () => {
-    try {
-      const found = await ask("/api/payout/least-covered", { body: { run: state.value.run, moved: moved(state) }, progress: place });
-      fill(place, lines(found.lines), el("p", { class: "note" }, found.secret));
-    } catch (error) {
-      fill(place, problem(error));
-    }
-  };
-  return el("p", {}, button({ name: "least-covered", label: "Which needs are covered least (for the operator alone)", onclick: open, kind: "quiet" }), place);
-};
-
 const verify = (state) => {
   const place = el("div", { "aria-live": "polite" });
-  const check = (path) => async () => {
+  const check = (path) => () => attempt(place, async () => {
     fill(place);
-    try {
-      const found = await ask(path, { body: { run: state.value.run, moved: moved(state) }, progress: place, cancellable: true });
-      const bad = found.checks.filter((each) => !each.good).length;
-      fill(place,
-        el("p", { class: `note ${found.good ? "good" : "bad"}` }, found.good ? `All ${found.checks.length} checks are good.` : `${bad} of ${found.checks.length} checks FAILED: do not approve or pay this run before you know why.`),
-        el("div", { class: "scroll" }, el("table", { class: "checks stack" },
-          el("caption", {}, found.recomputed ? "Files, ledger, and everything worked out again" : "Files and ledger"),
-          el("thead", {}, el("tr", {}, ["", "what", "found"].map((each) => el("th", { scope: "col" }, each)))),
-          el("tbody", {}, found.checks.map((each) => el("tr", {},
-            el("td", {}, el("span", { class: `tag ${each.good ? "good" : "bad"}` }, each.good ? "ok" : "FAILED")),
-            el("td", { class: "name" }, seen(each.what)), el("td", { class: "name" }, seen(each.detail))))))));
-    } catch (error) {
-      fill(place, problem(error));
-    }
-  };
+    const found = await ask(path, { body: { run: state.value.run, moved: moved(state) }, progress: place, cancellable: true });
+    const bad = found.checks.filter((each) => !each.good).length;
+    fill(place,
+      el("p", { class: `note ${found.good ? "good" : "bad"}` }, found.good ? `All ${found.checks.length} checks are good.` : `${bad} of ${found.checks.length} checks FAILED: do not approve or pay this run before you know why.`),
+      grid(found.recomputed ? "Files, ledger, and everything worked out again" : "Files and ledger", ["", "what", "found"],
+        found.checks.map((each) => [el("span", { class: `tag ${each.good ? "good" : "bad"}` }, each.good ? "ok" : "FAILED"), seen(each.what), seen(each.detail)]), "checks stack"));
+  });
   return el("div", {},
     el("p", {}, "Do the files of the run and its ledger still say what was worked out? Recomputing it compares every amount; it needs the inputs, and the time that the payout run took."),
     el("div", { class: "tools" },
@@ -339,14 +235,10 @@ const files = (state, found) =>
     el("h3", {}, "Files"),
     el("ul", {}, found.files.map((each) => el("li", {}, el("a", { href: link("/api/payout/file", { run: state.value.run, name: each }), download: true }, each)))),
     el("h3", {}, "Inputs"),
-    el("div", { class: "scroll" }, el("table", { class: "stack" },
-      el("thead", {}, el("tr", {}, ["what", "name", "bytes", "sha256", ""].map((each) => el("th", { scope: "col" }, each)))),
-      el("tbody", {}, found.inputs.map((each) => el("tr", {}, el("td", {}, seen(each.role)), el("td", { class: "name", "data-h": "name" }, name(each.name)), el("td", { class: "n", "data-h": "bytes" }, many(each.bytes)), el("td", { "data-h": "sha256" }, el("code", { title: each.sha256 }, `${each.sha256.slice(0, 16)}\u2026`)),
-        el("td", {}, each.gone ? el("span", { class: "tag bad" }, "not where it was") : "")))))),
+    grid("", ["what", "name", ["bytes", true], "sha256", ""], found.inputs.map((each) => [
+      seen(each.role), name(each.name), many(each.bytes), el("code", { title: each.sha256 }, `${each.sha256.slice(0, 16)}\u2026`), each.gone ? el("span", { class: "tag bad" }, "not where it was") : ""])),
     el("h3", {}, "What happened"),
-    el("div", { class: "scroll" }, el("table", { class: "stack" },
-      el("thead", {}, el("tr", {}, ["entry", "time (UTC)", "event", "by", "detail"].map((each) => el("th", { scope: "col" }, each)))),
-      el("tbody", {}, found.history.map((each) => el("tr", {}, el("td", {}, String(each.number)), el("td", { "data-h": "time (UTC)" }, seen(each.at)), el("td", { "data-h": "event" }, seen(each.kind)), el("td", { class: "name", "data-h": "by" }, name(each.by)), el("td", { class: "name", "data-h": "detail" }, seen(each.detail))))))));
+    historyOf(found));
 
 const showRun = async (main, state) => {
   const { run } = state.value;

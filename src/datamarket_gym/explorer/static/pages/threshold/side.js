@@ -1,5 +1,5 @@
 // The controls: which rows, which of them are shown, and what the check simulates.
-import { upload, problem } from "../../lib/ask.js";
+import { attempt, upload } from "../../lib/ask.js";
 import { field, number, select, textbox } from "../../lib/controls.js";
 import { el, fill, many } from "../../lib/dom.js";
 
@@ -81,17 +81,14 @@ export class Side {
     }
   }
 
-  async send(file, again) {
+  send(file, again) {
     const chosen = file.files[0];
-    if (!chosen) return;
-    try {
+    return chosen && attempt(this.told, async () => {
       const kept = await upload(chosen, (sent, total) => fill(this.told, `Uploading ${chosen.name}: ${Math.round((100 * sent) / total)} %`));
       fill(this.told);
       file.value = "";
       await again();
       this.change({ source: `upload:${kept.id}`, columns: {}, content: "", example: 1 }, true);
-    } catch (error) {
-      fill(this.told, problem(error));
-    }
+    });
   }
 }

@@ -4,7 +4,7 @@ import { copyButton, checkbox, field, select, textbox, button } from "../../../l
 import { el, fill } from "../../../lib/dom.js";
 import { table } from "../../../lib/table.js";
 import { link } from "../../../lib/url.js";
-import { warned } from "./tables.js";
+import { warnings } from "../parts.js";
 
 const block = (heading, name, text) =>
   el("div", { class: "written" }, el("div", { class: "tools" }, el("strong", {}, heading), copyButton("Copy", () => text, `copy-${name}`)), el("pre", { "data-written": name }, text));
@@ -169,7 +169,7 @@ const result = (found) => {
       ? el("p", { class: "soft" }, "Nothing was entered into the market's ledger. The run lies among the uploads, and goes when the explorer ends.")
       : el("p", {}, "The run is in the ledger as a draft. Nobody is paid until it is approved."),
     found.notes.map((words) => el("p", { class: "note" }, words)),
-    found.warnings.length ? [el("p", {}, el("strong", {}, `${found.warnings.length} ${found.warnings.length === 1 ? "warning stands" : "warnings stand"} before the money`)), warned(found.warnings)] : null,
+    found.warnings.length ? [el("p", {}, el("strong", {}, `${found.warnings.length} ${found.warnings.length === 1 ? "warning stands" : "warnings stand"} before the money`)), warnings(found.warnings, "warned")] : null,
     table({ columns, rows, name: "payments", caption: found.identities > rows.length ? `The ${rows.length} largest payments` : "Payments", search: false }),
     found.identities > rows.length ? el("p", { class: "soft" }, `and ${(found.identities - rows.length).toLocaleString("en")} more on the page of the run`) : null,
     found.sentences.map((words) => el("p", {}, words)),

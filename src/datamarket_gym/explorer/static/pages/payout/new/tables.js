@@ -1,8 +1,9 @@
 // The tables of a payout run: files, the roles of their columns, and what was found in them.
-import { problem, upload, ask } from "../../../lib/ask.js";
+import { ask, attempt, problem, upload } from "../../../lib/ask.js";
 import { button, select, textbox } from "../../../lib/controls.js";
-import { el, name, fill, shown } from "../../../lib/dom.js";
+import { el, facts, name, fill, shown } from "../../../lib/dom.js";
 import { table } from "../../../lib/table.js";
+import { warnings } from "../parts.js";
 
 const ROLES = [
   { role: "id", key: "columns.id", label: "Id of the unit", tag: "id" },
@@ -182,17 +183,14 @@ const card = (page, role, known) => {
     const line = el("span", {}, `Sending ${file.name}`);
     const bar = el("progress", { max: 1, value: 0, "aria-label": `Sending ${file.name}` });
     fill(said, el("div", { class: "progress", role: "status" }, line, bar));
-    try {
-      const kept = await upload(file, (sent, total) => {
-        line.textContent = `Sending ${file.name}: ${bytes(sent)} of ${bytes(total)}`;
-        bar.value = total ? sent / total : 1;
-      });
-      fill(said);
-      known.set(`upload:${kept.id}`, kept);
-      put(`upload:${kept.id}`);
-    } catch (error) {
-      fill(said, problem(error));
-    }
+    const kept = await attempt(said, () => upload(file, (sent, total) => {
+      line.textContent = `Sending ${file.name}: ${bytes(sent)} of ${bytes(total)}`;
+      bar.value = total ? sent / total : 1;
+    }));
+    if (!kept) return;
+    fill(said);
+    known.set(`upload:${kept.id}`, kept);
+    put(`upload:${kept.id}`);
   };
   const input = el("input", {
     type: "file", name: `file-${role}`, accept: endings.join(","), class: "pick", "aria-label": `${title}: choose a file`,
@@ -329,7 +327,7 @@ export const columnsView = (page) => {
 
 const many = (count, one, several = `${one}s`) => `${shown(count, 0)} ${count === 1 ? one : several}`;
 
-const facts = (found) => {
+const factsOf = (found) => {
   const pairs = [
     ["units", shown(found.units, 0)],
     ["identities", shown(found.identities, 0)],
@@ -341,7 +339,7 @@ const facts = (found) => {
     ["reference rows", found.reference === null ? null : shown(found.reference, 0)],
     ["previously acquired units", found.acquired === null ? null : shown(found.acquired, 0)],
   ].filter(([, value]) => value !== null);
-  return el("dl", { class: "facts" }, pairs.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))));
+  return facts(pairs);
 };
 
 const badRows = (page, bad) => {
@@ -362,14 +360,6 @@ const badRows = (page, bad) => {
     })));
 };
 
-/** Warnings, each with some of those it is about. */
-export const warned = (warnings) =>
-  warnings.map((each) =>
-    el("details", { class: "warned", "data-warning": each.name }, el("summary", {}, each.title),
-      el("p", {}, each.words),
-      each.items.length ? el("ul", {}, each.items.map((item) => el("li", {}, item))) : null,
-      each.items.length && each.count > each.items.length ? el("p", { class: "soft" }, `and ${shown(each.count - each.items.length, 0)} more`) : null));
-
 /** What was found. */
 export const checkedView = (page) => {
   const node = el("div", { "aria-live": "polite" });
@@ -387,8 +377,8 @@ export const checkedView = (page) => {
         found.refused && /--[a-z]/.test(found.refused) ? el("p", { class: "soft" }, "What begins with -- is an option of the command line: here, the heads of the columns, and the settings below.") : null,
         good ? el("p", { class: "note good" }, "Both tables can be read, and nothing in them has to be looked at before the run.") : null,
         found.bad ? badRows(page, found.bad) : null,
-        found.facts ? facts(found.facts) : null,
-        found.warnings.length ? [el("h3", {}, many(found.warnings.length, "thing", "things"), " to look at"), warned(found.warnings)] : null);
+        found.facts ? factsOf(found.facts) : null,
+        found.warnings.length ? [el("h3", {}, many(found.warnings.length, "thing", "things"), " to look at"), warnings(found.warnings, "warned")] : null);
     },
   };
 };
