@@ -33,6 +33,9 @@ from datamarket_gym.utilities.custom import as_utility, utility_title
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 T = TypeVar("T")
+_COLUMNS = {"honest_payment": "honest_payment", "attacked_payment": "attacked_payment", "gain": "gain"}
+_COLUMNS |= {"gain_additive": "gain_additive", "victim_loss": "victim_loss"}
+_COLUMNS |= {"distance_to_true_owners": "oracle_l1", "rank_stability": "rank_stability"}
 _ORACLE = {"evidence": "oracle_latent", "allocation": "equal_submitted"}
 
 
@@ -191,21 +194,13 @@ class Evaluation(Shown):
         the true owners, as a share of v(all); ``rank_stability`` Kendall's tau of providers' payments before and after.
         With spot checks payments and gains are expectations, the others are before checks.
         """
-        found = list(self.reports.values())
-        columns: dict[str, Any] = {
-            "mechanism": [mechanism for mechanism, _ in self.reports],
-            "attack": [attack for _, attack in self.reports],
-            "honest_payment": [one.honest_payment for one in found],
-            "attacked_payment": [one.attacked_payment for one in found],
-        }
-        paid = np.array([one.honest_payment for one in found])
-        columns["gain"] = np.where(paid > 0, [one.gain for one in found], np.nan)
-        for name in ("gain_additive", "victim_loss"):
-            columns[name] = [getattr(one, name) for one in found]
-        columns["distance_to_true_owners"] = [one.oracle_l1 for one in found]
-        columns["rank_stability"] = [one.rank_stability for one in found]
-        attacks = counted(len({attack for _, attack in self.reports}), "attack")
-        return ResultTable(f"{attacks} by {self.provider}; {self.utility}; gain 1 = no gain", columns)
+        mechanisms, attacks = ([pair[i] for pair in self.reports] for i in (0, 1))
+        columns: dict[str, Any] = {"mechanism": mechanisms, "attack": attacks}
+        for title, name in _COLUMNS.items():
+            columns[title] = [getattr(report, name) for report in self.reports.values()]
+        columns["gain"] = np.where(np.array(columns["honest_payment"]) > 0, columns["gain"], np.nan)
+        tried = counted(len(set(attacks)), "attack")
+        return ResultTable(f"{tried} by {self.provider}; {self.utility}; gain 1 = no gain", columns)
 
     def screen(self) -> Screen:
         table = self.table()
@@ -215,8 +210,8 @@ class Evaluation(Shown):
     def plot(self) -> Any:
         """Plot the attacker's honest against its attacked payment, attack by attack."""
         table = self.table()
-        one = len({mechanism for mechanism, _ in self.reports}) == 1
-        labels = [attack if one else f"{attack}, {mechanism}" for mechanism, attack in self.reports]
+        single = len({mechanism for mechanism, _ in self.reports}) == 1
+        labels = [attack if single else f"{attack}, {mechanism}" for mechanism, attack in self.reports]
         return plot_pairs(
             labels, table["honest_payment"], table["attacked_payment"],
             title=f"Payment of {self.provider}, honest and attacking", xlabel="payment (value)",

@@ -1,8 +1,8 @@
-"""What an attack is worth, in expectation, where some units of every payee are checked.
+"""Expected payment of an attack where some units of every payee are checked.
 
 A name fails with probability 1 - (1 - q F / P)^m, F being what its false units earn. It is paid nothing from then on,
 but its genuine units go on playing: if they left, the attacker's other names would earn what they earned. Its false
-units leave, all of them. The market is then paid, and drawn, again, until nobody fails. Names whose total is below zero
+units leave, all of them. The market is then paid, and drawn, again, until no name fails. Names whose total is negative
 are paid nothing. Every draft is paid once and priced under any `Checks`.
 """
 

@@ -311,13 +311,8 @@ def _images(path: Path) -> Corpus:
     with np.load(path, allow_pickle=False) as file:
         blob, offsets = file["blob"].tobytes(), file["offsets"].tolist()
         label, split = file["labels"].astype(np.int64), file["split"] == 0
-    return Corpus("image", _objects([blob[a:b] for a, b in pairwise(offsets)]), label, split)
-
-
-def _objects(items: Sequence[bytes]) -> NDArray[Any]:
-    out = np.empty(len(items), dtype=object)  # NumPy's own arrays of bytes drop zeros at the end
-    out[:] = items
-    return out
+    content = np.array([blob[a:b] for a, b in pairwise(offsets)], dtype=object)
+    return Corpus("image", content, label, split)
 
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -342,7 +337,7 @@ def _folder(path: Path) -> Corpus:
         raise DataMarketError(
             f"there are no images in {str(path)!r}; known endings: {', '.join(IMAGES)}"
         )
-    content = _objects([file.read_bytes() for file in files])
+    content = np.array([file.read_bytes() for file in files], dtype=object)
     label = np.unique([file.parent.name for file in files], return_inverse=True)[1]
     return Corpus("image", content, label.astype(np.int64), np.ones(len(files), dtype=bool))
 

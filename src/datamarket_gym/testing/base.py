@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.execution.arrays import Features, Values
+from datamarket_gym.execution.arrays import Features
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.encoders.base import ENCODERS, to_bytes
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS, Dataset
+from datamarket_gym.mechanism.allocation import PaidTotals
 from datamarket_gym.mechanism.external import Payer
 from datamarket_gym.mechanism.pipeline import as_mechanism
 from datamarket_gym.registry import create, written
@@ -78,9 +79,8 @@ _WORDS = (
 
 
 def samples(kind: str, features: Features) -> NDArray[Any]:
-    out = np.empty(len(features), dtype=object)
-    out[:] = [_text(row) if kind == "text" else _image(row) for row in features]
-    return out
+    make = _text if kind == "text" else _image
+    return np.array([make(row) for row in features], dtype=object)
 
 
 def with_content(dataset: Dataset, kind: str) -> Dataset:
@@ -113,19 +113,7 @@ TOLERANCE = 1e-9
 _TRIED = ("honest", "near_duplicate_2x_sybils@0.001", "label_poisoning")
 
 
-class HasTotals(Protocol):
-    """Payments: an amount per identity, and what all data together are worth."""
-
-    @property
-    def totals(self) -> Values:
-        """Amount per identity."""
-
-    @property
-    def grand_value(self) -> float:
-        """v(all)."""
-
-
-def budget_gap(payments: HasTotals) -> float:
+def budget_gap(payments: PaidTotals) -> float:
     """Compute the sum of payments less v(all); above zero more is paid out than was created.
 
     Parameters
@@ -140,7 +128,7 @@ def budget_gap(payments: HasTotals) -> float:
     return float(payments.totals.sum()) - payments.grand_value
 
 
-def budget_balanced(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
+def budget_balanced(payments: PaidTotals, tolerance: float = TOLERANCE) -> bool:
     """Tell if payments sum to v(all).
 
     Parameters
@@ -155,7 +143,7 @@ def budget_balanced(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
     return abs(budget_gap(payments)) <= tolerance * max(1.0, abs(payments.grand_value))
 
 
-def individually_rational(payments: HasTotals, tolerance: float = TOLERANCE) -> bool:
+def individually_rational(payments: PaidTotals, tolerance: float = TOLERANCE) -> bool:
     """Tell if no identity is paid less than nothing.
 
     Parameters
@@ -202,7 +190,7 @@ def validate_individual_rationality(mechanism: Payer, tolerance: float = TOLERAN
         )
 
 
-def _trials(mechanism: Payer) -> list[tuple[str, HasTotals]]:
+def _trials(mechanism: Payer) -> list[tuple[str, PaidTotals]]:
     market = small_market()
     oracle = market.utility_oracle(Utility("knn@3", "chance"))
     profiles = [(name, ATTACKS.create(name).apply(0, market.state)) for name in _TRIED]

@@ -23,8 +23,7 @@ from datamarket_gym.testing.base import (
 
 
 def validate_encoder(encoder: Encoder) -> None:
-    """Validate that each item gets one finite vector, whatever its neighbours in the batch, and that bad content is
-    named.
+    """Validate that each item gets one finite vector, in any batch, and that bad content is named.
 
     Parameters
     ----------
@@ -128,8 +127,7 @@ def validate_partition(partition: Partition) -> None:
     dealt = partition.deal(label, 5, 12, np.random.default_rng(0))
     promise(len(dealt) == 5, f"5 providers asked, {len(dealt)} dealt to")
     promise(all(len(rows) == 12 for rows in dealt), "a provider got another number of rows than 12")
-    everything = np.concatenate(dealt)
-    promise(len(np.unique(everything)) == len(everything), "a row was dealt twice")
+    promise(len(np.unique(dealt)) == 60, "a row was dealt twice")
 
 
 def validate_task(task: Task) -> None:
@@ -141,10 +139,6 @@ def validate_task(task: Task) -> None:
         The task, or its written form.
     """
     check_written("task", task)
-    first, again, other = task.draw(0), task.draw(0), task.draw(1)
-    promise((first.dataset.features == again.dataset.features).all(), "seed 0 gave two draws")
-    promise(
-        first.dataset.features.shape != other.dataset.features.shape
-        or (first.dataset.features != other.dataset.features).any(),
-        "seeds 0 and 1 gave the same draw",
-    )
+    first, again, other = (task.draw(seed).dataset.features for seed in (0, 0, 1))
+    promise(np.array_equal(first, again), "seed 0 gave two draws")
+    promise(not np.array_equal(first, other), "seeds 0 and 1 gave the same draw")

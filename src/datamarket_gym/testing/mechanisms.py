@@ -13,12 +13,12 @@ from datamarket_gym.evidence.graph import GRANULARITIES, Clusters, EvidenceGraph
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.market.attacks.content import ImageVariants, TextVariants
 from datamarket_gym.market.attacks.copies import NearDuplicates
-from datamarket_gym.mechanism.allocation import Allocation, Provenance
+from datamarket_gym.mechanism.allocation import Allocation, PaidTotals, Payments, Provenance
 from datamarket_gym.mechanism.external import OwnMechanism, Payer
 from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism
 from datamarket_gym.mechanism.representatives import Collapse, Representative
 from datamarket_gym.testing.base import changed, check_written, promise, small_market
-from datamarket_gym.utilities.oracle import Utility, UtilityOracle
+from datamarket_gym.utilities.oracle import Utility
 
 
 def _attacked(content: str = "") -> SubmittedProfile:
@@ -144,73 +144,51 @@ def _shares(allocation: Allocation, profile: SubmittedProfile) -> dict[tuple[int
 
 
 def validate_mechanism(mechanism: Payer) -> None:
-    """Validate that the spec survives JSON, nothing of a cluster's score is lost, and names do not matter.
+    """Validate that payments are the same for the same units in any order and under any names.
 
-    Of a mechanism that is not of our pipeline: it pays every identity a finite amount, the same for the
-    same units in any order and under any names, and leaves the submission as it was.
+    They are finite, and the mechanism leaves the submission as it was. The spec of a mechanism of our pipeline survives
+    JSON, and nothing of a cluster's score is lost.
 
     Parameters
     ----------
     mechanism
         The mechanism, or its written form.
     """
-    if not isinstance(mechanism, Mechanism):
-        _check_own(as_mechanism(mechanism))
-        return
-    promise(
-        Mechanism.model_validate_json(mechanism.model_dump_json()) == mechanism,
-        "the spec does not survive JSON",
-    )
-    profile, utility = _attacked(), Utility("knn@3")
-    paid = mechanism.pay(profile.submission, small_market().utility_oracle(utility), profile.truth)
-    promise(np.isfinite(paid.totals).all(), "a payment is not finite")
-    promise(
-        abs(paid.amount.sum() - paid.scores.values.sum()) < 1e-9,
-        "the payments do not add up to the scores",
-    )
-    shuffled, _ = _shuffled(profile.submission)
-    again = mechanism.pay(shuffled, small_market().utility_oracle(utility), profile.truth)
-    promise(paid.as_dict() == again.as_dict(), "payments depend on the order of rows")
-    if not mechanism.evidence.needs_oracle:  # some err, by a draw for each name
-        _names_do_not_matter(mechanism, profile, small_market().utility_oracle(utility), paid.as_dict())
+    if isinstance(mechanism, Mechanism):
+        again = Mechanism.model_validate_json(mechanism.model_dump_json())
+        promise(again == mechanism, "the spec does not survive JSON")
+    payer = as_mechanism(mechanism)
+    _check_paid(payer, _attacked())
+    _check_paid(payer, NearDuplicates(sigma=0.0).apply(0, small_market().state))  # of equal units
 
 
-def _check_own(mechanism: Mechanism | OwnMechanism) -> None:
-    profile, oracle = _attacked(), small_market().utility_oracle(Utility("knn@3"))
+def _check_paid(mechanism: Mechanism | OwnMechanism, profile: SubmittedProfile) -> None:
+    def pay(submission: Submission, truth: GroundTruth = profile.truth) -> PaidTotals:
+        return mechanism.pay(submission, small_market().utility_oracle(Utility("knn@3")), truth)
+
     submission = profile.submission
     before = submission.take(np.arange(len(submission)))
-    paid = mechanism.pay(submission, oracle, profile.truth).as_dict()
+    paid = pay(submission)
     column = changed(submission, before)
     promise(not column, f"the mechanism changes the submission: {column}; work on a copy")
+    promise(np.isfinite(paid.totals).all(), "a payment is not finite")
+    if isinstance(paid, Payments):
+        lost = abs(paid.amount.sum() - paid.scores.values.sum())
+        promise(lost < 1e-9, "the payments do not add up to the scores")
+    amounts = paid.as_dict()
     promise(
-        mechanism.pay(submission, oracle, profile.truth).as_dict() == paid,
+        pay(submission).as_dict() == amounts,
         "the same submission was paid in two ways; draw random numbers from a seed of its own",
     )
-    copies = NearDuplicates(sigma=0.0).apply(0, small_market().state)  # whose order equals decide
-    for played in (profile, copies):
-        paid, shuffled = (
-            mechanism.pay(units, oracle, played.truth).as_dict()
-            for units in (played.submission, _shuffled(played.submission)[0])
-        )
-        promise(
-            np.allclose([shuffled[name] for name in paid], list(paid.values()), atol=1e-9),
-            "payments depend on the order of rows",
-        )
-        _names_do_not_matter(mechanism, played, oracle, paid)
-
-
-def _names_do_not_matter(
-    mechanism: Mechanism | OwnMechanism,
-    profile: SubmittedProfile,
-    utility: UtilityOracle,
-    paid: Mapping[str, float],
-) -> None:
+    shuffled = pay(_shuffled(submission)[0]).as_dict()
+    same = np.allclose([shuffled[name] for name in amounts], list(amounts.values()), atol=1e-9)
+    promise(same, "payments depend on the order of rows")
+    if isinstance(mechanism, Mechanism) and mechanism.evidence.needs_oracle:
+        return  # some err, by a draw for each name
     renamed, names = _renamed(profile)
-    other = mechanism.pay(renamed.submission, utility, renamed.truth).as_dict()
-    promise(
-        np.allclose([other[names[name]] for name in paid], list(paid.values()), atol=1e-9),
-        "payments depend on what identities or units are called",
-    )
+    other = pay(renamed.submission, renamed.truth).as_dict()
+    same = np.allclose([other[names[name]] for name in amounts], list(amounts.values()), atol=1e-9)
+    promise(same, "payments depend on what identities or units are called")
 
 
 def _renamed(profile: SubmittedProfile) -> tuple[SubmittedProfile, dict[str, str]]:

@@ -37,12 +37,12 @@ def validate_game(game: Game) -> None:
     rng = np.random.default_rng(0)
     coalitions = rng.random((40, game.n_players)) < 0.5
     coalitions[0] = False
-    asked = game.asked
+    before = game.asked
     values = game.values(coalitions)
     promise(values.shape == (40,), f"40 coalitions gave values of shape {values.shape}")
     promise(np.isfinite(values).all(), "a value is not finite")
     promise(values[0] == 0.0, "the empty coalition is not worth 0")
-    promise(game.asked - asked == 40, "the game does not count what it is asked")
+    promise(game.asked - before == 40, "the game does not count what it is asked")
     computed = game.computed
     order = rng.permutation(40)
     promise((game.values(coalitions[order]) == values[order]).all(), "values depend on the batch")
@@ -60,11 +60,10 @@ def example_rows(target: Target = "class") -> tuple[TrainingRows, ValidationRows
 
 
 def validate_utility(learner: UtilityFunction) -> None:
-    """Validate that utilities are finite, in [0, 1] if they are accuracies, and depend neither on the batch nor on the
-    order.
+    """Validate that utilities are finite, accuracies in [0, 1], and depend neither on the batch nor on the order.
 
-    Where the learner values players by a formula, that is what all coalitions say. Given rows that are always there,
-    coalitions are worth what they are together with those.
+    A closed form agrees with enumeration. Given rows that are always there, coalitions are worth what they are together
+    with those.
 
     Parameters
     ----------
@@ -136,8 +135,7 @@ def _check_formula(learner: UtilityFunction, scorer: Scorer, table: Values, empt
 
 
 def validate_similarity(similarity: Similarity) -> None:
-    """Validate that each row has one direction, of length one or zero, that depends on its own row and the validation
-    rows alone.
+    """Validate that each row has one direction, of length 1 or 0, by itself and the validation rows alone.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.ground_truth import GroundTruth, SubmittedProfile
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
-from datamarket_gym.execution.arrays import Features
+from datamarket_gym.execution.arrays import Codes, Features
 from datamarket_gym.market.attacks.base import ATTACKS, apply_knowing
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.registry import MISSING, components, parameters_of, written
@@ -61,6 +61,13 @@ def feature_scale(state: MarketState) -> float:
     return float(np.sqrt(state.honest.submission.features.var(axis=0).mean()))
 
 
+def source_rows(profile: SubmittedProfile, state: MarketState) -> Codes:
+    """Return the honest row from which each submitted unit derives; -1 where there is none."""
+    row = {str(name): i for i, name in enumerate(state.honest.submission.id)}
+    sources = profile.truth.aligned(profile.submission).source
+    return np.array([row.get(str(source), -1) for source in sources])
+
+
 def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> SubmittedProfile:
     """Move embeddings as far as features, in standard deviations, where an attack changed features alone.
 
@@ -69,8 +76,7 @@ def moved_embeddings(profile: SubmittedProfile, state: MarketState) -> Submitted
     submission, honest = profile.submission, state.honest.submission
     if submission.embedding is None or honest.embedding is None:
         return profile
-    row = {str(name): i for i, name in enumerate(honest.id)}
-    origin = np.array([row.get(str(s), -1) for s in profile.truth.aligned(submission).source])
+    origin = source_rows(profile, state)
     rows = np.flatnonzero(origin >= 0)
     rows = rows[(submission.embedding[rows] == honest.embedding[origin[rows]]).all(axis=1)]
     moved = np.zeros(len(submission))

@@ -29,7 +29,12 @@ from datamarket_gym.analysis.redteam.findings import (
     Trial,
     worst_first,
 )
-from datamarket_gym.analysis.redteam.remedies import share_lost, spared_by, try_remedies
+from datamarket_gym.analysis.redteam.remedies import (
+    pay_alternatives,
+    share_lost,
+    spared_by,
+    try_remedies,
+)
 from datamarket_gym.analysis.spot_checks import Expected, checked_attack, require_checkable
 from datamarket_gym.analysis.theorems.certificate import certified
 from datamarket_gym.analysis.theorems.deterrence import Checks
@@ -343,15 +348,11 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
         if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # else evidence is not ours
             if unchecked != worst:
                 profile = context.attacked(worst.provider, worst.attack, worst.clock)
+            others = pay_alternatives(
+                m, context.state.honest, profile, context.utility, context.threshold
+            )
             remedies = try_remedies(
-                m,
-                context.state.honest,
-                profile,
-                context.utility,
-                honest.payments,
-                context.stop_at,
-                context.threshold,
-                context.checks,
+                others, honest.payments, context.utility, context.stop_at, context.checks
             )
         competition = _without_evidence(context, group.harmful)
         loss = _spared(context, Loss(trial=group.harmful, without_evidence=competition))
@@ -385,40 +386,26 @@ def _spared(context: Context, loss: Loss) -> Loss:
         return loss
     profile = context.attacked(trial.provider, trial.attack, trial.clock)
     allowed = (loss.without_evidence or 0.0) + STOP_LOSS
-    spared = spared_by(
-        m, context.state.honest, profile, context.utility, trial.victim, allowed, context.threshold
-    )
+    others = pay_alternatives(m, context.state.honest, profile, context.utility, context.threshold)
+    spared = spared_by(others, trial.victim, allowed)
     return loss.model_copy(update={"spared_by": spared})
 
 
 def _digest(context: Context) -> str:
-    submission = context.state.honest.submission
+    state, utility, submission = context.state, context.utility, context.state.honest.submission
     parts = [
-        __version__,
-        context.mechanism.key,
-        written(context.utility.learner),
-        context.utility.utility.empty,
-        str(context.stop_at),
-        repr((context.checks, context.knowledge, context.state.logged)),
-        "" if context.threshold is None else context.threshold.model_dump_json(),
-        str(context.state.seed),
-        repr((context.providers, context.attacks, submission.identity.tolist())),
-        repr(submission.times.tolist()),
-    ]
-    digest = hashlib.sha256("|".join(parts).encode())
-    utility, reference = context.utility, context.utility.reference
-    for array in (
-        submission.vectors,
-        utility.features,
-        utility.embedding,
-        context.state.leaked_features,
-        None if reference is None else reference.features,
-        None if reference is None else reference.embedding,
-    ):
+        __version__, context.mechanism.key, written(utility.learner), utility.utility.empty,
+        context.stop_at, context.checks, context.knowledge, context.threshold, state.logged, state.seed,
+        context.providers, context.attacks, submission.identity.tolist(), submission.times.tolist(),
+        submission.keys.tolist(), utility.label.tolist(),
+    ]  # fmt: skip
+    arrays = [submission.vectors, utility.features, utility.embedding, state.leaked_features]
+    if (reference := utility.reference) is not None:
+        parts += [reference.label.tolist(), reference.text]
+        arrays += [reference.features, reference.embedding]
+    digest = hashlib.sha256(repr(parts).encode())
+    for array in arrays:
         digest.update(b"" if array is None else array.tobytes())
-    if reference is not None:
-        digest.update(repr((reference.label.tolist(), reference.text)).encode())
-    digest.update(b"".join(submission.keys.tolist()) + repr(context.utility.label.tolist()).encode())
     return digest.hexdigest()
 
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from datamarket_gym.analysis.metrics import CLEAR, Harm, clearly_paid, harm_of
-from datamarket_gym.analysis.redteam.attack_grid import attacked_profile, feature_scale
+from datamarket_gym.analysis.redteam.attack_grid import attacked_profile, feature_scale, source_rows
 from datamarket_gym.analysis.redteam.multi_attacker import HONEST, StageGame, Strategies
 from datamarket_gym.analysis.spot_checks import CheckedAttack, checked_attack, require_checkable
 from datamarket_gym.analysis.theorems import Certificate
@@ -88,9 +88,7 @@ class Effort(Described):
         names = profile.identities_of(provider)
         submission, honest = profile.submission, state.honest.submission
         mine = np.flatnonzero(np.isin(submission.identity, names))
-        row = {str(name): i for i, name in enumerate(honest.id)}
-        sources = profile.truth.aligned(submission).source[mine]
-        origin = np.array([row.get(str(source), -1) for source in sources])
+        origin = source_rows(profile, state)[mine]
         derived = origin >= 0
         moved = submission.features[mine[derived]] - honest.features[origin[derived]]
         total = float(np.linalg.norm(moved, axis=1).sum())
@@ -133,47 +131,46 @@ def _part(name: str, low: float = 0.01, high: float = 1.0) -> SearchParameter:
     return SearchParameter(name, low, high, "part")
 
 
-_FIRST = SearchParameter("first", kind="choice", choices=(False, True))
-_VICTIM = SearchParameter("victim", kind="choice", choices=(1, "all"))
+def _count(name: str, low: int, high: int) -> SearchParameter:
+    return SearchParameter(name, low, high, "count")
+
+
+def _choice(name: str, *choices: str | int | bool) -> SearchParameter:
+    return SearchParameter(name, kind="choice", choices=choices)
+
+
+_FIRST, _VICTIM = _choice("first", False, True), _choice("victim", 1, "all")
 
 SPACE: Mapping[str, tuple[SearchParameter, ...]] = {
-    "sybil_split_k": (SearchParameter("k", 2, 4, "count"),),
-    "exact_dup_2x_sybils": (_part("fraction"), SearchParameter("sybils", 1, 4, "count")),
-    "near_duplicate_2x_sybils": (
-        _noise("sigma"),
-        _part("fraction"),
-        SearchParameter("sybils", 1, 4, "count"),
-    ),
+    "sybil_split_k": (_count("k", 2, 4),),
+    "exact_dup_2x_sybils": (_part("fraction"), _count("sybils", 1, 4)),
+    "near_duplicate_2x_sybils": (_noise("sigma"), _part("fraction"), _count("sybils", 1, 4)),
     "copycat": (_noise("sigma"), _part("fraction")),
     "turn": (SearchParameter("cosine", 0.3, 0.98), _VICTIM, _part("fraction")),
-    "synthetic_laundering": (
-        _part("ratio", high=4.0),
-        SearchParameter("how", kind="choice", choices=("gaussian", "mix")),
-        _FIRST,
-    ),
+    "synthetic_laundering": (_part("ratio", high=4.0), _choice("how", "gaussian", "mix"), _FIRST),
     "strategic_curation": (SearchParameter("keep", 0.1, 1.0), SearchParameter("rest", 0.0, 1.0)),
-    "junk_padding": (_part("ratio", high=3.0), SearchParameter("identities", 1, 3, "count"), _FIRST),
+    "junk_padding": (_part("ratio", high=3.0), _count("identities", 1, 3), _FIRST),
     "composite": (
-        SearchParameter("split", 1, 3, "count"),
+        _count("split", 1, 3),
         SearchParameter("keep", 0.3, 1.0),
         _part("copy", low=0.0),
         _noise("copy_sigma"),
         _part("steal", low=0.0),
         _noise("steal_sigma"),
-        SearchParameter("victims", 1, 16, "count"),
-        SearchParameter("pick", kind="choice", choices=("random", "rewards")),
-        SearchParameter("names", 0, 2, "count"),
+        _count("victims", 1, 16),
+        _choice("pick", "random", "rewards"),
+        _count("names", 0, 2),
         _FIRST,
     ),
-    "bridge": (_VICTIM, SearchParameter("theta", 0.6, 0.98), SearchParameter("most", 20, 400, "count")),
+    "bridge": (_VICTIM, SearchParameter("theta", 0.6, 0.98), _count("most", 20, 400)),
     "leak_stuffing": (_part("share"), _noise("sigma")),
     "squat": (
-        SearchParameter("knows", kind="choice", choices=("leak",)),
-        SearchParameter("points", 1, 20, "count"),
+        _choice("knows", "leak"),
+        _count("points", 1, 20),
         _noise("sigma"),
-        SearchParameter("worthless", kind="choice", choices=(False, True)),
+        _choice("worthless", False, True),
     ),
-    "shadow": (SearchParameter("budget", 0.05, 1.5), SearchParameter("steps", 5, 20, "count")),
+    "shadow": (SearchParameter("budget", 0.05, 1.5), _count("steps", 5, 20)),
     "outlier": (SearchParameter("budget", 0.05, 1.5), _part("ratio", high=2.0)),
 }
 """Families and their parameters, within bounds that keep identity-level games cheap.
@@ -346,9 +343,6 @@ class Target(Shown):
         self._unchecked: dict[str, tuple[float, Effort, Harm]] = {}
         self._checked: dict[str, CheckedAttack] = {}
         self.impossible: dict[str, str] = {}
-        self._require_clear()
-
-    def _require_clear(self) -> None:
         grand, n = self.honest.payments.grand_value, len(self.state.providers)
         if not clearly_paid(self.pay, grand, n):
             raise UnclearPayError(

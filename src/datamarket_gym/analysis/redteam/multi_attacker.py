@@ -55,7 +55,7 @@ HONEST = "honest"
 """The strategy of parties that do not attack."""
 
 Strategies = tuple[str, ...]
-"""What each party or player chooses: an attack as it is written, or `HONEST`."""
+"""The choice of each party or player: a written attack, or `HONEST`."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class StageOutcome:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PartyResult:
     """Hold a party's attack, what it is paid, and what honesty would have paid it."""
 
     members: tuple[str, ...]
@@ -96,7 +96,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Standings:
+class StageResult:
     """Hold how a market is divided between the attacking parties and the others; NaN where undefined.
 
     ``pot_taken`` is the attackers' share of the pot, ``pot_moved`` the part of it that honesty would not have given
@@ -104,7 +104,7 @@ class Standings:
     market in which all are honest. Gains are those of all attackers together.
     """
 
-    attackers: tuple[Standing, ...]
+    attackers: tuple[PartyResult, ...]
     pot_taken: float
     pot_moved: float
     honest_pay: float
@@ -271,20 +271,20 @@ class StageGame(Shown):
             self._worths[key] = worth(honest.take(rows), self.utility) if len(rows) else 0.0
         return self._worths[key]
 
-    def standings(self, strategies: Strategies, attackers: Sequence[int] | None = None) -> Standings:
+    def standings(self, strategies: Strategies, attackers: Sequence[int] | None = None) -> StageResult:
         """Compare each party's payment with honesty's; ``attackers`` count as such, else all."""
         now, then = self.outcome(strategies), self.honest
         counted = range(len(self.members)) if attackers is None else attackers
-        standings = tuple(self._standing(strategies, party) for party in counted)
-        leads = {party.members[0] for party in standings}
+        results = tuple(self._result(strategies, party) for party in counted)
+        leads = {party.members[0] for party in results}
         others = [name for name in then.pay if name not in leads]
         n, grand = len(self.state.providers), then.value
         clear = [name for name in others if clearly_paid(then.pay[name], grand, n)]
-        taken = sum(party.share for party in standings)
-        return Standings(
-            attackers=standings,
+        taken = sum(party.share for party in results)
+        return StageResult(
+            attackers=results,
             pot_taken=taken,
-            pot_moved=taken - sum(party.honest_share for party in standings),
+            pot_moved=taken - sum(party.honest_share for party in results),
             honest_pay=_over(now.pay, then.pay, others),
             honest_share=_over(now.share, then.share, others),
             honest_least=min((now.pay[name] / then.pay[name] for name in clear), default=math.nan),
@@ -292,11 +292,11 @@ class StageGame(Shown):
             value=gain_of(now.value, then.value),
         )
 
-    def _standing(self, strategies: Strategies, party: int) -> Standing:
+    def _result(self, strategies: Strategies, party: int) -> PartyResult:
         lead = self.members[party][0]
         alone = self.outcome(_with(strategies, party, HONEST))
         now, then = self.outcome(strategies), self.honest
-        return Standing(
+        return PartyResult(
             self.members[party], strategies[party], now.pay[lead], then.pay[lead], alone.pay[lead],
             now.share[lead], then.share[lead],
             clearly_paid(then.pay[lead], then.value, len(self.state.providers)),
@@ -305,7 +305,7 @@ class StageGame(Shown):
 
 @dataclass(frozen=True, eq=False)
 class _Ending:
-    """How a market with checks ends, with its chance: what each name is paid, v(all), and what is left in it."""
+    """Hold an ending of a market with checks: its chance, what each name is paid, v(all), and the units left."""
 
     chance: float
     amounts: Mapping[str, float]
@@ -366,7 +366,7 @@ def _over(now: Mapping[str, float], then: Mapping[str, float], names: Sequence[s
 ORDERS = ("round_robin", "simultaneous")
 EQUILIBRIUM, CYCLE, UNSETTLED = "equilibrium", "cycle", "unsettled"
 Payoffs = Callable[[Strategies], Sequence[float] | None]
-"""What each player gets; None where a profile cannot be played."""
+"""Compute what each player gets; None where a profile cannot be played."""
 
 
 @dataclass(frozen=True)

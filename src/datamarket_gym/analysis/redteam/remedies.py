@@ -1,8 +1,8 @@
-"""What evidence would have stopped an attack, or spared its victim: the same attack again under other layers."""
+"""Remedies: other evidence that would have stopped an attack, or spared its victim."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,16 +20,18 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 
 THETAS = (0.99, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
 """Thresholds of lineage that are tried, with the lowest that may be used where it is another."""
+_LINKED = {
+    "evidence": "oracle_latent", "granularity": "identity",
+    "representative": "collapse", "allocation": "count_canonical",
+}  # fmt: skip
 
 
 class Remedy(Document):
-    """Another evidence layer: what the attack gains under it, and what it changes for the honest."""
+    """Record what the attack gains under other evidence, and what this changes for honest providers."""
 
     title: str
     evidence: str
-    gain: (
-        float | None
-    )  # multiplicative, as expected given the audit's checks; None where it is not defined
+    gain: float | None  # multiplicative, expected given the audit's checks; None where not defined
     moved: float  # share of the honest pot that the layer alone moves between providers
     stops: bool
     admissible: bool = True  # False where lineage at this threshold costs the honest here too much
@@ -45,70 +47,50 @@ def alternatives(mechanism: Mechanism, measured: Threshold) -> list[tuple[str, M
         ("exact copies", {"evidence": "exact_hash"}),
         *((_similarity(t), {"evidence": f"lineage@{t}"}) for t in _thetas(measured)),
         ("trusted sources", {"evidence": "oracle_source"}),
-        (
-            "linked accounts",
-            {
-                "evidence": "oracle_latent",
-                "granularity": "identity",
-                "representative": "collapse",
-                "allocation": "count_canonical",
-            },
-        ),
+        ("linked accounts", _LINKED),
     ]
-    found = [(title, mechanism.model_copy(update=change)) for title, change in changes]
-    return [(title, m) for title, m in found if m != mechanism]
+    others = [(title, mechanism.model_copy(update=change)) for title, change in changes]
+    return [(title, other) for title, other in others if other != mechanism]
 
 
 def try_remedies(
-    mechanism: Mechanism,
-    honest: SubmittedProfile,
-    attacked: SubmittedProfile,
-    utility: UtilityOracle,
+    alternatives: Iterable[Alternative],
     reference: Payments,
+    utility: UtilityOracle,
     stop_at: float,
-    threshold: Threshold | None = None,
     checks: Checks | None = None,
 ) -> list[Remedy]:
-    """Price an attack under every alternative evidence; ``threshold`` says which thetas are admissible."""
-    found = []
-    provider = str(attacked.attacker)
-    names = attacked.identities_of(provider)
-    for tried in _tried(mechanism, honest, attacked, utility, threshold):
-        pay = tried.before.total([provider])
-        clear = clearly_paid(pay, tried.before.grand_value, len(honest.submission.identities))
-        paid = tried.after.total(names)
+    """Price an attack under alternative evidence; ``reference`` are the honest payments without it."""
+    remedies = []
+    for other in alternatives:
+        honest, attacked = other.honest, other.attacked
+        pay = other.before.total([str(attacked.attacker)])
+        paid = other.after.total(attacked.identities_of(str(attacked.attacker)))
         if checks is not None:
-            checked = checked_attack(tried.mechanism, attacked, tried.after, honest, pay, utility)
+            checked = checked_attack(other.mechanism, attacked, other.after, honest, pay, utility)
             paid = checked.expected(checks).pay
+        clear = clearly_paid(pay, other.before.grand_value, len(honest.submission.identities))
         gain = paid / pay if clear else None
-        found.append(
+        remedies.append(
             Remedy(
-                title=tried.title,
-                evidence=str(tried.mechanism.evidence),
+                title=other.title,
+                evidence=str(other.mechanism.evidence),
                 gain=gain,
-                moved=_moved(reference, tried.before),
+                moved=_moved(reference, other.before),
                 stops=gain is not None and gain <= stop_at,
-                admissible=tried.admissible,
+                admissible=other.admissible,
             )
         )
-    return found
+    return remedies
 
 
-def spared_by(
-    mechanism: Mechanism,
-    honest: SubmittedProfile,
-    attacked: SubmittedProfile,
-    utility: UtilityOracle,
-    victim: str,
-    allowed: float,
-    threshold: Threshold | None = None,
-) -> list[str]:
+def spared_by(alternatives: Iterable[Alternative], victim: str, allowed: float) -> list[str]:
     """Return the admissible alternatives under which the victim loses at most ``allowed`` of its honest share."""
     spared = []
-    for tried in _tried(mechanism, honest, attacked, utility, threshold):
-        if tried.admissible:
-            lost = share_lost(victim, honest, tried.before, attacked, tried.after)
-            spared += [tried.title] if lost is not None and lost <= allowed else []
+    for other in alternatives:
+        lost = share_lost(victim, other.honest, other.before, other.attacked, other.after)
+        if other.admissible and lost is not None and lost <= allowed:
+            spared.append(other.title)
     return spared
 
 
@@ -128,27 +110,32 @@ def share_lost(
 
 
 @dataclass(frozen=True, eq=False)
-class _Tried:
+class Alternative:
+    """Hold other evidence, and what is paid under it for the honest and for the attacked profile."""
+
     title: str
     mechanism: Mechanism
+    honest: SubmittedProfile
     before: Payments
+    attacked: SubmittedProfile
     after: Payments
     admissible: bool
 
 
-def _tried(
+def pay_alternatives(
     mechanism: Mechanism,
     honest: SubmittedProfile,
     attacked: SubmittedProfile,
     utility: UtilityOracle,
-    threshold: Threshold | None,
-) -> Iterator[_Tried]:
+    threshold: Threshold | None = None,
+) -> Iterator[Alternative]:
+    """Pay both profiles under every alternative evidence; ``threshold`` says which thetas are admissible."""
     measured = threshold or measure_threshold(honest.submission, utility)
     refused = {_similarity(t) for t in _thetas(measured) if not measured.admits(t)}
-    settled, _ = resolve_threshold(mechanism, honest.submission, utility)
-    for title, other in alternatives(settled, measured):
+    resolved, _ = resolve_threshold(mechanism, honest.submission, utility)
+    for title, other in alternatives(resolved, measured):
         if utility.prior is not None and other.evidence.needs_oracle:
-            continue  # nobody told it of earlier periods
+            continue  # oracles do not know the owners of earlier periods
         try:
             before = other.pay(honest.submission, utility, honest.truth)
             after = other.pay(attacked.submission, utility, attacked.truth)
@@ -156,7 +143,7 @@ def _tried(
             continue  # it takes everything for what was acquired before
         except DataMarketError as error:
             raise DataMarketError(f"trying {title} ({other.evidence}) as a remedy: {error}") from error
-        yield _Tried(title, other, before, after, title not in refused)
+        yield Alternative(title, other, honest, before, attacked, after, title not in refused)
 
 
 def _thetas(measured: Threshold) -> list[float]:
@@ -170,10 +157,7 @@ def _similarity(theta: float) -> str:
 
 def _moved(before: Payments, after: Payments) -> float:
     """Compute half the L1 distance between the shares of the pot."""
-    shares = []
-    for payments in (before, after):
-        total = float(payments.totals.sum())
-        if total <= 0:
-            return 1.0
-        shares.append(payments.totals / total)
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
+    was, now = before.totals, after.totals
+    if min(was.sum(), now.sum()) <= 0:
+        return 1.0
+    return float(np.abs(was / was.sum() - now / now.sum()).sum() / 2)

@@ -8,7 +8,7 @@ Uniformly over c = K + K' scores that are means of R i.i.d. samples of range w, 
 
 (Maurer and Pontil 2009), and in expectation, E|error| <= sd: eta = max se, which bounds the *expected*
 gain alone. Scores of a truncated estimator are biased besides: in a monotone game by at most b, so that
-eta = max (se + b) in expectation; in any other game by an amount nobody knows, so that there is no eta.
+eta = max (se + b) in expectation; in any other game by an unknown amount, so that there is no eta.
 A marginal contribution of utilities in [0, V] lies in [-V, V], so w = 2V; in a monotone
 game w = V.
 """

@@ -426,12 +426,12 @@ def _leakage(honest: Paid, attacked: Paid, sides: Comparison) -> tuple[Leakage |
             "provider, so these cannot be compared one by one; Theorem 3 leaves such manipulations out"
         )
     try:
-        found = decompose(sides)
+        leakage = decompose(sides)
     except NoMatchingError as error:
         return None, str(error)
-    return found, (
-        f"{len(found.matched)} clusters matched one to one with the honest clusters that pay the "
-        f"provider, {len(found.escaped)} escaped"
+    return leakage, (
+        f"{len(leakage.matched)} clusters matched one to one with the honest clusters that pay the provider, "
+        f"{len(leakage.escaped)} escaped"
     )
 
 

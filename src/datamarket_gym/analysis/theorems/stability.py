@@ -4,7 +4,7 @@ Quotient-stable: (a) the clusters are unchanged up to relabelling and (b) so is 
 a multiset of training units. Checked as: there is a bijection of clusters under which representatives
 have equal content, and every unit that is in both profiles lies in corresponding clusters. The
 quotient games are then the same game.
-Neutral: in *every* cluster the provider's identities hold together what the provider held before.
+Neutral: in *every* cluster the provider's identities together have the share that the provider had before.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from datamarket_gym.analysis.redteam.multi_attacker import (
     UNSETTLED,
     Path,
     StageGame,
-    Standings,
+    StageResult,
     Strategies,
     best_response_dynamics,
 )
@@ -185,11 +185,11 @@ _MEANS = (
 )  # fmt: skip
 
 
-def _mean(ends: list[Standings], name: str) -> float:
+def _mean(ends: list[StageResult], name: str) -> float:
     return float(np.mean([getattr(each, name) for each in ends]))
 
 
-def _lone_gain(stage: StageGame, ends: list[Standings]) -> float:
+def _lone_gain(stage: StageGame, ends: list[StageResult]) -> float:
     """Return the mean gain over lone honesty; undefined where that pays anywhere next to nothing."""
     n = len(stage.state.providers)
     for each in ends:

@@ -1,7 +1,7 @@
 """What an attack is: it replaces one provider's honest units by others, and carries the truth along.
 
 Beside it are what an attacker knows of the others' units (none, a share of each provider's, or all) and what attackers
-make of labels: which units are alike by them, and which labels are wrong.
+make of labels: which units they group, and which labels are wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONTENT: Mapping[str, str | bytes] = {"text": "", "image": b""}
 """Metadata columns that hold raw content, and what stands there for none."""
 
 ALL = "all"
-"""The victim of an attack on everybody else."""
+"""The victim of an attack on all other providers."""
 
 Victim = Annotated[
     int | str,
@@ -38,7 +38,7 @@ Victim = Annotated[
 Share = Annotated[float, Range(0, 1, open_low=True), "share of the units that are copied"]
 Noise = Annotated[float, Range(0), "noise on each copy; its standard deviation, 0 copies exactly"]
 Identities = Annotated[int, Range(1), "further identities; each submits copies"]
-First = Annotated[bool, "before everybody's units"]
+First = Annotated[bool, "before all other units"]
 AddedUnits = Annotated[float, Range(0, open_low=True), "added units; as a multiple of its own"]
 
 
@@ -104,7 +104,7 @@ class Own(Shown):
         me, others = providers.index(self.name), len(providers) - 1
         if not others:
             raise DataMarketError(
-                f"{self.name} is alone in this market, or knows no unit of the others; there is nobody to attack"
+                f"{self.name} is alone in this market, or knows no unit of the others; there is no provider to attack"
             )
         if victim == ALL:
             return [name for name in providers if name != self.name]
@@ -157,8 +157,8 @@ def nearest(features: Features, rows: NDArray[np.int64], points: Features) -> ND
 
 def squares(a: Features, b: Features) -> Features:
     """Compute the squared distances of all pairs."""
-    found: Features = (a**2).sum(axis=1)[:, None] - 2 * a @ b.T + (b**2).sum(axis=1)
-    return np.maximum(found, 0.0)
+    squared: Features = (a**2).sum(axis=1)[:, None] - 2 * a @ b.T + (b**2).sum(axis=1)
+    return np.maximum(squared, 0.0)
 
 
 def choose_share(rows: Codes, share: float, rng: np.random.Generator) -> Codes:
@@ -290,8 +290,8 @@ def _account(honest: Submission, block: Block, identity: str) -> Mapping[str, ND
         return {}
     account = block.account
     if account is None:
-        known = honest.metadata[ACCOUNT][honest.identity == identity]
-        account = str(known[0]) if len(known) else identity
+        accounts = honest.metadata[ACCOUNT][honest.identity == identity]
+        account = str(accounts[0]) if len(accounts) else identity
     return {ACCOUNT: np.full(len(block.rows), account)}
 
 
@@ -351,10 +351,7 @@ _PARTS = 4
 
 
 def groups(label: NDArray[Any]) -> Codes:
-    """Codes of units that are alike by their labels: of one class, or in one of four parts of all numbers, by size.
-
-    Units without labels are all alike.
-    """
+    """Group units by their labels: by class, or by the quarter of all numbers; without labels all are one group."""
     classes, code = np.unique(label, return_inverse=True)
     if not are_numbers(label) or len(classes) <= _PARTS:
         return code.astype(np.int64)
@@ -365,7 +362,6 @@ def groups(label: NDArray[Any]) -> Codes:
 
 def wrong(label: NDArray[Any], among: NDArray[Any]) -> NDArray[Any]:
     """Return the class after each label, and of numbers the one half-way round all of the market's, by size."""
-    known = np.unique(among)
-    step = max(1, len(known) // 2) if are_numbers(known) else 1
-    found: NDArray[Any] = known[(np.searchsorted(known, label) + step) % len(known)]
-    return found
+    labels = np.unique(among)
+    step = max(1, len(labels) // 2) if are_numbers(labels) else 1
+    return labels[(np.searchsorted(labels, label) + step) % len(labels)]

@@ -1,7 +1,7 @@
-"""Bridges: units that lie between others' units, so that evidence by similarity matches what is not alike.
+"""Bridges: units that lie between others' units, so that evidence by similarity matches dissimilar units.
 
-Connected components take a chain of similar units for one thing, and its earliest unit for the owner. Who comes last
-can therefore lay a chain from anybody's unit to an earlier one: points on the arc between two units, each within the
+Connected components take a chain of similar units for one thing, and its earliest unit for the owner. The last provider
+can therefore lay a chain from any unit to an earlier one: points on the arc between two units, each within the
 threshold's angle of the next, or two texts blended word by word, until each blend embeds near the next.
 """
 
@@ -35,9 +35,8 @@ class Bridge(Attack):
     """Come last with units between the victim's and an earlier owner's, so that evidence matches the two.
 
     Points on the arcs between units, close enough that cosines of ``theta`` hold a chain together, connect all
-    units of the victim to a hub, cheapest first. The hub is the earliest unit of anybody but the victim; with ``first``
-    the attacker's own earliest unit, which then came before everybody's. Knows everybody's units and times, and
-    guesses theta.
+    units of the victim to a hub, cheapest first. The hub is the earliest unit of all but the victim; with ``first``
+    the attacker's own earliest unit, which then came before all others. Knows all units and times, and guesses theta.
     """
 
     title = "bridges between owners"
@@ -46,7 +45,7 @@ class Bridge(Attack):
     victim: Victim = 1
     theta: Threshold = 0.9
     most: MostUnits = 100
-    first: Annotated[bool, "from a unit of its own before everybody's"] = False
+    first: Annotated[bool, "from a unit of its own before all others"] = False
 
     def blocks(self, own: Own) -> list[Block]:
         unit = directions(own.honest.vectors)
@@ -122,7 +121,7 @@ class TextBridge(Attack):
     """Come last with texts blended from the victim's and an earlier owner's, so that evidence matches the two.
 
     Between two texts the words are exchanged place by place, in a random order; where two neighbours in the chain
-    have a cosine below ``theta`` a blend half-way between them goes in, until none does. Knows everybody's texts
+    have a cosine below ``theta`` a blend half-way between them goes in, until none does. Knows all texts
     and times, and the encoder.
     """
 
@@ -131,7 +130,7 @@ class TextBridge(Attack):
     victim: Victim = 1
     theta: Threshold = 0.9
     most: MostUnits = 150
-    first: Annotated[bool, "from a text of its own before everybody's"] = False
+    first: Annotated[bool, "from a text of its own before all others"] = False
     needs_content: ClassVar[str] = "text"
 
     def blocks(self, own: Own) -> list[Block]:
@@ -158,9 +157,8 @@ class TextBridge(Attack):
         mine = own_block(own, self.first)
         if not rows:
             return [mine]
-        content = np.empty(len(rows), dtype=object)
-        content[:] = blends
-        made = Block(0, np.array(rows), features=np.array(vectors), content={"text": content}, copy=True)
+        content = {"text": np.array(blends, dtype=object)}
+        made = Block(0, np.array(rows), features=np.array(vectors), content=content, copy=True)
         return [mine, made]
 
 

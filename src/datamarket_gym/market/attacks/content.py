@@ -1,6 +1,6 @@
 """Copies whose text or image is changed by rule, at three strengths, then embedded again by the encoder.
 
-No language model: what anybody can do with a list of words. Every rule gives a text that is not empty. Sizes of image
+No language model: all it takes is a list of words. Every rule gives a text that is not empty. Sizes of image
 changes are relative to the image's. All is deterministic given the generator.
 """
 

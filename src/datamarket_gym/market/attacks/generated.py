@@ -34,7 +34,7 @@ class SyntheticLaundering(Attack):
     ``how="gaussian"`` draws from a Gaussian fitted to the attacker's units of a class;
     ``how="mix"`` interpolates between two of its units of the same class. Without labels all are of one; numbers are
     cut into four parts by size, and are drawn, or mixed, as the features are. With ``first`` they came before
-    everybody's units, which needs no forged clock: they are made of its own.
+    all other units, which needs no forged clock: they are made of its own.
     """
 
     title = "generated units added"
@@ -162,10 +162,7 @@ class JunkPadding(Attack):
 
 
 def leaked_rewards(own: Own, units: NDArray[np.int64], neighbours: int = 5) -> NDArray[np.int64]:
-    """How often each of the units is near a leaked row of its label, less of another.
-
-    Near any leaked row, where labels are no classes or there are none on either side.
-    """
+    """Count how often each unit is near a leaked row of its label, less of another; near any, without classes."""
     mine, label = own.honest.features[units], own.honest.label[units]
     classes = own.labels_count and not are_numbers(label)
     rewards = np.zeros(len(units), dtype=np.int64)
@@ -227,7 +224,7 @@ class Composite(Attack):
         "which of others' units; random ones, or those the leaked sample rewards",
     ] = "random"
     names: Annotated[int, Range(0), "further identities for the copies; 0 leaves them under its own"] = 0
-    first: Annotated[bool, "copies of its own units before everybody's units"] = False
+    first: Annotated[bool, "copies of its own units before all other units"] = False
 
     def blocks(self, own: Own) -> list[Block]:
         best = _best(own, own.rows, self.keep)

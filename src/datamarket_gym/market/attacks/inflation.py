@@ -66,7 +66,7 @@ class Shadow(Attack):
 @register("attack", "outlier")
 @dataclass(frozen=True)
 class Outlier(Attack):
-    """Add units in regions that nobody else covers, each made from an own unit.
+    """Add units in regions that no other provider covers, each made from an own unit.
 
     Leaked validation rows are sorted by their distance to the nearest unit, the loneliest first: of the others'
     units with ``knows=units``, of its own with ``knows=own``. Toward each, ``ratio`` times its own
@@ -124,10 +124,10 @@ class _Proxy:
     def train(cls, own: Own) -> _Proxy:
         """Fit on own units and the leaked rows, each of which is scored without itself."""
         rows, label = own.state.leaked_features, own.state.leaked_label
-        known = np.concatenate([own.honest.features[own.rows], rows])
-        apart = squares(rows, known)
+        points = np.concatenate([own.honest.features[own.rows], rows])
+        apart = squares(rows, points)
         np.fill_diagonal(apart[:, len(own.rows) :], np.inf)
-        place = min(_NEIGHBOURS, len(known) - 1) - 1
+        place = min(_NEIGHBOURS, len(points) - 1) - 1
         width = 2 * float(np.median(np.partition(apart, place, axis=1)[:, place])) or 1.0
         kernel = np.exp(-apart / width)
         mass = kernel.sum(axis=1)

@@ -1,6 +1,6 @@
 """Several attackers at once, each with an attack of its own, alone or in a coalition that shares what it owns.
 
-Every attacker acts on what everybody owns, as if all others were honest: nobody copies a copy. So the market of several
+Every attacker acts on the honest market, as if all others were honest: no copy is copied. So the market of several
 attackers is the honest units of the others, and of every attacker what it would submit alone. The order in which
 attackers are listed decides nothing, and an attacker's random numbers are keyed by its name.
 
@@ -67,7 +67,7 @@ def as_owners(honest: SubmittedProfile, coalitions: Sequence[Sequence[str]]) -> 
 
 
 def attacked_by(attackers: Sequence[MultiAttackerGame], state: MarketState) -> SubmittedProfile:
-    """Make the profile of a market in which some attack and everybody else is honest.
+    """Make the profile of a market in which some attack and all others are honest.
 
     Parameters
     ----------

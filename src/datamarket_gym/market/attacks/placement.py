@@ -58,7 +58,7 @@ class Squat(Attack):
     """Come first with units where others' will be, so that theirs seem to descend from the attacker's.
 
     ``points`` units of each class (of all, where there are no labels; of each quarter of the numbers, where these are
-    the labels, each with the number of the unit that it is nearest to), before everybody's: ``how=means`` of as many
+    the labels, each with the number of the unit that it is nearest to), before all others: ``how=means`` of as many
     groups of similar units (spherical k-means), or ``how=guesses``, units under noise ``sigma``. With ``knows=units``
     these are the units of its ``victim``, as if it had seen them before they came: the strongest squatter. With
     ``knows=leak`` it has its own units and the leaked sample to guess from, and nothing of the others'.
@@ -110,11 +110,11 @@ class Squat(Attack):
             labels.append(label[nearest(features, of_class, part)])
         placed = np.concatenate(parts)
         placed = placed + self.sigma * rng.normal(size=placed.shape)
-        known = self.knows == "units"
+        seen = self.knows == "units"
         squatters = Block(
             1 if self.worthless else 0, nearest(own.honest.features, rows, placed), features=placed,
             label=_unasked(own.honest.label, len(placed)) if self.worthless else np.concatenate(labels),
-            time=own.earliest(len(placed)), copy=True, owner=None if known else own.name, derived=known,
+            time=own.earliest(len(placed)), copy=True, owner=None if seen else own.name, derived=seen,
         )  # fmt: skip
         return [Block(0, own.rows), squatters]
 

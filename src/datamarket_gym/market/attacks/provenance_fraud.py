@@ -33,7 +33,7 @@ class Backdate(Attack):
     """Copy others' units and date the copies before all originals: a forged clock.
 
     Knows their units, and that the market believes the times that submitters write. Where it goes by its own log, the
-    copies come at once after their originals: nobody can be faster.
+    copies come at once after their originals, and no sooner.
     """
 
     title = "backdated copies"

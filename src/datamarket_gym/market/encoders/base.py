@@ -246,7 +246,7 @@ class Thumbnail(Encoder):
         return f"thumbnail-{self.size}"
 
     def prepare(self, item: Any, row: int) -> NDArray[np.float32]:
-        return resized(item, row, self.size) + np.float32(0.01)
+        return resized(item, row, self.size) + np.float32(0.01)  # so that a black image has a direction
 
     def forward(self, prepared: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         return np.stack(prepared).reshape(len(prepared), -1)
@@ -271,8 +271,7 @@ class EmbeddingStore(Shown):
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._known: dict[bytes, Values] = {}
-        self._width: int | None = None
+        self._vectors: dict[bytes, Values] = {}
         for part in sorted(folder.glob("*.npz")) if folder is not None and folder.is_dir() else []:
             try:
                 with np.load(part, allow_pickle=False) as file:
@@ -283,23 +282,23 @@ class EmbeddingStore(Shown):
                 ) from error
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._known
+        return key in self._vectors
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._vectors)
 
     def vectors(self, keys: Keys) -> Features:
-        return np.stack([self._known[key] for key in keys.tolist()])
+        return np.stack([self._vectors[key] for key in keys.tolist()])
 
     def add(self, keys: Keys, vectors: Features, *, keep: bool = True) -> None:
         """Add vectors, and write them as one part unless they are only to be remembered."""
-        if self._width not in (None, vectors.shape[1]):
+        first = next(iter(self._vectors.values()), None)
+        if first is not None and len(first) != vectors.shape[1]:
             raise DataMarketError(
-                f"the store holds vectors of {self._width} numbers, the new ones have "
+                f"the store holds vectors of {len(first)} numbers, the new ones have "
                 f"{vectors.shape[1]}; embed all units by one encoder, or delete {str(self.folder)!r}"
             )
-        self._width = vectors.shape[1]
-        self._known.update(zip(keys.tolist(), vectors, strict=True))
+        self._vectors.update(zip(keys.tolist(), vectors, strict=True))
         if keep and self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             name = hashlib.sha256(b"".join(keys.tolist())).hexdigest()[:24]

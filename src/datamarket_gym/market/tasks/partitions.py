@@ -59,29 +59,53 @@ class Sequential(Partition):
         return list(rows.reshape(n_providers, per_provider))
 
 
+class MixturePartition(Partition):
+    """Deal multinomial class counts, by a mixture of classes for each provider."""
+
+    @abstractmethod
+    def mixtures(self, n_providers: int, classes: int, rng: np.random.Generator) -> Values:
+        """Return the probability of each class (a column) at each provider (a row)."""
+
+    def deal(
+        self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
+    ) -> list[NDArray[np.int64]]:
+        mixtures = self.mixtures(n_providers, int(label.max()) + 1, rng)
+        stacks = [rng.permutation(np.flatnonzero(label == c)) for c in range(mixtures.shape[1])]
+        dealt = []
+        for provider, mixture in enumerate(mixtures):
+            rows = []
+            for c, count in enumerate(rng.multinomial(per_provider, mixture)):
+                if count > len(stacks[c]):
+                    raise DataMarketError(
+                        f"provider {provider} needs {count} more rows of class {c}, but only {len(stacks[c])} are left "
+                        "in the pool; use a larger pool or fewer units"
+                    )
+                drawn, stacks[c] = np.split(stacks[c], [count])
+                rows.append(drawn)
+            dealt.append(rng.permutation(np.concatenate(rows)))
+        return dealt
+
+
 @register("partition", "dominant_class")
 @dataclass(frozen=True)
-class DominantClass(Partition):
+class DominantClass(MixturePartition):
     """Provider i draws class i mod C with probability ``share`` and the others equally."""
 
     title = "one dominant class each"
 
     share: Annotated[float, Range(0, 1), "share of the dominant class"] = 0.75
 
-    def deal(
-        self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
-    ) -> list[NDArray[np.int64]]:
-        classes = int(label.max()) + 1
+    def mixtures(self, n_providers: int, classes: int, rng: np.random.Generator) -> Values:
         if classes < 2:
             raise ParameterError("partition", "dominant_class", "needs at least two classes")
         mixtures = np.full((n_providers, classes), (1 - self.share) / (classes - 1))
         mixtures[np.arange(n_providers), np.arange(n_providers) % classes] = self.share
-        return _by_mixture(label, mixtures, per_provider, rng)
+        return mixtures
 
 
 @register("partition", "dirichlet")
 @dataclass(frozen=True)
-class Dirichlet(Partition):
+class Dirichlet(MixturePartition):
     """Each provider's label mixture is a Dirichlet draw; a small ``alpha`` gives uneven mixtures."""
 
     title = "Dirichlet mixtures of classes"
@@ -90,47 +114,19 @@ class Dirichlet(Partition):
         float, Range(0, open_low=True), "alpha; the smaller, the more uneven the mixtures"
     ] = 0.5
 
-    def deal(
-        self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
-    ) -> list[NDArray[np.int64]]:
-        classes = int(label.max()) + 1
-        mixtures = rng.dirichlet(np.full(classes, self.alpha), size=n_providers)
-        return _by_mixture(label, mixtures, per_provider, rng)
+    def mixtures(self, n_providers: int, classes: int, rng: np.random.Generator) -> Values:
+        return rng.dirichlet(np.full(classes, self.alpha), size=n_providers)
 
 
 @register("partition", "class_stratified")
 @dataclass(frozen=True)
-class ClassStratified(Partition):
-    """Provider i holds rows of class i mod C only."""
+class ClassStratified(MixturePartition):
+    """Provider i owns rows of class i mod C only."""
 
     title = "one class each"
 
-    def deal(
-        self, label: Codes, n_providers: int, per_provider: int, rng: np.random.Generator
-    ) -> list[NDArray[np.int64]]:
-        classes = int(label.max()) + 1
-        mixtures = np.eye(classes)[np.arange(n_providers) % classes]
-        return _by_mixture(label, mixtures, per_provider, rng)
-
-
-def _by_mixture(
-    label: Codes, mixtures: Values, per_provider: int, rng: np.random.Generator
-) -> list[NDArray[np.int64]]:
-    stacks = [rng.permutation(np.flatnonzero(label == c)) for c in range(mixtures.shape[1])]
-    used = [0] * len(stacks)
-    dealt = []
-    for provider, mixture in enumerate(mixtures):
-        rows = []
-        for c, count in enumerate(rng.multinomial(per_provider, mixture)):
-            if used[c] + count > len(stacks[c]):
-                raise DataMarketError(
-                    f"provider {provider} needs {count} more rows of class {c}, but only "
-                    f"{len(stacks[c]) - used[c]} are left in the pool; use a larger pool or fewer units"
-                )
-            rows.append(stacks[c][used[c] : used[c] + count])
-            used[c] += count
-        dealt.append(rng.permutation(np.concatenate(rows)))
-    return dealt
+    def mixtures(self, n_providers: int, classes: int, rng: np.random.Generator) -> Values:
+        return np.eye(classes)[np.arange(n_providers) % classes]
 
 
 def _draw_rows(label: Codes, count: int, rng: np.random.Generator) -> Codes:

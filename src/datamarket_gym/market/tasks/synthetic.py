@@ -42,8 +42,6 @@ class Synthetic(Task):
         The number of providers, and of units of each.
     classes, features
         The number of classes, and of features of a unit.
-    informative, class_sep, flip_y, validation, partition
-        As their annotations say.
     """
 
     title = "synthetic market"
