@@ -185,12 +185,12 @@ class Mechanism(Described, BaseModel):
 
     @property
     def matches(self) -> bool:
-        """Whether evidence matches units at all."""
+        """True if evidence matches units at all."""
         return str(self.evidence) != "none"
 
     @property
     def pays_earliest(self) -> bool:
-        """Whether of matched units the earliest stands for the others, so that seniority decides payments."""
+        """True if of matched units the earliest stands for the others, so that seniority decides payments."""
         return self.matches and self.representative.by_seniority
 
     def pay(
@@ -371,9 +371,9 @@ def find_leaked_units(
     """
     if leak_check == "off":
         return Leaks.none()
-    compared, judging = with_compared_vectors(submission, utility)
-    rows = validation or ValidationContent(judging.features, judging.embedding)
-    if validation is not None and judging is not utility:
+    compared, comparing = with_compared_vectors(submission, utility)
+    rows = validation or ValidationContent(comparing.features, comparing.embedding)
+    if validation is not None and comparing is not utility:
         rows = replace(validation, embedding=utility.compared(validation.features))
     leaks = find_leaks(compared, rows)
     return replace(leaks, units=submission.take(leaks.unit)) if len(leaks) else leaks
@@ -498,17 +498,17 @@ def nearest_units(
     mechanism: Mechanism,
     submission: Submission,
     utility: UtilityOracle,
-    known: NearestRows | None = None,
+    cached: NearestRows | None = None,
 ) -> NearestRows:
     """Find the nearest earlier unit of each unit, as far as the mechanism's evidence asks for it.
 
-    ``known`` is the result for another submission, which is reused for units that are in both, in the same order.
+    ``cached`` is the result for another submission, which is reused for units that are in both, in the same order.
     """
     if not isinstance(mechanism.evidence, Lineage):
         return NearestRows.none()
     compared = with_compared_vectors(submission, utility)[0]
     view = View(compared, "unit", np.arange(len(compared)), tie_breaker=mechanism.tie_breaker)
-    return mechanism.evidence.nearest(view, known)
+    return mechanism.evidence.nearest(view, cached)
 
 
 def find_acquired_units(

@@ -1,8 +1,8 @@
-"""Stage 2, represent: the training rows that stand for the clusters, and who has a claim on each.
+"""Stage 2, represent: the training rows that stand for the clusters, and the claims on each.
 
 The representatives are those of the paper (its Definition of R_theta). A canonical unit belongs to the earliest
 submission of its content in the cluster, at equal times by random tie-breaking (`evidence.graph.seniority_ranks`);
-units alike in time and content share the claim equally.
+units equal in time and content share the claim equally.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Representative(Component, ABC):
     """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
 
     by_seniority: ClassVar[bool] = True
-    """Whether it prefers the earlier of matched units; only then do missing times matter."""
+    """True if it prefers the earlier of matched units; only then do missing times matter."""
 
     @abstractmethod
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
