@@ -92,7 +92,6 @@ def represent_clusters(
     Returns
     -------
     CanonicalUnits
-        The rows to train on.
     """
     return REPRESENTATIVES.create(representative).canonical(clusters.units, clusters)
 
@@ -131,7 +130,6 @@ def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> Canon
     Returns
     -------
     CanonicalUnits
-        The rows to train on.
     """
     rows = np.sort(rows)
     twins = _pairs(clusters.label, seniority_ranks(submission, clusters.tie_breaker))
@@ -154,9 +152,7 @@ def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any
 
 
 def canonical_training_set(canonical: CanonicalUnits) -> tuple[Features, NDArray[Any], Values]:
-    """Return what a buyer should train the final model on.
-
-    These are the rows of the grand coalition, so payment and deployment see the same data.
+    """Return features, labels and weights to train the final model on: those of the grand coalition.
 
     Parameters
     ----------
@@ -166,7 +162,6 @@ def canonical_training_set(canonical: CanonicalUnits) -> tuple[Features, NDArray
     Returns
     -------
     tuple[Features, NDArray[Any], Values]
-        Features, labels and weights.
     """
     weight = np.ones(len(canonical.label)) if canonical.weight is None else canonical.weight
     return canonical.features, canonical.label, weight
