@@ -49,7 +49,7 @@ def test_an_earlier_answer_changes_no_bit(seed, gone, new, moved, least, late):
     for name in FIELDS:
         assert np.array_equal(getattr(plain, name), getattr(again, name))
     for one, other in zip(
-        nearest_earlier(rows, least[1]), nearest_earlier(rows, least[1], known=known), strict=True
+        nearest_earlier(rows, least[1]), nearest_earlier(rows, least[1], cached=known), strict=True
     ):
         assert np.array_equal(one, other)
 
@@ -111,7 +111,7 @@ def test_a_new_row_before_an_old_one_wins_a_tie():
     known = nearest_rows(np.array([one, one + two]), 0.5)
     rows = np.array([two, one, one + two])
     assert nearest_earlier(rows, 0.5)[0].tolist() == [-1, -1, 0]
-    assert nearest_earlier(rows, 0.5, known=known)[0].tolist() == [-1, -1, 0]
+    assert nearest_earlier(rows, 0.5, cached=known)[0].tolist() == [-1, -1, 0]
 
 
 def test_a_row_just_at_the_threshold_is_near_enough():

@@ -203,7 +203,7 @@ class Admissibility(Shown):
 
     @property
     def usable(self) -> bool:
-        """Whether a threshold can be used: the interval has a useful margin."""
+        """True if a threshold can be used: the interval has a useful margin."""
         return self.margin >= USEFUL_MARGIN
 
     @property
@@ -428,10 +428,10 @@ def _classes(pool: Embeddings) -> tuple[Codes, int]:
         label = unlabelled(len(pool.vectors))
     code = np.unique(label, return_inverse=True)[1].astype(np.int64)
     lonely = np.bincount(code) < 2
-    kept = np.cumsum(~lonely) - 1
+    number = np.cumsum(~lonely) - 1
     if lonely.all():
         raise DataMarketError("every class has a single example; give a pool with several of each")
-    return np.where(lonely[code], -1, kept[code]), int(lonely.sum())
+    return np.where(lonely[code], -1, number[code]), int(lonely.sum())
 
 
 def _deal(code: Codes, partition: str, n: int, per_provider: int, seed: int, trial: int) -> list[Codes]:

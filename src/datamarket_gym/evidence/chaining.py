@@ -48,7 +48,7 @@ class Chain:
 
     @property
     def thin(self) -> bool:
-        """Whether a few units hold the parts together."""
+        """True if a few units hold the parts together."""
         return self.held_by is not None and self.held_by <= FEW
 
 

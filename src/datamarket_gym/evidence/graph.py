@@ -212,7 +212,7 @@ class View(Shown):
     n_acquired
         How many units, the first, are of earlier periods; only their matches with the others count then.
     nearest
-        Nearest earlier units as known from another market, which saves work.
+        Nearest earlier units computed before, which saves work.
     """
 
     submission: Submission
@@ -246,9 +246,9 @@ class EvidenceLayer(Component, ABC):
     needs_content: ClassVar[str] = ""
     """The raw content it compares ("text" or "image", a metadata column); most layers need none."""
     by_similarity: ClassVar[bool] = False
-    """Whether it matches by similarity, and so may match honest units: a collapse is then warned of."""
+    """True if it matches by similarity, and so may match honest units: a collapse is then warned of."""
     same_content: ClassVar[bool] = True
-    """Whether matched units are the same thing; not so where people are matched, who sell other units later."""
+    """True if matched units are the same thing; not so where people are matched, who sell other units later."""
 
     @abstractmethod
     def edges(self, view: View) -> Edges:
@@ -382,7 +382,7 @@ class EvidenceGraph:
         n_acquired : int
             How many of the first units were acquired before; then only edges between them and the others count.
         nearest : NearestRows, optional
-            Nearest earlier units that are known already; saves work and changes nothing.
+            Nearest earlier units computed before; saves work and changes nothing.
 
         Returns
         -------

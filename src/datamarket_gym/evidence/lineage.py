@@ -8,10 +8,10 @@ of its tree.
 Theorem (the past is immune). For every t, who owns the units of seniority up to t is a function of the units up to t.
 Proof. p(u) depends on u and on units before u alone, so the edges among the units up to t are the same whatever
 comes later. A later unit has one parent, hence joins one tree, as a leaf: no path between two earlier units passes
-through it, and it is nobody's root but its own. So neither trees nor roots of the units up to t change. QED.
+through it, and it is no other unit's root. So neither trees nor roots of the units up to t change. QED.
 
 Connected components of all similar pairs have no such property: a later unit that is similar to two clusters
-merges them, and everything in both goes to whoever is earliest.
+merges them, and everything in both goes to the owner of the earliest unit.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ class Lineage(EvidenceLayer):
             remedy = "pay by a mechanism, resolve the threshold first, or name a number"
             raise ParameterError("theta", AUTO, f"it depends on the validation rows: {remedy}")
 
-    def nearest(self, view: View, known: NearestRows | None = None) -> NearestRows:
+    def nearest(self, view: View, cached: NearestRows | None = None) -> NearestRows:
         """Return what the edges of a view without acquired units rest on, to be reused (`View.nearest`)."""
         if not isinstance(self.theta, float | int):
             return NearestRows.none()
         codes = value_codes(view.submission, self.metadata) if self.metadata else None
         vectors = _arranged(view.submission.vectors, _order(view, codes))
-        return nearest_rows(vectors, float(self.theta), known)
+        return nearest_rows(vectors, float(self.theta), cached)
 
 
 def _descent(parents: list[tuple[Codes, Values, str]]) -> Edges:

@@ -182,40 +182,45 @@ def nearest_by(
     near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
     theirs = device.rows(rows, among)
     ours = theirs if wanted is among else device.rows(rows, wanted)
-    asked: list[tuple[Codes, list[Pairs]]] = []
-    pending = 0
+    pending: list[tuple[Codes, list[Pairs]]] = []
+    n_pending = 0
     for at in range(0, len(wanted), device.height):
-        batch = wanted[at : at + device.height]
-        for pairs in _in_question(
-            device, rows, batch, ours[at : at + device.height], among, theirs, least
-        ):
-            if not asked or asked[-1][0] is not batch:
-                asked.append((batch, []))
-            asked[-1][1].append(pairs)
-            pending += len(pairs[0])
-            if pending > _PENDING_ON_DEVICE:
-                _decide(rows, least, asked, near, score)
-                asked, pending = [], 0
-    _decide(rows, least, asked, near, score)
+        part = slice(at, at + device.height)
+        pending.append((wanted[part], []))
+        for pairs in _in_question(device, rows, wanted[part], ours[part], among, theirs, least):
+            pending[-1][1].append(pairs)
+            n_pending += len(pairs[0])
+            if n_pending > _PENDING_ON_DEVICE:
+                _decide(rows, least, pending, near, score)
+                pending, n_pending = [(wanted[part], [])], 0
+    _decide(rows, least, pending, near, score)
     return near, score
 
 
 def _decide(
-    rows: DistinctRows, least: float, asked: list[tuple[Codes, list[Pairs]]], near: Codes, score: Values
+    rows: DistinctRows,
+    least: float,
+    pending: list[tuple[Codes, list[Pairs]]],
+    near: Codes,
+    score: Values,
 ) -> None:
-    """Decide the pairs in question of each batch, and write what is nearer than before; of equals the first."""
+    """Decide the pairs in question of each batch, and write what is nearer than before."""
 
-    def nearest(request: tuple[Codes, list[Pairs]]) -> tuple[Codes, Values]:
-        best = Nearest(rows, request[0], least)
-        for pairs in request[1]:
+    def find_nearest(batch: tuple[Codes, list[Pairs]]) -> tuple[Codes, Values]:
+        best = Nearest(rows, batch[0], least)
+        for pairs in batch[1]:
             best.offer(*pairs)
         return best.answer()
 
-    size = rows.width * sum(len(pairs[0]) for _, parts in asked for pairs in parts)
-    for (batch, _), (found, cosine) in zip(asked, over_blocks(nearest, asked, size), strict=True):
-        first = (cosine == score[batch]) & (found < near[batch])
-        nearer = (found >= 0) & ((cosine > score[batch]) | first)
-        near[batch[nearer]], score[batch[nearer]] = found[nearer], cosine[nearer]
+    size = rows.width * sum(len(pairs[0]) for _, parts in pending for pairs in parts)
+    for (batch, _), answer in zip(pending, over_blocks(find_nearest, pending, size), strict=True):
+        near[batch], score[batch] = _nearer(near[batch], score[batch], *answer)
+
+
+def _nearer(near: Codes, score: Values, other: Codes, cosine: Values) -> tuple[Codes, Values]:
+    """Choose the nearer of two answers, of equals the first row."""
+    better = (other >= 0) & ((cosine > score) | ((cosine == score) & (other < near)))
+    return np.where(better, other, near), np.where(better, cosine, score)
 
 
 def _in_question(
@@ -241,8 +246,8 @@ def _in_question(
                 similar = _without(xp, similar, later)
             floor, row, column, about = reaching(xp, similar, floor, by)
         if len(row):
-            found = device.back(column).astype(np.int64)
-            yield device.back(row).astype(np.int64), columns[found], device.back(about).astype(float), by
+            place = device.back(column).astype(np.int64)
+            yield device.back(row).astype(np.int64), columns[place], device.back(about).astype(float), by
 
 
 _PROBES = (1 / 32, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the rows before a batch, from near to far
@@ -380,9 +385,9 @@ _OLD = 1 << 18  # acquired rows that are searched at a time
 
 @dataclass(frozen=True, eq=False)
 class NearestRows:
-    """Of different directions, in order: sha256 of each, its nearest earlier one, and their cosine.
+    """Answers about different directions, in order: sha256 of each, its nearest earlier one, and their cosine.
 
-    -1 where none reaches ``least``. ``reused`` of them were known before.
+    -1 where none reaches ``least``. ``reused`` of them were answered before.
     """
 
     digest: Keys
@@ -398,15 +403,15 @@ class NearestRows:
 
 
 def nearest_earlier(
-    vectors: Rows, least: float = -1.0, known: NearestRows | None = None
+    vectors: Rows, least: float = -1.0, cached: NearestRows | None = None
 ) -> tuple[Codes, Values]:
     """Find the nearest earlier row of each row by cosine, the first of equally near ones, and the cosine.
 
-    Where none reaches ``least``, the row is -1 and the cosine minus infinity. ``known`` is an earlier answer about any
+    Where none reaches ``least``, the row is -1 and the cosine minus infinity. ``cached`` is an earlier answer about any
     rows, which saves work and changes nothing.
     """
     rows = DistinctRows(vectors)
-    parent, cosine = _of_distinct(rows, *_search_new(rows, least, _still_true(known, rows, least)))
+    parent, cosine = _of_distinct(rows, *_search_new(rows, least, _still_true(cached, rows, least)))
     copies = np.flatnonzero(rows.first < np.arange(len(vectors)))
     parent[copies], cosine[copies] = rows.first[copies], 1.0
     return parent, cosine
@@ -420,8 +425,8 @@ def nearest_acquired(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, 
     wanted = np.arange(ends, len(rows))
     near, score = np.full(len(rows), -1), np.full(len(rows), -np.inf)
     for at in range(0, ends, _OLD):  # old rows are many: partitions hold a copy of them
-        found, cosine = _nearest(rows, wanted, np.arange(at, min(at + _OLD, ends)), least)
-        near, score = np.where(cosine > score, found, near), np.maximum(score, cosine)
+        answer = _nearest(rows, wanted, np.arange(at, min(at + _OLD, ends)), least)
+        near, score = _nearer(near, score, *answer)
     parent, cosine = _of_distinct(rows, near, score)
     first = rows.first[n:]
     copies = first < n
@@ -436,10 +441,10 @@ def _of_distinct(rows: DistinctRows, near: Codes, score: Values) -> tuple[Codes,
     return parent, cosine
 
 
-def nearest_rows(vectors: Rows, least: float, known: NearestRows | None = None) -> NearestRows:
+def nearest_rows(vectors: Rows, least: float, cached: NearestRows | None = None) -> NearestRows:
     """Find the nearest earlier row of each different direction; an earlier answer about some is reused."""
     rows = DistinctRows(vectors)
-    reused = _still_true(known, rows, least)
+    reused = _still_true(cached, rows, least)
     with ThreadPoolExecutor(1) as aside:
         if compute().device == "cuda":  # the processor has time to hash rows while it waits for products
             aside.submit(getattr, rows, "digests")
@@ -451,28 +456,28 @@ Reused = tuple[NDArray[np.bool_], Codes, Values]
 """The different rows whose answer compares them with all earlier ones of these rows, and all rows' answers."""
 
 
-def _still_true(known: NearestRows | None, rows: DistinctRows, least: float) -> Reused | None:
+def _still_true(cached: NearestRows | None, rows: DistinctRows, least: float) -> Reused | None:
     """Reuse an earlier answer for rows that come in the same order as then.
 
     Such a row was compared with all of them that come before it. It keeps its answer where that is one of them, or
     where none was near enough; rows that are in another order now count as new ones.
     """
-    if known is None or not len(known.digest):
+    if cached is None or not len(cached.digest):
         return None
-    by = np.argsort(known.digest, kind="stable")
-    at = by[np.minimum(np.searchsorted(known.digest[by], rows.digests), len(by) - 1)]
-    at = np.where(known.digest[at] == rows.digests, at, -1)
+    by = np.argsort(cached.digest, kind="stable")
+    at = by[np.minimum(np.searchsorted(cached.digest[by], rows.digests), len(by) - 1)]
+    at = np.where(cached.digest[at] == rows.digests, at, -1)
     before = np.maximum.accumulate(np.r_[-1, at])[:-1]
     old = at > before
-    place = np.full(len(known.digest) + 1, -1)  # of the known among the rows; the last is for none
+    place = np.full(len(cached.digest) + 1, -1)  # of the cached among the rows; the last is for none
     place[at[old]] = np.flatnonzero(old)
-    enough = (known.parent[at] >= 0) & (known.cosine[at] >= least)
-    near = np.where(enough, place[known.parent[at]], -1)
+    enough = (cached.parent[at] >= 0) & (cached.cosine[at] >= least)
+    near = np.where(enough, place[cached.parent[at]], -1)
     old &= (near >= 0) | ~enough
-    old &= enough | (known.parent[at] >= 0) | (least >= known.least)
+    old &= enough | (cached.parent[at] >= 0) | (least >= cached.least)
     while (lost := old & enough & ~old[near]).any():
         old &= ~lost
-    return old, np.where(old, near, -1), np.where(old & enough, known.cosine[at], -np.inf)
+    return old, np.where(old, near, -1), np.where(old & enough, cached.cosine[at], -np.inf)
 
 
 def _search_new(rows: DistinctRows, least: float, reused: Reused | None) -> tuple[Codes, Values]:
@@ -486,9 +491,7 @@ def _search_new(rows: DistinctRows, least: float, reused: Reused | None) -> tupl
     near[old], score[old] = old_near[old], old_score[old]
     if len(new):  # old rows that come after new ones
         later = np.flatnonzero(old & (everything > new[0]))
-        other, cosine = _nearest(rows, later, new, least)
-        nearer = (cosine > score) | ((cosine == score) & (other >= 0) & (other < near))
-        near, score = np.where(nearer, other, near), np.where(nearer, cosine, score)
+        near, score = _nearer(near, score, *_nearest(rows, later, new, least))
     return near, score
 
 
@@ -509,8 +512,8 @@ def _nearest(
         partitions = Partitions.of(rows, among, plan)
     batches = batches_of(rows, wanted, partitions, plan)
     parts = over_blocks(Search(rows, partitions, plan, least), batches, len(wanted) * len(among))
-    for batch, (found, cosine) in zip(batches, parts, strict=True):
-        near[batch], score[batch] = found, cosine
+    for batch, answer in zip(batches, parts, strict=True):
+        near[batch], score[batch] = answer
     return near, score
 
 

@@ -41,7 +41,7 @@ class Pairs:
 
     @property
     def whole(self) -> bool:
-        """Whether none is left out."""
+        """True if none is left out."""
         return self.seen == len(self)
 
     def forest(self) -> Pairs:

@@ -229,7 +229,7 @@ class Threshold(Document):
 
     @property
     def measured(self) -> bool:
-        """Whether anything was measured that says which thresholds may be used."""
+        """True if anything was measured that says which thresholds may be used."""
         return self.cost is not None or self.near_copies is not None
 
     @property
@@ -386,8 +386,8 @@ def compared_vectors(units: Submission, utility: UtilityOracle) -> Rows:
     """Return what evidence compares of units, computed where it is read: acquired units are many."""
     if units.embedding is not None:
         return units.embedding
-    compare, one = utility.compared, units.features[:1]
-    return units.features if compare(one) is one else Mapped(units.features, compare)
+    compare, row = utility.compared, units.features[:1]
+    return units.features if compare(row) is row else Mapped(units.features, compare)
 
 
 def honest_vectors(submission: Submission, utility: UtilityOracle) -> LabelledVectors | None:

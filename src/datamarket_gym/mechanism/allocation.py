@@ -164,7 +164,6 @@ def allocate(
     Returns
     -------
     Amounts
-        The amount of each identity in each cluster.
     """
     rule = ALLOCATIONS.create(allocation)
     if rule.needs_oracle and truth is None:
@@ -227,10 +226,9 @@ class CountCanonical(Allocation):
 class LatentShare(Allocation):
     """Share a cluster by the units that each provider truly owns in it.
 
-    ``count="raw"``: all submitted units, copies included, a_{j,k} ~ |{u in C_k: latent(u) = j}| as the
-    paper prints it. ``count="canonical"``: canonical units, so that copies bring nothing. A provider's
-    part goes to the identities it controls in the cluster, by their units; a provider whose units
-    reached the cluster only under another's name is paid at its own identities.
+    ``count="raw"``: all submitted units, copies included, a_{j,k} ~ |{u in C_k: latent(u) = j}| as the paper prints it.
+    ``count="canonical"``: canonical units, so that copies bring nothing. A provider's part goes to the identities it
+    controls in the cluster, by their units, or to all its identities where it controls none there.
     """
 
     title = "by true owners (oracle)"
@@ -380,11 +378,10 @@ def shares_of(amounts: Values) -> Values:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Payments(PaidTotals):
-    """The records of the four stages on one submission, and the amounts per identity they come to.
+    """Records of the four stages on one submission, and the amounts per identity they come to.
 
-    Units that are validation rows (`leaks`, by their places in the whole submission) or were acquired in earlier
-    periods (`acquired`) were excluded before the stages: all records are of the units that play, and an identity
-    without any gets 0.
+    Validation rows (`leaks`, by their places in the whole submission) and units acquired in earlier periods
+    (`acquired`) were excluded before: all records are of the units that play, and an identity without any gets 0.
 
     Parameters
     ----------
@@ -560,12 +557,9 @@ def floored(payments: Payments, *, rescale: bool = False) -> Payments:
     values = np.maximum(raw, 0.0)
     if rescale and values.sum() > 0:
         values = values * (raw.sum() / values.sum())
+    scores = replace(payments.scores, values=values)
     amount = exact_amounts(values, shares.cluster, shares.share)
-    return replace(
-        payments,
-        scores=replace(payments.scores, values=values),
-        shares=replace(shares, amount=amount),
-    )
+    return replace(payments, scores=scores, shares=replace(shares, amount=amount))
 
 
 def hidden_harm(payments: Payments) -> float:

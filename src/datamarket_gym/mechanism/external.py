@@ -107,7 +107,7 @@ class OwnMechanism(Described):
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether it takes the ground truth."""
+        """True if it takes the ground truth."""
         return "oracle" in inspect.signature(self.payer.pay).parameters
 
     def called(self, name: str) -> OwnMechanism:

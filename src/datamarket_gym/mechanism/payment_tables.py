@@ -72,10 +72,7 @@ def identity_table(payments: Payments) -> ResultTable:
 
 @dataclass(frozen=True, eq=False)
 class UnitAmounts:
-    """``amount[i]`` for the unit ``row[i]`` of the submission that played, to identity number ``identity[i]``.
-
-    Units that earn nothing because others stand for them are left out.
-    """
+    """``amount[i]`` for unit ``row[i]`` of those that play to identity ``identity[i]``; unpaid copies are left out."""
 
     row: Codes
     identity: Codes
@@ -98,12 +95,10 @@ def unit_amounts(payments: Payments) -> UnitAmounts:
     unclaimed = np.bincount(place, weights=claim) <= 0.0
     claim = np.where(unclaimed[place], 1.0, claim)
     whole = np.bincount(place, weights=claim)
-    shares = payments.shares
-    at = np.searchsorted(pairs, shares.cluster * n + shares.identity)
+    at = np.searchsorted(pairs, payments.shares.cluster * n + payments.shares.identity)
     paid = np.zeros(len(pairs))
     np.add.at(paid, at, payments.amount)
-    is_paid = np.isin(np.arange(len(pairs)), at)[place] & (claim > 0.0)
-    row = np.flatnonzero(is_paid)
+    row = np.flatnonzero(np.isin(np.arange(len(pairs)), at)[place] & (claim > 0.0))
     return UnitAmounts(row, identity[row], paid[place[row]] * claim[row] / whole[place[row]])
 
 
@@ -143,9 +138,8 @@ def _unit_cents(payments: Payments, whole: Submission, amount: Values) -> Values
         total[name] > 0, positive / np.where(total > 0, total, 1.0)[name], 1.0 / units[name]
     )
     order = np.argsort(whole.keys, kind="stable")
-    out = np.empty(len(whole))
-    out[order] = apportion(payments.cents, name[order], share[order]) / CENTS
-    return out
+    amount[order] = apportion(payments.cents, name[order], share[order]) / CENTS
+    return amount
 
 
 def cluster_table(payments: Payments) -> ResultTable:

@@ -185,12 +185,12 @@ class Mechanism(Described, BaseModel):
 
     @property
     def matches(self) -> bool:
-        """Whether evidence matches units at all."""
+        """True if evidence matches units at all."""
         return str(self.evidence) != "none"
 
     @property
     def pays_earliest(self) -> bool:
-        """Whether of matched units the earliest stands for the others, so that seniority decides payments."""
+        """True if of matched units the earliest stands for the others, so that seniority decides payments."""
         return self.matches and self.representative.by_seniority
 
     def pay(
@@ -406,8 +406,7 @@ def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str
     """
     if leak_check == "off" or utility.prior is None:
         return ""
-    rows = np.flatnonzero(are_among(utility.features, utility.prior.features))
-    if not len(rows):
+    if not len(rows := np.flatnonzero(are_among(utility.features, utility.prior.features))):
         return ""
     message = (
         f"{len(rows):,} of the {counted(len(utility.label), 'validation row')} were acquired in an earlier period, the "
@@ -448,7 +447,7 @@ def resolve_threshold(
     if not mechanism.beacon:
         mechanism = mechanism.model_copy(update={"beacon": utility.secret})
     layer = mechanism.evidence
-    if not (isinstance(layer, Lineage) and is_open(layer)):
+    if not isinstance(layer, Lineage) or not is_open(layer):
         return mechanism, None
     threshold = measure(submission, utility)
     theta = NONE if threshold.theta is None else threshold.theta
@@ -479,7 +478,6 @@ def match_units(
     Returns
     -------
     Clusters
-        The clusters of matched units.
     """
     compared = submission if utility is None else with_compared_vectors(submission, utility)[0]
     clusters = EvidenceGraph.build(
@@ -498,17 +496,17 @@ def nearest_units(
     mechanism: Mechanism,
     submission: Submission,
     utility: UtilityOracle,
-    known: NearestRows | None = None,
+    cached: NearestRows | None = None,
 ) -> NearestRows:
     """Find the nearest earlier unit of each unit, as far as the mechanism's evidence asks for it.
 
-    ``known`` is the result for another submission, which is reused for units that are in both, in the same order.
+    ``cached`` is the result for another submission, which is reused for units that are in both, in the same order.
     """
     if not isinstance(mechanism.evidence, Lineage):
         return NearestRows.none()
     compared = with_compared_vectors(submission, utility)[0]
     view = View(compared, "unit", np.arange(len(compared)), tie_breaker=mechanism.tie_breaker)
-    return mechanism.evidence.nearest(view, known)
+    return mechanism.evidence.nearest(view, cached)
 
 
 def find_acquired_units(
@@ -597,10 +595,8 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
 
     Raises
     ------
-    UnknownNameError
-        If there is no mechanism, or no field, of that name.
-    ParameterError
-        If a field cannot have the value.
+    UnknownNameError, ParameterError
+        If there is no mechanism, or no field, of that name, or a field cannot have the value.
 
     Examples
     --------
@@ -616,10 +612,8 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
         raise ParameterError("mechanism", stem, remedy)
     preset = registered()
     if not isinstance(preset, Mapping):
-        raise ParameterError(
-            f"mechanism {stem}", type(preset).__name__,
-            "register a class with pay(submission, utility), or a function that returns a mapping of fields",
-        )  # fmt: skip
+        remedy = "register a class with pay(submission, utility), or a function that returns a mapping of fields"
+        raise ParameterError(f"mechanism {stem}", type(preset).__name__, remedy)
     preset = dict(preset)
     if slash:
         preset["evidence"] = evidence

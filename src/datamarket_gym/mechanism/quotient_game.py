@@ -24,7 +24,7 @@ from datamarket_gym.utilities.oracle import UtilityGame, UtilityOracle
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scores(Estimate):
-    """The estimate of every *cluster*, with what the game says of all of them together.
+    """Estimates of every *cluster*, with what the game says of all of them together.
 
     ``number[c]`` is cluster c's place among the players, which are numbered by content: a name for it
     that no submitter can choose. ``by_group[g]`` are the raw scores on group g of validation rows alone,
@@ -48,7 +48,7 @@ class ClusterValues(Shown):
 
     @property
     def values(self) -> Values:
-        """The score of each cluster."""
+        """Score of each cluster."""
         return self.scores.values
 
 
@@ -83,11 +83,11 @@ def score_clusters(
     Scores
     """
     game = QuotientGame(canonical, utility)
-    by_group, size = np.empty((0, game.n_players)), np.empty(0, dtype=np.int64)
+    by_group = None
     if groups is not None:  # first: a closed form by groups may say at once what all of them sum to
-        parts = game.closed_form_by_group(SEMIVALUES.create(semivalue), groups)
-        if parts is not None:
-            by_group, size = parts, np.bincount(groups)
+        by_group = game.closed_form_by_group(SEMIVALUES.create(semivalue), groups)
+    if groups is None or by_group is None:
+        groups, by_group = np.empty(0, dtype=np.int64), np.empty((0, game.n_players))
     estimated = estimate(game, semivalue, estimator, samples=samples, seed=seed)
     values, grand, total, scale = estimated.values, game.grand_value(), None, 1.0
     if normalize:
@@ -104,7 +104,7 @@ def score_clusters(
         grand_value=grand,
         raw_total=total,
         by_group=by_group[:, game.player],
-        group_size=size,
+        group_size=np.bincount(groups),
     )
 
 
@@ -154,15 +154,9 @@ class QuotientGame(UtilityGame):
     """
 
     def __init__(self, canonical: CanonicalUnits, oracle: UtilityOracle) -> None:
-        super().__init__(
-            oracle,
-            canonical.features,
-            canonical.label,
-            _weighted(canonical),
-            canonical.weight,
-            canonical.cluster,
-            canonical.n_clusters,
-        )
+        features, label, keys = canonical.features, canonical.label, _weighted(canonical)
+        player, n_players = canonical.cluster, canonical.n_clusters
+        super().__init__(oracle, features, label, keys, canonical.weight, player, n_players)
 
 
 def cluster_keys(canonical: CanonicalUnits) -> Keys:

@@ -1,8 +1,8 @@
-"""Stage 2, represent: the training rows that stand for the clusters, and who has a claim on each.
+"""Stage 2, represent: the training rows that stand for the clusters, and the claims on each.
 
 The representatives are those of the paper (its Definition of R_theta). A canonical unit belongs to the earliest
 submission of its content in the cluster, at equal times by random tie-breaking (`evidence.graph.seniority_ranks`);
-units alike in time and content share the claim equally.
+units equal in time and content share the claim equally.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Representative(Component, ABC):
     """Plug point ``representative``: a frozen dataclass that canonicalises clusters."""
 
     by_seniority: ClassVar[bool] = True
-    """Whether it prefers the earlier of matched units; only then do missing times matter."""
+    """True if it prefers the earlier of matched units; only then do missing times matter."""
 
     @abstractmethod
     def canonical(self, submission: Submission, clusters: Clusters) -> CanonicalUnits:
@@ -92,7 +92,6 @@ def represent_clusters(
     Returns
     -------
     CanonicalUnits
-        The rows to train on.
     """
     return REPRESENTATIVES.create(representative).canonical(clusters.units, clusters)
 
@@ -131,7 +130,6 @@ def keep_units(submission: Submission, clusters: Clusters, rows: Codes) -> Canon
     Returns
     -------
     CanonicalUnits
-        The rows to train on.
     """
     rows = np.sort(rows)
     twins = _pairs(clusters.label, seniority_ranks(submission, clusters.tie_breaker))
@@ -154,9 +152,7 @@ def _payload(submission: Submission, rows: Codes) -> tuple[Features, NDArray[Any
 
 
 def canonical_training_set(canonical: CanonicalUnits) -> tuple[Features, NDArray[Any], Values]:
-    """Return what a buyer should train the final model on.
-
-    These are the rows of the grand coalition, so payment and deployment see the same data.
+    """Return features, labels and weights to train the final model on: those of the grand coalition.
 
     Parameters
     ----------
@@ -166,7 +162,6 @@ def canonical_training_set(canonical: CanonicalUnits) -> tuple[Features, NDArray
     Returns
     -------
     tuple[Features, NDArray[Any], Values]
-        Features, labels and weights.
     """
     weight = np.ones(len(canonical.label)) if canonical.weight is None else canonical.weight
     return canonical.features, canonical.label, weight

@@ -134,10 +134,8 @@ def _empty_value(empty: Any, learner: UtilityFunction, scoring: Any) -> str | fl
             "empty", empty, "only accuracy has a value of guessing; give a number, or leave it out"
         )
     if isinstance(scoring, str) and scoring.startswith("neg_"):
-        raise ParameterError(
-            "empty", empty,
-            f"{scoring} is at best 0, so no data would be worth most; say what they are worth, such as empty=-2.3",
-        )  # fmt: skip
+        remedy = f"{scoring} is at best 0, so no data would be worth most; say what they are worth, such as empty=-2.3"
+        raise ParameterError("empty", empty, remedy)
     return str(empty)
 
 
@@ -145,8 +143,8 @@ def _empty_value(empty: Any, learner: UtilityFunction, scoring: Any) -> str | fl
 class Valuation(Shown):
     """Value training data: each unit (row), or each owner.
 
-    Owners and units are players of two different games, each valued when it is first asked for: what an owner is worth
-    is not the sum of what its units are worth alone.
+    Owners and units are players of two different games, each valued when it is first used: what an owner is worth is
+    not the sum of what its units are worth alone.
 
     Parameters
     ----------
@@ -179,10 +177,10 @@ class Valuation(Shown):
     def estimate(self, level: str) -> Estimate:
         """Return the values of all units (``"unit"``) or owners (``"owner"``) as arrays, with standard errors."""
         if level not in self._estimates:
+            game = self._game(level)
             with show_progress(self.progress):
-                self._estimates[level] = estimate(
-                    self._game(level), self.semivalue, samples=self.samples, seed=self.seed
-                )
+                values = estimate(game, self.semivalue, samples=self.samples, seed=self.seed)
+            self._estimates[level] = values
         return self._estimates[level]
 
     def _game(self, level: str) -> SubmissionGame:
@@ -229,9 +227,7 @@ class Valuation(Shown):
             If `value` was called without ``owner``.
         """
         if not self.has_owners:
-            raise ParameterError(
-                "owner", None, "value was called without it; pass one name per row of X"
-            )
+            raise ParameterError("owner", None, "value was called without it; pass a name per row of X")
         names, units = self.submission.identities, np.bincount(self.submission.identity_codes)
         table = self._table("owner", {"owner": names, "units": units})
         if not np.char.isdecimal(names).all():
