@@ -179,7 +179,7 @@ class ImageTree:
 
     @property
     def labelled(self) -> bool:
-        """True where there are folders of labels."""
+        """Tell if there are folders of labels."""
         return is_labelled(self.label)
 
 
@@ -230,25 +230,22 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
 def unnamed_images(folder: Path, named: Collection[str]) -> Skipped:
     """List the images of a folder that no row of a table names."""
     root = _root(folder)
-    known = {(root / name).resolve() for name in named}
+    in_table = {(root / name).resolve() for name in named}
+    why = "no row names it; name it in the table, or take it away"
     return [
-        (
-            "/".join(path.relative_to(root).parts),
-            "no row names it; name it in the table, or take it away",
-        )
+        ("/".join(path.relative_to(root).parts), why)
         for path in sorted(_files(root))
-        if path.suffix.lower() in (*IMAGES, *UNREAD) and path.resolve() not in known
+        if path.suffix.lower() in (*IMAGES, *UNREAD) and path.resolve() not in in_table
     ]
 
 
 def _why_not(path: Path, too_deep: int, shape: str) -> str:
     """Say why a file is not read, and what to do; empty where it is."""
     ending = path.suffix.lower()
-    if path.is_symlink() and not path.is_file():
-        return (
-            "a link to a folder; put the folder itself there" if path.is_dir() else "a link to nothing"
-        )
     if not path.is_file():
+        if path.is_symlink():
+            folder = "a link to a folder; put the folder itself there"
+            return folder if path.is_dir() else "a link to nothing"
         return "no plain file"
     if path.name.startswith("."):
         return "hidden: a program's own, or rename it"
@@ -256,9 +253,8 @@ def _why_not(path: Path, too_deep: int, shape: str) -> str:
     if ending in IMAGES:
         return f"lies {place}" if place else ""
     if ending in UNREAD:
-        return f"{ending} is not read: save it as .jpg or .png" + (
-            f", and it lies {place}" if place else ""
-        )
+        too = f", and it lies {place}" if place else ""
+        return f"{ending} is not read: save it as .jpg or .png{too}"
     return "no image by its ending"
 
 
