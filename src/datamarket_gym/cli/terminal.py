@@ -66,7 +66,6 @@ Load = Annotated[
 Config = Annotated[
     Path | None, Option(help="TOML file with settings of `pay`; options take precedence.")
 ]
-AsJson = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder of a payout run.")]
 Ledger = Annotated[
     str,

@@ -414,13 +414,18 @@ class InputReader:
         faults = Faults() if submitted and spec.quarantine else None
         raw = _RawRows(spec, names, *table.read(text, other, matrices, faults, low_precision=submitted))
         count = rows_read(raw.single, raw.dense)
-        if blank := "label" in raw and _has_no_labels(raw["label"], spec):
+        if blank := "label" in raw and raw["label"].is_blank(columns.label):
+            empty = f"the rows of {table.where} (column {names['label']!r} is empty in every row)"
+            require_labels(empty, unlabelled(1), LEARNERS.create(spec.learner))
             del names["label"]
         for role, file in arrays.items():
             if file is not None:
-                file_role = role if role == "embedding" else f"{whose} {role}"
-                array = self._array_file(file, count, file_role, finite=faults is None)
-                raw.dense[role] = array if submitted else np.asarray(array)
+                array_path, member = file_and_member(file)
+                self.files[role if role == "embedding" else f"{whose} {role}"] = file_hash(array_path)
+                array = ArrayFile.open(array_path)
+                raw.dense[role] = array.matrix(
+                    member, count, finite=faults is None, low_precision=submitted
+                )
         rows, bad, received = np.arange(count), tuple[BadRow, ...](), None
         if faults is not None:
             rows, bad = raw.quarantine(faults, repr(str(path)))
@@ -491,11 +496,6 @@ class InputReader:
             self.images.setdefault(Path(folder).resolve(), set()).update(names)
         self.files[role] = images_hash(Path(folder), names, content, self.skipped.get(whose, []))
         return embed(content, content_encoder(spec, "image"), ids, what)
-
-    def _array_file(self, written: str, rows: int, role: str, *, finite: bool) -> Features:
-        path, member = file_and_member(written)
-        self.files[role] = file_hash(path)
-        return ArrayFile.open(path).matrix(member, rows, finite=finite, low_precision=True)
 
 
 def _require_size(
@@ -589,15 +589,6 @@ def _count_labels(rows: Rows, validation: Rows, reference: Rows | None = None) -
     ]
     sample = reference and without_labels(reference)
     return Tables(without_labels(rows), without_labels(validation), sample, tuple(ignored))
-
-
-def _has_no_labels(column: Column, spec: PayoutSpec) -> bool:
-    """Tell if nothing stands in a column of labels; refused where what is paid for needs them."""
-    if not column.is_blank(spec.columns.label):
-        return False
-    whose = f"the rows of {column.where} (column {column.name!r} is empty in every row)"
-    require_labels(whose, unlabelled(1), LEARNERS.create(spec.learner))
-    return True
 
 
 def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:
