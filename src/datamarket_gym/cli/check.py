@@ -85,8 +85,7 @@ def draw(
     if rows:
         print_rows(make_table(*heads, title=title, right=(heads[0], heads[3])), rows)
     say_more(len(drawn.draws), f" in {CHECKS}")
-    for text in draw_messages(drawn):
-        say(text)
+    say(draw_messages(drawn))
     if not read_check_plan(run).announced:
         say("The beacon was not announced beforehand.", WARNING)
     if drawn.draws:
@@ -164,8 +163,7 @@ def settle(
         settled = settle_checks(
             run, out, by, unanswered_false=unanswered == "false", keep_forfeited=keep, progress=progress
         )
-    for text in failure_messages(settled):
-        say(text)
+    say(failure_messages(settled))
     if settled.carried:
         say(
             f"Neither checked nor paid: {counted(len(settled.carried), 'payee')}; their units, to be submitted again: "

@@ -99,8 +99,7 @@ def explain(run: terminal.RunFolder, options: ExplainOptions, moved: dict[str, A
 def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
     name = escape(visible(explanation.identity))
     Console().print(f"[bold]{name}[/] {payment_messages(explanation)}", highlight=False)
-    for paragraph in submission_messages(explanation):
-        say(paragraph)
+    say(submission_messages(explanation))
     covered = explanation.needs
     if covered is not None:
         lines = covered_lines(covered) if contents is None else covered_lines(covered, contents)
@@ -108,8 +107,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
             say(line, indent=indent)
         if contents is None and covered.units:
             say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
-    for paragraph in match_summary(explanation):
-        say(paragraph)
+    say(match_summary(explanation))
     if explanation.matches:
         say("What matched what", "italic")
         for match in explanation.matches:
@@ -123,8 +121,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
             f"{SHOWN} of {explanation.matches_in_all:,} matches of its units are shown; --json lists {rest}, and "
             "evidence.parquet holds those of all payees."
         )
-    for paragraph in other_messages(explanation):
-        say(paragraph)
+    say(other_messages(explanation))
     say(counterfactual_messages(explanation))
 
 

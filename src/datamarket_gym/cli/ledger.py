@@ -83,7 +83,7 @@ def show(
     store = ledger_at(where)
     accounts = store.accounts()
     say(f"{store.where}: {accounts.number:,} entries, tip hash {accounts.tip}")
-    _print_rules(accounts)
+    say(rule_messages(accounts.rules))
     heads = ("run", "period", "state", "amount", "payees", "reference")
     table = make_table(
         *heads, title="Runs", right=("amount", "payees"), whole=("run", "state", "amount", "payees")
@@ -129,11 +129,6 @@ def _show_run(run: Path) -> None:
 
 def _amount(currency: str, minor: int) -> str:
     return f"{currency} {Currency(currency).shown(minor)}"
-
-
-def _print_rules(accounts: Accounts) -> None:
-    for text in rule_messages(accounts.rules):
-        say(text)
 
 
 def _print_payees(accounts: Accounts) -> None:
@@ -216,7 +211,8 @@ def rules(
 
     To require fewer people than before, as many as before must give this command, each under their own name.
     """
-    _print_rules(transactions.set_rules(ledger_at(where), approvals, least, currency, by))
+    accounts = transactions.set_rules(ledger_at(where), approvals, least, currency, by)
+    say(rule_messages(accounts.rules))
 
 
 class PayeeEntry(Document):
@@ -253,8 +249,7 @@ def _add_command(
     @ledger.command(name, help=text)
     @terminal.with_options(model)
     def command(where: terminal.Ledger, options: Document, by: terminal.By = None) -> None:
-        for message in entry_messages(enter(ledger_at(where), **dict(options), by=by)):
-            say(message)
+        say(entry_messages(enter(ledger_at(where), **dict(options), by=by)))
 
 
 _add_command(
@@ -423,8 +418,7 @@ def open_dispute(run: terminal.RunFolder, options: DisputeOptions, by: terminal.
     opened = open_on_run(run, **dict(options), by=by)
     number = opened.dispute.number
     say(f"dispute {number} is open")
-    for text in opened.messages:
-        say(text)
+    say(opened.messages)
     if opened.state not in APPROVED:
         say("the run is approved only with --accept disputes")
     say(f"decide it: datamarket dispute resolve {run} --number {number} --outcome ... --why ...")
@@ -469,8 +463,7 @@ def resolve(
             "the ledger requires several people: it is decided when another person gives the same command, "
             "correction and all"
         )
-    for line in describe_effects(decided, store.read()):
-        say(line)
+    say(describe_effects(decided, store.read()))
 
 
 @dispute.command("revoke")
@@ -500,5 +493,4 @@ def list_disputes(
             why = visible(end.why, _LONGEST)
             lines.append(f"{end.outcome} by {visible(end.by)}, {end.at[:10]}: {why}")
         say(f"Dispute {each.number}: {each.state}", "bold")
-        for line in [*lines, *describe_effects(each, accounts.entries)]:
-            say(line, indent=2)
+        say([*lines, *describe_effects(each, accounts.entries)], indent=2)

@@ -82,8 +82,7 @@ def _print_payments(paid: PaidRequest) -> None:
         ],
     )
     say_more(paid.manifest["identities"], " in payments.csv")
-    for sentence in paid.sentences:
-        say(sentence)
+    say(paid.sentences)
     out = paid.request.out
     accept = ", with --accept WARNING for each warning" if paid.warnings else ""
     check = f"datamarket check plan {out}, and " if paid.request.spec.checks else ""

@@ -193,13 +193,16 @@ with_moved_inputs = _add_options(
 """Give a command options for where the inputs of a run are now; it receives those typed as ``moved``."""
 
 
-def say(text: str, style: str | None = None, *, indent: int = 0, whole: bool = False) -> None:
-    """Print a sentence as it is, without markup; a ``whole`` one is never broken into lines."""
+def say(
+    texts: str | Iterable[str], style: str | None = None, *, indent: int = 0, whole: bool = False
+) -> None:
+    """Print a sentence, or several, as they are, without markup; a ``whole`` one is never broken into lines."""
     console = Console()
-    if indent:
-        console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
-    else:
-        console.print(text, style=style, highlight=False, markup=False, soft_wrap=whole)
+    for text in [texts] if isinstance(texts, str) else texts:
+        if indent:
+            console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
+        else:
+            console.print(text, style=style, highlight=False, markup=False, soft_wrap=whole)
 
 
 def say_more(total: int, where: str = "", shown: int = FEW) -> None:
