@@ -150,22 +150,18 @@ def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
     def cell(value: object) -> str:
         return "none" if value is None else visible(str(value), 80)
 
-    def change(minor: int | None) -> str:
-        return "" if minor is None else f"{'+' * (minor > 0)}{after.shown(minor)}"
+    def amount(currency: Currency, minor: int | None) -> str:
+        return "none" if minor is None else currency.shown(minor)
 
     differing = [
         (each.name, cell(each.before), cell(each.after))
         for each in (*comparison.settings, *comparison.inputs)
     ]
-    paid = [
-        (
-            visible(payment.identity),
-            cell(payment.before if payment.before is None else before.shown(payment.before)),
-            cell(payment.after if payment.after is None else after.shown(payment.after)),
-            change(payment.change),
-        )
-        for payment in payments[:FEW]
-    ]
+    paid = []
+    for each in payments[:FEW]:
+        change = "" if each.change is None else f"{'+' * (each.change > 0)}{after.shown(each.change)}"
+        amounts = amount(before, each.before), amount(after, each.after)
+        paid.append((visible(each.identity), *amounts, change))
     codes = " and ".join(dict.fromkeys(comparison.currencies))
     if differing:
         print_rows(make_table(*columns, title="Settings and inputs that differ"), differing)
