@@ -55,7 +55,6 @@ from datamarket_gym.registry import Document
 
 _SHOWN = 50
 _LONGEST = 300
-_PAYER = ("", "_account", "_bic", "_country", "_town")
 
 ledger = typer.Typer(
     no_args_is_help=True,
@@ -335,13 +334,13 @@ class ExportOptions(Document):
         "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
         "and town. Not needed for csv."
     )
-    debtor: str | None = option("Name of the account holder who pays.", option="from")
-    debtor_account: str | None = option(
+    name: str | None = option("Name of the account holder who pays.", option="from")
+    account: str | None = option(
         "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
     )
-    debtor_bic: str | None = option("BIC of the paying bank.", option="from-bic")
-    debtor_country: str | None = option("Country of the payer, two letters.", option="from-country")
-    debtor_town: str | None = option("Town of the payer.", option="from-town")
+    bic: str | None = option("BIC of the paying bank.", option="from-bic")
+    country: str | None = option("Country of the payer, two letters.", option="from-country")
+    town: str | None = option("Town of the payer.", option="from-town")
     run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")
     on: date | None = option("Day of payment; today if left out.")
     form: str = option("pain.001 (ISO 20022 XML, pain.001.001.09) or csv.", "pain.001", option="format")
@@ -367,7 +366,7 @@ def export(
     file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
     cancelled (datamarket ledger cancel).
     """
-    payer = PayerRequest(*(getattr(options, f"debtor{name}") for name in _PAYER))
+    payer = PayerRequest(**options.model_dump(include=set(PayerRequest._fields)))
     files = where, options.accounts, payer, options.out
     order = export_from(*files, options.run, currency or None, options.on, options.form, by)
     done, total = order.done, order.done.order
