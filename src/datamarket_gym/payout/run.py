@@ -326,7 +326,7 @@ class PayoutPipeline(Pipeline):
 
 
 def compute_results(job: PayoutJob, run: Run | FinishedRun, reuse: NearestRows | None = None) -> Results:
-    """Compute everything up to the cents, or read what of it the run's folder keeps."""
+    """Compute everything up to the cents, or read what of it the run's folder has."""
     inputs, spec, utility, progress = job.inputs, job.spec, job.utility, run.progress
     mechanism = spec.mechanism("lineage@auto")
     pipeline = PayoutPipeline(mechanism, utility, job=job, run=run, reuse=reuse)
@@ -400,7 +400,7 @@ def pay(
     progress = progress or SILENT
     where = _where(out, ledger)
     accounts = open_ledger(where, new=True).accounts() if has_ledger(where) else Accounts()
-    if (out / MANIFEST).is_file():  # what the run took from the ledger when it was worked out
+    if (out / MANIFEST).is_file():  # what the run took from the ledger when it was computed
         taken = ledger_inputs_of(read_manifest(out))
     else:
         taken = read_ledger_inputs(accounts, spec.currency)
@@ -449,10 +449,10 @@ def work_out(
                 results = compute_results(job, run, known)
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
-                progress.stage("keeping what was bought")
+                progress.stage("storing acquired units")
                 write_acquired(results, job.unpaid, out)
                 if isinstance(LEARNERS.create(job.spec.learner), Coverage):
-                    progress.stage("keeping who covers which validation rows")
+                    progress.stage("storing covered validation rows")
                 write_needs(results, out)
             warned = warnings_of(results)
             write_warnings(warned, out)
