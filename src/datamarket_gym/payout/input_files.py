@@ -82,32 +82,12 @@ def split_rows(
         BadRow(row, ids[row] or "", identities[row] or "", "; ".join(dict.fromkeys(wrong)))
         for row, wrong in sorted(faults.rows.items())
     )
-    _require_half(bad, len(ids), what)
-    return faults.good(len(ids)), bad
-
-
-def add_bad_rows(
-    bad: tuple[BadRow, ...],
-    wrong: dict[int, str],
-    rows: Codes,
-    ids: Sequence[str],
-    identities: Sequence[str],
-    what: str,
-) -> tuple[Codes, tuple[BadRow, ...]]:
-    """Set more of the remaining rows aside; return the places to go on with, and all rows that are set aside."""
-    more = [BadRow(int(rows[i]), ids[i], identities[i], why) for i, why in wrong.items()]
-    every = tuple(sorted([*bad, *more], key=lambda each: each.row))
-    _require_half(every, len(rows) + len(bad), what)
-    return np.array([i for i in range(len(rows)) if i not in wrong], dtype=np.int64), every
-
-
-def _require_half(bad: tuple[BadRow, ...], rows: int, what: str) -> None:
-    """Refuse a file of which more than half is bad."""
-    if 2 * len(bad) > rows:
+    if 2 * len(bad) > len(ids):
         raise SubmissionError(
-            f"{len(bad):,} of {rows:,} rows of {what} are bad, more than half, so none is set aside; look at the "
+            f"{len(bad):,} of {len(ids):,} rows of {what} are bad, more than half, so none is set aside; look at the "
             f"file and at the columns that are named. The first is row {bad[0].row}: {visible(bad[0].wrong, 200)}"
         )
+    return faults.good(len(ids)), bad
 
 
 def quarantine_csv(rows: Sequence[BadRow]) -> str:

@@ -39,7 +39,6 @@ from datamarket_gym.payout.input_files import (
     BadRow,
     Scored,
     Skipped,
-    add_bad_rows,
     file_hash,
     image_bytes,
     image_tree,
@@ -335,8 +334,8 @@ class _RawRows:
             return kind, self.dense["features"]
         raise SubmissionError(_NO_FEATURES.format("submissions"))
 
-    def quarantine(self, faults: Faults, what: str) -> tuple[Codes, tuple[BadRow, ...]]:
-        """Return the rows that can be used, and the others with what is wrong."""
+    def note_faults(self, faults: Faults) -> None:
+        """Note the rows that cannot be used, with what is wrong."""
         note_columns(
             faults,
             {role: self[role] for role in self.names if role not in ("trusted_source", "metadata")},
@@ -350,9 +349,6 @@ class _RawRows:
         if "features" not in self.dense and "image" in self and folder is not None:
             encoder = content_encoder(self.spec, "image").encoder
             note_images(faults, Path(folder), self["image"].optional(), encoder)
-        identity = self["identity"].optional()
-        ids = self.optional("id") or [f"row {i}" for i in range(len(identity))]
-        return split_rows(faults, ids, identity, what)
 
 
 @dataclass(frozen=True)
@@ -428,18 +424,25 @@ class InputReader:
                 )
         rows, bad, received = np.arange(count), tuple[BadRow, ...](), None
         if faults is not None:
-            rows, bad = raw.quarantine(faults, repr(str(path)))
+            raw.note_faults(faults)
+            all_ids = raw.optional("id") or [f"row {i}" for i in range(count)]
+            all_names = all_ids, raw["identity"].optional(), repr(str(path))
+            rows, bad = split_rows(faults, *all_names)
             raw.keep(rows)
         ids = raw["id"].named() if "id" in raw else [f"row {i}" for i in rows.tolist()]
         if submitted and self.log is not None:
             owners = raw["identity"].named()
             kind, content = raw.logged_content()
             received, unlogged = self.log.received(kind, owners, raw.labels(len(ids)), content)
-            if not spec.quarantine:
+            if faults is None:
                 require_received(unlogged, ids, owners, self.log)
-            logged, bad = add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
-            raw.keep(logged)
-            ids, received = [ids[i] for i in logged], received.of(logged)
+            else:
+                for i, why in unlogged.items():
+                    faults.note([rows[i]], why)
+                logged, bad = split_rows(faults, *all_names)
+                places = np.searchsorted(rows, logged)
+                raw.keep(places)
+                ids, received = [ids[i] for i in places], received.of(places)
         label, encoder = raw.labels(len(ids), numbers=_predicts_numbers(spec)), ""
         if "features" not in raw.dense:
             content_ids = ids if submitted else range(count)
