@@ -32,13 +32,13 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.datasets import IMAGES
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import Encoder
-from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
+from datamarket_gym.payout.names import csv_text, from_csv, visible
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
 from datamarket_gym.utilities.imported_scores import ImportedScores, Names, ScoreTable, read_scores
 
 if TYPE_CHECKING:
-    from datamarket_gym.data.columns import Column, Faults
+    from datamarket_gym.data.columns import Faults
     from datamarket_gym.payout.inputs import Rows
 
 
@@ -54,24 +54,6 @@ class BadRow:
     unit: str
     identity: str
     wrong: str
-
-
-def note_columns(faults: Faults, roles: dict[str, Column]) -> None:
-    """Note rows without a name, a label, a time or content, with names that no file can hold, with shared ids."""
-    for role, column in roles.items():
-        if role == "time":
-            for row, wrong in column.bad_times().items():
-                faults.note([row], f"{column.name}: {wrong}")
-            continue
-        for row in column.missing().nonzero()[0].tolist():
-            faults.note([row], f"{column.name} is missing")
-        names = column.optional() if role in ("id", "identity") else []
-        count = Counter(names)
-        for row, name in enumerate(names):
-            if name is not None and (bad := unwritable(name)):
-                faults.note([row], f"{column.name} holds {bad}")
-            if name is not None and role == "id" and count[name] > 1:
-                faults.note([row], f"the id is that of {count[name]} rows")
 
 
 def split_rows(

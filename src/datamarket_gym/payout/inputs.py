@@ -44,7 +44,6 @@ from datamarket_gym.payout.input_files import (
     image_tree,
     images_hash,
     names_hash,
-    note_columns,
     note_images,
     read_scored,
     split_rows,
@@ -335,11 +334,23 @@ class _RawRows:
         raise SubmissionError(_NO_FEATURES.format("submissions"))
 
     def note_faults(self, faults: Faults) -> None:
-        """Note the rows that cannot be used, with what is wrong."""
-        note_columns(
-            faults,
-            {role: self[role] for role in self.names if role not in ("trusted_source", "metadata")},
-        )
+        """Note the rows that cannot be used: no name, label, time or content, unwritable names, shared ids, ..."""
+        for role in self.names:
+            if role in ("trusted_source", "metadata"):
+                continue
+            column = self[role]
+            if role == "time":
+                for row, wrong in column.bad_times().items():
+                    faults.note([row], f"{column.name}: {wrong}")
+                continue
+            faults.note(np.flatnonzero(column.missing()), f"{column.name} is missing")
+            names = column.optional() if role in ("id", "identity") else []
+            count = Counter(names)
+            for row, name in enumerate(names):
+                if name is not None and (bad := unwritable(name)):
+                    faults.note([row], f"{column.name} holds {bad}")
+                if name is not None and role == "id" and count[name] > 1:
+                    faults.note([row], f"the id is that of {count[name]} rows")
         if "label" in self and _predicts_numbers(self.spec):
             for row, wrong in self["label"].bad_numbers().items():
                 faults.note([row], f"{self.names['label']}: {wrong}")
@@ -519,10 +530,11 @@ def table_roles(table: Table, columns: Columns, whose: str, *, dated: bool = Tru
 
     A column ``time`` holds times only where ``dated``, that is where times are not from elsewhere.
     """
-    names = {} if (label := table.label_column(columns.label)) is None else {"label": label}
+    names = {"identity": columns.identity} if whose == "submissions" else {}
+    if (label := table.label_column(columns.label)) is not None:
+        names["label"] = label
     roles = ["text", "image"]
     if whose == "submissions":
-        names["identity"] = columns.identity
         roles = ["id", "time", *roles, "trusted_source", "metadata"]
     for role in roles:
         by_itself = role == "id" or (role == "time" and dated)
