@@ -144,7 +144,7 @@ def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
     if as_json:
         Console().print_json(json.dumps(asdict(comparison if payee is None else payments[0])))
         return
-    columns = ("setting or payee", f"{visible(other.name)} (earlier)", visible(run.name))
+    columns = ("", visible(other.name), visible(run.name))
     before, after = (Currency(code) for code in comparison.currencies)
 
     def cell(value: object) -> str:
@@ -164,7 +164,7 @@ def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
         paid.append((visible(each.identity), *amounts, change))
     codes = " and ".join(dict.fromkeys(comparison.currencies))
     if differing:
-        print_rows(make_table(*columns, title="Settings and inputs that differ"), differing)
+        print_rows(make_table(*columns, title="Settings and inputs that differ", boxed=True), differing)
     if paid:
-        print_rows(make_table(*columns, "change", title=f"Payments ({codes})"), paid)
+        print_rows(make_table(*columns, "change", title=f"Payments ({codes})", boxed=True), paid)
     say_more(len(payments), "; --json has all of them")

@@ -217,11 +217,13 @@ def make_table(
     right: Iterable[str] = (),
     whole: Iterable[str] = (),
     tight: bool = True,
+    boxed: bool = False,
 ) -> Table:
     """Make a table whose cells are wrapped, never cut; columns in ``whole`` are not wrapped."""
-    table = Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=tight
-    )
+    table = Table(title=title, show_header=any(map(str.strip, heads)))
+    if not boxed:
+        table.title_justify, table.box, table.pad_edge = "left", SIMPLE_HEAD, False
+        table.collapse_padding = tight
     for head in heads:
         justify = "right" if head in right else "left"
         table.add_column(head, overflow="fold", justify=justify, no_wrap=head in whole)  # type: ignore[arg-type]
