@@ -74,7 +74,7 @@ DEFAULTS = {"text": "minilm", "image": "resnet18"}
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """A submission under numbers, its names, the validation rows, and columns used for linkage.
+    """Hold a submission under numbers, its names, the validation rows, and columns used for linkage.
 
     ``identities[c]`` is the name of identity number c, ``ids[i]`` of unit i; sources are numbers, too.
     ``validation_embedding`` is what similarity evidence compares; None where only the submission has embeddings.
@@ -226,7 +226,7 @@ class Inputs:
 
 @dataclass(kw_only=True)
 class Rows:
-    """The columns of the submissions, the validation rows or the reference rows; only units have names."""
+    """Hold columns of submissions, validation rows or reference rows; only units have names."""
 
     features: Features
     label: NDArray[Any]
@@ -246,7 +246,7 @@ class Rows:
 
 
 class Tables(NamedTuple):
-    """The tables of a run with the labels that count, and a line for each table whose labels do not."""
+    """Hold the tables of a run with the labels that count, and a line for each table whose labels do not."""
 
     rows: Rows
     validation: Rows
@@ -295,7 +295,7 @@ def read_inputs(
 
 @dataclass
 class _RawRows:
-    """Columns of a table by role, before they are taken as names, labels and times; and its matrices."""
+    """Hold columns of a table by role, before they are taken as names, labels and times; and its matrices."""
 
     spec: PayoutSpec
     names: dict[str, str]
@@ -552,8 +552,8 @@ def matrix_roles(table: Table, columns: Columns, roles: Sequence[str]) -> dict[s
         content = role == "features" and (columns.text or columns.image)
         if (name := getattr(columns, role)) is not None:
             out[role] = table.require_matrix(role, name)
-        elif not content and (found := table.matrix_columns(role)):
-            out[role] = found
+        elif not content and (names := table.matrix_columns(role)):
+            out[role] = names
     return out
 
 
@@ -584,8 +584,8 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
             if not tree.labelled:
                 missing = f"holds no folders of labels ({tree.labelled_shape})"
         elif Table.open(path).label_column(spec.columns.label) is None:
-            asked = spec.columns.label == ""
-            missing = "is read without labels, as asked" if asked else "has no column 'label'"
+            unwanted = spec.columns.label == ""
+            missing = "is read without labels, as asked" if unwanted else "has no column 'label'"
         if missing:
             require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)
 
