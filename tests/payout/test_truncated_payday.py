@@ -19,7 +19,9 @@ from datamarket_gym.payout.money import (
 def test_it_is_paid_and_its_intervals_hold_the_exact_payments(tmp_path, monkeypatch):
     exact = payments(run(tmp_path / "exact", units(), validation(), learner="knn(k=3)", theta="none"))
     # What is left of the intervals is the truncation alone.
-    monkeypatch.setattr(results_module, "standard_errors", lambda payer, scores: np.zeros(len(payer.payee)))
+    monkeypatch.setattr(
+        results_module, "standard_errors", lambda payer, scores: np.zeros(len(payer.payee))
+    )
     folder = run(
         tmp_path / "cut", units(), validation(), learner="knn_truncated(k=3, nearest=40)", theta="none"
     )

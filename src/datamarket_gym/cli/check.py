@@ -38,7 +38,7 @@ def plan(run: terminal.RunFolder, options: PlanRequest, by: terminal.By = None) 
     planned = make_plan(run, options, by)
     title = f"Checks of {counted(planned.payees, 'payee')}"
     rows = plan_rows(planned, read_manifest(run)["currency"])
-    print_rows(make_table("quantity", "value", title=title, right=("value",)), rows)
+    print_rows(make_table("", " ", title=title, right=(" ",), boxed=True), rows)
     if planned.below_price:
         say(
             f"{planned.below_price:,} of these payees are paid less than their checks cost; with --least they are "
@@ -83,10 +83,9 @@ def draw(
         for each in drawn.draws[:FEW]
     ]
     if rows:
-        print_rows(make_table(*heads, title=title, right=(heads[0], heads[3])), rows)
+        print_rows(make_table(*heads, title=title, right=(heads[0], heads[3]), boxed=True), rows)
     say_more(len(drawn.draws), f" in {CHECKS}")
-    for text in draw_messages(drawn):
-        say(text)
+    say(draw_messages(drawn))
     if not read_check_plan(run).announced:
         say("The beacon was not announced beforehand.", WARNING)
     if drawn.draws:
@@ -164,8 +163,7 @@ def settle(
         settled = settle_checks(
             run, out, by, unanswered_false=unanswered == "false", keep_forfeited=keep, progress=progress
         )
-    for text in failure_messages(settled):
-        say(text)
+    say(failure_messages(settled))
     if settled.carried:
         say(
             f"Neither checked nor paid: {counted(len(settled.carried), 'payee')}; their units, to be submitted again: "

@@ -215,4 +215,4 @@ def _print_components(measured: Admissibility, classes: bool) -> None:
     ]
     if measured.lonely_classes:
         rows.append(("classes of a single unit, left out", str(measured.lonely_classes)))
-    print_rows(make_table("quantity", "value", title=title, right=("value",)), rows)
+    print_rows(make_table("quantity", "value", title=title, right=("value",), boxed=True), rows)

@@ -99,8 +99,7 @@ def explain(run: terminal.RunFolder, options: ExplainOptions, moved: dict[str, A
 def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
     name = escape(visible(explanation.identity))
     Console().print(f"[bold]{name}[/] {payment_messages(explanation)}", highlight=False)
-    for paragraph in submission_messages(explanation):
-        say(paragraph)
+    say(submission_messages(explanation))
     covered = explanation.needs
     if covered is not None:
         lines = covered_lines(covered) if contents is None else covered_lines(covered, contents)
@@ -108,8 +107,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
             say(line, indent=indent)
         if contents is None and covered.units:
             say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
-    for paragraph in match_summary(explanation):
-        say(paragraph)
+    say(match_summary(explanation))
     if explanation.matches:
         say("What matched what", "italic")
         for match in explanation.matches:
@@ -123,8 +121,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
             f"{SHOWN} of {explanation.matches_in_all:,} matches of its units are shown; --json lists {rest}, and "
             "evidence.parquet holds those of all payees."
         )
-    for paragraph in other_messages(explanation):
-        say(paragraph)
+    say(other_messages(explanation))
     say(counterfactual_messages(explanation))
 
 
@@ -147,31 +144,27 @@ def _compare(run: Path, other: Path, payee: str | None, as_json: bool) -> None:
     if as_json:
         Console().print_json(json.dumps(asdict(comparison if payee is None else payments[0])))
         return
-    columns = ("setting or payee", f"{visible(other.name)} (earlier)", visible(run.name))
+    columns = ("", visible(other.name), visible(run.name))
     before, after = (Currency(code) for code in comparison.currencies)
 
     def cell(value: object) -> str:
         return "none" if value is None else visible(str(value), 80)
 
-    def change(minor: int | None) -> str:
-        return "" if minor is None else f"{'+' * (minor > 0)}{after.shown(minor)}"
+    def amount(currency: Currency, minor: int | None) -> str:
+        return "none" if minor is None else currency.shown(minor)
 
     differing = [
         (each.name, cell(each.before), cell(each.after))
         for each in (*comparison.settings, *comparison.inputs)
     ]
-    paid = [
-        (
-            visible(payment.identity),
-            cell(payment.before if payment.before is None else before.shown(payment.before)),
-            cell(payment.after if payment.after is None else after.shown(payment.after)),
-            change(payment.change),
-        )
-        for payment in payments[:FEW]
-    ]
+    paid = []
+    for each in payments[:FEW]:
+        change = "" if each.change is None else f"{'+' * (each.change > 0)}{after.shown(each.change)}"
+        amounts = amount(before, each.before), amount(after, each.after)
+        paid.append((visible(each.identity), *amounts, change))
     codes = " and ".join(dict.fromkeys(comparison.currencies))
     if differing:
-        print_rows(make_table(*columns, title="Settings and inputs that differ"), differing)
+        print_rows(make_table(*columns, title="Settings and inputs that differ", boxed=True), differing)
     if paid:
-        print_rows(make_table(*columns, "change", title=f"Payments ({codes})"), paid)
+        print_rows(make_table(*columns, "change", title=f"Payments ({codes})", boxed=True), paid)
     say_more(len(payments), "; --json has all of them")

@@ -31,7 +31,7 @@ from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.store import has_ledger, open_ledger
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.settings import Columns, Files
+from datamarket_gym.payout.settings import Columns, Files, nested
 
 _FEW = 5
 
@@ -186,14 +186,10 @@ def _table(*heads: str) -> Table:
 
 def _read(batch: str, payee_column: str, settings: dict[str, Any]) -> UnitBatch:
     """Read a batch; files of a folder that are no units are named."""
-    columns, files = (
-        {name.removeprefix(group): value for name, value in settings.items() if name.startswith(group)}
-        for group in ("columns.", "files.")
-    )
+    sections = nested(settings)
+    columns = Columns(identity=payee_column, **sections.get("columns", {}))
     with as_files({"submissions": batch}) as tables:
-        units = read_batch(
-            tables["submissions"], Columns(identity=payee_column, **columns), Files(**files)
-        )
+        units = read_batch(tables["submissions"], columns, Files(**sections.get("files", {})))
     if units.skipped:
         names = listed((f"{visible(name)} ({why})" for name, why in units.skipped), _FEW, "; ")
         say(f"Not read, and not entered: {names}", whole=True)

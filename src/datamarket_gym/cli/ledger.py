@@ -55,7 +55,6 @@ from datamarket_gym.registry import Document
 
 _SHOWN = 50
 _LONGEST = 300
-_PAYER = ("", "_account", "_bic", "_country", "_town")
 
 ledger = typer.Typer(
     no_args_is_help=True,
@@ -83,7 +82,7 @@ def show(
     store = ledger_at(where)
     accounts = store.accounts()
     say(f"{store.where}: {accounts.number:,} entries, tip hash {accounts.tip}")
-    _print_rules(accounts)
+    say(rule_messages(accounts.rules))
     heads = ("run", "period", "state", "amount", "payees", "reference")
     table = make_table(
         *heads, title="Runs", right=("amount", "payees"), whole=("run", "state", "amount", "payees")
@@ -129,11 +128,6 @@ def _show_run(run: Path) -> None:
 
 def _amount(currency: str, minor: int) -> str:
     return f"{currency} {Currency(currency).shown(minor)}"
-
-
-def _print_rules(accounts: Accounts) -> None:
-    for text in rule_messages(accounts.rules):
-        say(text)
 
 
 def _print_payees(accounts: Accounts) -> None:
@@ -216,7 +210,8 @@ def rules(
 
     To require fewer people than before, as many as before must give this command, each under their own name.
     """
-    _print_rules(transactions.set_rules(ledger_at(where), approvals, least, currency, by))
+    accounts = transactions.set_rules(ledger_at(where), approvals, least, currency, by)
+    say(rule_messages(accounts.rules))
 
 
 class PayeeEntry(Document):
@@ -253,8 +248,7 @@ def _add_command(
     @ledger.command(name, help=text)
     @terminal.with_options(model)
     def command(where: terminal.Ledger, options: Document, by: terminal.By = None) -> None:
-        for message in entry_messages(enter(ledger_at(where), **dict(options), by=by)):
-            say(message)
+        say(entry_messages(enter(ledger_at(where), **dict(options), by=by)))
 
 
 _add_command(
@@ -340,13 +334,13 @@ class ExportOptions(Document):
         "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
         "and town. Not needed for csv."
     )
-    debtor: str | None = option("Name of the account holder who pays.", option="from")
-    debtor_account: str | None = option(
+    name: str | None = option("Name of the account holder who pays.", option="from")
+    account: str | None = option(
         "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
     )
-    debtor_bic: str | None = option("BIC of the paying bank.", option="from-bic")
-    debtor_country: str | None = option("Country of the payer, two letters.", option="from-country")
-    debtor_town: str | None = option("Town of the payer.", option="from-town")
+    bic: str | None = option("BIC of the paying bank.", option="from-bic")
+    country: str | None = option("Country of the payer, two letters.", option="from-country")
+    town: str | None = option("Town of the payer.", option="from-town")
     run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")
     on: date | None = option("Day of payment; today if left out.")
     form: str = option("pain.001 (ISO 20022 XML, pain.001.001.09) or csv.", "pain.001", option="format")
@@ -372,7 +366,7 @@ def export(
     file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
     cancelled (datamarket ledger cancel).
     """
-    payer = PayerRequest(*(getattr(options, f"debtor{name}") for name in _PAYER))
+    payer = PayerRequest(**options.model_dump(include=set(PayerRequest._fields)))
     files = where, options.accounts, payer, options.out
     order = export_from(*files, options.run, currency or None, options.on, options.form, by)
     done, total = order.done, order.done.order
@@ -423,8 +417,7 @@ def open_dispute(run: terminal.RunFolder, options: DisputeOptions, by: terminal.
     opened = open_on_run(run, **dict(options), by=by)
     number = opened.dispute.number
     say(f"dispute {number} is open")
-    for text in opened.messages:
-        say(text)
+    say(opened.messages)
     if opened.state not in APPROVED:
         say("the run is approved only with --accept disputes")
     say(f"decide it: datamarket dispute resolve {run} --number {number} --outcome ... --why ...")
@@ -469,8 +462,7 @@ def resolve(
             "the ledger requires several people: it is decided when another person gives the same command, "
             "correction and all"
         )
-    for line in describe_effects(decided, store.read()):
-        say(line)
+    say(describe_effects(decided, store.read()))
 
 
 @dispute.command("revoke")
@@ -500,5 +492,4 @@ def list_disputes(
             why = visible(end.why, _LONGEST)
             lines.append(f"{end.outcome} by {visible(end.by)}, {end.at[:10]}: {why}")
         say(f"Dispute {each.number}: {each.state}", "bold")
-        for line in [*lines, *describe_effects(each, accounts.entries)]:
-            say(line, indent=2)
+        say([*lines, *describe_effects(each, accounts.entries)], indent=2)

@@ -72,7 +72,7 @@ def _print_payments(paid: PaidRequest) -> None:
         say(f"Warning: {each.words.rstrip('.')}.", WARNING)
     columns = [*paid.columns, "units"]
     heads = ["carried forward" if name == "balance" else name.replace("_", " ") for name in columns]
-    table = make_table("payee", *heads, title=paid.title, right=heads, whole=heads)
+    table = make_table("payee", *heads, title=paid.title, right=heads, boxed=True)
     rows = paid.payments(FEW)
     print_rows(
         table,
@@ -82,8 +82,7 @@ def _print_payments(paid: PaidRequest) -> None:
         ],
     )
     say_more(paid.manifest["identities"], " in payments.csv")
-    for sentence in paid.sentences:
-        say(sentence)
+    say(paid.sentences)
     out = paid.request.out
     accept = ", with --accept WARNING for each warning" if paid.warnings else ""
     check = f"datamarket check plan {out}, and " if paid.request.spec.checks else ""

@@ -66,7 +66,6 @@ Load = Annotated[
 Config = Annotated[
     Path | None, Option(help="TOML file with settings of `pay`; options take precedence.")
 ]
-AsJson = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder of a payout run.")]
 Ledger = Annotated[
     str,
@@ -194,13 +193,16 @@ with_moved_inputs = _add_options(
 """Give a command options for where the inputs of a run are now; it receives those typed as ``moved``."""
 
 
-def say(text: str, style: str | None = None, *, indent: int = 0, whole: bool = False) -> None:
-    """Print a sentence as it is, without markup; a ``whole`` one is never broken into lines."""
+def say(
+    texts: str | Iterable[str], style: str | None = None, *, indent: int = 0, whole: bool = False
+) -> None:
+    """Print a sentence, or several, as they are, without markup; a ``whole`` one is never broken into lines."""
     console = Console()
-    if indent:
-        console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
-    else:
-        console.print(text, style=style, highlight=False, markup=False, soft_wrap=whole)
+    for text in [texts] if isinstance(texts, str) else texts:
+        if indent:
+            console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
+        else:
+            console.print(text, style=style, highlight=False, markup=False, soft_wrap=whole)
 
 
 def say_more(total: int, where: str = "", shown: int = FEW) -> None:
@@ -215,11 +217,13 @@ def make_table(
     right: Iterable[str] = (),
     whole: Iterable[str] = (),
     tight: bool = True,
+    boxed: bool = False,
 ) -> Table:
     """Make a table whose cells are wrapped, never cut; columns in ``whole`` are not wrapped."""
-    table = Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=tight
-    )
+    table = Table(title=title, show_header=any(map(str.strip, heads)))
+    if not boxed:
+        table.title_justify, table.box, table.pad_edge = "left", SIMPLE_HEAD, False
+        table.collapse_padding = tight
     for head in heads:
         justify = "right" if head in right else "left"
         table.add_column(head, overflow="fold", justify=justify, no_wrap=head in whole)  # type: ignore[arg-type]

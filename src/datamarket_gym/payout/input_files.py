@@ -32,13 +32,13 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.datasets import IMAGES
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import Encoder
-from datamarket_gym.payout.names import csv_text, from_csv, unwritable, visible
+from datamarket_gym.payout.names import csv_text, from_csv, visible
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
 from datamarket_gym.utilities.imported_scores import ImportedScores, Names, ScoreTable, read_scores
 
 if TYPE_CHECKING:
-    from datamarket_gym.data.columns import Column, Faults
+    from datamarket_gym.data.columns import Faults
     from datamarket_gym.payout.inputs import Rows
 
 
@@ -56,24 +56,6 @@ class BadRow:
     wrong: str
 
 
-def note_columns(faults: Faults, roles: dict[str, Column]) -> None:
-    """Note rows without a name, a label, a time or content, with names that no file can hold, with shared ids."""
-    for role, column in roles.items():
-        if role == "time":
-            for row, wrong in column.bad_times().items():
-                faults.note([row], f"{column.name}: {wrong}")
-            continue
-        for row in column.missing().nonzero()[0].tolist():
-            faults.note([row], f"{column.name} is missing")
-        names = column.optional() if role in ("id", "identity") else []
-        count = Counter(names)
-        for row, name in enumerate(names):
-            if name is not None and (bad := unwritable(name)):
-                faults.note([row], f"{column.name} holds {bad}")
-            if name is not None and role == "id" and count[name] > 1:
-                faults.note([row], f"the id is that of {count[name]} rows")
-
-
 def split_rows(
     faults: Faults, ids: Sequence[str | None], identities: Sequence[str | None], what: str
 ) -> tuple[Codes, tuple[BadRow, ...]]:
@@ -82,32 +64,12 @@ def split_rows(
         BadRow(row, ids[row] or "", identities[row] or "", "; ".join(dict.fromkeys(wrong)))
         for row, wrong in sorted(faults.rows.items())
     )
-    _require_half(bad, len(ids), what)
-    return faults.good(len(ids)), bad
-
-
-def add_bad_rows(
-    bad: tuple[BadRow, ...],
-    wrong: dict[int, str],
-    rows: Codes,
-    ids: Sequence[str],
-    identities: Sequence[str],
-    what: str,
-) -> tuple[Codes, tuple[BadRow, ...]]:
-    """Set more of the remaining rows aside; return the places to go on with, and all rows that are set aside."""
-    more = [BadRow(int(rows[i]), ids[i], identities[i], why) for i, why in wrong.items()]
-    every = tuple(sorted([*bad, *more], key=lambda each: each.row))
-    _require_half(every, len(rows) + len(bad), what)
-    return np.array([i for i in range(len(rows)) if i not in wrong], dtype=np.int64), every
-
-
-def _require_half(bad: tuple[BadRow, ...], rows: int, what: str) -> None:
-    """Refuse a file of which more than half is bad."""
-    if 2 * len(bad) > rows:
+    if 2 * len(bad) > len(ids):
         raise SubmissionError(
-            f"{len(bad):,} of {rows:,} rows of {what} are bad, more than half, so none is set aside; look at the "
+            f"{len(bad):,} of {len(ids):,} rows of {what} are bad, more than half, so none is set aside; look at the "
             f"file and at the columns that are named. The first is row {bad[0].row}: {visible(bad[0].wrong, 200)}"
         )
+    return faults.good(len(ids)), bad
 
 
 def quarantine_csv(rows: Sequence[BadRow]) -> str:
@@ -179,7 +141,7 @@ class ImageTree:
 
     @property
     def labelled(self) -> bool:
-        """True where there are folders of labels."""
+        """Tell if there are folders of labels."""
         return is_labelled(self.label)
 
 
@@ -230,25 +192,22 @@ def image_tree(folder: Path, *, identities: bool, labels: bool = True) -> ImageT
 def unnamed_images(folder: Path, named: Collection[str]) -> Skipped:
     """List the images of a folder that no row of a table names."""
     root = _root(folder)
-    known = {(root / name).resolve() for name in named}
+    in_table = {(root / name).resolve() for name in named}
+    why = "no row names it; name it in the table, or take it away"
     return [
-        (
-            "/".join(path.relative_to(root).parts),
-            "no row names it; name it in the table, or take it away",
-        )
+        ("/".join(path.relative_to(root).parts), why)
         for path in sorted(_files(root))
-        if path.suffix.lower() in (*IMAGES, *UNREAD) and path.resolve() not in known
+        if path.suffix.lower() in (*IMAGES, *UNREAD) and path.resolve() not in in_table
     ]
 
 
 def _why_not(path: Path, too_deep: int, shape: str) -> str:
     """Say why a file is not read, and what to do; empty where it is."""
     ending = path.suffix.lower()
-    if path.is_symlink() and not path.is_file():
-        return (
-            "a link to a folder; put the folder itself there" if path.is_dir() else "a link to nothing"
-        )
     if not path.is_file():
+        if path.is_symlink():
+            folder = "a link to a folder; put the folder itself there"
+            return folder if path.is_dir() else "a link to nothing"
         return "no plain file"
     if path.name.startswith("."):
         return "hidden: a program's own, or rename it"
@@ -256,9 +215,8 @@ def _why_not(path: Path, too_deep: int, shape: str) -> str:
     if ending in IMAGES:
         return f"lies {place}" if place else ""
     if ending in UNREAD:
-        return f"{ending} is not read: save it as .jpg or .png" + (
-            f", and it lies {place}" if place else ""
-        )
+        too = f", and it lies {place}" if place else ""
+        return f"{ending} is not read: save it as .jpg or .png{too}"
     return "no image by its ending"
 
 

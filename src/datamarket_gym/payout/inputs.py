@@ -39,13 +39,11 @@ from datamarket_gym.payout.input_files import (
     BadRow,
     Scored,
     Skipped,
-    add_bad_rows,
     file_hash,
     image_bytes,
     image_tree,
     images_hash,
     names_hash,
-    note_columns,
     note_images,
     read_scored,
     split_rows,
@@ -76,7 +74,7 @@ DEFAULTS = {"text": "minilm", "image": "resnet18"}
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """A submission under numbers, its names, the validation rows, and columns used for linkage.
+    """Hold a submission under numbers, its names, the validation rows, and columns used for linkage.
 
     ``identities[c]`` is the name of identity number c, ``ids[i]`` of unit i; sources are numbers, too.
     ``validation_embedding`` is what similarity evidence compares; None where only the submission has embeddings.
@@ -228,7 +226,7 @@ class Inputs:
 
 @dataclass(kw_only=True)
 class Rows:
-    """The columns of the submissions, the validation rows or the reference rows; only units have names."""
+    """Hold columns of submissions, validation rows or reference rows; only units have names."""
 
     features: Features
     label: NDArray[Any]
@@ -248,7 +246,7 @@ class Rows:
 
 
 class Tables(NamedTuple):
-    """The tables of a run with the labels that count, and a line for each table whose labels do not."""
+    """Hold the tables of a run with the labels that count, and a line for each table whose labels do not."""
 
     rows: Rows
     validation: Rows
@@ -297,7 +295,7 @@ def read_inputs(
 
 @dataclass
 class _RawRows:
-    """Columns of a table by role, before they are taken as names, labels and times; and its matrices."""
+    """Hold columns of a table by role, before they are taken as names, labels and times; and its matrices."""
 
     spec: PayoutSpec
     names: dict[str, str]
@@ -335,12 +333,24 @@ class _RawRows:
             return kind, self.dense["features"]
         raise SubmissionError(_NO_FEATURES.format("submissions"))
 
-    def quarantine(self, faults: Faults, what: str) -> tuple[Codes, tuple[BadRow, ...]]:
-        """Return the rows that can be used, and the others with what is wrong."""
-        note_columns(
-            faults,
-            {role: self[role] for role in self.names if role not in ("trusted_source", "metadata")},
-        )
+    def note_faults(self, faults: Faults) -> None:
+        """Note the rows that cannot be used: no name, label, time or content, unwritable names, shared ids, ..."""
+        for role in self.names:
+            if role in ("trusted_source", "metadata"):
+                continue
+            column = self[role]
+            if role == "time":
+                for row, wrong in column.bad_times().items():
+                    faults.note([row], f"{column.name}: {wrong}")
+                continue
+            faults.note(np.flatnonzero(column.missing()), f"{column.name} is missing")
+            names = column.optional() if role in ("id", "identity") else []
+            count = Counter(names)
+            for row, name in enumerate(names):
+                if name is not None and (bad := unwritable(name)):
+                    faults.note([row], f"{column.name} holds {bad}")
+                if name is not None and role == "id" and count[name] > 1:
+                    faults.note([row], f"the id is that of {count[name]} rows")
         if "label" in self and _predicts_numbers(self.spec):
             for row, wrong in self["label"].bad_numbers().items():
                 faults.note([row], f"{self.names['label']}: {wrong}")
@@ -350,9 +360,6 @@ class _RawRows:
         if "features" not in self.dense and "image" in self and folder is not None:
             encoder = content_encoder(self.spec, "image").encoder
             note_images(faults, Path(folder), self["image"].optional(), encoder)
-        identity = self["identity"].optional()
-        ids = self.optional("id") or [f"row {i}" for i in range(len(identity))]
-        return split_rows(faults, ids, identity, what)
 
 
 @dataclass(frozen=True)
@@ -414,27 +421,39 @@ class InputReader:
         faults = Faults() if submitted and spec.quarantine else None
         raw = _RawRows(spec, names, *table.read(text, other, matrices, faults, low_precision=submitted))
         count = rows_read(raw.single, raw.dense)
-        if blank := "label" in raw and _has_no_labels(raw["label"], spec):
+        if blank := "label" in raw and raw["label"].is_blank(columns.label):
+            empty = f"the rows of {table.where} (column {names['label']!r} is empty in every row)"
+            require_labels(empty, unlabelled(1), LEARNERS.create(spec.learner))
             del names["label"]
         for role, file in arrays.items():
             if file is not None:
-                file_role = role if role == "embedding" else f"{whose} {role}"
-                array = self._array_file(file, count, file_role, finite=faults is None)
-                raw.dense[role] = array if submitted else np.asarray(array)
+                array_path, member = file_and_member(file)
+                self.files[role if role == "embedding" else f"{whose} {role}"] = file_hash(array_path)
+                array = ArrayFile.open(array_path)
+                raw.dense[role] = array.matrix(
+                    member, count, finite=faults is None, low_precision=submitted
+                )
         rows, bad, received = np.arange(count), tuple[BadRow, ...](), None
         if faults is not None:
-            rows, bad = raw.quarantine(faults, repr(str(path)))
+            raw.note_faults(faults)
+            all_ids = raw.optional("id") or [f"row {i}" for i in range(count)]
+            all_names = all_ids, raw["identity"].optional(), repr(str(path))
+            rows, bad = split_rows(faults, *all_names)
             raw.keep(rows)
         ids = raw["id"].named() if "id" in raw else [f"row {i}" for i in rows.tolist()]
         if submitted and self.log is not None:
             owners = raw["identity"].named()
             kind, content = raw.logged_content()
             received, unlogged = self.log.received(kind, owners, raw.labels(len(ids)), content)
-            if not spec.quarantine:
+            if faults is None:
                 require_received(unlogged, ids, owners, self.log)
-            logged, bad = add_bad_rows(bad, unlogged, rows, ids, owners, repr(str(path)))
-            raw.keep(logged)
-            ids, received = [ids[i] for i in logged], received.take(logged)
+            else:
+                for i, why in unlogged.items():
+                    faults.note([rows[i]], why)
+                logged, bad = split_rows(faults, *all_names)
+                places = np.searchsorted(rows, logged)
+                raw.keep(places)
+                ids, received = [ids[i] for i in places], received.take(places)
         label, encoder = raw.labels(len(ids), numbers=_predicts_numbers(spec)), ""
         if "features" not in raw.dense:
             content_ids = ids if submitted else range(count)
@@ -492,11 +511,6 @@ class InputReader:
         self.files[role] = images_hash(Path(folder), names, content, self.skipped.get(whose, []))
         return embed(content, content_encoder(spec, "image"), ids, what)
 
-    def _array_file(self, written: str, rows: int, role: str, *, finite: bool) -> Features:
-        path, member = file_and_member(written)
-        self.files[role] = file_hash(path)
-        return ArrayFile.open(path).matrix(member, rows, finite=finite, low_precision=True)
-
 
 def _require_size(
     matrix: Features | None, where: str, remedy: str, ids: Sequence[str] | None = None
@@ -516,10 +530,11 @@ def table_roles(table: Table, columns: Columns, whose: str, *, dated: bool = Tru
 
     A column ``time`` holds times only where ``dated``, that is where times are not from elsewhere.
     """
-    names = {} if (label := table.label_column(columns.label)) is None else {"label": label}
+    names = {"identity": columns.identity} if whose == "submissions" else {}
+    if (label := table.label_column(columns.label)) is not None:
+        names["label"] = label
     roles = ["text", "image"]
     if whose == "submissions":
-        names["identity"] = columns.identity
         roles = ["id", "time", *roles, "trusted_source", "metadata"]
     for role in roles:
         by_itself = role == "id" or (role == "time" and dated)
@@ -537,8 +552,8 @@ def matrix_roles(table: Table, columns: Columns, roles: Sequence[str]) -> dict[s
         content = role == "features" and (columns.text or columns.image)
         if (name := getattr(columns, role)) is not None:
             out[role] = table.require_matrix(role, name)
-        elif not content and (found := table.matrix_columns(role)):
-            out[role] = found
+        elif not content and (names := table.matrix_columns(role)):
+            out[role] = names
     return out
 
 
@@ -569,8 +584,8 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
             if not tree.labelled:
                 missing = f"holds no folders of labels ({tree.labelled_shape})"
         elif Table.open(path).label_column(spec.columns.label) is None:
-            asked = spec.columns.label == ""
-            missing = "is read without labels, as asked" if asked else "has no column 'label'"
+            unwanted = spec.columns.label == ""
+            missing = "is read without labels, as asked" if unwanted else "has no column 'label'"
         if missing:
             require_labels(f"the {whose} ({str(path)!r} {missing})", unlabelled(1), learner)
 
@@ -589,15 +604,6 @@ def _count_labels(rows: Rows, validation: Rows, reference: Rows | None = None) -
     ]
     sample = reference and without_labels(reference)
     return Tables(without_labels(rows), without_labels(validation), sample, tuple(ignored))
-
-
-def _has_no_labels(column: Column, spec: PayoutSpec) -> bool:
-    """Tell if nothing stands in a column of labels; refused where what is paid for needs them."""
-    if not column.is_blank(spec.columns.label):
-        return False
-    whose = f"the rows of {column.where} (column {column.name!r} is empty in every row)"
-    require_labels(whose, unlabelled(1), LEARNERS.create(spec.learner))
-    return True
 
 
 def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:

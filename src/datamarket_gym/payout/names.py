@@ -166,8 +166,7 @@ class _CharacterMap(dict[int, str]):
         self._work = work
 
     def __missing__(self, point: int) -> str:
-        self[point] = made = self._work(chr(point))
-        return made
+        return self.setdefault(point, self._work(chr(point)))
 
 
 def _folded(text: str) -> str:

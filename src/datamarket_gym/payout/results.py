@@ -514,30 +514,24 @@ def _write_canonical(results: Results, path: Path) -> None:
             block.dtype.itemsize <= 4 or np.array_equal(block, block.astype(np.float32))
             for _, block in in_blocks(features)
         )
-    kind, number_kind = (pa.float32(), np.float32) if short else (pa.float64(), np.float64)
-    schema = pa.schema(
-        [
-            ("unit", pa.string()),
-            ("cluster", pa.int64()),
-            *([("label", pa.array(label[:1]).type)] if inputs.labelled else []),
-            ("weight", pa.float64()),
-            ("features", pa.list_(kind, features.shape[1])),
-        ]
-    )
+    dtype = np.float32 if short else np.float64
     progress = compute().progress
-    with replacing(path) as part, pq.ParquetWriter(part, schema) as out:
+
+    def batch(rows: Codes) -> pa.Table:
+        flat = pa.array(features[rows].astype(dtype, copy=False).ravel(), from_pandas=False)
+        labels = {"label": pa.array(label[rows])} if inputs.labelled else {}
+        return pa.table({
+            "unit": pa.array([inputs.ids[i] for i in canonical.unit[rows]], pa.string()),
+            "cluster": number[rows],
+            **labels,
+            "weight": weight[rows],
+            "features": pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
+        })  # fmt: skip
+
+    with replacing(path) as part, pq.ParquetWriter(part, batch(order[:0]).schema) as out:
         for at in range(0, len(order), _ROWS):
-            rows = order[at : at + _ROWS]
-            flat = pa.array(features[rows].astype(number_kind, copy=False).ravel(), from_pandas=False)
-            columns = [
-                pa.array([inputs.ids[i] for i in canonical.unit[rows]]),
-                pa.array(number[rows]),
-                *([pa.array(label[rows])] if inputs.labelled else []),
-                pa.array(weight[rows]),
-                pa.FixedSizeListArray.from_arrays(flat, features.shape[1]),
-            ]
-            out.write_table(pa.Table.from_arrays(columns, schema=schema))
-            progress.count(at + len(rows), len(order))
+            out.write_table(batch(order[at : at + _ROWS]))
+            progress.count(min(at + _ROWS, len(order)), len(order))
 
 
 def _write(path: Path, table: pa.Table) -> None:
@@ -554,22 +548,33 @@ def write_manifest(
     folder: Path,
 ) -> None:
     """Write the manifest of a finished run; ``opening`` and ``in_force`` are what the ledger brought."""
-    spec, division, received = results.spec, results.division, results.inputs.received
-    clusters, earlier = results.payments.clustering, results.inputs.prior
-    coverage = results.resolved_coverage
-    prior = [] if earlier is None else [each.plain for each in earlier.runs]
+    spec, division, inputs, scores = (
+        results.spec,
+        results.division,
+        results.inputs,
+        results.payments.scores,
+    )
+    clusters, coverage, received = (
+        results.payments.clustering,
+        results.resolved_coverage,
+        inputs.received,
+    )
+    prior = [] if inputs.prior is None else [each.plain for each in inputs.prior.runs]
+    acquired: dict[str, Any] = {}
+    if prior:
+        acquired = {"prior": prior, "known": len(results.known), "given": priced_given(results)}
     write_json(
         folder / NAME,
         {
             "format": FORMAT,
             "run": run,
             "spec": spec.model_dump(mode="json"),
-            "inputs": results.inputs.files,
+            "inputs": inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
             "utility": asdict(spec.utility) | ({} if coverage is None else asdict(coverage)),
             "paid_for": {name: getattr(results.worth, name) for name in ("plain", "score", "divided")},
-            "labelled": results.inputs.labelled,
-            "interval": {"level": LEVEL, "groups": len(results.payments.scores.by_group)},
+            "labelled": inputs.labelled,
+            "interval": {"level": LEVEL, "groups": len(scores.by_group)},
             "evidence": {"used": str(results.mechanism.evidence), "why": results.threshold.why},
             "overrides": [o.model_dump(mode="json") for o in results.overrides],
             "opening_balances": opening,
@@ -586,19 +591,15 @@ def write_manifest(
             "paid": sum(division.paid),
             "balances": sum(division.balance),
             "identities": len(results.names),
-            "units": len(results.inputs.ids) + len(results.inputs.aside),
-            **(
-                {"prior": prior, "known": len(results.known), "given": priced_given(results)}
-                if prior
-                else {}
-            ),
-            "contents": Contents.of(results.inputs.submission.features).plain,
-            "removed": sum(results.inputs.removed.values()),
+            "units": len(inputs.ids) + len(inputs.aside),
+            **acquired,
+            "contents": Contents.of(inputs.submission.features).plain,
+            "removed": sum(inputs.removed.values()),
             "leaked": len(results.leaks),
-            "quarantined": len(results.inputs.bad),
+            "quarantined": len(inputs.bad),
             "clusters": clusters.n_clusters,
             "ties": len(clusters.edges),
-            "scores": results.payments.scores.method,
+            "scores": scores.method,
             "outputs": {
                 name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
                 for name in outputs_of(prior)

@@ -326,7 +326,7 @@ class PayoutPipeline(Pipeline):
 
 
 def compute_results(job: PayoutJob, run: Run | FinishedRun, reuse: NearestRows | None = None) -> Results:
-    """Compute everything up to the cents, or read what of it the run's folder keeps."""
+    """Compute everything up to the cents, or read what of it the run's folder has."""
     inputs, spec, utility, progress = job.inputs, job.spec, job.utility, run.progress
     mechanism = spec.mechanism("lineage@auto")
     pipeline = PayoutPipeline(mechanism, utility, job=job, run=run, reuse=reuse)
@@ -400,13 +400,13 @@ def pay(
     progress = progress or SILENT
     where = _where(out, ledger)
     accounts = open_ledger(where, new=True).accounts() if has_ledger(where) else Accounts()
-    if (out / MANIFEST).is_file():  # what the run took from the ledger when it was worked out
+    if (out / MANIFEST).is_file():  # what the run took from the ledger when it was computed
         taken = ledger_inputs_of(read_manifest(out))
     else:
         taken = read_ledger_inputs(accounts, spec.currency)
     if places.intake is not None and places.upto is None:
         places = replace(places, upto=stored_log_tip(out))
-    known = None if reuse is None else read_nearest(reuse)
+    nearest = None if reuse is None else read_nearest(reuse)
     progress.stage("reading and checking the inputs", "rows")
     if places.prior:
         places = replace(places, prior=accepted(places.prior, out))
@@ -418,7 +418,7 @@ def pay(
     if job.left_out:
         warnings.warn(LeftOutWarning("disputes", f"{'; '.join(job.left_out)}."), stacklevel=2)
     _check_ledger(accounts, job.run, out)
-    manifest = work_out(job, out, progress, places, known)
+    manifest = work_out(job, out, progress, places, nearest)
     progress.stage("entering the run into the ledger")
     with claimed(out):
         _enter(open_ledger(where, new=True), manifest, places, job, out)
@@ -430,11 +430,11 @@ def work_out(
     out: Path,
     progress: Progress,
     places: Places | None = None,
-    known: NearestRows | None = None,
+    nearest: NearestRows | None = None,
 ) -> dict[str, Any]:
     """Compute a job into a folder, or the rest of it; return its manifest. No ledger has it yet.
 
-    ``places`` are those of its files, where what databases answered is to be stored with the run; ``known`` are the
+    ``places`` are those of its files, where what databases answered is to be stored with the run; ``nearest`` are the
     comparisons of another run (`read_nearest`).
     """
     if job.spec.leak_check == "error":
@@ -446,13 +446,13 @@ def work_out(
                 keep(places, out, None if received is None else received.upto)
             # Large products are divided among the cores by this package.
             with one_thread("blas"), computing(replace(compute(), progress=progress)):
-                results = compute_results(job, run, known)
+                results = compute_results(job, run, nearest)
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
-                progress.stage("keeping what was bought")
+                progress.stage("storing acquired units")
                 write_acquired(results, job.unpaid, out)
                 if isinstance(LEARNERS.create(job.spec.learner), Coverage):
-                    progress.stage("keeping who covers which validation rows")
+                    progress.stage("storing covered validation rows")
                 write_needs(results, out)
             warned = warnings_of(results)
             write_warnings(warned, out)
@@ -654,9 +654,9 @@ def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
         "scores": spec.files.scores,
     }
     queries = {role: str(query) for role, query in queries_of(tables).items()}
-    given: dict[str, Any] = request.model_dump(include={"overrides", "prior", "intake"})
+    other: dict[str, Any] = request.model_dump(include={"overrides", "prior", "intake"})
     with collect_market_warnings() as market_warnings, as_files(tables) as files:
-        places = Places(**files | given, queries=queries)
+        places = Places(**files | other, queries=queries)
         manifest = pay(places, spec, out, progress, ledger=ledger, reuse=reuse)
     return PaidRequest(request, manifest, tuple(market_warnings))
 
