@@ -178,7 +178,7 @@ class AcquiredRun:
 
     @classmethod
     def read(cls, folder: Path, whole: bool = True) -> AcquiredRun:
-        """Read the run of a folder; with ``whole`` refuse one owner_of acquired units are not as it left them."""
+        """Read the run of a folder; with ``whole`` refuse one whose acquired units are not as it left them."""
         if not folder.is_dir():
             raise AcquiredDataError(
                 f"{str(folder)!r} is no folder of a payout run; if it was moved, say where it is now: --prior FOLDER"
@@ -327,7 +327,7 @@ class AcquiredUnits:
     unit: list[str]
     owner: list[str]
     root: Codes  # the row of what each was acquired as
-    unlabelled: Sequence[str] = ()  # the names of the runs owner_of units have no labels
+    unlabelled: Sequence[str] = ()  # the names of the runs whose units have no labels
 
     @classmethod
     def read(cls, runs: Sequence[AcquiredRun], kind: UnitKind) -> AcquiredUnits:
