@@ -37,7 +37,13 @@ from datamarket_gym.market.datasets import (
 from datamarket_gym.market.encoders import ContentError, Encoder
 from datamarket_gym.market.encoders.base import ENCODERS, EmbeddingStore, StoredEncoder
 from datamarket_gym.payout.settings import SETTINGS, payout_spec, settings_of
-from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
+from datamarket_gym.payout.threshold import (
+    ThetaCheck,
+    describe_threshold,
+    domain_task,
+    recommended,
+    table_rows,
+)
 
 USUAL = {"text": "minilm", "image": "resnet18"}
 _SIMULATION = dict(settings_of(ThetaCheck))
@@ -189,7 +195,7 @@ def theta(
     if plot is not None:
         measured.save_plot(plot)
     console = Console()
-    console.print(in_words(policy), style="green" if policy.theta else "red", highlight=False)
+    console.print(describe_threshold(policy), style="green" if policy.theta else "red", highlight=False)
     classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)
     console.print(_table(measured, classes))
     style = "green" if measured.usable else "red"

@@ -21,12 +21,12 @@ from datamarket_gym.payout.comparison import compare_runs
 from datamarket_gym.payout.explain import (
     SECRET,
     SHOWN,
-    RunNeeds,
+    RunCoverage,
     counterfactual_messages,
     covered_lines,
     match_messages,
     match_summary,
-    not_known,
+    no_coverage_error,
     other_messages,
     payment_messages,
     submission_messages,
@@ -82,7 +82,7 @@ def explain(
         return
     explanation = explain_payment(run, payee, MOST_MATCHES if as_json else SHOWN, with_rows=needs)
     if needs and explanation.needs is None:
-        raise not_known("Leave --needs out")
+        raise no_coverage_error("Leave --needs out")
     if what_if:
         from datamarket_gym.execution.progress import shown_on_stderr
         from datamarket_gym.payout.what_if import without_its_evidence
@@ -92,9 +92,9 @@ def explain(
         explanation = replace(explanation, without_its_evidence=without)
     contents = None
     if needs:
-        from datamarket_gym.payout.explain import need_messages
+        from datamarket_gym.payout.explain import describe_validation_rows
 
-        contents = need_messages(run, validation)
+        contents = describe_validation_rows(run, validation)
     if as_json:
         record = asdict(explanation)
         if contents is not None and explanation.needs is not None:
@@ -138,7 +138,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
 
 
 def _show_least_covered(run: Path, validation: Path | None, as_json: bool) -> None:
-    needs = RunNeeds.read(run, validation, "Say whose payment to explain: --payee NAME")
+    needs = RunCoverage.read(run, validation, "Say whose payment to explain: --payee NAME")
     if as_json:
         Console().print_json(json.dumps({"needs": needs.rows()}))
         return

@@ -246,7 +246,7 @@ def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
     return tuple(folders[i] for i in sorted(range(len(runs)), key=age))
 
 
-def as_said(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
+def find_named_runs(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
     """Return the folders of the runs that a manifest names as prior, in its order; they may have been moved."""
     by_run = {read_manifest(folder)["run"]: folder for folder in folders}
     named = {each["run"]: each["period"] or "a run" for each in prior}

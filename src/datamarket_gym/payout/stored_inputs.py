@@ -21,7 +21,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import RunError
 from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
 from datamarket_gym.payout.acquired_data import ROLE as PRIOR
-from datamarket_gym.payout.acquired_data import as_said
+from datamarket_gym.payout.acquired_data import find_named_runs
 from datamarket_gym.payout.intake import LogTip, absolute_address
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerError, RunRecord
@@ -195,7 +195,7 @@ def places_of(
     known |= {role: path_of(folder, role) for role in asked}
     earlier = tuple(known[f"{PRIOR} {i}"] for i in range(1, len(record.prior) + 1))
     if prior:
-        earlier = as_said(prior, read_manifest(folder).get(PRIOR, []))
+        earlier = find_named_runs(prior, read_manifest(folder).get(PRIOR, []))
     return Places(
         submissions or known["submissions"], validation or known["validation"], known.get("overrides"),
         reference or known.get("reference"), edges=known.get("edges"), scores=known.get("scores"), prior=earlier,

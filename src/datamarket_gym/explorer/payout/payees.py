@@ -23,12 +23,12 @@ from datamarket_gym.payout.checks.review_page import render_content, unit_conten
 from datamarket_gym.payout.explain import (
     SECRET,
     SHOWN,
-    RunNeeds,
+    RunCoverage,
     counterfactual_messages,
     covered_lines,
+    describe_validation_rows,
     match_summary,
-    need_messages,
-    not_known,
+    no_coverage_error,
     other_messages,
     payment_messages,
     submission_messages,
@@ -116,9 +116,9 @@ def covered_needs(
     progress.stage("reading the validation rows")
     record = _explanation(folder, payee, with_rows=True)
     if record.needs is None:
-        raise not_known(_NOTHING)
+        raise no_coverage_error(_NOTHING)
     openable_inputs(shown, folder, moved)
-    words = need_messages(folder, moved.path("validation"))
+    words = describe_validation_rows(folder, moved.path("validation"))
     return {"lines": list(covered_lines(record.needs, words)), "secret": SECRET}
 
 
@@ -128,7 +128,7 @@ def least_covered(
     """Name the validation rows that are covered least; for the operator alone."""
     progress.stage("reading the validation rows")
     openable_inputs(shown, folder, moved)
-    needs = RunNeeds.read(folder, moved.path("validation"), _NOTHING)
+    needs = RunCoverage.read(folder, moved.path("validation"), _NOTHING)
     return {"lines": list(needs.least_covered_lines()), "secret": SECRET}
 
 
