@@ -251,7 +251,9 @@ def find_named_runs(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) ->
     by_run = {read_manifest(folder)["run"]: folder for folder in folders}
     named = {each["run"]: each["period"] or "a run" for each in prior}
     wrong = [
-        f"{period} ({run[:_SHORT]}) is missing" for run, period in named.items() if run not in by_run
+        f"{period} ({run[:_SHORT]}) is not among the folders"
+        for run, period in named.items()
+        if run not in by_run
     ]
     wrong += [f"{str(folder)!r} is none of them" for run, folder in by_run.items() if run not in named]
     if wrong:
