@@ -16,7 +16,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout import explain as need_words_module
-from datamarket_gym.payout.explain import explain, need_messages
+from datamarket_gym.payout.explain import describe_validation_rows, explain
 from datamarket_gym.payout.manifest import NEEDS, read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.statements import page as statement_page
@@ -213,10 +213,10 @@ def test_other_validation_rows_are_refused(folder, tmp_path):
     table = pq.read_table(folder.parent / "in" / "validation.parquet")
     pq.write_table(table.slice(1), other)
     with pytest.raises(RunError, match="holds other validation rows than those of the run"):
-        need_messages(folder, other)
+        describe_validation_rows(folder, other)
     moved = tmp_path / "moved.parquet"
     moved.write_bytes((folder.parent / "in" / "validation.parquet").read_bytes())
-    assert need_messages(folder, moved) == [f"{SECRET} {i}" for i in range(40)]
+    assert describe_validation_rows(folder, moved) == [f"{SECRET} {i}" for i in range(40)]
 
 
 def test_needs_that_are_not_known_are_not_passed_over_in_silence(tmp_path):
@@ -227,7 +227,7 @@ def test_needs_that_are_not_known_are_not_passed_over_in_silence(tmp_path):
 
 def test_validation_rows_that_are_not_there_are_asked_for(folder, tmp_path):
     with pytest.raises(RunError, match="is not there; name them with --validation"):
-        need_messages(folder, tmp_path / "moved.parquet")
+        describe_validation_rows(folder, tmp_path / "moved.parquet")
 
 
 def test_a_record_that_was_changed_is_refused(folder, tmp_path):
@@ -280,12 +280,12 @@ def test_pictures_are_called_by_their_files(tmp_path):
         picture(tmp_path / "held" / f"wanted {k}.png", 2)
     places = Places(tmp_path / "units", tmp_path / "held")
     pay(places, spec(encoder="thumbnail", leak_check="off"), tmp_path / "run")
-    assert need_messages(tmp_path / "run") == [f"wanted {k}.png" for k in range(4)]
+    assert describe_validation_rows(tmp_path / "run") == [f"wanted {k}.png" for k in range(4)]
     shown = typed("explain", tmp_path / "run", "--needs")
     assert "“wanted 0.png”" in shown
     picture(tmp_path / "held" / "wanted 0.png", 3)
     with pytest.raises(RunError, match="holds other validation rows"):
-        need_messages(tmp_path / "run")
+        describe_validation_rows(tmp_path / "run")
 
 
 def test_of_a_long_text_whole_words_are_shown():

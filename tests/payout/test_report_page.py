@@ -8,7 +8,6 @@ from headless import Browser
 from payout_files import run, run_by_accuracy, units
 from report_files import hostile_run, thousand_run
 
-from datamarket_gym.payout.checks.review_page import ChecksPage
 from datamarket_gym.payout.report.charts import MOST_SHOWN
 from datamarket_gym.payout.report.pages import embed_json, read_style, read_template, render_page
 from datamarket_gym.payout.report.record import all_terms
@@ -279,9 +278,10 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
         "find": "",
         "letter": "- " + "u" * 64 + "\nline" * 80,
     }
-    page = ChecksPage(
-        "2 checks", "0" * 64, "b" * 200, ["the original"], [payee], unfolded=True, labelled=True
-    )
+    page = {
+        "title": "2 checks", "run": "0" * 64, "beacon": "b" * 200, "asked": ["the original"], "payees": [payee],
+        "unfolded": True, "labelled": True,
+    }  # fmt: skip
     scripts, key = [read_template("checks.js")], embed_json({"key": "k"})
     text = render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key)
     (tmp_path / "checks.html").write_text(text, encoding="utf-8")

@@ -36,7 +36,13 @@ from datamarket_gym.market.encoders import ContentError, Encoder
 from datamarket_gym.market.encoders.base import ENCODERS, EmbeddingStore, StoredEncoder
 from datamarket_gym.payout.inputs import DEFAULTS
 from datamarket_gym.payout.settings import option, payout_spec
-from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
+from datamarket_gym.payout.threshold import (
+    ThetaCheck,
+    describe_threshold,
+    domain_task,
+    recommended,
+    table_rows,
+)
 from datamarket_gym.registry import Document
 
 
@@ -181,7 +187,7 @@ def theta(
     if plot is not None:
         measured.save_plot(plot)
     console = Console()
-    console.print(in_words(policy), style="green" if policy.theta else "red", highlight=False)
+    console.print(describe_threshold(policy), style="green" if policy.theta else "red", highlight=False)
     classes = rows.label is not None and is_labelled(rows.label) and not are_numbers(rows.label)
     _print_components(measured, classes)
     style = "green" if measured.usable else "red"

@@ -20,13 +20,13 @@ from datamarket_gym.payout.comparison import compare_runs
 from datamarket_gym.payout.explain import (
     SECRET,
     SHOWN,
-    RunNeeds,
+    RunCoverage,
     counterfactual_messages,
     covered_lines,
+    describe_validation_rows,
     match_messages,
     match_summary,
-    need_messages,
-    not_known,
+    no_coverage_error,
     other_messages,
     payment_messages,
     submission_messages,
@@ -78,14 +78,14 @@ def explain(run: terminal.RunFolder, options: ExplainOptions, moved: dict[str, A
         return
     explanation = explain_payment(run, payee, MOST_MATCHES if options.json_ else SHOWN, with_rows=needs)
     if needs and explanation.needs is None:
-        raise not_known("Leave --needs out")
+        raise no_coverage_error("Leave --needs out")
     if options.what_if:
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
             without = without_its_evidence(run, payee, progress=progress, **moved)
         explanation = replace(explanation, without_its_evidence=without)
-    contents = need_messages(run, validation) if needs else None
+    contents = describe_validation_rows(run, validation) if needs else None
     if options.json_:
         record = asdict(explanation)
         if contents is not None and explanation.needs is not None:
@@ -126,7 +126,7 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
 
 
 def _show_least_covered(run: Path, validation: Path | None, as_json: bool) -> None:
-    needs = RunNeeds.read(run, validation, "Say whose payment to explain: --payee NAME")
+    needs = RunCoverage.read(run, validation, "Say whose payment to explain: --payee NAME")
     if as_json:
         Console().print_json(json.dumps({"needs": needs.rows()}))
         return

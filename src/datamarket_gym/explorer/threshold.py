@@ -49,7 +49,13 @@ from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.settings import Columns, PayoutSpec, payout_spec
 from datamarket_gym.payout.stored_inputs import Places, places_of
-from datamarket_gym.payout.threshold import ThetaCheck, domain_task, in_words, recommended, table_rows
+from datamarket_gym.payout.threshold import (
+    ThetaCheck,
+    describe_threshold,
+    domain_task,
+    recommended,
+    table_rows,
+)
 from datamarket_gym.registry import Document, components, describe
 
 SYNTHETIC = "synthetic"
@@ -377,7 +383,7 @@ def policy(origin: Rows, *, progress: Progress) -> dict[str, Any]:
     pool = _read(origin, progress)
     progress.stage("measuring the false-match cost")
     threshold = pool.policy()
-    words = in_words(threshold)
+    words = describe_threshold(threshold)
     if origin.kind == "run" and origin.part == "submissions":
         words = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
     return threshold.model_dump(mode="json") | {"words": words, "limit": LIMIT}

@@ -178,7 +178,7 @@ class AcquiredRun:
 
     @classmethod
     def read(cls, folder: Path, whole: bool = True) -> AcquiredRun:
-        """Read the run of a folder; with ``whole`` refuse one owner_of acquired units are not as it left them."""
+        """Read the run of a folder; with ``whole`` refuse one whose acquired units are not as it left them."""
         if not folder.is_dir():
             raise AcquiredDataError(
                 f"{str(folder)!r} is no folder of a payout run; if it was moved, say where it is now: --prior FOLDER"
@@ -246,12 +246,14 @@ def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
     return tuple(folders[i] for i in sorted(range(len(runs)), key=age))
 
 
-def as_said(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
+def find_named_runs(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
     """Return the folders of the runs that a manifest names as prior, in its order; they may have been moved."""
     by_run = {read_manifest(folder)["run"]: folder for folder in folders}
     named = {each["run"]: each["period"] or "a run" for each in prior}
     wrong = [
-        f"{period} ({run[:_SHORT]}) is missing" for run, period in named.items() if run not in by_run
+        f"{period} ({run[:_SHORT]}) is not among the folders"
+        for run, period in named.items()
+        if run not in by_run
     ]
     wrong += [f"{str(folder)!r} is none of them" for run, folder in by_run.items() if run not in named]
     if wrong:
@@ -327,7 +329,7 @@ class AcquiredUnits:
     unit: list[str]
     owner: list[str]
     root: Codes  # the row of what each was acquired as
-    unlabelled: Sequence[str] = ()  # the names of the runs owner_of units have no labels
+    unlabelled: Sequence[str] = ()  # the names of the runs whose units have no labels
 
     @classmethod
     def read(cls, runs: Sequence[AcquiredRun], kind: UnitKind) -> AcquiredUnits:

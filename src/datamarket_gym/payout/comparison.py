@@ -74,7 +74,8 @@ def compare_runs(before: Path, after: Path) -> RunComparison:
         payments.append(PaymentChange(name, old.get(name), new.get(name), change))
     payments.sort(key=lambda each: (-abs(each.change or 0), each.identity))
     settings = _differences(_settings(first), _settings(second))
-    inputs = _differences(_inputs(first), _inputs(second))
+    hashes = ({role: file["sha256"] for role, file in m["inputs"].items()} for m in (first, second))
+    inputs = _differences(*hashes)
     return RunComparison(currencies, settings, inputs, payments)
 
 
@@ -89,10 +90,6 @@ def _settings(manifest: dict[str, Any]) -> dict[str, Any]:
     prior = [each["run"] for each in manifest.get("prior", ())]
     more = {"evidence": manifest["evidence"]["used"], "overrides": manifest["overrides"], "prior": prior}
     return dict(_flattened(parts)) | more
-
-
-def _inputs(manifest: dict[str, Any]) -> dict[str, Any]:
-    return {role: file["sha256"] for role, file in manifest["inputs"].items()}
 
 
 def _flattened(settings: Mapping[str, Any], stem: str = "") -> Iterator[tuple[str, Any]]:

@@ -67,7 +67,7 @@ def _named_row(row: int, contents: Sequence[str]) -> str:
     return f"row {row} “{contents[row]}”" if contents[row] else f"row {row}"
 
 
-def not_known(remedy: str) -> DataMarketError:
+def no_coverage_error(remedy: str) -> DataMarketError:
     """Return the error of a run without a record of covered validation rows."""
     return DataMarketError(
         "the run does not pay for how well units cover the validation rows: what covers "
@@ -76,7 +76,7 @@ def not_known(remedy: str) -> DataMarketError:
 
 
 @dataclass(frozen=True, eq=False)
-class RunNeeds:
+class RunCoverage:
     """The coverage of the validation rows of a run, with the content of each."""
 
     tables: RunTables
@@ -84,12 +84,12 @@ class RunNeeds:
     contents: Sequence[str]
 
     @classmethod
-    def read(cls, run: Path, validation: Path | None, remedy: str) -> RunNeeds:
-        """Read those of a finished run; ``remedy`` is what to do where it has none. See `need_messages`."""
+    def read(cls, run: Path, validation: Path | None, remedy: str) -> RunCoverage:
+        """Read those of a finished run; ``remedy`` is what to do where it has none. See `describe_validation_rows`."""
         tables = RunTables.read(run)
         if tables.needs is None:
-            raise not_known(remedy)
-        return cls(tables, tables.needs, need_messages(run, validation))
+            raise no_coverage_error(remedy)
+        return cls(tables, tables.needs, describe_validation_rows(run, validation))
 
     def rows(self) -> list[dict[str, Any]]:
         """List every validation row: how well it is covered, by how many, and which unit comes nearest."""
@@ -254,7 +254,7 @@ def explain(
     return explain_payee(tables, identity, most_matches, with_rows)
 
 
-def need_messages(folder: Path, validation: Path | None = None) -> list[str]:
+def describe_validation_rows(folder: Path, validation: Path | None = None) -> list[str]:
     """Describe each validation row of a run in a few words; blank where it has numbers alone.
 
     ``validation``: where the rows are now, if they were moved. Refused where they are not those of the run.

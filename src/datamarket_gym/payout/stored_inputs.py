@@ -20,7 +20,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import RunError
 from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
 from datamarket_gym.payout.acquired_data import ROLE as PRIOR
-from datamarket_gym.payout.acquired_data import as_said
+from datamarket_gym.payout.acquired_data import find_named_runs
 from datamarket_gym.payout.intake import LogTip, absolute_address
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerError, RunRecord
@@ -169,7 +169,7 @@ def places_of(
     named = ("submissions", "validation", "overrides", "reference", "edges", "scores")
     return Places(
         **{role: paths[role] for role in named if role in paths},
-        prior=as_said(prior, manifest.get(PRIOR, [])) if prior else earlier,
+        prior=find_named_runs(prior, manifest.get(PRIOR, [])) if prior else earlier,
         queries=queries,
         intake=intake or record.places.get(INTAKE),
         upto=log_tip(manifest),

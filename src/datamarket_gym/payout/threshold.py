@@ -84,7 +84,7 @@ def recommended(rows: Embeddings) -> Threshold:
     return choose_threshold(LabelledVectors(rows.vectors, rows.label), None)
 
 
-def in_words(policy: Threshold) -> str:
+def describe_threshold(policy: Threshold) -> str:
     """Say what `recommended` takes, and why."""
     why = f"{policy.why[:1].upper()}{policy.why[1:]}."
     rows = "where these are the validation or reference rows"

@@ -61,10 +61,11 @@ from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.operator_evidence import Override
 from datamarket_gym.payout.report.pages import NAME as REPORT
 from datamarket_gym.payout.report.pages import check_state, read_draft
-from datamarket_gym.payout.run import PayoutJob, work_out
+from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stored_inputs import Places, kept_checks, log_tip, places_of
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
+from datamarket_gym.payout.what_if import read_job
 
 _NEAR, _NEAR_SINGLE = 1e-9, 1e-6
 PAYMENTS, CLUSTERS = "payments.parquet", "clusters.parquet"
@@ -133,7 +134,7 @@ def verify(
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
         record = accounts.runs[manifest["run"]]
         places = places_of(folder, submissions, validation, reference, record, prior, intake)
-        checks += _recomputed(folder, manifest, places, progress or SILENT)
+        checks += _recomputed(folder, places, progress or SILENT)
     return checks
 
 
@@ -239,17 +240,12 @@ def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Che
     ]
 
 
-def _recomputed(
-    folder: Path, manifest: dict[str, Any], places: Places, progress: Progress
-) -> list[Check]:
+def _recomputed(folder: Path, places: Places, progress: Progress) -> list[Check]:
     progress.stage("reading the inputs again")
     try:
-        job = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest))
+        job = read_job(folder, places)
     except (DataMarketError, OSError) as error:
         return [Check("recomputed", False, f"the inputs cannot be read as they were: {error}")]
-    if job.run != manifest["run"]:
-        detail = "the inputs, settings or version differ from those of the run"
-        return [Check("recomputed", False, detail)]
     with tempfile.TemporaryDirectory(prefix="datamarket-verify-") as elsewhere:
         again = Path(elsewhere) / "run"
         work_out(job, again, progress)

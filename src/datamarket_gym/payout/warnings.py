@@ -192,13 +192,11 @@ def time_warnings(inputs: Inputs, spec: PayoutSpec) -> list[UnresolvedWarning]:
     if inputs.has_time:
         times = inputs.submission.times
         if spec.closing is not None:
-            warnings += _late(inputs, times > spec.closing, f"after the market closed ({spec.closes})")
+            when = f"after the market closed ({spec.closes})"
+            warnings += _dated(inputs, "future_times", times > spec.closing, when)
         if spec.opening is not None:
-            warnings += _dated(
-                inputs, "early_times", times < spec.opening, f"before the market began ({spec.opens})",
-                "The earliest of several copies is paid for all, so dating a unit back takes the pay of its original. "
-                "Use the time at which you received each unit.",
-            )  # fmt: skip
+            when = f"before the market began ({spec.opens})"
+            warnings += _dated(inputs, "early_times", times < spec.opening, when)
     return warnings
 
 
@@ -225,7 +223,8 @@ def later_than(inputs: Inputs, spec: PayoutSpec, now: float) -> UnresolvedWarnin
     """
     if spec.closing is not None or not inputs.has_time:
         return None
-    return next(_late(inputs, inputs.submission.times > now, "in the future"), None)
+    late = inputs.submission.times > now
+    return next(_dated(inputs, "future_times", late, "in the future"), None)
 
 
 def require_sound(warnings: list[UnresolvedWarning]) -> None:
@@ -290,19 +289,19 @@ def _equal_times(inputs: Inputs) -> Warnings:
         )
 
 
-def _late(inputs: Inputs, late: NDArray[np.bool_], when: str) -> Warnings:
-    return _dated(
-        inputs, "future_times", late, when,
-        "Times that cannot be true are not from your clock, and the clock decides who was first. Use the time at which "
-        "you received each unit, in seconds (not milliseconds) or as a date.",
-    )  # fmt: skip
+_DATED = {
+    "future_times": "Times that cannot be true are not from your clock, and the clock decides who was first. Use the "
+    "time at which you received each unit, in seconds (not milliseconds) or as a date.",
+    "early_times": "The earliest of several copies is paid for all, so dating a unit back takes the pay of its "
+    "original. Use the time at which you received each unit.",
+}
 
 
-def _dated(inputs: Inputs, name: str, which: NDArray[np.bool_], when: str, advice: str) -> Warnings:
+def _dated(inputs: Inputs, name: str, which: NDArray[np.bool_], when: str) -> Warnings:
     units = np.flatnonzero(which)
     if len(units):
         title = f"{counted(len(units), 'unit is', 'units are')} dated {when}"
-        yield _of_units(inputs, name, title, advice, units)
+        yield _of_units(inputs, name, title, _DATED[name], units)
 
 
 def _of_units(inputs: Inputs, name: str, title: str, advice: str, units: Codes) -> UnresolvedWarning:

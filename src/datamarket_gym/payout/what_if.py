@@ -50,12 +50,18 @@ def without_its_evidence(
     return in_cents(paid, inputs, job.spec, payees, opening, job.unpaid).division.paid[code]
 
 
-def finished_results(folder: Path, places: Places) -> tuple[PayoutJob, Results]:
-    """Read the results of a run from its records and inputs."""
+def read_job(folder: Path, places: Places) -> PayoutJob:
+    """Read the inputs of a finished run again; refuse others."""
     manifest = read_manifest(folder)
     job = PayoutJob.read(places, spec_of(manifest), settled_by(manifest), ledger_inputs_of(manifest))
     if job.run != manifest["run"]:
         raise DataMarketError(
-            "the inputs are not those of the run (their hashes differ); name the right files"
+            "the inputs are not those of the run, or the version differs; name the right files"
         )
-    return job, compute_results(job, FinishedRun(folder, manifest["outputs"]))
+    return job
+
+
+def finished_results(folder: Path, places: Places) -> tuple[PayoutJob, Results]:
+    """Read the results of a run from its records and inputs."""
+    job = read_job(folder, places)
+    return job, compute_results(job, FinishedRun(folder, read_manifest(folder)["outputs"]))

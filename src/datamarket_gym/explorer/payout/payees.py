@@ -27,12 +27,12 @@ from datamarket_gym.payout.checks.review_page import render_content, unit_conten
 from datamarket_gym.payout.explain import (
     SECRET,
     SHOWN,
-    RunNeeds,
+    RunCoverage,
     counterfactual_messages,
     covered_lines,
+    describe_validation_rows,
     match_summary,
-    need_messages,
-    not_known,
+    no_coverage_error,
     other_messages,
     payment_messages,
     submission_messages,
@@ -111,8 +111,8 @@ def covered_rows(
     progress.stage("reading the validation rows")
     record = _explanation(run, payee, with_rows=True)
     if record.needs is None:
-        raise not_known(_NOTHING)
-    words = need_messages(run, moved.validation)
+        raise no_coverage_error(_NOTHING)
+    words = describe_validation_rows(run, moved.validation)
     return {"lines": list(covered_lines(record.needs, words)), "secret": SECRET}
 
 
@@ -121,7 +121,7 @@ def least_covered(
 ) -> dict[str, Any]:
     """Name the validation rows that are covered least; for the operator alone."""
     progress.stage("reading the validation rows")
-    needs = RunNeeds.read(run, moved.validation, _NOTHING)
+    needs = RunCoverage.read(run, moved.validation, _NOTHING)
     return {"lines": list(needs.least_covered_lines()), "secret": SECRET}
 
 

@@ -178,7 +178,8 @@ def draw_units(
 
 
 def _places(key: bytes, checks: int, payee: CheckedPayee, earlier: EarlierChecks) -> Iterator[int]:
-    before, draws = earlier.shares(payee.name, payee.units), earlier.draws.get(payee.name, [])
+    draws, shares = earlier.draws.get(payee.name, []), earlier.share.get(payee.name, {})
+    before = np.array([shares.get(unit, 0.0) for unit in payee.units])
     place = {unit: i for i, unit in enumerate(payee.units)} if draws else {}
     excess = np.maximum(payee.share - before, 0.0)
     for number in range(checks):

@@ -211,28 +211,11 @@ class PlanSummary:
     most: float  # the largest of one payee, as a part of its payment
     units: float  # expected number of different units drawn
     below_price: int  # payees who are to be checked and are paid less than their checks cost
-
-    @property
-    def in_all(self) -> int:
-        return self.plan.checks * self.payees
-
-    @property
-    def again(self) -> float:
-        """The expected number of checks of units after their first one."""
-        return max(0.0, self.in_all - self.units)
-
-    @property
-    def cost(self) -> int:
-        return self.in_all * self.plan.price
-
-    @property
-    def alarmed(self) -> float:
-        return false_alarm_probability(self.plan.spot_checks, self.plan.false_alarms)
-
-    @property
-    def alarm_cost(self) -> int:
-        plan = self.plan
-        return round(expected_false_alarm_cost(plan.spot_checks, plan.false_alarms, [self.paid]))
+    in_all: int  # checks
+    again: float  # expected number of checks of units after their first one
+    cost: int
+    alarmed: float  # probability that an honest payee fails
+    alarm_cost: int
 
 
 def make_plan(run: Path, request: PlanRequest, by: str | None = None) -> PlanSummary:
@@ -259,9 +242,11 @@ def read_check_plan(run: Path) -> CheckPlan:
 def summarize_plan(plan: CheckPlan, payees: Sequence[CheckedPayee]) -> PlanSummary:
     carried = frozenset(plan.carried)
     checked = [p for p in payees if p.name not in carried]
-    checks, paid = plan.spot_checks, [p.paid for p in checked]
+    checks, alarms, paid = plan.spot_checks, plan.false_alarms, [p.paid for p in checked]
     gaps = [deterrence_gap(checks, p.kappa) for p in checked]
     once = [deterrence_gap(checks, p.kappa, largest_unit=p.largest_unit) for p in checked]
+    units = float(sum((1.0 - (1.0 - p.share) ** plan.checks).sum() for p in checked))
+    in_all = plan.checks * len(checked)
     return PlanSummary(
         plan,
         payees=len(checked),
@@ -271,8 +256,13 @@ def summarize_plan(plan: CheckPlan, payees: Sequence[CheckedPayee]) -> PlanSumma
         gap=float(np.average(gaps, weights=paid)),
         once=float(np.average(once, weights=paid)),
         most=max(gaps),
-        units=float(sum((1.0 - (1.0 - p.share) ** plan.checks).sum() for p in checked)),
+        units=units,
         below_price=sum(p.paid < plan.checks * plan.price for p in checked),
+        in_all=in_all,
+        again=max(0.0, in_all - units),
+        cost=in_all * plan.price,
+        alarmed=false_alarm_probability(checks, alarms),
+        alarm_cost=round(expected_false_alarm_cost(checks, alarms, [sum(paid)])),
     )
 
 
@@ -387,10 +377,6 @@ class EarlierChecks:
     draws: dict[str, list[str]]
     share: dict[str, dict[str, float]]
     reviewers: dict[str, list[str]] = field(default_factory=dict)
-
-    def shares(self, payee: str, units: Sequence[str]) -> Values:
-        shares = self.share.get(payee, {})
-        return np.array([shares.get(unit, 0.0) for unit in units])
 
     def counted(self, unit: str, times: int) -> int:
         """Return how many of so many checks of a unit were made before.
