@@ -8,7 +8,6 @@ for: it shows where the secret rows lie, and what units could be made to fit the
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -95,7 +94,6 @@ class UnitMatches:
 class RunTables:
     """The tables of a run, by payee. A payee is an identity as the run knows it."""
 
-    folder: Path
     manifest: dict[str, Any]
     payments: list[TableRow]
     units: PlayedUnits
@@ -113,7 +111,7 @@ class RunTables:
         manifest = read_manifest(folder)
         outputs = manifest["outputs"]
         payments, clusters, evidence, leaks = (
-            _read_table(folder, name, manifest) for name in _COLUMNS if name != KNOWN
+            _read_table(folder, name, outputs) for name in _COLUMNS if name != KNOWN
         )
         units = PlayedUnits(
             clusters["unit"],
@@ -124,21 +122,20 @@ class RunTables:
         matches, links, claims = (
             evidence.filter(pc.equal(evidence["kind"], kind)) for kind in ("unit", "identity", "claim")
         )
-        acquired = _read_table(folder, KNOWN, manifest).to_pylist() if manifest.get("prior") else []
+        acquired = _read_table(folder, KNOWN, outputs).to_pylist() if manifest.get("prior") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
         needs = Needs.read(require_as_written(folder, outputs, NEEDS))
         return cls(
-            folder,
             manifest,
             payments.to_pylist(),
             units,
             _from_both_ends(matches, units.unit),
-            _group_rows(leaks.to_pylist()),
+            _group((row["identity"], row) for row in leaks.to_pylist()),
             links.to_pylist(),
             _claims(claims.to_pylist()),
             _group((row.identity, row) for row in bad),
-            _group_rows(acquired),
-            needs if needs is not None and len(needs) else None,
+            _group((row["identity"], row) for row in acquired),
+            needs if len(needs) else None,
         )  # fmt: skip
 
     @cached_property
@@ -208,16 +205,9 @@ class RunTables:
         return _group((row["identity"], row["unit"]) for row in self.spot_checks.get("found", ()))
 
 
-def _read_table(folder: Path, name: str, manifest: dict[str, Any]) -> pa.Table:
-    """Read a table whose bytes are those that the manifest names."""
-    path, output = folder / name, manifest.get("outputs", {}).get(name, {})
-    content = path.read_bytes() if path.is_file() else None
-    if content is None or hashlib.sha256(content).hexdigest() != output.get("sha256"):
-        raise RunError(
-            f"{str(path)!r} is missing or not as the run left it; run: datamarket verify {folder}, or pay into "
-            "another folder"
-        )
-    file = pq.ParquetFile(pa.BufferReader(content))
+def _read_table(folder: Path, name: str, outputs: dict[str, Any]) -> pa.Table:
+    path = require_as_written(folder, outputs, name)
+    file = pq.ParquetFile(path)
     if missing := [column for column in _COLUMNS[name] if column not in file.schema_arrow.names]:
         raise RunError(
             f"{str(path)!r} has no column {missing[0]!r}: an older version made this run, and did not keep what "
@@ -254,10 +244,6 @@ def _claims(rows: list[TableRow]) -> dict[str, list[TableRow]]:
         new = {"reason": row["reason"], "value": row["value"], "identities": [row["left"]]}
         claims.setdefault(row["claim"], new)["identities"].append(row["right"])
     return _group((name, claim) for claim in claims.values() for name in claim["identities"])
-
-
-def _group_rows(rows: list[TableRow]) -> dict[str, list[TableRow]]:
-    return _group((row["identity"], row) for row in rows)
 
 
 def _group(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
