@@ -45,6 +45,7 @@ from datamarket_gym.payout.ledger.transactions import only_currency, order_on
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
+from datamarket_gym.payout.report.pages import template_environment
 
 MESSAGE = "pain.001"
 FORMATS = (MESSAGE, "csv")
@@ -140,17 +141,15 @@ def write_plain(order: PaymentOrder, path: Path) -> None:
 
 def write_message(order: PaymentOrder, path: Path) -> None:
     """Write the message; see `require_valid`. Its texts went through `latin`, or are ids, numbers and codes."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("datamarket_gym.payout", "bank"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    parts = environment.get_template(f"{SCHEMA}.xml.j2").generate(
-        order=order,
-        namespace=NAMESPACE,
-        created=datetime.fromisoformat(order.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        payer=order.debtor.spelled(LONGEST_SEPA_NAME),
+    parts = (
+        template_environment("bank")
+        .get_template(f"{SCHEMA}.xml.j2")
+        .generate(
+            order=order,
+            namespace=NAMESPACE,
+            created=datetime.fromisoformat(order.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            payer=order.debtor.spelled(LONGEST_SEPA_NAME),
+        )
     )
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(parts)

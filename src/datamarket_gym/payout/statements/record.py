@@ -303,15 +303,13 @@ class NeedsCovered:
     units: list[CoveringUnit]
 
 
-def needs_covered(
-    tables: RunTables, name: str, mine: Codes, with_rows: bool, most: int = MOST_UNITS
-) -> NeedsCovered | None:
+def needs_covered(tables: RunTables, name: str, mine: Codes, with_rows: bool) -> NeedsCovered | None:
     """Return what the units ``mine`` of a payee, those that count for it, cover; None if coverage is not paid for."""
     needs, units = tables.needs, tables.units
     if needs is None:
         return None
     score = needs.value[units.cluster[mine]] * units.share[mine]
-    best = np.lexsort((units.came[mine], -score))[:most]
+    best = np.lexsort((units.came[mine], -score))[:MOST_UNITS]
     at = tables.by_name[name]
     return NeedsCovered(
         of=len(needs),
