@@ -7,7 +7,7 @@ from payout_files import cents, copied, run, units
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.errors import RunError
 from datamarket_gym.payout.comparison import PaymentChange, compare_runs
 
 HOSTILE = "<b>Ann</b> \u202eoC"
@@ -63,7 +63,7 @@ def test_a_changed_file_is_refused(two, tmp_path):
     folder = copied(two[1], tmp_path / "copy")
     path = folder / "payments.parquet"
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(DataMarketError, match="not as the run left it"):
+    with pytest.raises(RunError, match="not as the run left it"):
         compare_runs(two[0], folder)
 
 

@@ -16,7 +16,7 @@ from payout_files import cents, payments, rows, run, spec, units, validation, wr
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.errors import DataMarketError, RunError, UnknownNameError
+from datamarket_gym.errors import RunError, UnknownNameError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.settle import settle
@@ -279,10 +279,12 @@ def test_a_changed_or_missing_table_is_refused(folder, tmp_path, name):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataMarketError, match=rf"{name}\.parquet.*not as the run left it; run verify"):
+    with pytest.raises(
+        RunError, match=rf"{name}\.parquet.*not as the run left it; run verify"
+    ):
         explain(copy, "thief")
     path.unlink()
-    with pytest.raises(DataMarketError, match="missing"):
+    with pytest.raises(RunError, match="missing"):
         explain(copy, "thief")
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from datamarket_gym.display import Shown
-from datamarket_gym.errors import RunError
+from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import BadRow, read_quarantine
@@ -206,7 +206,10 @@ class RunTables:
 
 
 def _read_table(folder: Path, name: str, outputs: dict[str, Any]) -> pa.Table:
-    path = require_as_written(folder, outputs, name)
+    try:
+        path = require_as_written(folder, outputs, name)
+    except DataMarketError as error:
+        raise RunError(str(error)) from error
     file = pq.ParquetFile(path)
     if missing := [column for column in _COLUMNS[name] if column not in file.schema_arrow.names]:
         raise RunError(
