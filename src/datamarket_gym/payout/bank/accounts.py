@@ -119,7 +119,7 @@ def _spelled(c: str) -> str:
 
 LONGEST_NAME = 140
 LONGEST_SEPA_NAME = 70
-LONGEST_TOWN = 35
+_LONGEST_TOWN = 35
 _NUMBER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 .-]{0,32}[A-Za-z0-9])?")
 _CLEARING = re.compile(r"[A-Z]{5} [A-Za-z0-9-]{1,28}")
 _COUNTRY = re.compile(r"[A-Z]{2}")
@@ -148,6 +148,9 @@ class BankAccount:
 
     def spelled(self, most: int) -> str:
         return cut(latin(self.name)[0], most)
+
+    def spelled_town(self) -> str:
+        return cut(latin(self.town)[0], _LONGEST_TOWN)
 
     def faults(self, letters: bool = True) -> Iterator[str]:
         """Yield what a bank would refuse, and the remedy; without ``letters``, texts may hold any."""
@@ -184,7 +187,7 @@ def _faults_of_text(role: str, text: str) -> Iterator[str]:
             f"{role} {visible(text)!r} holds letters that not every bank takes ({visible(unknown)}); write it in Latin "
             "letters, as the bank knows it"
         )
-    elif not any(c.isalnum() for c in cut(spelled, LONGEST_TOWN)):
+    elif not any(c.isalnum() for c in cut(spelled, _LONGEST_TOWN)):
         yield f"{role} {visible(text)!r} holds no letter or digit; write it as the bank knows it"
 
 

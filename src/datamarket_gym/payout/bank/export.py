@@ -29,7 +29,6 @@ from datamarket_gym.payout.bank.accounts import (
     LENGTHS,
     LONGEST_NAME,
     LONGEST_SEPA_NAME,
-    LONGEST_TOWN,
     BankAccount,
     account_warnings,
     cut,
@@ -46,6 +45,7 @@ from datamarket_gym.payout.ledger.transactions import only_currency, order_on
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
+from datamarket_gym.payout.report.pages import template_environment
 
 MESSAGE = "pain.001"
 FORMATS = (MESSAGE, "csv")
@@ -141,24 +141,18 @@ def write_plain(order: PaymentOrder, path: Path) -> None:
 
 def write_message(order: PaymentOrder, path: Path) -> None:
     """Write the message; see `require_valid`. Its texts went through `latin`, or are ids, numbers and codes."""
-    from lxml import etree
-    from lxml.builder import ElementMaker
-
-    e = ElementMaker(namespace=NAMESPACE, nsmap={None: NAMESPACE})
-    created = datetime.fromisoformat(order.at).astimezone(UTC)
-    header = e.GrpHdr(
-        e.MsgId(order.id),
-        e.CreDtTm(created.strftime("%Y-%m-%dT%H:%M:%SZ")),
-        *_totals(e, order.currency, order.transfers),
-        e.InitgPty(e.Nm(order.debtor.spelled(LONGEST_SEPA_NAME))),
+    parts = (
+        template_environment("bank")
+        .get_template(f"{SCHEMA}.xml.j2")
+        .generate(
+            order=order,
+            namespace=NAMESPACE,
+            created=datetime.fromisoformat(order.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            payer=order.debtor.spelled(LONGEST_SEPA_NAME),
+        )
     )
-    blocks = [(sepa, some) for sepa, some in ((True, order.sepa), (False, order.others)) if some]
-    payments = [
-        _block(e, order, f"{order.id}-{number}", sepa, transfers)
-        for number, (sepa, transfers) in enumerate(blocks, 1)
-    ]
-    tree = etree.ElementTree(e.Document(e.CstmrCdtTrfInitn(header, *payments)))
-    tree.write(path, encoding="UTF-8", xml_declaration=True, pretty_print=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(parts)
 
 
 @cache
@@ -182,60 +176,6 @@ def require_valid(path: Path, order: PaymentOrder) -> None:
     due = Decimal(order.total).scaleb(-order.currency.digits)
     if len(amounts) != len(order.transfers) or sum(amounts) != due:
         raise DataMarketError(f"the message orders {sum(amounts)} where {due} is due")
-
-
-def _block(e: Any, order: PaymentOrder, name: str, sepa: bool, transfers: list[BankTransfer]) -> Any:
-    debtor = order.debtor
-    return e.PmtInf(
-        e.PmtInfId(name),
-        e.PmtMtd("TRF"),
-        e.BtchBookg("true"),
-        *_totals(e, order.currency, transfers),
-        *([e.PmtTpInf(e.SvcLvl(e.Cd("SEPA")))] if sepa else []),
-        e.ReqdExctnDt(e.Dt(order.on.isoformat())),
-        e.Dbtr(*_party(e, debtor, debtor.spelled(LONGEST_SEPA_NAME))),
-        e.DbtrAcct(_account(e, debtor)),
-        e.DbtrAgt(_bank(e, debtor)),
-        *([e.ChrgBr("SLEV")] if sepa else []),
-        *(_transfer(e, order.currency, transfer) for transfer in transfers),
-    )
-
-
-def _transfer(e: Any, currency: Currency, transfer: BankTransfer) -> Any:
-    to = transfer.to
-    return e.CdtTrfTxInf(
-        e.PmtId(e.EndToEndId(transfer.reference)),
-        e.Amt(e.InstdAmt(currency.text(transfer.amount), Ccy=currency.code)),
-        *([e.CdtrAgt(_bank(e, to))] if to.bic or to.clearing else []),
-        e.Cdtr(*_party(e, to, transfer.name)),
-        e.CdtrAcct(_account(e, to)),
-        e.RmtInf(e.Ustrd(transfer.text)),
-    )
-
-
-def _totals(e: Any, currency: Currency, transfers: list[BankTransfer]) -> list[Any]:
-    total = sum(transfer.amount for transfer in transfers)
-    return [e.NbOfTxs(str(len(transfers))), e.CtrlSum(currency.text(total))]
-
-
-def _party(e: Any, account: BankAccount, name: str) -> list[Any]:
-    if not account.country:
-        return [e.Nm(name)]
-    town = cut(latin(account.town)[0], LONGEST_TOWN)
-    return [e.Nm(name), e.PstlAdr(e.TwnNm(town), e.Ctry(account.country))]
-
-
-def _account(e: Any, account: BankAccount) -> Any:
-    return e.Id(e.IBAN(account.iban) if account.iban else e.Othr(e.Id(account.account)))
-
-
-def _bank(e: Any, account: BankAccount) -> Any:
-    bank = [e.BICFI(account.bic)] if account.bic else []
-    if account.clearing:
-        system, _, number = account.clearing.partition(" ")
-        bank.append(e.ClrSysMmbId(e.ClrSysId(e.Cd(system)), e.MmbId(number)))
-    # As SEPA has it where the IBAN suffices.
-    return e.FinInstnId(*(bank or [e.Othr(e.Id("NOTPROVIDED"))]))
 
 
 def remittance_texts(

@@ -42,16 +42,17 @@ def render_page(template: str, style: str, scripts: Sequence[str] = (), **values
     """Fill a template; only the given scripts can run in the page, by their hashes."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()) for script in scripts)
     policy = " ".join(f"'sha256-{digest.decode()}'" for digest in hashes)
-    page = _environment().get_template(template)
+    page = template_environment().get_template(template)
     return page.render(style=read_style(style), scripts=scripts, hashes=policy, **values)
 
 
 @lru_cache
-def _environment() -> Environment:
+def template_environment(folder: str = "report/templates") -> Environment:
+    """Return the environment that fills the templates of a folder of this package; all that is put in is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("datamarket_gym.payout.report", "templates"),
+        loader=PackageLoader("datamarket_gym.payout", folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -137,7 +138,7 @@ def restate_report(page: str, state: ReportState | None) -> str:
             f"{NAME} is not as this version writes it: the section on the run's state is missing, or there are two; "
             "pay again into another folder, which writes the same report"
         )
-    section = _environment().get_template("state.html.j2").render(state=state)
+    section = template_environment().get_template("state.html.j2").render(state=state)
     return f"{before}{section}{after}"
 
 

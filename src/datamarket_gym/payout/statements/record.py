@@ -8,7 +8,6 @@ for: it shows where the secret rows lie, and what units could be made to fit the
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from datamarket_gym.display import Shown
-from datamarket_gym.errors import RunError
+from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import BadRow, read_quarantine
@@ -95,7 +94,6 @@ class UnitMatches:
 class RunTables:
     """The tables of a run, by payee. A payee is an identity as the run knows it."""
 
-    folder: Path
     manifest: dict[str, Any]
     payments: list[TableRow]
     units: PlayedUnits
@@ -113,7 +111,7 @@ class RunTables:
         manifest = read_manifest(folder)
         outputs = manifest["outputs"]
         payments, clusters, evidence, leaks = (
-            _read_table(folder, name, manifest) for name in _COLUMNS if name != KNOWN
+            _read_table(folder, name, outputs) for name in _COLUMNS if name != KNOWN
         )
         units = PlayedUnits(
             clusters["unit"],
@@ -124,21 +122,20 @@ class RunTables:
         matches, links, claims = (
             evidence.filter(pc.equal(evidence["kind"], kind)) for kind in ("unit", "identity", "claim")
         )
-        acquired = _read_table(folder, KNOWN, manifest).to_pylist() if manifest.get("prior") else []
+        acquired = _read_table(folder, KNOWN, outputs).to_pylist() if manifest.get("prior") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
         needs = Needs.read(require_as_written(folder, outputs, NEEDS))
         return cls(
-            folder,
             manifest,
             payments.to_pylist(),
             units,
             _from_both_ends(matches, units.unit),
-            _group_rows(leaks.to_pylist()),
+            _group((row["identity"], row) for row in leaks.to_pylist()),
             links.to_pylist(),
             _claims(claims.to_pylist()),
             _group((row.identity, row) for row in bad),
-            _group_rows(acquired),
-            needs if needs is not None and len(needs) else None,
+            _group((row["identity"], row) for row in acquired),
+            needs if len(needs) else None,
         )  # fmt: skip
 
     @cached_property
@@ -208,16 +205,12 @@ class RunTables:
         return _group((row["identity"], row["unit"]) for row in self.spot_checks.get("found", ()))
 
 
-def _read_table(folder: Path, name: str, manifest: dict[str, Any]) -> pa.Table:
-    """Read a table whose bytes are those that the manifest names."""
-    path, output = folder / name, manifest.get("outputs", {}).get(name, {})
-    content = path.read_bytes() if path.is_file() else None
-    if content is None or hashlib.sha256(content).hexdigest() != output.get("sha256"):
-        raise RunError(
-            f"{str(path)!r} is missing or not as the run left it; run: datamarket verify {folder}, or pay into "
-            "another folder"
-        )
-    file = pq.ParquetFile(pa.BufferReader(content))
+def _read_table(folder: Path, name: str, outputs: dict[str, Any]) -> pa.Table:
+    try:
+        path = require_as_written(folder, outputs, name)
+    except DataMarketError as error:
+        raise RunError(str(error)) from error
+    file = pq.ParquetFile(path)
     if missing := [column for column in _COLUMNS[name] if column not in file.schema_arrow.names]:
         raise RunError(
             f"{str(path)!r} has no column {missing[0]!r}: an older version made this run, and did not keep what "
@@ -254,10 +247,6 @@ def _claims(rows: list[TableRow]) -> dict[str, list[TableRow]]:
         new = {"reason": row["reason"], "value": row["value"], "identities": [row["left"]]}
         claims.setdefault(row["claim"], new)["identities"].append(row["right"])
     return _group((name, claim) for claim in claims.values() for name in claim["identities"])
-
-
-def _group_rows(rows: list[TableRow]) -> dict[str, list[TableRow]]:
-    return _group((row["identity"], row) for row in rows)
 
 
 def _group(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
@@ -317,15 +306,13 @@ class NeedsCovered:
     units: list[CoveringUnit]
 
 
-def needs_covered(
-    tables: RunTables, name: str, mine: Codes, with_rows: bool, most: int = MOST_UNITS
-) -> NeedsCovered | None:
+def needs_covered(tables: RunTables, name: str, mine: Codes, with_rows: bool) -> NeedsCovered | None:
     """Return what the units ``mine`` of a payee, those that count for it, cover; None if coverage is not paid for."""
     needs, units = tables.needs, tables.units
     if needs is None:
         return None
     score = needs.value[units.cluster[mine]] * units.share[mine]
-    best = np.lexsort((units.came[mine], -score))[:most]
+    best = np.lexsort((units.came[mine], -score))[:MOST_UNITS]
     at = tables.by_name[name]
     return NeedsCovered(
         of=len(needs),
