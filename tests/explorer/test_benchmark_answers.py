@@ -11,7 +11,7 @@ from published_results import DOCS, published_results
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments import builtin_specs, run_experiment
-from datamarket_gym.experiments.results import held
+from datamarket_gym.experiments.results import list_results
 from datamarket_gym.experiments.spec import Layout
 from datamarket_gym.experiments.summary import RATIO, labels_of
 from datamarket_gym.experiments.tables import grids
@@ -248,4 +248,4 @@ def test_what_is_not_there_is_named(asks):
     assert "known" in asked("experiment", "nothing-like-it", status=422)["error"]
     assert "picked" in asked("heat", "s2", metric="gain", picked="[1]", status=422)["error"]
     assert "figure" in asked("chart", "s2", picture="frontier", status=422)["error"]
-    assert len(held(DOCS)) == len(published_results())
+    assert len(list_results(DOCS)) == len(published_results())

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.analysis.metrics import CLEAR, ROUNDING, harm_of, pot_shares, provider_totals
 from datamarket_gym.analysis.redteam.best_response import AttackCosts, Effort, Response, Target
@@ -133,41 +133,36 @@ def _renamed(profile: SubmittedProfile, key: int, honest: SubmittedProfile | Non
     submission, truth = profile.submission, profile.truth.aligned(profile.submission)
     names = set() if honest is None else set(honest.truth.controller)
     units = set() if honest is None else set(honest.submission.id.tolist())
-    of_names = partial(_hashed, unchanged=names, key=f"{key}|name")
-    of_units = partial(_hashed, unchanged=units, key=f"{key}|unit")
 
+    def hashed(what: str, unchanged: set[str], text: str) -> str:
+        digest = hashlib.sha256(f"{key}|{what}|{text}".encode()).hexdigest()
+        return text if text in unchanged else digest[:16]
+
+    name, unit = partial(hashed, "name", names), partial(hashed, "unit", units)
     rows = keyed_generator(key, "rows").permutation(len(submission))
+
+    def column(values: Text, by: Callable[[str], str]) -> Text:
+        return np.array([by(text) for text in values[rows].tolist()])
+
     time = None
     if submission.time is not None:  # the order of arrival, from 0 to 1; equal times have one place
         distinct, place = np.unique(submission.time[rows], return_inverse=True)
         time = place / len(distinct)
     shown = replace(
         submission.take(rows),
-        id=of_units(submission.id[rows]),
-        identity=of_names(submission.identity[rows]),
+        id=column(submission.id, unit),
+        identity=column(submission.identity, name),
         source=None,
         batch=None,
         time=time,
         metadata={},
     )
-    controlled, controlling = (
-        of_names(np.array(list(each))).tolist() for each in (truth.controller, truth.controller.values())
-    )
-    controller = dict(zip(controlled, controlling, strict=True))
+    controller = {name(identity): name(owner) for identity, owner in truth.controller.items()}
     blind_truth = GroundTruth(
-        shown.id, of_names(truth.owner[rows]), of_units(truth.source[rows]), controller
+        shown.id, column(truth.owner, name), column(truth.source, unit), controller
     )
-    attacker = None if profile.attacker is None else str(of_names(np.array([profile.attacker]))[0])
+    attacker = None if profile.attacker is None else name(profile.attacker)
     return SubmittedProfile(shown, blind_truth, attacker, profile.attack)
-
-
-def _hashed(values: NDArray[np.str_], unchanged: set[str], key: str) -> Text:
-    distinct, code = np.unique(values, return_inverse=True)
-    new = [
-        text if text in unchanged else hashlib.sha256(f"{key}|{text}".encode()).hexdigest()[:16]
-        for text in distinct.tolist()
-    ]
-    return np.array(new)[code]
 
 
 ORACLE = get_mechanism(
