@@ -279,9 +279,7 @@ def test_a_changed_or_missing_table_is_refused(folder, tmp_path, name):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(
-        RunError, match=rf"{name}\.parquet.*not as the run left it; run verify"
-    ):
+    with pytest.raises(RunError, match=rf"{name}\.parquet.*not as the run left it; run verify"):
         explain(copy, "thief")
     path.unlink()
     with pytest.raises(RunError, match="missing"):
