@@ -102,11 +102,11 @@ def july(market: Market, bought: Articles) -> list[Tried]:
     table = market.table("july", files)
     scene("july-alone")
     market.pay(table, "July 2026", "what-if/july", "--intake", LEDGER)
-    scene("july-prior")
-    market.pay(table, "July 2026", "july", "--intake", LEDGER, "--prior", "june")
+    scene("july-acquired")
+    market.pay(table, "July 2026", "july", "--intake", LEDGER, "--acquired", "june")
     market.approve("july")
     stolen = [f"july-{ATTACKER}-{i:03d}" for i in range(3 * some)]
-    runs = (("July by itself", "what-if/july"), ("`--prior june`", "july"))
+    runs = (("July by itself", "what-if/july"), ("`--acquired june`", "july"))
     return [
         Tried(f"{ATTACKER} sells articles of June, word for word", stolen[:some], *runs),
         Tried("the same, reworded", stolen[some : 2 * some], *runs),
@@ -135,11 +135,11 @@ def august(market: Market) -> list[Tried]:
     scene("arrived")
     market.type("intake", "show", LEDGER)
     files.append(anna)
-    table, prior = market.table("august", files), ("--prior", "june", "--prior", "july")
+    table, acquired = market.table("august", files), ("--acquired", "june", "--acquired", "july")
     scene("back-dated")
-    market.pay(table, "August 2026", "what-if/august", "--time", "dated", *prior)
+    market.pay(table, "August 2026", "what-if/august", "--time", "dated", *acquired)
     scene("logged")
-    market.pay(table, "August 2026", "august", "--intake", LEDGER, *prior)
+    market.pay(table, "August 2026", "august", "--intake", LEDGER, *acquired)
     market.approve("august")
     scene("late-files")
     log = "what-if/log.sqlite"
@@ -147,7 +147,7 @@ def august(market: Market) -> list[Tried]:
     for file in files:  # hers last
         market.enter(file, log, "what-if")
     scene("late")
-    market.pay(table, "August 2026", "what-if/late", "--intake", log, *prior)
+    market.pay(table, "August 2026", "what-if/late", "--intake", log, *acquired)
     copies = [f"august-{BACK_DATER}-{i:03d}" for i in range(5 * some)]
     dated, logged = ("`--time dated`", "what-if/august"), (f"`--intake {LEDGER}`", "august")
     late, first = ("she hands in late", "what-if/late"), ("she hands in first", "august")

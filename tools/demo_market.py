@@ -148,7 +148,7 @@ def make(folder: Path) -> None:
     june = Path("market") / "june"
     typed(
         folder, "pay", tables / "june.csv", *settings, "--amount", "1500.00", "--period", "June 2026",
-        "--prior", run, "--out", june,
+        "--acquired", run, "--out", june,
     )  # fmt: skip
     typed(
         folder, "check", "plan", june, "--price", "4.00", "--announce", "the hash of Bitcoin block 900000",

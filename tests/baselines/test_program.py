@@ -108,8 +108,8 @@ def test_what_changes_speed_alone_is_not_told_and_times_may_be_unknown(tmp_path,
     assert write_market(tmp_path, undated, quick)["learner"] == "logistic"
 
 
-def test_prior_art_and_names_that_are_no_text_are_refused(tmp_path, submission, utility):
-    with pytest.raises(DataMarketError, match="no place for prior art"):
+def test_acquired_art_and_names_that_are_no_text_are_refused(tmp_path, submission, utility):
+    with pytest.raises(DataMarketError, match="no place for previously acquired data"):
         write_market(tmp_path, submission, utility.given(AcquiredData(submission, np.arange(4))))
     odd = submission.take(slice(None), {"identity": np.array(["a", "b", "\ud800", "c"])})
     with pytest.raises(SubmissionError, match="no text in UTF-8"):

@@ -11,7 +11,7 @@ from datamarket_gym.experiments import builtin_specs
 from datamarket_gym.experiments.presets import draw, figures_of, presets
 
 pytest.importorskip("matplotlib")
-SERIES = presets()["s12"].figure.words["prior mechanism"]
+SERIES = presets()["s12"].figure.words["acquired mechanism"]
 THEFTS = [theft["called"] for theft in builtin_specs()["s12"].options["thefts"]]
 
 
@@ -24,11 +24,11 @@ def rows():
         {
             "experiment": "s12", "metric": metric, "learner": learner, "empty": "none", "attack": attack,
             "task": "stl10(partition=iid)" if task == "stl10" and learner == "knn" else task,
-            "mechanism": mechanism, "layout": layout, "prior": prior, "noise": noise,
+            "mechanism": mechanism, "layout": layout, "acquired": acquired, "noise": noise,
             "value": 1.0 + noise if metric == "gain" else 0.2 * noise, "se": 0.01, "seeds": 10,
             "paper": None, "tolerance": None, "within": None,
         }
-        for task, layout, learner, (prior, mechanism), attack, noise, metric in asked
+        for task, layout, learner, (acquired, mechanism), attack, noise, metric in asked
         if metric == "gain" or layout == "continuing"
     ]  # fmt: skip
 

@@ -23,16 +23,16 @@ def small(**update):
 
 @pytest.fixture(scope="module")
 def rows():
-    """All rows of a small market, by layout, learner, mechanism, prior art, theft and noise."""
+    """All rows of a small market, by layout, learner, mechanism, previously acquired data, theft and noise."""
     spec = small()
     found = [row for task in spec.tasks for row in compute(spec, task, 5, {})]
-    keys = ("layout", "learner", "mechanism", "prior", "attack", "noise")
+    keys = ("layout", "learner", "mechanism", "acquired", "attack", "noise")
     return {tuple(row.get(key) for key in keys): row for row in found}
 
 
-def at(rows, attack, noise=0.0, prior="with", layout="continuing", **more):
+def at(rows, attack, noise=0.0, acquired="with", layout="continuing", **more):
     of = {"learner": "coverage", "mechanism": "recommended"} | more
-    return rows[layout, of["learner"], of["mechanism"], prior, attack, noise]
+    return rows[layout, of["learner"], of["mechanism"], acquired, attack, noise]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -114,7 +114,7 @@ def test_a_theft_that_takes_a_class_away_is_not_played_where_accuracy_is_paid():
     task = f"{SMALL[:-1]}, flip_y=0.0, partition=class_stratified)"
     spec = small(tasks=[TaskEntry(task=task, axes={"layout": "continuing"})], only="copies*")
     found = {
-        (r["learner"], r["prior"])
+        (r["learner"], r["acquired"])
         for r in compute(spec, spec.tasks[0], 0, {})
         if r["attack"] == "copies_alone"
     }
@@ -151,13 +151,13 @@ def test_markets_without_a_clock_are_divided_too(times):
 
 @pytest.mark.parametrize("learner", ["coverage", "knn"])
 @pytest.mark.parametrize("mechanism", ["recommended", "equal_units_alone"])
-def test_one_s_own_units_again_earn_exactly_nothing_more_and_much_without_prior_art(
+def test_one_s_own_units_again_earn_exactly_nothing_more_and_much_without_acquired_art(
     rows, learner, mechanism
 ):
     of = {"learner": learner, "mechanism": mechanism}
     assert at(rows, "own_units_again", **of)["gain_additive"] == 0.0
     assert at(rows, "own_units_again", **of)["known_share"] == 1.0
-    assert at(rows, "own_units_again", prior="without", **of)["gain"] > 1.1
+    assert at(rows, "own_units_again", acquired="without", **of)["gain"] > 1.1
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -166,7 +166,7 @@ def test_exact_copies_earn_exactly_nothing_more_and_nobody_loses(rows, layout):
     assert (found["gain"], found["expected_net_gain"], found["value_added"]) == (1.0, 1.0, 0.0)
     assert found["victim_loss" if layout == "continuing" else "bystanders_loss"] == 0.0
     assert at(rows, "copies_alone", layout=layout)["attacked_payment"] == 0.0
-    before = at(rows, "copies", prior="without", layout=layout)
+    before = at(rows, "copies", acquired="without", layout=layout)
     assert before["gain"] > 1.3
     assert before["victims_loss" if layout == "continuing" else "bystanders_loss"] > 0.1
 
@@ -174,8 +174,8 @@ def test_exact_copies_earn_exactly_nothing_more_and_nobody_loses(rows, layout):
 def test_a_gain_is_value_added_and_what_others_lose(rows):
     """Payments sum to v(all), so that what the attacker gains is either new value or somebody's."""
     for noise in (0.3, 1.0):
-        for prior in ("with", "without"):
-            found, honest = at(rows, "copies", noise, prior), at(rows, "honest", None, prior)
+        for acquired in ("with", "without"):
+            found, honest = at(rows, "copies", noise, acquired), at(rows, "honest", None, acquired)
             pay = honest["honest_payment"]
             others = honest["utility"] - pay
             more = found["gain_additive"] / pay
@@ -204,10 +204,10 @@ def test_a_further_name_changes_no_pay_and_its_own_is_not_at_stake(rows):
 
 
 def test_what_evidence_does_to_the_honest_is_told_of_the_honest_alone(rows):
-    for (*_, prior, attack, _noise), row in rows.items():
+    for (*_, acquired, attack, _noise), row in rows.items():
         assert ("honest_cost" in row) == (attack == "honest")
-        assert ("honest_known" in row) == (attack == "honest" and prior == "with")
-        assert ("known_share" in row) == (attack != "honest" and prior == "with")
+        assert ("honest_known" in row) == (attack == "honest" and acquired == "with")
+        assert ("known_share" in row) == (attack != "honest" and acquired == "with")
     assert at(rows, "honest", None, mechanism="equal_units_alone")["honest_cost"] == 0.0
     assert at(rows, "honest", None, mechanism="equal_units_alone")["honest_known"] == 0.0
 
@@ -239,7 +239,7 @@ def test_own_units_submitted_again_gain_exactly_nothing_in_the_published_results
     again = [
         row["value"]
         for row in published()["s12"].rows
-        if (row["metric"], row["attack"], row.get("prior"))
+        if (row["metric"], row["attack"], row.get("acquired"))
         == ("gain_additive", "own_units_again", "with")
     ]
     assert len(again) == 2 * 2 * 5

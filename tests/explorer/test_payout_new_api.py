@@ -157,7 +157,7 @@ class TestNewPayoutFiles:
         body = {"settings": {"files.features": "/etc/passwd"}}
         refused = site.post(f"{AT}/check", json=body)
         assert (refused.status_code, "choose a file" in refused.json()["error"]) == (422, True)
-        assert site.post(f"{AT}/check", json={"prior": [str(tmp_path)]}).status_code == 404
+        assert site.post(f"{AT}/check", json={"acquired": [str(tmp_path)]}).status_code == 404
         assert site.post(f"{AT}/check", json={"intake": str(tmp_path / "x.sqlite")}).status_code == 404
         assert site.post(f"{AT}/check", json={"files": {"no role": "x"}}).status_code == 422
         target = {"settings": {}, "market": "..", "name": "x"}

@@ -34,7 +34,7 @@ def market(seed, spread, learner="coverage", rows=120):
 
 
 def together(periods, utility=None):
-    """Prior art of several periods, of each every second unit trained on; what is known of it, if it is asked for."""
+    """Previously acquired data of several periods, every second unit trained on."""
     parts = [(each, np.arange(0, len(each), 2)) for each in periods]
     art = AcquiredData.concat(
         {str(i): AcquiredData(each, stands) for i, (each, stands) in enumerate(parts)}
@@ -60,7 +60,7 @@ def test_what_is_taken_over_is_what_would_be_worked_out(seed, spread, block):
         given_known = utility.given(together(periods, utility))
     finally:
         highest._BLOCK = before
-    assert len(given_known.prior.highest) == 2
+    assert len(given_known.acquired.highest) == 2
     assert measure_threshold(new, given_known) == measure_threshold(new, plain)
     assert given_known.empty_value == plain.empty_value
     copies = Submission.concat([new, periods[0].take(np.arange(4), {"id": np.array(list("wxyz"))})])

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from acquired_files import stacked
 from payout_files import copied, events, run, units, validation
-from prior_files import stacked
 
 from datamarket_gym.data.acquired import AcquiredData
 from datamarket_gym.data.submission import Submission
@@ -116,10 +116,10 @@ def two_runs():
 
 def test_a_copy_is_known_for_what_its_tree_was_bought_as():
     """What stands for the tree is named, with its owner and the run that bought it; `tied_to` names the copy."""
-    prior = two_runs()
-    assert prior.bought_as(1) == OldUnit(0, "fox", "ann")
-    assert prior.bought_as(2) == OldUnit(1, "owl", "ben")
-    assert prior.name(1) == f"{16 * 'a'}:fox again"
+    acquired = two_runs()
+    assert acquired.bought_as(1) == OldUnit(0, "fox", "ann")
+    assert acquired.bought_as(2) == OldUnit(1, "owl", "ben")
+    assert acquired.name(1) == f"{16 * 'a'}:fox again"
 
 
 def test_a_join_with_several_earlier_units_is_with_the_first_that_is_named():

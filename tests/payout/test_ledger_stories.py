@@ -183,7 +183,7 @@ def test_a_copied_folder_is_not_carried_again(after_june):
     opening = json.loads((july / "manifest.json").read_text())["opening_balances"]
     assert {(who, "EUR"): left for who, left in opening.items()} == before
     after_june.approve(july)
-    beside = ("--accept", "unnamed_prior")  # both were drafts when they were worked out
+    beside = ("--accept", "unnamed_earlier_runs")  # both were drafts when they were worked out
     told = refused("ledger", "approve", other, "--by", "R. Okafor", *despite(other), *beside)
     assert "have changed since" in told
     assert sum(after_june.balances().values()) == 0

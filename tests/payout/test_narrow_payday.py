@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from acquired_files import again, fresh, july, june, stacked
 from logged_files import log, paid_by_log
 from payout_files import DIMENSIONS, outputs, run, units, validation
-from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.execution import arrays as narrow_module
 from datamarket_gym.execution.arrays import LowPrecisionRows

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from acquired_files import fresh, july, june
 from payout_files import copied, payments, run, run_by_accuracy, spec, units, validation
-from prior_files import fresh, july, june
 from test_image_folders import picture
 from typer.testing import CliRunner
 

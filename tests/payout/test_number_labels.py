@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from acquired_files import july
 from payout_files import approve, bare, run, spec, table, units, validation
-from prior_files import july
 
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.payout.input_files import read_quarantine

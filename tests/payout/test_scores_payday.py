@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+from acquired_files import again, fresh, july, stacked
 from payout_files import approve, cents, payments, rows, run, spec, units, validation, warned, write
-from prior_files import again, fresh, july, stacked
 from typer.testing import CliRunner
 
 from datamarket_gym import (

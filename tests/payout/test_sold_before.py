@@ -4,9 +4,9 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from acquired_files import again, fresh, july, june, stacked
 from logged_files import EVERYBODY, log, paid_by_log
 from payout_files import approve, cents, run, spec, units, validation, warned, write
-from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.files import sha256
@@ -33,8 +33,8 @@ def test_two_drafts_side_by_side_do_not_buy_the_same_twice_unseen(tmp_path):
     assert ledger_warnings(ledger_of(second).accounts(), run_of(second)) == []
     approve(first)
     [found] = ledger_warnings(ledger_of(second).accounts(), run_of(second))
-    assert found.name == "unnamed_prior"
-    with pytest.raises(Exception, match="unnamed_prior"):
+    assert found.name == "unnamed_earlier_runs"
+    with pytest.raises(Exception, match="unnamed_earlier_runs"):
         runs.approve(second, sha256(second / "manifest.json"), "tester", warned(second))
     later = run(tmp_path / "august", fresh(seed=9), ledger=ledger)  # pay itself has told of June
     assert ledger_warnings(ledger_of(later).accounts(), run_of(later)) == []
@@ -107,7 +107,7 @@ def test_a_log_that_was_rewound_and_grew_otherwise_is_not_paid_by(tmp_path):
         tmp_path / "other" / "ledger.sqlite"
     )  # a ledger that knows of no run; the named one does
     with pytest.raises(LedgerError, match="older copy"):
-        pay(replace(places, prior=(first,)), spec(), tmp_path / "other" / "run", ledger=elsewhere)
+        pay(replace(places, acquired=(first,)), spec(), tmp_path / "other" / "run", ledger=elsewhere)
 
 
 def test_what_others_handed_in_before_and_do_not_have_in_the_run_is_told(tmp_path):

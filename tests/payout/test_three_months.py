@@ -34,7 +34,9 @@ def taken(table):
     ]
 
 
-def test_what_is_tried_pays_without_receipts_and_prior_art_and_takes_next_to_nothing_with_them(scenes):
+def test_what_is_tried_pays_without_receipts_and_acquired_art_and_takes_next_to_nothing_with_them(
+    scenes,
+):
     exact, reworded, half, own, dated, late = taken(scenes["taken"])
     assert [each[0] for each in (exact, reworded, half, own, dated, late)] == [15, 15, 15, 6, 60, 15]
     for _, without, _ in (exact, reworded, own, late):

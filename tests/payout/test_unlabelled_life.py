@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from acquired_files import fresh, stacked
 from logged_files import EVERYBODY, of
 from payout_files import bare, cents, outputs, rows, table, units, validation, warned
-from prior_files import fresh, stacked
 from test_checks_cli import outcomes, typed
 from test_unlabelled_tables import told
 from typer.testing import CliRunner
@@ -121,7 +121,7 @@ def july(market, name, submitted, held, *more):
         for what, columns in {"units": submitted, "held": held}.items()
     )
     said = paid(
-        market / name / "run", mine, theirs, "--ledger", market / f"{name}.sqlite", "--checks", "0", "--prior",
+        market / name / "run", mine, theirs, "--ledger", market / f"{name}.sqlite", "--checks", "0", "--acquired",
         market / "june", *more, period="July 2026",
     )  # fmt: skip
     return said, market / name / "run"
@@ -157,7 +157,7 @@ def test_what_was_bought_without_labels_teaches_no_learner_that_needs_them(appro
         app,
         [
             "pay", str(mine), "--validation", str(held), "--utility", "knn", "--amount", "1", "--out",
-            str(approved / "k" / "run"), "--prior", str(approved / "june"),
+            str(approved / "k" / "run"), "--acquired", str(approved / "june"),
         ],
     )  # fmt: skip
     assert isinstance(done.exception, SubmissionError)

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from acquired_files import stacked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from payout_files import bare, cents, outputs, rows, run, spec, table, units, validation, warned
-from prior_files import stacked
 from typer.testing import CliRunner
 
 from datamarket_gym import read_submission

@@ -48,7 +48,7 @@ def looked_again(approve):
         try:
             return approve()
         except DataMarketError as error:
-            if "unnamed_prior" not in str(error):
+            if "unnamed_earlier_runs" not in str(error):
                 raise
 
 

@@ -1,4 +1,4 @@
-"""What is always there: U(P + S) by every learner, and an oracle and a game that are given prior art P."""
+"""U(P + S) by every learner; an oracle and a game that are given previously acquired data P."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ def given(name, seed=0, empty="none", cache=None, **how):
     oracle = UtilityOracle(
         validation.features, NAMES[validation.label], Utility(name, empty), cache=cache
     )
-    return rows, background, oracle, oracle.given(prior_art(background))
+    return rows, background, oracle, oracle.given(acquired_art(background))
 
 
-def prior_art(background, rows=slice(None), padding=2):
-    """The rows as prior art, after some old units that nobody trains on."""
+def acquired_art(background, rows=slice(None), padding=2):
+    """The rows as previously acquired data, after some old units that nobody trains on."""
     old, label = background.features[rows], NAMES[background.label[rows]]
     n = padding + len(label)
     units = Submission(
@@ -171,15 +171,15 @@ def test_the_game_is_worth_what_its_coalitions_add(name, per_player):
     assert game.grand_value() == pytest.approx(want[-1] - want[0], abs=1e-12)
 
 
-def test_prior_art_stays_with_the_oracle_and_its_memo_apart():
+def test_acquired_art_stays_with_the_oracle_and_its_memo_apart():
     rows, background, plain_oracle, oracle = given("ridge")
-    assert plain_oracle.prior is None
-    np.testing.assert_array_equal(oracle.prior.features, background.features)
+    assert plain_oracle.acquired is None
+    np.testing.assert_array_equal(oracle.acquired.features, background.features)
     assert oracle.digest != plain_oracle.digest
     assert "given 7 units" in repr(oracle)
-    turned = plain_oracle.given(prior_art(background, slice(None, None, -1), padding=0))
+    turned = plain_oracle.given(acquired_art(background, slice(None, None, -1), padding=0))
     assert turned.digest == oracle.digest
-    fewer = plain_oracle.given(prior_art(background, slice(1, None)))
+    fewer = plain_oracle.given(acquired_art(background, slice(1, None)))
     assert fewer.digest not in (oracle.digest, plain_oracle.digest)
     before, _ = game_of(rows, plain_oracle)
     alone = before.grand_value()
@@ -189,7 +189,7 @@ def test_prior_art_stays_with_the_oracle_and_its_memo_apart():
     assert oracle.cache is not plain_oracle.cache
     assert len(plain_oracle.cache) == len(oracle.cache) == 1
     for other in (oracle.counted_from("chance"), oracle.embedded):
-        assert other.prior is oracle.prior
+        assert other.acquired is oracle.acquired
         assert other.cache is oracle.cache
         assert other.empty_value == oracle.empty_value
         again, _ = game_of(rows, other)
@@ -198,18 +198,18 @@ def test_prior_art_stays_with_the_oracle_and_its_memo_apart():
     assert plain_oracle.counted_from("chance").empty_value == pytest.approx(1 / 3)
 
 
-def test_prior_art_is_joined_before_it_is_given():
+def test_acquired_art_is_joined_before_it_is_given():
     _, background, plain_oracle, oracle = given("ridge")
     with pytest.raises(ParameterError, match=r"PriorArt\.concat"):
-        oracle.given(oracle.prior)
-    early, late = (prior_art(background, rows) for rows in (slice(3), slice(3, None)))
+        oracle.given(oracle.acquired)
+    early, late = (acquired_art(background, rows) for rows in (slice(3), slice(3, None)))
     assert plain_oracle.given(early).empty_value != oracle.empty_value
     both = plain_oracle.given(AcquiredData.concat({"may": early, "june": late}))
     assert both.digest == oracle.digest
     assert both.empty_value == oracle.empty_value
 
 
-def test_values_given_prior_art_are_remembered_in_the_same_file(tmp_path):
+def test_values_given_acquired_art_are_remembered_in_the_same_file(tmp_path):
     rows, _, plain_oracle, oracle = given("ridge", cache=tmp_path / "cache.sqlite")
     value = game_of(rows, oracle)[0].grand_value()
     game_of(rows, plain_oracle)[0].grand_value()
@@ -219,7 +219,7 @@ def test_values_given_prior_art_are_remembered_in_the_same_file(tmp_path):
     assert game.computed == 0
 
 
-def test_labels_of_prior_art_count_as_submitted():
+def test_labels_of_acquired_art_count_as_submitted():
     rows, _, plain_oracle, oracle = given("ridge")
     with pytest.raises(SubmissionError, match="single class"):
         require_learnable(np.array(["cow", "cow"]), plain_oracle)
@@ -230,7 +230,7 @@ def test_labels_of_prior_art_count_as_submitted():
     assert np.isfinite(full_table(game)).all()
 
 
-def test_a_label_that_prior_art_alone_has_is_nobody_elses():
+def test_a_label_that_acquired_art_alone_has_is_nobody_elses():
     oracle = UtilityOracle(np.zeros((3, 1)), NAMES[[1, 1, 2]], Utility("knn(k=1)"))
     old = Submission(id=["old"], identity=["them"], features=[[0.0]], label=["bat"])
     far = TrainingRows(np.array([[8.0], [9.0]]), np.array([1, 0]), np.arange(2), 2, 3)
@@ -238,17 +238,17 @@ def test_a_label_that_prior_art_alone_has_is_nobody_elses():
     assert (full_table(game) == 0.0).all()  # a bat is nearer than any bee
 
 
-def test_prior_art_that_cannot_be_compared_is_refused():
+def test_acquired_art_that_cannot_be_compared_is_refused():
     _, background, plain_oracle, oracle = given("ridge")
-    units = oracle.prior.units
+    units = oracle.acquired.units
     short = Submission(
         id=units.id, identity=units.identity, features=units.features[:, :2], label=units.label
     )
-    with pytest.raises(SubmissionError, match="prior art has 2 numbers per unit"):
-        plain_oracle.given(AcquiredData(short, oracle.prior.canonical))
+    with pytest.raises(SubmissionError, match="previously acquired data has 2 numbers per unit"):
+        plain_oracle.given(AcquiredData(short, oracle.acquired.canonical))
     numbers = UtilityOracle(background.features, background.label, Utility("ridge"))
     with pytest.raises(SubmissionError, match="both as numbers or both as text"):
-        numbers.given(oracle.prior)
+        numbers.given(oracle.acquired)
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ def game(seed, n=60, held=1, width=3):
     return units, ValidationRows(drawn[n:], rng.integers(0, 2, held))
 
 
-def both(learner, units, validation, law, prior=False):
+def both(learner, units, validation, law, acquired=False):
     semivalue, exact = create("semivalue", law), Coverage(learner.quantile, learner.labels)
     scorers = [each.scorer(units, validation) for each in (learner, exact)]
-    if prior:
+    if acquired:
         some = TrainingRows(-units.features[:2], units.label[:2], np.zeros(2, int), 1, 2)
         scorers = [each.scorer_given(units, some, validation) for each in (learner, exact)]
     cut, whole = (each.closed_form(semivalue, 0.1) for each in scorers)
@@ -47,7 +47,7 @@ def test_every_score_is_too_low_by_no_more_than_is_said(law, nearest, compiled, 
         monkeypatch.setattr(coverage, "_COMPILED_FROM", 0)
     for seed in range(12):
         learner = CoverageTruncated(0.0, bool(seed % 2), nearest=nearest)
-        cut, low = both(learner, *game(seed, held=1 + seed // 4), law, prior=seed % 5 == 0)
+        cut, low = both(learner, *game(seed, held=1 + seed // 4), law, acquired=seed % 5 == 0)
         assert cut.nearest == nearest
         assert low.min() >= -1e-15
         assert low.max() <= cut.within + 1e-15

@@ -1,4 +1,4 @@
-"""k-NN regression against brute force: utilities, and closed forms of every law, with and without prior art."""
+"""k-NN regression against brute force: utilities and closed forms of all weights, with acquired data and without."""
 
 from __future__ import annotations
 

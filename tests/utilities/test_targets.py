@@ -50,7 +50,7 @@ def test_labels_on_one_side_alone_do_not_count():
     assert _paid(np.arange(12) % 2, np.arange(20) % 2) != plain
 
 
-def test_labels_of_prior_art_alone_do_not_count():
+def test_labels_of_acquired_art_alone_do_not_count():
     oracle = UtilityOracle(HELD, np.arange(20) % 2, Utility("coverage"))
     with_labels = acquired_from(get_mechanism("recommended").pay(_units(np.arange(12) % 2), oracle))
     told = {oracle.validation_digest: oracle.highest(with_labels.features, with_labels.label)}

@@ -186,7 +186,7 @@ with_moved_inputs = _add_options(
         "submissions": _moved(Path, "The table or folder of submissions"),
         "validation": _moved(Path, "The validation rows"),
         "reference": _moved(Path, "The reference rows"),
-        "prior": _moved(list[Path], "Folder of an earlier run that this one builds on (repeatable)"),
+        "acquired": _moved(list[Path], "Folder of an earlier run that this one builds on (repeatable)"),
         "intake": _moved(str, "The ledger with the intake log"),
     },
 )

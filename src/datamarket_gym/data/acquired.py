@@ -102,9 +102,9 @@ def require_same_columns(parts: list[Submission]) -> None:
         raise SubmissionError("some labels are numbers and others text; write all of them the same way")
 
 
-def joined(prior: AcquiredData, submission: Submission) -> Submission:
+def joined(acquired: AcquiredData, submission: Submission) -> Submission:
     """Stack old units, then new ones, for evidence to compare; old units and owners are called what no new one is."""
-    old, n = prior.units, len(prior)
+    old, n = acquired.units, len(acquired)
     require_same_columns([old, submission])
     columns: dict[str, Any] = {
         "id": _strangers(n, submission.id),

@@ -423,7 +423,7 @@ def measure_threshold(
 
     ``cache`` is filled with the highest cosines of the submission alone, for `highest_for_later`.
     """
-    acquired = utility.prior
+    acquired = utility.acquired
     periods = [submission]
     if acquired is not None:
         require_same_columns([acquired.units, submission])

@@ -135,7 +135,7 @@ def is_attacked(row: Row) -> bool:
 def name_values(rows: Rows, figure: Figure) -> list[Row]:
     """Put the figure's words in the place of values, and rows in their order; leave out rows of other values.
 
-    Words of several labels (``"prior mechanism"``) stand in the place of the first, and the others are left out.
+    Words of several labels (``"acquired mechanism"``) stand in the place of the first, and the others are left out.
     """
     named = [row for row in rows if not figure.attacked or is_attacked(row)]
     for labels, titles in reversed(figure.words.items()):  # the first label decides the order

@@ -67,7 +67,7 @@ from datamarket_gym.registry import Document
 DOWN, ACROSS = "*down", "*across"
 """In place of a value: all of a label's values, below or beside one another."""
 _USUAL = {"down": "attack", "across": "mechanism"}
-_BESIDE = ("granularity", "representative", "theta", "prior")
+_BESIDE = ("granularity", "representative", "theta", "acquired")
 _KEPT_LONGEST = ("empty", "granularity", "representative", "learner")
 _WIDE = 14  # columns beyond which labels beside the mechanism are chosen one value at a time
 _MOST_CELLS = 20_000

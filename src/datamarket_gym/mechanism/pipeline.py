@@ -297,7 +297,7 @@ class Pipeline:
             self.mechanism, playing, self.utility, self.measure_threshold
         )
         acquired = AcquiredMatches.none()
-        if self.utility.prior is not None:
+        if self.utility.acquired is not None:
             find = partial(find_acquired_units, mechanism, playing, self.utility)
             acquired = self.override_acquired(self.run_stage("acquired", AcquiredMatches, find), rows)
         if len(acquired):
@@ -404,9 +404,9 @@ def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str
 
     They are covered for good: no payment is due for them, and what covers the other rows takes all.
     """
-    if leak_check == "off" or utility.prior is None:
+    if leak_check == "off" or utility.acquired is None:
         return ""
-    if not len(rows := np.flatnonzero(are_among(utility.features, utility.prior.features))):
+    if not len(rows := np.flatnonzero(are_among(utility.features, utility.acquired.features))):
         return ""
     message = (
         f"{len(rows):,} of the {counted(len(utility.label), 'validation row')} were acquired in an earlier period, the "
@@ -517,7 +517,7 @@ def find_acquired_units(
     Matches are unit by unit, whatever the granularity. Evidence that matches people (``linkage``) or everything
     (``pool``) says nothing of what was acquired.
     """
-    acquired, layer = utility.prior, mechanism.evidence
+    acquired, layer = utility.acquired, mechanism.evidence
     if acquired is None or not layer.same_content:
         return AcquiredMatches.none()
     if layer.needs_oracle:

@@ -1,4 +1,4 @@
-"""Previously acquired units: what a run keeps for later periods, and what a run is priced given (``pay --prior``).
+"""Previously acquired units: what a run keeps for later periods, and what a run is priced given (``pay --acquired``).
 
 A run keeps (``RUN/records/bought.npz``) all units that were scored, and their owners: the earliest unit of a tree owns
 it, so that a copy of a copy is matched with the right owner later. The unit that represents its tree is marked
@@ -53,7 +53,7 @@ from datamarket_gym.payout.operator_evidence import Override
 if TYPE_CHECKING:
     from datamarket_gym.payout.results import Results
 
-ROLE = "prior"
+ROLE = "acquired"
 _SHORT = 16  # characters of a run's id
 _FEW = 5  # runs that are named
 _NO_LABELS = "none"
@@ -181,7 +181,7 @@ class AcquiredRun:
         """Read the run of a folder; with ``whole`` refuse one whose acquired units are not as it left them."""
         if not folder.is_dir():
             raise AcquiredDataError(
-                f"{str(folder)!r} is no folder of a payout run; if it was moved, say where it is now: --prior FOLDER"
+                f"{str(folder)!r} is no folder of a payout run; if it was moved, say where it is now: --acquired FOLDER"
             )
         manifest = read_manifest(folder)
         if whole:
@@ -222,7 +222,7 @@ def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
     for run in runs:
         if run.folder.resolve() == out.resolve():
             raise AcquiredDataError(
-                f"{str(out)!r} is the folder of this run itself; leave that --prior out"
+                f"{str(out)!r} is the folder of this run itself; leave that --acquired out"
             )
         twin = by_run.setdefault(run.run, run)
         if twin is not run:
@@ -234,7 +234,7 @@ def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
             if given not in by_run:
                 raise AcquiredDataError(
                     f"{run.called}, in {str(run.folder)!r}, was priced given run {given[:_SHORT]}, which is not named: "
-                    "what was copied from that one would be paid for now. Add --prior "
+                    "what was copied from that one would be paid for now. Add --acquired "
                     f"{record.places.get(f'{ROLE} {place}', 'its folder')}"
                 )
     one_ledger = len({ledger for _, ledger, _ in approvals}) == 1
@@ -246,10 +246,10 @@ def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
     return tuple(folders[i] for i in sorted(range(len(runs)), key=age))
 
 
-def find_named_runs(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
-    """Return the folders of the runs that a manifest names as prior, in its order; they may have been moved."""
+def find_named_runs(folders: Sequence[Path], acquired: Sequence[dict[str, Any]]) -> tuple[Path, ...]:
+    """Return the folders of the runs that a manifest names as acquired, in its order; they may have been moved."""
     by_run = {read_manifest(folder)["run"]: folder for folder in folders}
-    named = {each["run"]: each["period"] or "a run" for each in prior}
+    named = {each["run"]: each["period"] or "a run" for each in acquired}
     wrong = [
         f"{period} ({run[:_SHORT]}) is not among the folders"
         for run, period in named.items()
@@ -258,7 +258,7 @@ def find_named_runs(folders: Sequence[Path], prior: Sequence[dict[str, Any]]) ->
     wrong += [f"{str(folder)!r} is none of them" for run, folder in by_run.items() if run not in named]
     if wrong:
         raise AcquiredDataError(
-            f"the run was priced given {len(prior)} earlier runs, and {wrong[0]}; name each with --prior"
+            f"the run was priced given {len(acquired)} earlier runs, and {wrong[0]}; name each with --acquired"
         )
     return tuple(by_run[run] for run in named)
 
@@ -406,7 +406,7 @@ def _highest(records: Sequence[RunUnits]) -> dict[str, Values]:
     return {name: np.max([known[name] for known in runs], axis=0) for name in sorted(asked)}
 
 
-def _require_kind(prior: AcquiredRun, theirs: UnitKind, ours: UnitKind) -> None:
+def _require_kind(acquired: AcquiredRun, theirs: UnitKind, ours: UnitKind) -> None:
     """Refuse units that cannot be compared with the new ones, by what differs."""
     remedy = "embed both by one encoder"
     if theirs.encoder != ours.encoder:
@@ -428,18 +428,18 @@ def _require_kind(prior: AcquiredRun, theirs: UnitKind, ours: UnitKind) -> None:
     else:
         return
     raise AcquiredDataError(
-        f"units of {prior.called}, in {str(prior.folder)!r}, have {then}, those of this run {now}; {remedy}"
+        f"units of {acquired.called}, in {str(acquired.folder)!r}, have {then}, those of this run {now}; {remedy}"
     )
 
 
 def overridden_known(
-    known: AcquiredMatches, overrides: Sequence[Override], prior: AcquiredUnits, ids: Sequence[str]
+    known: AcquiredMatches, overrides: Sequence[Override], acquired: AcquiredUnits, ids: Sequence[str]
 ) -> tuple[AcquiredMatches, list[Override]]:
     """Apply the overrides that name earlier units; return the matches, and the overrides of new units alone."""
     place = {name: i for i, name in enumerate(ids)} if overrides else {}
     rest = []
     for each in overrides:
-        earlier = {name: row for name in each.units if (row := prior.row_of(name)) is not None}
+        earlier = {name: row for name in each.units if (row := acquired.row_of(name)) is not None}
         if twice := next((name for name in earlier if name in place), None):
             raise AcquiredDataError(
                 f"an override names {visible(twice)!r}, which is a unit of this run and one of an earlier run, too; "
@@ -455,7 +455,7 @@ def overridden_known(
         for i in np.flatnonzero(known.unit == place.get(name, -1)).tolist():
             raise AcquiredDataError(
                 f"an override splits {visible(name)!r}, which was taken for a unit that was bought before; if it is "
-                f"another, name both: units = [{visible(name)!r}, {visible(prior.name(int(known.old[i])))!r}]"
+                f"another, name both: units = [{visible(name)!r}, {visible(acquired.name(int(known.old[i])))!r}]"
             )
     return known, rest
 
@@ -485,7 +485,7 @@ def _applied(
     if not freed.any() and override.dispute is None:
         raise AcquiredDataError(
             f"an override splits from {first!r}, which was bought before, and none of the units that it names was "
-            "taken for that one; prior.parquet says which was taken for what (tied_to)"
+            "taken for that one; acquired.parquet says which was taken for what (tied_to)"
         )
     return known.where(~freed), {*earlier, *(named[unit] for unit in known.unit[freed].tolist())}
 
@@ -526,8 +526,8 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
     labels, which = np.unique(units.label, return_inverse=True)
     checked = results.spec.leak_check != "off"  # then those that are validation rows were set aside
     utility = results.utility
-    if inputs.prior is not None:
-        utility = replace(inputs, prior=None).utility_oracle(results.spec)
+    if inputs.acquired is not None:
+        utility = replace(inputs, acquired=None).utility_oracle(results.spec)
     asked = results.asked if checked and len(rows) == len(submission) else None
     highest = highest_for_later(units, stands, utility, len(rows) if checked else 0, asked)
     return RunUnits(
@@ -582,13 +582,13 @@ def priced_given(results: Results) -> dict[str, Any]:
     are worth amount x v(all) / U(P). There is no price (None) where earlier runs divided another currency, or where
     either is worth nothing.
     """
-    prior, utility = results.inputs.prior, results.utility
-    if prior is None:
+    acquired, utility = results.inputs.acquired, results.utility
+    if acquired is None:
         return {}
     there, adds = utility.empty_value - utility.nothing_value, results.payments.scores.grand_value
     price = None
-    if {run.currency for run in prior.runs} == {results.spec.currency} and there > 0 and adds > 0:
-        price = round(sum(run.amount for run in prior.runs) * adds / there)
+    if {run.currency for run in acquired.runs} == {results.spec.currency} and there > 0 and adds > 0:
+        price = round(sum(run.amount for run in acquired.runs) * adds / there)
     return {"there": there, "adds": adds, "at_earlier_price": price}
 
 
@@ -620,5 +620,5 @@ def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
     names = listed((run_called(run.period, run.run) for run in bought), _FEW)
     return (
         f"Not priced given what the ledger has bought before ({names}): submitted again, it is paid for again. See: "
-        "pay --help, --prior."
+        "pay --help, --acquired."
     )

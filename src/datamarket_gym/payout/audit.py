@@ -72,8 +72,8 @@ def run_red_team(results: Results, state: Path, target: Path, progress: Progress
             embedding=embedding,
             reference=inputs.reference,
         )
-        if inputs.prior is not None:
-            utility = utility.given(_some_prior(inputs.prior.art, spec.seed))
+        if inputs.acquired is not None:
+            utility = utility.given(_sample_acquired(inputs.acquired.art, spec.seed))
         market = market_state(submission, features, label, spec.seed, inputs.received is not None)
         with suppress_market_warnings():  # the run has those of its whole market
             report = audit(
@@ -102,13 +102,13 @@ def read_red_team(target: Path) -> tuple[AuditReport | None, str]:
     return (None, plain["none"]) if "none" in plain else (AuditReport.model_validate_json(text), "")
 
 
-def _some_prior(prior: AcquiredData, seed: int) -> AcquiredData:
+def _sample_acquired(acquired: AcquiredData, seed: int) -> AcquiredData:
     """Sample what earlier runs have bought by content; as large as the sample of the market can be."""
-    rows = [prior.canonical[at : at + _BLOCK] for at in range(0, len(prior.canonical), _BLOCK)]
-    keys = [unit_keys(prior.units.features[some], prior.units.label[some]) for some in rows]
-    order = prior.canonical[np.argsort(np.concatenate(keys), kind="stable")]
+    rows = [acquired.canonical[at : at + _BLOCK] for at in range(0, len(acquired.canonical), _BLOCK)]
+    keys = [unit_keys(acquired.units.features[some], acquired.units.label[some]) for some in rows]
+    order = acquired.canonical[np.argsort(np.concatenate(keys), kind="stable")]
     chosen = order[_some(len(order), _IDENTITIES * _UNITS, seed, "audit prior")]
-    return AcquiredData(prior.units.take(chosen), np.arange(len(chosen)))
+    return AcquiredData(acquired.units.take(chosen), np.arange(len(chosen)))
 
 
 def _sample(inputs: Inputs, seed: int) -> Codes:

@@ -87,8 +87,12 @@ def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[Differen
 
 def _settings(manifest: dict[str, Any]) -> dict[str, Any]:
     parts = {name: manifest.get(name) for name in ("spec", "mechanism", "utility", "versions")}
-    prior = [each["run"] for each in manifest.get("prior", ())]
-    more = {"evidence": manifest["evidence"]["used"], "overrides": manifest["overrides"], "prior": prior}
+    acquired = [each["run"] for each in manifest.get("acquired", ())]
+    more = {
+        "evidence": manifest["evidence"]["used"],
+        "overrides": manifest["overrides"],
+        "acquired": acquired,
+    }
     return dict(_flattened(parts)) | more
 
 

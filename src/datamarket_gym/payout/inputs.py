@@ -98,7 +98,7 @@ class Inputs:
     bad: tuple[BadRow, ...] = ()  # rows that cannot be used, and were set aside
     columns: tuple[str, ...] = ()  # that the features came from
     encoder: str = ""  # that made them of texts or images; blank where they were submitted
-    prior: AcquiredUnits | None = None  # of earlier runs, where the run is priced given these
+    acquired: AcquiredUnits | None = None  # of earlier runs, where the run is priced given these
     received: ReceivedTimes | None = None  # where times are from the operator's intake log
     scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
@@ -151,7 +151,7 @@ class Inputs:
             embedding=None if embedding is None else embedding[order],
             reference=self.reference,
         )
-        return utility if self.prior is None else utility.given(self.prior.art)
+        return utility if self.acquired is None else utility.given(self.acquired.art)
 
     def named(self, leaks: Leaks) -> Leaks:
         """Name leaked units and their identities; later runs must know the units."""
@@ -181,33 +181,36 @@ class Inputs:
             units.features.shape[1], embedding, kind_of_labels(units.label), columns, self.encoder
         )
 
-    def given(self, prior: AcquiredUnits, spec: PayoutSpec) -> Inputs:
+    def given(self, acquired: AcquiredUnits, spec: PayoutSpec) -> Inputs:
         """Return the inputs of a run priced given acquired units; without labels, or refused, if some have none."""
-        if not self.labelled or prior.art.units.labelled:
-            return replace(self, prior=prior)
-        bought = f"what was bought before ({listed(prior.unlabelled, _FEW)})"
-        require_labels(f"the units of {bought}", prior.art.label, LEARNERS.create(spec.learner))
+        if not self.labelled or acquired.art.units.labelled:
+            return replace(self, acquired=acquired)
+        bought = f"what was bought before ({listed(acquired.unlabelled, _FEW)})"
+        require_labels(f"the units of {bought}", acquired.art.label, LEARNERS.create(spec.learner))
         return replace(
             self,
             submission=without_labels(self.submission),
             validation_label=unlabelled(len(self.validation_label)),
             reference=self.reference and without_labels(self.reference),
-            prior=prior,
+            acquired=acquired,
             ignored_labels=(f"the submissions and the validation rows have labels, {bought} has none",),
         )
 
     def units_named(self, overrides: Iterable[Override]) -> list[str]:
         """List the units of the run, and those of earlier runs that overrides name."""
         names = sorted({name for override in overrides for name in override.units})
-        prior = self.prior
-        return [*self.ids, *(n for n in names if prior is not None and prior.row_of(n) is not None)]
+        acquired = self.acquired
+        return [
+            *self.ids,
+            *(n for n in names if acquired is not None and acquired.row_of(n) is not None),
+        ]
 
     def named_known(self, known: AcquiredMatches) -> MatchedAcquiredUnits:
         """Name units that match previously acquired ones."""
-        if self.prior is None or not len(known):
+        if self.acquired is None or not len(known):
             return MatchedAcquiredUnits.none()
         owners = [self.identities[c] for c in self.owner[known.unit]]
-        return self.prior.named(known, [self.ids[i] for i in known.unit], owners)
+        return self.acquired.named(known, [self.ids[i] for i in known.unit], owners)
 
     def playing(self, rest: Codes) -> Inputs:
         """Return the inputs with these units alone; the others are set aside, their identities stay."""

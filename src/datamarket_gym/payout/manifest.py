@@ -96,7 +96,7 @@ RECORDS = ("leaks", "matches", *_STAGES, *(f"without_evidence_{stage}" for stage
 """What the pipeline's stages returned, with the run's evidence and without any."""
 BOUGHT = "records/bought.npz"
 """What the run has bought, for runs of later periods."""
-KNOWN = "prior.parquet"
+KNOWN = "acquired.parquet"
 """Units that match what earlier runs had bought, where a run was priced given some."""
 NEAREST = "records/nearest.npz"
 """The nearest earlier unit of each, for runs of the same units and some more."""
@@ -112,9 +112,9 @@ OUTPUTS = (
 """Files that follow from the inputs; the ledger, which has the time, is not among them."""
 
 
-def outputs_of(prior: Sequence[Any]) -> tuple[str, ...]:
+def outputs_of(acquired: Sequence[Any]) -> tuple[str, ...]:
     """Return the outputs of a run that is priced given earlier ones, or given none."""
-    return (*OUTPUTS, KNOWN, "records/acquired.npz") if prior else OUTPUTS
+    return (*OUTPUTS, KNOWN, "records/acquired.npz") if acquired else OUTPUTS
 
 
 def run_id(
@@ -124,7 +124,7 @@ def run_id(
     opening: dict[str, int],
     settles: SettledDraft | None = None,
     made_by: str = __version__,
-    prior: Sequence[dict[str, str]] = (),
+    acquired: Sequence[dict[str, str]] = (),
 ) -> str:
     """Hash all that decides a run's results."""
     parts = [
@@ -138,7 +138,7 @@ def run_id(
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
         *([] if settles is None else [settles.model_dump(mode="json")]),
-        *([{"prior": [[each["run"], each["bought"]] for each in prior]}] if prior else []),
+        *([{"acquired": [[each["run"], each["bought"]] for each in acquired]}] if acquired else []),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -213,7 +213,7 @@ def in_cents(
     payee = np.concatenate([group, np.arange(n, len(names))])
     balances = [opening.get(name, 0) for name in names]
     worth = worth_of(spec.learner, labelled=inputs.labelled)
-    nothing = worth.nothing if inputs.prior is None else _NOTHING_NEW
+    nothing = worth.nothing if inputs.acquired is None else _NOTHING_NEW
     division = divide(
         spec.minor,
         [*whole.tolist(), *[0] * (len(names) - n)],
@@ -350,8 +350,8 @@ def write_tables(results: Results, folder: Path) -> None:
     _write(folder / "clusters.parquet", cluster_table(results))
     _write_canonical(results, folder / "canonical.parquet")
     _write(folder / "leaks.parquet", leak_table(results))
-    if results.inputs.prior is not None:
-        _write(folder / KNOWN, known_table(results.known, results.inputs.prior.runs))
+    if results.inputs.acquired is not None:
+        _write(folder / KNOWN, known_table(results.known, results.inputs.acquired.runs))
     payments = payment_table(results)
     _write(folder / "payments.parquet", payments)
     rows = [list(row.values()) for row in payments.to_pylist()]
@@ -559,10 +559,10 @@ def write_manifest(
         results.resolved_coverage,
         inputs.received,
     )
-    prior = [] if inputs.prior is None else [each.plain for each in inputs.prior.runs]
+    earlier = [] if inputs.acquired is None else [run.plain for run in inputs.acquired.runs]
     acquired: dict[str, Any] = {}
-    if prior:
-        acquired = {"prior": prior, "known": len(results.known), "given": priced_given(results)}
+    if earlier:
+        acquired = {"acquired": earlier, "known": len(results.known), "given": priced_given(results)}
     write_json(
         folder / NAME,
         {
@@ -602,7 +602,7 @@ def write_manifest(
             "scores": scores.method,
             "outputs": {
                 name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size}
-                for name in outputs_of(prior)
+                for name in outputs_of(earlier)
             },
         },
     )

@@ -53,7 +53,7 @@ from datamarket_gym.mechanism.pipeline import (
     require_playable,
 )
 from datamarket_gym.mechanism.representatives import CanonicalUnits, represent_clusters
-from datamarket_gym.payout.acquired_data import ROLE as PRIOR
+from datamarket_gym.payout.acquired_data import ROLE as ACQUIRED
 from datamarket_gym.payout.acquired_data import (
     AcquiredRun,
     AcquiredUnits,
@@ -183,7 +183,7 @@ class PayoutJob:
         )
         if settles is not None:
             inputs = inputs.without_units({false.unit for false in settles.found})
-        earlier = tuple(AcquiredRun.read(folder) for folder in places.prior)
+        earlier = tuple(AcquiredRun.read(folder) for folder in places.acquired)
         if earlier:
             inputs = inputs.given(AcquiredUnits.read(earlier, inputs.kind), spec)
         in_force, left_out = select_overrides(
@@ -191,7 +191,7 @@ class PayoutJob:
         )
         overrides, taken = [*own, *in_force], replace(taken, overrides=in_force)
         run = run_id(
-            spec, inputs.files, overrides, taken.opening, settles, prior=[p.plain for p in earlier]
+            spec, inputs.files, overrides, taken.opening, settles, acquired=[p.plain for p in earlier]
         )
         for role in places.queries.keys() & inputs.files.keys():
             inputs.files[role]["name"] = places.queries[role]
@@ -286,11 +286,11 @@ class PayoutPipeline(Pipeline):
 
     def override_acquired(self, known: AcquiredMatches, rows: Codes) -> AcquiredMatches:
         """Apply the overrides that name units of earlier runs; the others are about units of this run."""
-        prior = self.job.inputs.prior
-        assert prior is not None
+        acquired = self.job.inputs.acquired
+        assert acquired is not None
         ids, absent = self._unit_names(rows)
         overrides = [each.without(absent) for each in self.overrides]
-        known, self.overrides = overridden_known(known, overrides, prior, ids)
+        known, self.overrides = overridden_known(known, overrides, acquired, ids)
         return known
 
     def override_matches(self, clusters: Clusters, rows: Codes) -> Clusters:
@@ -408,10 +408,10 @@ def pay(
         places = replace(places, upto=stored_log_tip(out))
     nearest = None if reuse is None else read_nearest(reuse)
     progress.stage("reading and checking the inputs", "rows")
-    if places.prior:
-        places = replace(places, prior=accepted(places.prior, out))
+    if places.acquired:
+        places = replace(places, acquired=accepted(places.acquired, out))
     if places.intake is not None:
-        require_grown(places.intake, accounts, places.prior)
+        require_grown(places.intake, accounts, places.acquired)
     with computing(replace(compute(), progress=progress)):
         job = PayoutJob.read(places, spec, settles, taken)
     _check_times(job)
@@ -536,7 +536,7 @@ def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: Payout
         period=job.spec.period or "",
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,
-        prior=[each["run"] for each in manifest.get(PRIOR, ())],
+        acquired=[each["run"] for each in manifest.get(ACQUIRED, ())],
     )
     enter_draft(ledger, out, draft)
 
@@ -565,7 +565,7 @@ class PayOptions(Document):
         "The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; ledger.sqlite "
         "beside the folder --out if left out. Balances in this currency are carried forward."
     )
-    prior: tuple[Path, ...] = _earlier(
+    acquired: tuple[Path, ...] = _earlier(
         "Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and new units "
         "are paid for what they add to it.",
         (),
@@ -654,7 +654,7 @@ def pay_requested(request: PayRequest, progress: Progress) -> PaidRequest:
         "scores": spec.files.scores,
     }
     queries = {role: str(query) for role, query in queries_of(tables).items()}
-    other: dict[str, Any] = request.model_dump(include={"overrides", "prior", "intake"})
+    other: dict[str, Any] = request.model_dump(include={"overrides", "acquired", "intake"})
     with collect_market_warnings() as market_warnings, as_files(tables) as files:
         places = Places(**files | other, queries=queries)
         manifest = pay(places, spec, out, progress, ledger=ledger, reuse=reuse)

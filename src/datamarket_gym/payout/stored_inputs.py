@@ -19,7 +19,7 @@ from datamarket_gym.data.readers.databases import ENDING, is_query
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import RunError
 from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
-from datamarket_gym.payout.acquired_data import ROLE as PRIOR
+from datamarket_gym.payout.acquired_data import ROLE as ACQUIRED
 from datamarket_gym.payout.acquired_data import find_named_runs
 from datamarket_gym.payout.intake import LogTip, absolute_address
 from datamarket_gym.payout.ledger.balances import Accounts
@@ -48,7 +48,7 @@ class Places(Shown):
         The run that this one settles.
     edges, scores
         Matches and scores by other tools, where they are not what the spec says.
-    prior
+    acquired
         Folders of earlier runs, the oldest first.
     queries
         Queries whose answers some of the files are, by role.
@@ -65,7 +65,7 @@ class Places(Shown):
     settles: Path | None = None
     edges: Path | None = None
     scores: Path | None = None
-    prior: tuple[Path, ...] = ()
+    acquired: tuple[Path, ...] = ()
     queries: dict[str, str] = field(default_factory=dict)
     intake: str | None = None
     upto: LogTip | None = None
@@ -73,7 +73,7 @@ class Places(Shown):
     def as_dict(self) -> dict[str, str]:
         """Return absolute paths by role, or queries, for the ledger."""
         paths = {k: v for k, v in vars(self).items() if isinstance(v, Path)}
-        paths |= {f"{PRIOR} {i}": folder for i, folder in enumerate(self.prior, 1)}
+        paths |= {f"{ACQUIRED} {i}": folder for i, folder in enumerate(self.acquired, 1)}
         places = {role: self.queries.get(role) or str(path.resolve()) for role, path in paths.items()}
         return places if self.intake is None else places | {INTAKE: absolute_address(self.intake)}
 
@@ -107,8 +107,8 @@ def log_tip(manifest: dict[str, Any]) -> LogTip | None:
     return None if tip is None else _tip(tip, f"manifest.json: {INTAKE}")
 
 
-def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None:
-    """Refuse an intake log without an entry from which an earlier run, of the ledger or ``prior``, took its times.
+def require_grown(where: str, accounts: Accounts, acquired: Sequence[Path]) -> None:
+    """Refuse an intake log without an entry from which an earlier run, of the ledger or ``acquired``, took its times.
 
     It is an older copy to which others were then added: valid by itself, but with another order of arrival.
     """
@@ -117,7 +117,7 @@ def require_grown(where: str, accounts: Accounts, prior: Sequence[Path]) -> None
     log = open_ledger(where)
     now = log.accounts()
     entered = [Path(record.places.get("run", "")) for record in accounts.runs.values()]
-    for folder in (*prior, *entered):
+    for folder in (*acquired, *entered):
         manifest = read_json(folder / MANIFEST) if is_readable(folder / MANIFEST) else None
         tip = log_tip(manifest) if isinstance(manifest, dict) else None
         if tip and tip.log == now.id and not holds_tip(now.entries, Tip(tip.number, tip.tip)):
@@ -152,12 +152,12 @@ def places_of(
     validation: Path | None = None,
     reference: Path | None = None,
     record: RunRecord | None = None,
-    prior: Sequence[Path] = (),
+    acquired: Sequence[Path] = (),
     intake: str | None = None,
 ) -> Places:
     """Return where a run's inputs are: as named, else in its folder if they are answers, else where they were.
 
-    ``record`` is the run in its ledger, if that was read; ``prior`` are folders of earlier runs that were moved.
+    ``record`` is the run in its ledger, if that was read; ``acquired`` are folders of earlier runs that were moved.
     """
     record, manifest = record or run_of(folder), read_manifest(folder)
     queries = {role: place for role, place in record.places.items() if is_query(place)}
@@ -165,11 +165,11 @@ def places_of(
     paths |= {role: path_of(folder, role) for role in queries}
     moved = {"submissions": submissions, "validation": validation, "reference": reference}
     paths |= {role: path for role, path in moved.items() if path is not None}
-    earlier = tuple(paths[f"{PRIOR} {i}"] for i in range(1, len(record.prior) + 1))
+    earlier = tuple(paths[f"{ACQUIRED} {i}"] for i in range(1, len(record.acquired) + 1))
     named = ("submissions", "validation", "overrides", "reference", "edges", "scores")
     return Places(
         **{role: paths[role] for role in named if role in paths},
-        prior=find_named_runs(prior, manifest.get(PRIOR, [])) if prior else earlier,
+        acquired=find_named_runs(acquired, manifest.get(ACQUIRED, [])) if acquired else earlier,
         queries=queries,
         intake=intake or record.places.get(INTAKE),
         upto=log_tip(manifest),

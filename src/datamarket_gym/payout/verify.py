@@ -22,7 +22,7 @@ import numpy as np
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.files import read_json, sha256
 from datamarket_gym.execution.progress import SILENT, Progress
-from datamarket_gym.payout.acquired_data import ROLE as PRIOR
+from datamarket_gym.payout.acquired_data import ROLE as ACQUIRED
 from datamarket_gym.payout.checks.outcomes import verify_checks
 from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
@@ -116,7 +116,7 @@ def verify(
     progress: Progress | None = None,
     reference: Path | None = None,
     checkpoint: Path | None = None,
-    prior: Sequence[Path] = (),
+    acquired: Sequence[Path] = (),
     intake: str | None = None,
 ) -> list[Check]:
     """Run all checks of a run and of its ledger; the inputs lie where they were, unless named."""
@@ -133,7 +133,7 @@ def verify(
     checks += _of_run(folder, accounts, intake)
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
         record = accounts.runs[manifest["run"]]
-        places = places_of(folder, submissions, validation, reference, record, prior, intake)
+        places = places_of(folder, submissions, validation, reference, record, acquired, intake)
         checks += _recomputed(folder, places, progress or SILENT)
     return checks
 
@@ -141,7 +141,7 @@ def verify(
 def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) -> list[Check]:
     """Compare the files of a run with each other, and with the ledger where it can be read."""
     manifest = read_manifest(folder)
-    names = outputs_of(manifest.get(PRIOR, ()))
+    names = outputs_of(manifest.get(ACQUIRED, ()))
     checks = [_output(folder, name, manifest["outputs"].get(name)) for name in names]
     checks += [*kept_checks(folder, manifest), _itself(manifest)]
     if accounts is None:
@@ -179,7 +179,7 @@ def _itself(manifest: dict[str, Any]) -> Check:
     overrides = [Override.model_validate(o) for o in manifest["overrides"]]
     again = run_id(
         spec, manifest["inputs"], overrides, opening, settled_by(manifest),
-        manifest["versions"]["datamarket-gym"], manifest.get(PRIOR, ()),
+        manifest["versions"]["datamarket-gym"], manifest.get(ACQUIRED, ()),
     )  # fmt: skip
     values = [manifest[name] for name in ("run", "amount", "currency", "seed")]
     good = values == [again, spec.minor, spec.currency, spec.seed]
@@ -196,7 +196,7 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
         "amount": manifest["amount"], "currency": manifest["currency"], "checks": spec.checks,
         "period": spec.period or "", "opening": manifest["opening_balances"], "overrides": manifest["overrides"],
         "standing": manifest["standing_overrides"], "kept": settles.kept if settles else 0,
-        "prior": [each["run"] for each in manifest.get(PRIOR, ())],
+        "acquired": [each["run"] for each in manifest.get(ACQUIRED, ())],
         "submissions": submitted_hash(manifest), "contents": Contents.from_plain(manifest["contents"]),
     }  # fmt: skip
     for name, value in entries.items():
@@ -310,7 +310,7 @@ def approve_recomputed(
     submissions: Path | None = None,
     validation: Path | None = None,
     reference: Path | None = None,
-    prior: Sequence[Path] = (),
+    acquired: Sequence[Path] = (),
     intake: str | None = None,
     progress: Progress | None = None,
 ) -> Approval:
@@ -320,7 +320,9 @@ def approve_recomputed(
         return Approval(f"was {state} before; nothing changed")
     require_accepted(run, accept)
     manifest = sha256(run / MANIFEST)  # of what is recomputed: another may lie there afterwards
-    checks = verify(run, True, submissions, validation, progress, reference, prior=prior, intake=intake)
+    checks = verify(
+        run, True, submissions, validation, progress, reference, acquired=acquired, intake=intake
+    )
     if wrong := [check for check in checks if not check.good]:
         return Approval(wrong=wrong)
     if approve(run, manifest, by, accept) in APPROVED:

@@ -44,8 +44,8 @@ NAMES = (
     "undated", "future_times", "early_times", "equal_times", "leak", "bought_from_others", "bought_rows",
     "received_from_others", "lost_labels", "unseen_labels", "unscored_units", "uneven_scores", "labels_ignored",
     "loses_half", "joined_identities", "chained", "collapse", "large_balances", "odd_lengths", "claims", "common_keys",
-    "look_alikes", "odd_identities", "quarantined", "skipped_files", "unused_log", "same_submissions", "unnamed_prior",
-    "left_behind", "disputes",
+    "look_alikes", "odd_identities", "quarantined", "skipped_files", "unused_log", "same_submissions",
+    "unnamed_earlier_runs", "left_behind", "disputes",
 )  # fmt: skip
 """Every warning there is, in the order in which they are shown."""
 MOST_ITEMS = 20  # of a longer list; the count is of all
@@ -321,8 +321,8 @@ def _unseen_labels(inputs: Inputs, spec: PayoutSpec) -> Warnings:
         return
     labels, rows = np.unique(inputs.validation_label, return_counts=True)
     seen = np.isin(labels, inputs.submission.label)
-    if inputs.prior is not None:
-        seen |= np.isin(labels, inputs.prior.art.label)
+    if inputs.acquired is not None:
+        seen |= np.isin(labels, inputs.acquired.art.label)
     missing = np.flatnonzero(~seen)
     if len(missing):
         missing = missing[np.lexsort((missing, -rows[missing]))]
@@ -437,21 +437,21 @@ def _skipped_files(inputs: Inputs) -> Warnings:
 
 
 def bought_from_others(results: Results) -> Warnings:
-    acquired, prior = results.known, results.inputs.prior
-    theirs = [i for i, old in enumerate(acquired.old) if old.owner != acquired.identity[i]]
-    if prior is None or not theirs:
+    matches, acquired = results.known, results.inputs.acquired
+    theirs = [i for i, old in enumerate(matches.old) if old.owner != matches.identity[i]]
+    if acquired is None or not theirs:
         return
     yield UnresolvedWarning.of(
         "bought_from_others",
-        f"{counted(len(theirs), 'unit')} of {_identities(len({acquired.identity[i] for i in theirs}))} "
+        f"{counted(len(theirs), 'unit')} of {_identities(len({matches.identity[i] for i in theirs}))} "
         f"{_were(len(theirs))} bought before, from others",
         "They match what an earlier run has bought, and earn nothing now. They may be copies of what others sold then, "
         "or sold under another name; or honest units were taken for older ones: look at some of them, and split those "
-        "with --overrides, naming both (prior.parquet has the names).",
+        "with --overrides, naming both (acquired.parquet has the names).",
         [
-            f"“{visible(acquired.unit[i])}” of “{visible(acquired.identity[i])}”: bought in "
-            f"{prior.runs[acquired.old[i].run].called} from “{visible(acquired.old[i].owner)}” as "
-            f"“{visible(acquired.old[i].unit)}” ({acquired.reason[i]}, {acquired.score[i]:.3f})"
+            f"“{visible(matches.unit[i])}” of “{visible(matches.identity[i])}”: bought in "
+            f"{acquired.runs[matches.old[i].run].called} from “{visible(matches.old[i].owner)}” as "
+            f"“{visible(matches.old[i].unit)}” ({matches.reason[i]}, {matches.score[i]:.3f})"
             for i in theirs[:MOST_ITEMS]
         ],
         len(theirs),
@@ -460,9 +460,9 @@ def bought_from_others(results: Results) -> Warnings:
 
 def bought_rows(results: Results) -> Warnings:
     inputs = results.inputs
-    if inputs.prior is None or results.spec.leak_check == "off":
+    if inputs.acquired is None or results.spec.leak_check == "off":
         return
-    art, validation = inputs.prior.art, inputs.validation_features
+    art, validation = inputs.acquired.art, inputs.validation_features
     bought = int(among(validation, art.units.features[art.beginning_like(validation)]).sum())
     if bought:
         yield UnresolvedWarning.of(
@@ -485,7 +485,7 @@ def received_from_others(results: Results) -> Warnings:
             "from others, who do not have them in this run",
             "The intake log holds the same content under another name, received before; here they are paid as if they "
             "were new. If the others' units belong here, add them; if an earlier run has bought them, name it "
-            "(--prior); if these are copies, leave them out and pay again.",
+            "(--acquired); if these are copies, leave them out and pay again.",
             [f"{named_unit(inputs, i)}: {before[i]}" for i in rows[:MOST_ITEMS]],
             len(rows),
         )
@@ -495,9 +495,9 @@ def lost_labels(results: Results) -> Warnings:
     """Warn of labels of earlier runs that occur nowhere in this one: what was acquired under them has no effect."""
     inputs, learner = results.inputs, LEARNERS.create(results.spec.learner)
     without = isinstance(learner, Coverage) and not learner.labels
-    if inputs.prior is None or without or learner.target == "number":
+    if inputs.acquired is None or without or learner.target == "number":
         return
-    labels, units = np.unique(inputs.prior.art.label, return_counts=True)
+    labels, units = np.unique(inputs.acquired.art.label, return_counts=True)
     here = np.isin(labels, inputs.validation_label) | np.isin(labels, inputs.submission.label)
     lost = np.flatnonzero(~here)
     if len(lost):

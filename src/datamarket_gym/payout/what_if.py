@@ -28,13 +28,13 @@ def without_its_evidence(
     validation: Path | None = None,
     progress: Progress | None = None,
     reference: Path | None = None,
-    prior: Sequence[Path] = (),
+    acquired: Sequence[Path] = (),
     intake: str | None = None,
 ) -> int:
     """Compute what a payee of a finished run would have been paid, in minor units."""
     progress = progress or SILENT
     progress.stage("reading the run and its inputs")
-    places = places_of(folder, submissions, validation, reference, prior=prior, intake=intake)
+    places = places_of(folder, submissions, validation, reference, acquired=acquired, intake=intake)
     job, results = finished_results(folder, places)
     inputs = results.inputs
     if identity not in inputs.identities:  # brings a balance alone: nothing of it was scored

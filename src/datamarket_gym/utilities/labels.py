@@ -1,7 +1,7 @@
 """Labels that utilities need: classes to tell apart, numbers to predict, or none.
 
-Labels count only where the units, the validation rows and prior art all have them. Where one of them has none, all
-rows are of one class to a utility that needs no labels, and an error to one that does.
+Labels count only where the units, the validation rows and previously acquired data all have them. Where one of them
+has none, all rows are of one class to a utility that needs no labels, and an error to one that does.
 
 The utility of a regression is the share of the variance that it explains:
 
@@ -134,7 +134,7 @@ def require_learnable(label: NDArray[Any], oracle: UtilityOracle) -> None:
     """Refuse submitted labels that a utility cannot be trained on.
 
     That is none where it needs some, text where it needs numbers, and where it needs classes a single one, or
-    validation labels that no unit has. Labels of prior art count as submitted.
+    validation labels that no unit has. Labels of previously acquired data count as submitted.
     """
     utility, validation_label = oracle.learner, oracle.label
     require_labels("the submitted units", label, utility)
@@ -143,8 +143,8 @@ def require_learnable(label: NDArray[Any], oracle: UtilityOracle) -> None:
     require_same_kind(label, validation_label)
     if utility.target != "class":
         return
-    if oracle.prior is not None:
-        label = np.concatenate([label, oracle.prior.label])
+    if oracle.acquired is not None:
+        label = np.concatenate([label, oracle.acquired.label])
     classes = np.unique(label)
     if len(classes) < 2:
         raise SubmissionError(

@@ -206,7 +206,7 @@ class UtilityOracle(Described):
         Honest units on which thresholds are checked in place of the validation rows.
     """
 
-    prior: AcquiredData | None = None
+    acquired: AcquiredData | None = None
     nothing: float | None = None  # U of no units, where it was given as a number
 
     def __init__(
@@ -251,18 +251,18 @@ class UtilityOracle(Described):
 
     @property
     def digest(self) -> str:
-        """Hash of all that decides utilities: the utility, the validation rows and prior art."""
-        return self._hash("" if self.prior is None else self.prior.digest)
+        """Hash of all that decides utilities: the utility, the validation rows and previously acquired data."""
+        return self._hash("" if self.acquired is None else self.acquired.digest)
 
     @cached_property
     def validation_digest(self) -> str:
-        """Hash of the utility and the validation rows, without prior art."""
+        """Hash of the utility and the validation rows, without previously acquired data."""
         return self._hash("")
 
-    def _hash(self, prior: str) -> str:
+    def _hash(self, acquired: str) -> str:
         fields = dataclasses.fields(self.learner)  # type: ignore[arg-type]
         settings = {f.name: getattr(self.learner, f.name) for f in fields if f.name not in _SPEED}
-        text = repr((display_name(self.learner), settings, self.label.tolist())) + prior
+        text = repr((display_name(self.learner), settings, self.label.tolist())) + acquired
         return hashlib.sha256(text.encode() + self.features.tobytes()).hexdigest()
 
     @property
@@ -285,23 +285,23 @@ class UtilityOracle(Described):
 
     @property
     def empty_value(self) -> float:
-        """U of the empty coalition: U(P), where there is prior art."""
-        return self.nothing_value if self.prior is None else self._prior_value
+        """U of the empty coalition: U(P), where there is previously acquired data."""
+        return self.nothing_value if self.acquired is None else self._acquired_value
 
     @property
     def nothing_value(self) -> float:
-        """U of no units at all, without prior art."""
+        """U of no units at all, without previously acquired data."""
         if self.nothing is not None:
             return self.nothing
         return 0.0 if self.utility.empty == "none" else 1.0 / len(self.classes)
 
     @cached_property
-    def _prior_value(self) -> float:
-        assert self.prior is not None
-        coding = self._coding(self.prior.label)
-        first = self.prior.units.features[self.prior.canonical[:1]]
+    def _acquired_value(self) -> float:
+        assert self.acquired is not None
+        coding = self._coding(self.acquired.label)
+        first = self.acquired.units.features[self.acquired.canonical[:1]]
         rows, background = (
-            coding.one_player(first, self.prior.label[:1]),
+            coding.one_player(first, self.acquired.label[:1]),
             self._background(first, coding),
         )
         scorer = self.learner.scorer_given(rows, background, self._validation(coding))
@@ -376,14 +376,14 @@ class UtilityOracle(Described):
             other.nothing = float(empty)
         return other
 
-    def given(self, prior: AcquiredData) -> UtilityOracle:
-        """Return this oracle with the rows of prior art in every coalition, and a cache of its own."""
-        if self.prior is not None:
-            remedy = "there is prior art already: join both by PriorArt.concat"
-            raise ParameterError("prior", f"{len(prior)} units", remedy)
-        self._require_comparable("prior art", prior.units.features, prior.label)
+    def given(self, acquired: AcquiredData) -> UtilityOracle:
+        """Return this oracle with the rows of previously acquired data in every coalition, and a cache of its own."""
+        if self.acquired is not None:
+            remedy = "there is previously acquired data already: join both by AcquiredData.concat"
+            raise ParameterError("acquired", f"{len(acquired)} units", remedy)
+        self._require_comparable("previously acquired data", acquired.units.features, acquired.label)
         other = copy(self)
-        other.prior = prior
+        other.acquired = acquired
         other._open_cache()
         return other
 
@@ -417,18 +417,18 @@ class UtilityOracle(Described):
         coding = self._coding(label)
         rows = coding.training_rows(features, label, player, n, weight)
         validation = self._validation(coding)
-        if self.prior is None:
+        if self.acquired is None:
             return self.learner.scorer(rows, validation)
         return self.learner.scorer_given(rows, self._background(features, coding), validation)
 
     def _background(self, players: Features, coding: Coding) -> TrainingRows:
-        """Return the training rows of prior art.
+        """Return the training rows of previously acquired data.
 
         Where `highest` is known, those alone that begin like a row of the ``players``: they are needed only to tell
         which of the players' rows are among them.
         """
-        assert self.prior is not None
-        art, highest = self.prior, None
+        assert self.acquired is not None
+        art, highest = self.acquired, None
         if (self.labelled and is_labelled(art.label)) == coding.counted:
             highest = art.highest.get(self.validation_digest)
             if highest is None and (highest := self.highest(art.features, art.label)) is not None:
@@ -440,8 +440,8 @@ class UtilityOracle(Described):
         return dataclasses.replace(rows, highest=highest)
 
     def _coding(self, label: NDArray[Any]) -> Coding:
-        prior = [] if self.prior is None else [self.prior.label]
-        return Coding.from_labels(self.learner, [self.classes, label, *prior])
+        acquired = [] if self.acquired is None else [self.acquired.label]
+        return Coding.from_labels(self.learner, [self.classes, label, *acquired])
 
     def _validation(self, coding: Coding) -> ValidationRows:
         return ValidationRows(self.features, coding.codes(self.label), coding.classes)
@@ -468,7 +468,7 @@ class UtilityOracle(Described):
         return out
 
     def __repr__(self) -> str:
-        given = "" if self.prior is None else f", given {len(self.prior.canonical)} units"
+        given = "" if self.acquired is None else f", given {len(self.acquired.canonical)} units"
         empty = self.utility.empty if self.nothing is None else self.nothing
         return f"UtilityOracle({utility_title(self.learner)}, empty={empty!r}{given})"
 

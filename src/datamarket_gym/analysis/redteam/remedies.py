@@ -134,7 +134,7 @@ def pay_alternatives(
     refused = {_similarity(t) for t in _thetas(measured) if not measured.admits(t)}
     resolved, _ = resolve_threshold(mechanism, honest.submission, utility)
     for title, other in alternatives(resolved, measured):
-        if utility.prior is not None and other.evidence.needs_oracle:
+        if utility.acquired is not None and other.evidence.needs_oracle:
             continue  # oracles do not know the owners of earlier periods
         try:
             before = other.pay(honest.submission, utility, honest.truth)

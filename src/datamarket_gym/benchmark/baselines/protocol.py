@@ -55,10 +55,8 @@ def write_market(folder: Path, submission: Submission, utility: UtilityOracle) -
     dict[str, Any]
         What ``market.json`` says.
     """
-    if utility.prior is not None:
-        raise DataMarketError(
-            "the file protocol has no place for prior art, given which units are valued here; pay without it"
-        )
+    if utility.acquired is not None:
+        raise DataMarketError("the file protocol has no place for previously acquired data; pay without")
     content: dict[str, Any] = {
         "protocol": VERSION,
         "learner": utility.learns_by,

@@ -232,15 +232,15 @@ def periods_cell(cell: Cell) -> Iterator[Row]:
         for m, axes in cell.pipelines():
             at = {**labels, **labels_of(m), **axes}
             acquired = acquired_from(m.pay(periods.old, oracle))
-            for prior, utility in ((WITHOUT, oracle), (WITH, oracle.given(acquired))):
+            for given, utility in ((WITHOUT, oracle), (WITH, oracle.given(acquired))):
                 second = _SecondPeriod(m, periods, utility, options.checks.build())
                 if cell.selects("honest", m):
-                    yield {**at, "prior": prior, **second.honesty()}
+                    yield {**at, "acquired": given, **second.honesty()}
                 for theft in options.thefts:
                     if cell.selects(theft.called, m) and periods.possible(theft):
                         for noise in theft.noise:
                             if row := second.row(theft, noise):
-                                yield {**at, "prior": prior, "noise": noise, **row}
+                                yield {**at, "acquired": given, "noise": noise, **row}
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +269,7 @@ class _SecondPeriod:
         lost = np.maximum(unmatched.totals - paid.totals, 0.0).sum()
         row = {"attack": "honest", **self._gains(honest, paid)}
         row["honest_cost"] = gain_of(lost, np.abs(unmatched.totals).sum())
-        if self.utility.prior is not None:
+        if self.utility.acquired is not None:
             row["honest_known"] = len(paid.acquired) / len(honest.submission)
         return row
 
@@ -299,7 +299,7 @@ class _SecondPeriod:
             # A name that fails takes its copies along: then no provider has lost anything.
             passes = math.prod(checked.passes(self.checks).values())
             row["expected_victim_loss"] = passes * row["victim_loss"]
-        if self.utility.prior is not None:
+        if self.utility.acquired is not None:
             row["known_share"] = float(made[paid.acquired.unit].sum() / made.sum())
         return row
 

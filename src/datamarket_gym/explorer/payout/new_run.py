@@ -100,7 +100,7 @@ class RunSettings(Document):
 
     files: dict[str, str] = Field(default_factory=dict)
     settings: dict[str, str | int | float | bool | list[str]] = Field(default_factory=dict)
-    prior: list[str] = Field(default_factory=list, max_length=100)
+    acquired: list[str] = Field(default_factory=list, max_length=100)
     intake: str = ""
 
 
@@ -190,7 +190,7 @@ def order_of(places: NamedPlaces, page: RunSettings) -> Order:
     return Order(
         files=tuple(files),
         settings=require_settings(page.settings),
-        prior=tuple(places.run(name) for name in page.prior),
+        acquired=tuple(places.run(name) for name in page.acquired),
         intake=places.ledger(page.intake) if page.intake else None,
     )
 
@@ -209,7 +209,7 @@ def pay_request(order: Order, out: Path, ledger: str | None) -> PayRequest:
         overrides=order.path("overrides"),
         reference=None if reference is None else str(reference),
         ledger=ledger,
-        prior=order.prior,
+        acquired=order.acquired,
         intake=order.intake,
     )
 

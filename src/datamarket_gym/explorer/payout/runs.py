@@ -81,13 +81,13 @@ def openable_inputs(shown: NamedPlaces, folder: Path, moved: MovedInputs = WHERE
     """Find the inputs of a run; refuse one that lies in no folder that the explorer may show."""
     record, spec = run_of(folder), spec_of(read_manifest(folder))
     places = places_of(folder, record=record, **dict(moved))
-    for path in (*vars(places).values(), *places.prior):
+    for path in (*vars(places).values(), *places.acquired):
         if isinstance(path, Path):
             shown.inside(path)
     for text in (*vars(spec.files).values(), spec.linkage.edges):
         if text and not is_query(text):  # the answer to a query is in the run's folder
             shown.inside(file_and_member(text)[0])
-    for earlier in places.prior:
+    for earlier in places.acquired:
         shown.require_run(earlier)
     require_openable_log(shown, record)
     return places
@@ -144,7 +144,7 @@ def _confined(folder: Path, name: str) -> Path:
     """Return the path of a file that may be read: one that runs write, as the run left it."""
     manifest = read_manifest(folder)
     outputs = manifest["outputs"]
-    is_output = name in outputs_of(manifest.get("prior", ())) or name == MANIFEST
+    is_output = name in outputs_of(manifest.get("acquired", ())) or name == MANIFEST
     if not is_output and _STATEMENT.fullmatch(name) is None:
         raise NotThere(
             f"{name[:100]!r} is no file of a run; ask for report.html, payments.csv or another of its outputs"
@@ -288,7 +288,7 @@ _PAYMENTS = "payments.parquet"
 _AMOUNTS = ("payment", "low", "high", "without_evidence", "entitled", "balance")
 _SORTED = ("identity", *_AMOUNTS, "score", "units", "clusters", "leaked")
 _READ = (
-    "clusters.parquet", "evidence.parquet", "leaks.parquet", "needs.npz", _PAYMENTS, "prior.parquet",
+    "clusters.parquet", "evidence.parquet", "leaks.parquet", "needs.npz", _PAYMENTS, "acquired.parquet",
     "quarantine.csv", MANIFEST,
 )  # fmt: skip
 
@@ -519,7 +519,7 @@ def _facts(manifest: dict[str, Any], record: RunRecord, spec: PayoutSpec) -> lis
         ("identities paid", f"{sum(amount > 0 for amount in paid):,} of {len(paid):,}"),
         ("largest payment", f"{money.shown(max(paid))} ({max(paid) / record.amount:.0%})"),
         ("units", f"{manifest['units']:,}"),
-        ("previously acquired", f"{manifest['known']:,}" if manifest.get("prior") else ""),
+        ("previously acquired", f"{manifest['known']:,}" if manifest.get("acquired") else ""),
         ("distinct units", f"{manifest['clusters']:,}"),
         ("matches", f"{manifest['ties']:,}"),
         ("validation rows among them", f"{manifest['leaked']:,}" if manifest["leaked"] else ""),

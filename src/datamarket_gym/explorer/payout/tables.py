@@ -81,7 +81,7 @@ class Order(Document):
 
     files: tuple[OrderedFile, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)
-    prior: tuple[Path, ...] = ()
+    acquired: tuple[Path, ...] = ()
     intake: str | None = None
 
     def path(self, role: str) -> Path | None:
@@ -388,10 +388,10 @@ def _read_inputs(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | N
             order.path("overrides"),
             order.path("reference"),
             intake=order.intake,
-            prior=accepted(order.prior, submissions),
+            acquired=accepted(order.acquired, submissions),
         )
         # Units are compared with those of earlier runs by the encoder that is meant.
-        inputs = PayoutJob.read(places, spec if order.prior else _quick(spec)).inputs
+        inputs = PayoutJob.read(places, spec if order.acquired else _quick(spec)).inputs
         require_learnable(inputs.submission.label, inputs.utility_oracle(spec))
         if spec.strict:
             require_sound([*time_warnings(inputs, spec), *_future(inputs, spec)])
@@ -427,7 +427,7 @@ def _facts(inputs: Inputs) -> dict[str, Any]:
         "encoded": bool(inputs.encoder),
         "times": inputs.has_time,
         "reference": None if inputs.reference is None else len(inputs.reference.features),
-        "acquired": None if inputs.prior is None else len(inputs.prior.art.units.features),
+        "acquired": None if inputs.acquired is None else len(inputs.acquired.art.units.features),
     }
 
 

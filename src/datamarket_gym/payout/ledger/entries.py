@@ -171,7 +171,9 @@ class RunRecord(Shown):
     submissions: str = ""  # sha256 of what was submitted
     kept: int = 0  # of the pot, by checks that were failed
     contents: Contents = field(default_factory=Contents)  # of what was submitted
-    prior: list[str] = field(default_factory=list)  # earlier runs it is priced given, the oldest first
+    acquired: list[str] = field(
+        default_factory=list
+    )  # earlier runs it is priced given, the oldest first
     state: str = "draft"
     plan: str | None = None
     beacon: str | None = None
@@ -244,7 +246,7 @@ def read_draft(entry: LedgerEntry) -> RunRecord:
             entry.run, entry.amount, entry.currency,
             **{name: content[name] for name in _DRAFT if name != "lines"}, lines=lines,
             contents=Contents.from_plain(content["contents"]) if content.get("contents") else Contents(),
-            prior=[str(run) for run in content.get("prior", [])], history=[entry],
+            acquired=[str(run) for run in content.get("acquired", [])], history=[entry],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise LedgerError(

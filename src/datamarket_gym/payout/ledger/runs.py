@@ -171,7 +171,7 @@ class Draft:
     submissions: str
     kept: int
     contents: dict[str, Any] = field(default_factory=dict)
-    prior: Sequence[str] = ()
+    acquired: Sequence[str] = ()
 
     def to_content(self) -> dict[str, Any]:
         return {
@@ -181,7 +181,7 @@ class Draft:
             "overrides": [o.model_dump(mode="json") for o in self.overrides],
             "standing": [o.model_dump(mode="json") for o in self.taken.overrides],
             "warnings": [asdict(w) for w in self.warnings], "contents": self.contents,
-            **({"prior": list(self.prior)} if self.prior else {}),
+            **({"acquired": list(self.acquired)} if self.acquired else {}),
         }  # fmt: skip
 
 
@@ -350,7 +350,7 @@ def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWar
     return [
         *_unused_log(accounts, record),
         *_same_submissions(accounts, record),
-        *_unnamed_prior(accounts, record),
+        *_unnamed_earlier_runs(accounts, record),
         *_left_behind(record),
         *dispute_warnings(accounts, record.run),
     ]
@@ -385,7 +385,7 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> Iterator[Unresol
             "Another run that is approved divides its amount by the same submissions, or by many of them. If it is the "
             "same payout run, paid again under other settings, all payees are paid twice: do not approve this one. If "
             "units were submitted a second time, see by whom, and whether your market pays for them again: priced "
-            "given that run (pay --prior), it does not.",
+            "given that run (pay --acquired), it does not.",
             [
                 f"run {other.run[:16]} {other.period} ({other.state}), {other.currency} "
                 f"{Currency(other.currency).text(other.amount)}: about {part:.0%} of the units of this run"
@@ -401,23 +401,23 @@ def _shared_part(record: RunRecord, other: RunRecord) -> float:
     return min(1.0, shared / record.contents.distinct) if shared else 0.0
 
 
-def _unnamed_prior(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
+def _unnamed_earlier_runs(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
     """Warn of approved runs that a run is not priced given: all others, or those approved since if it names none."""
     entered = record.history[0].number
     others = [
         other
         for other in accounts.runs.values()
         if other.state in APPROVED
-        and other.run not in (record.run, *record.prior)
-        and (record.prior or any(e.number > entered for e in other.history if e.kind == "approved"))
+        and other.run not in (record.run, *record.acquired)
+        and (record.acquired or any(e.number > entered for e in other.history if e.kind == "approved"))
     ]
     if others:
         yield UnresolvedWarning.of(
-            "unnamed_prior",
+            "unnamed_earlier_runs",
             f"{counted(len(others), 'approved run is', 'approved runs are')} not among those that this one is priced "
             "given",
             "Copies of what these have acquired are paid for now. If it is the same kind of data, pay again with "
-            "--prior for each of them, into another folder.",
+            "--acquired for each of them, into another folder.",
             [
                 f"run {other.run[:16]} {other.period} ({other.state}), in {other.places.get('run', '')}"
                 for other in others

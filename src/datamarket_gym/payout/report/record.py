@@ -167,24 +167,24 @@ def _threshold(results: Results, classes: bool) -> Row:
 
 def _acquired(results: Results) -> Row | None:
     """Return what earlier runs have acquired, from whom, and who submits it again; None without earlier runs."""
-    prior, known, spec = results.inputs.prior, results.known, results.spec
-    if prior is None:
+    acquired, known, spec = results.inputs.acquired, results.known, results.spec
+    if acquired is None:
         return None
     pairs = Counter(
         (old.run, old.owner, payee) for old, payee in zip(known.old, known.identity, strict=True)
     )
     order = sorted(pairs.items(), key=lambda item: (item[0][1] == item[0][2], -item[1], item[0]))
-    counts = np.diff([*prior.start.tolist(), len(prior)]).tolist()
+    counts = np.diff([*acquired.start.tolist(), len(acquired)]).tolist()
     return {
         "before": spec.worth.alone.format(spec.worth.shown(results.utility.empty_value)),
-        "canonical": len(prior.art.canonical),
+        "canonical": len(acquired.art.canonical),
         "price": price_messages(priced_given(results), spec.minor, spec.currency),
         "known": len(known),
-        "runs": list(zip(prior.runs, counts, strict=True)),
-        "pairs": [(prior.runs[run], *pair, count) for (run, *pair), count in order[:_MOST_PAIRS]],
+        "runs": list(zip(acquired.runs, counts, strict=True)),
+        "pairs": [(acquired.runs[run], *pair, count) for (run, *pair), count in order[:_MOST_PAIRS]],
         "pairs_left_out": max(0, len(order) - _MOST_PAIRS),
         "units": [
-            (known.unit[i], known.identity[i], known.old[i], prior.runs[known.old[i].run], str(known.reason[i]),
+            (known.unit[i], known.identity[i], known.old[i], acquired.runs[known.old[i].run], str(known.reason[i]),
              known.score[i])
             for i in range(min(len(known), _MOST_UNITS))
         ],

@@ -122,7 +122,7 @@ class RunTables:
         matches, links, claims = (
             evidence.filter(pc.equal(evidence["kind"], kind)) for kind in ("unit", "identity", "claim")
         )
-        acquired = _read_table(folder, KNOWN, outputs).to_pylist() if manifest.get("prior") else []
+        acquired = _read_table(folder, KNOWN, outputs).to_pylist() if manifest.get("acquired") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
         needs = Needs.read(require_as_written(folder, outputs, NEEDS))
         return cls(
@@ -439,7 +439,7 @@ class Explanation(Shown):
     score_error: float
     units: int
     leaked: list[TableRow]
-    prior: list[str]  # earlier runs that the run builds on, as people know them
+    earlier_runs: list[str]  # earlier runs that the run builds on, as people know them
     acquired: list[TableRow]  # units that these have acquired
     unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
@@ -504,7 +504,7 @@ def explain_payee(
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks.get(name, ())
         ],
-        prior=[run_called(run["period"], run["run"]) for run in manifest.get("prior", ())],
+        earlier_runs=[run_called(run["period"], run["run"]) for run in manifest.get("acquired", ())],
         acquired=[_without_identity(row) for row in tables.acquired.get(name, ())],
         unusable=[_without_identity(asdict(row)) for row in tables.unusable.get(name, ())],
         counted=int(counts.sum()),

@@ -7,7 +7,7 @@ import { goesView, runView, settingsView, writtenView } from "./new/run.js";
 
 export const title = "New payout run";
 
-const START = { files: {}, set: {}, prior: [], intake: "", market: "", name: "payout", ledger: "", job: "" };
+const START = { files: {}, set: {}, acquired: [], intake: "", market: "", name: "payout", ledger: "", job: "" };
 
 const section = (heading, words, ...children) =>
   el("section", {}, el("h2", {}, heading), words ? el("p", { class: "soft" }, words) : null, children);
@@ -18,8 +18,8 @@ export const show = async (main, site) => {
   const page = {
     site, form, state,
     asked: () => {
-      const { files, set, prior, intake } = state.value;
-      return { files, settings: set, prior, intake };
+      const { files, set, acquired, intake } = state.value;
+      return { files, settings: set, acquired, intake };
     },
     target: () => {
       const { market, name, ledger } = state.value;

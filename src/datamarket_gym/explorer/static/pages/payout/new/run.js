@@ -35,16 +35,16 @@ const earlier = (page, place) => {
       return;
     }
     const toggle = (id, on) => {
-      const left = page.state.value.prior.filter((each) => each !== id);
-      page.state.set({ prior: on ? [...left, id] : left });
+      const left = page.state.value.acquired.filter((each) => each !== id);
+      page.state.set({ acquired: on ? [...left, id] : left });
     };
     fill(place, runs.map((run) => {
-      const box = checkbox({ name: `prior-${run.id}`, label: `${run.period || run.id}: ${run.amount}, ${run.state} (${run.id})`, checked: page.state.value.prior.includes(run.id), onchange: (on) => toggle(run.id, on) });
+      const box = checkbox({ name: `acquired-${run.id}`, label: `${run.period || run.id}: ${run.amount}, ${run.state} (${run.id})`, checked: page.state.value.acquired.includes(run.id), onchange: (on) => toggle(run.id, on) });
       boxes.set(run.id, box.querySelector("input"));
       return box;
     }));
   }, (error) => fill(place, problem(error)));
-  return () => boxes.forEach((box, id) => (box.checked = page.state.value.prior.includes(id)));
+  return () => boxes.forEach((box, id) => (box.checked = page.state.value.acquired.includes(id)));
 };
 
 /** Where it goes. */
@@ -58,7 +58,7 @@ export const goesView = (page) => {
   const list = el("div");
   const moved = earlier(page, list);
   const node = el("div", {},
-    el("details", { open: state.value.prior.length > 0 || Boolean(state.value.intake) }, el("summary", {}, "Earlier runs and the intake log"),
+    el("details", { open: state.value.acquired.length > 0 || Boolean(state.value.intake) }, el("summary", {}, "Earlier runs and the intake log"),
       el("p", { class: "soft" }, "What earlier runs have bought is there already: units that evidence matches to it earn nothing, and new ones are paid for what they add."),
       list, field({ label: "Intake log", help: "A ledger with your intake log: times are when it received each unit, and nothing that the table says.", control: log })),
     el("div", { class: "fields" },

@@ -51,11 +51,11 @@ def again(columns, rows, identity, noise=0.0, seed=3, prefix="again"):
     }
 
 
-def july(folder, submitted, prior, name="july", overrides=None, held=None, **changes):
+def july(folder, submitted, acquired, name="july", overrides=None, held=None, **changes):
     """A run priced given earlier ones, in the same ledger."""
     from payout_files import spec
 
     places = write(folder / name / "in", submitted, held)
-    places = Places(places.submissions, places.validation, overrides, prior=tuple(prior))
+    places = Places(places.submissions, places.validation, overrides, acquired=tuple(acquired))
     pay(places, spec(**changes), folder / name / "run", ledger=str(folder / "ledger.sqlite"))
     return folder / name / "run"

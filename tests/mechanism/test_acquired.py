@@ -92,21 +92,21 @@ def test_copies_of_the_first_period_belong_to_whom_they_belonged_then():
     june, july, utility = market()
     copied = again(june, [0, 1, 2], "thief", "copy", 0.01, 50.0)
     paid = recommended().pay(Submission.concat([june, copied]), utility)
-    prior = acquired_from(paid)
-    owner = dict(zip(prior.units.id.tolist(), prior.units.identity.tolist(), strict=True))
+    acquired = acquired_from(paid)
+    owner = dict(zip(acquired.units.id.tolist(), acquired.units.identity.tolist(), strict=True))
     assert {owner[f"copy{r}"] for r in (0, 1, 2)} == {"ann"}
-    assert len(prior.canonical) == len(june)
+    assert len(acquired.canonical) == len(june)
     later = recommended().pay(
-        Submission.concat([july, again(copied, [1], "cy", "third")]), utility.given(prior)
+        Submission.concat([july, again(copied, [1], "cy", "third")]), utility.given(acquired)
     )
     assert later.acquired.unit.tolist() == [20]
-    assert prior.units.id[later.acquired.old[0]] == "copy1"
+    assert acquired.units.id[later.acquired.old[0]] == "copy1"
 
 
 def test_copies_of_old_units_take_nobody_else_with_them():
     """A thief's early noisy copy of an old unit reaches farther than the old unit; honest units there are not known."""
     june, july, utility = market()
-    prior = acquired_from(recommended().pay(june, utility))
+    acquired = acquired_from(recommended().pay(june, utility))
     base = june.features[3] / np.linalg.norm(june.features[3])
     away = np.linalg.svd(base[None])[2][1]
 
@@ -122,10 +122,10 @@ def test_copies_of_old_units_take_nobody_else_with_them():
             "time": np.array([1.0, 2.0]),
         },
     )
-    given_june = utility.given(prior)
+    given_june = utility.given(acquired)
     paid = recommended().pay(Submission.concat([july, some]), given_june)
     assert paid.acquired.unit.tolist() == [20]
-    assert prior.units.id[paid.acquired.old].tolist() == ["j3"]
+    assert acquired.units.id[paid.acquired.old].tolist() == ["j3"]
     assert paid.acquired.score == pytest.approx(np.cos([0.4]))
     assert paid.acquired.reason.tolist() == ["lineage"]
     alone = recommended().pay(Submission.concat([july, some.take(np.array([1]))]), given_june)
@@ -149,11 +149,11 @@ def test_ties_among_new_units_stay_as_they_were():
 @pytest.mark.parametrize("evidence", ["exact_hash", "cosine@0.9", "lineage@0.9", "lineage@none"])
 def test_every_layer_finds_what_was_bought(evidence):
     june, july, utility = market()
-    prior = acquired_from(recommended().pay(june, utility))
+    acquired = acquired_from(recommended().pay(june, utility))
     mixed = Submission.concat([july, again(june, [5, 7], "eve", "old")])
-    known = find_acquired_units(recommended(evidence=evidence), mixed, utility.given(prior))
+    known = find_acquired_units(recommended(evidence=evidence), mixed, utility.given(acquired))
     assert known.unit.tolist() == [20, 21]
-    assert prior.units.id[known.old].tolist() == ["j5", "j7"]
+    assert acquired.units.id[known.old].tolist() == ["j5", "j7"]
     assert not len(find_acquired_units(recommended(evidence=evidence), mixed, utility))
 
 
@@ -200,9 +200,9 @@ def test_evidence_that_ties_people_does_not_say_that_their_new_units_were_bought
 def test_where_identities_play_one_bought_unit_is_set_aside_alone():
     june, july, utility = market()
     m = get_mechanism("quotient_shapley/exact_hash", samples=8)
-    prior = acquired_from(recommended().pay(june, utility))
+    acquired = acquired_from(recommended().pay(june, utility))
     mixed = Submission.concat([july, again(june, [0], "cy", "old"), again(june, [0], "dee", "old too")])
-    paid, honest = m.pay(mixed, utility.given(prior)), m.pay(july, utility.given(prior))
+    paid, honest = m.pay(mixed, utility.given(acquired)), m.pay(july, utility.given(acquired))
     assert paid.acquired.unit.tolist() == [20, 21]
     assert paid.as_dict() == honest.as_dict()
 
@@ -222,9 +222,9 @@ def test_rows_of_known_units_are_those_of_the_whole_submission():
 
 def test_validation_rows_that_were_bought_are_told():
     june, july, utility = market()
-    prior = acquired_from(recommended().pay(june, utility))
+    acquired = acquired_from(recommended().pay(june, utility))
     rows = np.concatenate([utility.features[:40], june.features[:20]])
-    again_june = UtilityOracle(rows, np.arange(60) % 2, Utility("coverage")).given(prior)
+    again_june = UtilityOracle(rows, np.arange(60) % 2, Utility("coverage")).given(acquired)
     with pytest.warns(
         UserWarning, match="20 of the 60 validation rows were acquired .* row 40, so nobody"
     ):
@@ -238,9 +238,9 @@ def test_validation_rows_that_were_bought_are_told():
 
 def test_a_label_that_only_a_bought_unit_has_is_nobodys():
     june, july, utility = market()
-    prior = acquired_from(recommended().pay(june, utility))
+    acquired = acquired_from(recommended().pay(june, utility))
     label = np.concatenate([utility.label[:59], [2]])
-    votes = UtilityOracle(utility.features, label, Utility("knn")).given(prior)
+    votes = UtilityOracle(utility.features, label, Utility("knn")).given(acquired)
     relabelled = replace(again(june, [0], "eve", "old"), label=np.array([2]))
     for submission in (july, Submission.concat([july, relabelled])):
         with pytest.raises(SubmissionError, match="unseen"):
@@ -265,14 +265,14 @@ def test_changed_copies_of_units_that_were_set_aside_are_known():
     m = recommended(evidence="lineage@0.7")
     paid = m.pay(june, utility)
     assert paid.leaks.id.tolist() == leaks.id.tolist()
-    prior = acquired_from(paid)
-    assert len(prior.canonical) == len(june) - 3 == len(prior) - 3
+    acquired = acquired_from(paid)
+    assert len(acquired.canonical) == len(june) - 3 == len(acquired) - 3
     copies = again(leaks, np.arange(3), "eve", "copy", 0.16, 50.0)
-    later = m.pay(Submission.concat([july, copies]), utility.given(prior))
+    later = m.pay(Submission.concat([july, copies]), utility.given(acquired))
     assert not len(later.leaks)
-    assert prior.units.id[later.acquired.old].tolist() == leaks.id.tolist()
+    assert acquired.units.id[later.acquired.old].tolist() == leaks.id.tolist()
     assert later.as_dict()["eve"] == 0.0
-    blind = AcquiredData(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
+    blind = AcquiredData(acquired.units.take(acquired.canonical), np.arange(len(acquired.canonical)))
     unknown = m.pay(Submission.concat([july, copies]), utility.given(blind)).as_dict()
     assert (
         unknown["eve"] / 3 > 3 * (unknown["cy"] + unknown["dee"]) / 20
@@ -283,10 +283,10 @@ def test_changed_copies_of_units_that_were_set_aside_are_known():
 def test_units_that_were_set_aside_lift_no_threshold():
     june, july, utility, _ = leaky(count=12)
     m = get_mechanism("recommended")
-    prior = acquired_from(m.pay(june, utility))
-    blind = AcquiredData(prior.units.take(prior.canonical), np.arange(len(prior.canonical)))
-    assert len(prior) > len(blind)
-    found = measure_threshold(july, utility.given(prior))
+    acquired = acquired_from(m.pay(june, utility))
+    blind = AcquiredData(acquired.units.take(acquired.canonical), np.arange(len(acquired.canonical)))
+    assert len(acquired) > len(blind)
+    found = measure_threshold(july, utility.given(acquired))
     assert found == measure_threshold(july, utility.given(blind))
     paid_for = UtilityOracle(utility.features, utility.label, utility.utility)
     everything = Submission.concat([june, july])
@@ -302,12 +302,12 @@ def test_nothing_new_is_an_error_that_says_so():
 
 def test_names_of_old_units_and_owners_decide_nothing():
     june, july, utility = market()
-    prior = acquired_from(recommended().pay(june, utility))
+    acquired = acquired_from(recommended().pay(june, utility))
     same = replace(july, id=june.id[:20], identity=june.identity[:20])
-    paid = recommended().pay(same, utility.given(prior))
-    plain = recommended().pay(july, utility.given(prior))
+    paid = recommended().pay(same, utility.given(acquired))
+    plain = recommended().pay(july, utility.given(acquired))
     assert sorted(paid.scores.values.tolist()) == sorted(plain.scores.values.tolist())
-    both = joined(prior, same)
+    both = joined(acquired, same)
     assert len(np.unique(both.id)) == 44
     assert not set(both.identity[:24]) & set(both.identity[24:])
 
@@ -333,10 +333,10 @@ def test_periods_are_put_together_under_their_names():
         recommended().pay(august, utility.given(both))
 
 
-def test_what_cannot_be_prior_art_is_refused():
+def test_what_cannot_be_acquired_art_is_refused():
     june, july, utility = market()
     paid = recommended().pay(june, utility)
-    prior = acquired_from(paid)
+    acquired = acquired_from(paid)
     with pytest.raises(SubmissionError, match="without a unit"):
         AcquiredData(june, np.array([], dtype=np.int64))
     with pytest.raises(SubmissionError, match="each once"):
@@ -348,28 +348,28 @@ def test_what_cannot_be_prior_art_is_refused():
         acquired_from(made)
     narrow = replace(july, features=july.features[:, :5])
     with pytest.raises(SubmissionError, match="number"):
-        recommended().pay(narrow, utility.given(prior))
+        recommended().pay(narrow, utility.given(acquired))
     other = replace(july, embedding=july.features)
     with pytest.raises(SubmissionError, match="embed"):
-        recommended().pay(other, utility.given(prior))
-    words = AcquiredData(replace(june, label=june.label.astype(str)), prior.canonical)
+        recommended().pay(other, utility.given(acquired))
+    words = AcquiredData(replace(june, label=june.label.astype(str)), acquired.canonical)
     with pytest.raises(SubmissionError, match="text"):
         recommended().pay(july, utility.given(words))
     with pytest.raises(ParameterError, match="oracle"):
-        get_mechanism("quotient_shapley/oracle_latent").pay(july, utility.given(prior))
+        get_mechanism("quotient_shapley/oracle_latent").pay(july, utility.given(acquired))
 
 
 def test_of_several_old_units_that_a_copy_is_tied_to_it_is_the_nearest():
     june, july, utility = market()
     near = again(june, [5], "ben", "near", 0.02)
-    prior = acquired_from(
+    acquired = acquired_from(
         recommended(evidence="exact_hash").pay(Submission.concat([june, near]), utility)
     )
     for source, name in ((june.take(np.array([5])), "j5"), (near, "near5")):
         mixed = Submission.concat([july, again(source, [0], "eve", "copy", 1e-4)])
-        known = find_acquired_units(recommended(evidence="cosine@0.9"), mixed, utility.given(prior))
+        known = find_acquired_units(recommended(evidence="cosine@0.9"), mixed, utility.given(acquired))
         assert known.unit.tolist() == [20]
-        assert prior.units.id[known.old].tolist() == [name]
+        assert acquired.units.id[known.old].tolist() == [name]
 
 
 def test_each_unit_that_is_trained_on_belongs_to_whoever_is_paid_for_it():
@@ -380,17 +380,17 @@ def test_each_unit_that_is_trained_on_belongs_to_whoever_is_paid_for_it():
         "quotient_shapley/cosine@0.9", granularity="unit", representative="capped(kappa=2)"
     )
     paid = both.pay(Submission.concat([june, also]), utility)
-    prior = acquired_from(paid)
-    assert len(prior.canonical) == len(june) + 1
-    owner = dict(zip(prior.units.id.tolist(), prior.units.identity.tolist(), strict=True))
+    acquired = acquired_from(paid)
+    assert len(acquired.canonical) == len(june) + 1
+    owner = dict(zip(acquired.units.id.tolist(), acquired.units.identity.tolist(), strict=True))
     assert (owner["j0"], owner["also0"]) == ("ann", "eve")
 
 
 def test_no_name_of_a_new_unit_is_that_of_an_old_one():
     june, july, utility = market()
-    prior = acquired_from(recommended().pay(june, utility))
+    acquired = acquired_from(recommended().pay(june, utility))
     odd = replace(july, id=np.array([f"*{i}" for i in range(20)]), identity=np.full(20, "*0"))
-    both = joined(prior, odd)
+    both = joined(acquired, odd)
     assert len(np.unique(both.id)) == len(both)
-    assert "*0" not in both.identity[: len(prior)]
-    assert not len(recommended().pay(odd, utility.given(prior)).acquired)
+    assert "*0" not in both.identity[: len(acquired)]
+    assert not len(recommended().pay(odd, utility.given(acquired)).acquired)

@@ -34,7 +34,7 @@ def test_a_later_period_is_certified_as_the_units_that_play(later):
     assert found.gain is not None
 
 
-def test_clusters_that_do_not_follow_from_units_and_prior_art_are_refused(later):
+def test_clusters_that_do_not_follow_from_units_and_acquired_art_are_refused(later):
     market, m, utility = later
     paid = Paid.by(m, market.honest, utility)
     require_from_submission(paid, m)

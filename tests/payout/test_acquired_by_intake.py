@@ -1,4 +1,4 @@
-"""Prior art and the intake log together: what was bought is not paid again, and times are the operator's."""
+"""Previously acquired data and the intake log together: nothing is paid twice, times are the operator's."""
 
 from dataclasses import replace
 
@@ -24,14 +24,14 @@ def test_a_second_period_by_the_log_given_the_first(tmp_path):
     pay(replace(write(tmp_path / "1", june, validation()), intake=where), spec(), first)
     approve(first)
     second = tmp_path / "july"
-    places = replace(write(tmp_path / "2", july, validation()), intake=where, prior=(first,))
+    places = replace(write(tmp_path / "2", july, validation()), intake=where, acquired=(first,))
     pay(places, spec(), second)
     assert not [check for check in verify(second, recompute=True) if not check.good]
     assert read_manifest(second)["intake"]["number"] == 10
     assert explain(second, "thief").received[0].entry == 10
     resubmitted = {name: _joined(july[name], again[name]) for name in july}
     third = tmp_path / "more"
-    places = replace(write(tmp_path / "3", resubmitted, validation()), intake=where, prior=(first,))
+    places = replace(write(tmp_path / "3", resubmitted, validation()), intake=where, acquired=(first,))
     pay(places, spec(), third)  # June's units are in the log, since June; they were bought then
     assert cents(third) == cents(second)
     assert not [check for check in verify(third, recompute=True) if not check.good]

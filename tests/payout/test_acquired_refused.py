@@ -1,4 +1,4 @@
-"""Which folders are not taken as prior art, and what is said then; overrides of ties to what was bought."""
+"""Which folders are refused as previously acquired data; overrides of matches with acquired units."""
 
 import json
 from types import SimpleNamespace
@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from acquired_files import again, fresh, july, june, stacked
 from payout_files import approve, cents, units, validation
-from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout import acquired_data as prior_runs
+from datamarket_gym.payout import acquired_data as acquired_runs
 from datamarket_gym.payout.acquired_data import AcquiredDataError
 from datamarket_gym.payout.ledger import disputes
 from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
@@ -59,18 +59,18 @@ def test_runs_are_taken_in_the_order_of_their_ledger(monkeypatch, tmp_path, ledg
     """Of one ledger entries have numbers, whatever its clock did between them; of two there are only clocks."""
     entries = {"a": (ledgers[0], 5, "2026-06-02"), "b": (ledgers[1], 9, "2026-06-01")}
     monkeypatch.setattr(
-        prior_runs.AcquiredRun,
+        acquired_runs.AcquiredRun,
         "read",
-        lambda folder, whole: prior_runs.AcquiredRun(folder, folder.name, "", "", (), 0, "EUR"),
+        lambda folder, whole: acquired_runs.AcquiredRun(folder, folder.name, "", "", (), 0, "EUR"),
     )
 
     def approval(folder):
         ledger, number, at = entries[folder.name]
         return None, ledger, SimpleNamespace(number=number, at=at)
 
-    monkeypatch.setattr(prior_runs, "_approval", approval)
+    monkeypatch.setattr(acquired_runs, "_approval", approval)
     for named in ("ab", "ba"):
-        found = prior_runs.accepted([tmp_path / name for name in named], tmp_path / "out")
+        found = acquired_runs.accepted([tmp_path / name for name in named], tmp_path / "out")
         assert [folder.name for folder in found] == list(order)
 
 
@@ -168,7 +168,7 @@ def test_runs_that_are_not_named_are_told_before_approval(tmp_path):
     approve(may)
     made = july(tmp_path, fresh(), [first], "july")
     accounts = ledger_of(made).accounts()
-    [warning] = [w for w in ledger_warnings(accounts, run_of(made)) if w.name == "unnamed_prior"]
+    [warning] = [w for w in ledger_warnings(accounts, run_of(made)) if w.name == "unnamed_earlier_runs"]
     assert "May 2026" in warning.items[0]
     both = july(tmp_path, fresh(), [first, may], "both")
     assert not ledger_warnings(ledger_of(both).accounts(), run_of(both))

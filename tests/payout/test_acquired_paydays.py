@@ -1,4 +1,4 @@
-"""pay --prior: what earlier runs have bought is there already, and nobody is paid for it again."""
+"""pay --acquired: what earlier runs have bought is there already, and nobody is paid for it again."""
 
 import json
 import shutil
@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from acquired_files import again, fresh, july, june, stacked
 from payout_files import approve, cents, outputs, units, validation, warned, write
-from prior_files import again, fresh, july, june, stacked
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -112,10 +112,10 @@ def test_a_resubmission_of_ones_own_earns_nothing_more(market, bought, alone, na
     assert "bought_from_others" not in warned(made)
 
 
-def test_without_prior_it_would_be_paid_again(market, bought, alone):
+def test_without_acquired_it_would_be_paid_again(market, bought, alone):
     rows = [i for i, who in enumerate(units()["identity"]) if who == "seller 3"][:6]
     both = stacked(fresh(), again(units(), rows, "seller 3", prefix="own"))
-    assert cents(july(market, both, [], "no prior"))["seller 3"] > 0
+    assert cents(july(market, both, [], "no acquired"))["seller 3"] > 0
     assert cents(alone).get("seller 3", 0) == 0
 
 
@@ -193,12 +193,12 @@ def test_runs_are_taken_in_the_order_of_their_approval(tmp_path):
     first = june(tmp_path)
     one = july(tmp_path, fresh(), [may, first], "one")
     other = july(tmp_path, fresh(), [first, may], "other")
-    assert [each["period"] for each in json.loads((one / "manifest.json").read_text())["prior"]] == [
+    assert [each["period"] for each in json.loads((one / "manifest.json").read_text())["acquired"]] == [
         "May 2026",
         "June 2026",
     ]
     assert outputs(one) == outputs(other)
-    assert run_of(one).prior == [run_of(may).run, run_of(first).run]
+    assert run_of(one).acquired == [run_of(may).run, run_of(first).run]
 
 
 def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
@@ -211,7 +211,7 @@ def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
     )
     approve(second)
     assert list(read_record(second / BOUGHT, RunUnits).unit) == fresh()["id"]
-    with pytest.raises(DataMarketError, match=r"was priced given run .*Add --prior .*may"):
+    with pytest.raises(DataMarketError, match=r"was priced given run .*Add --acquired .*may"):
         july(tmp_path, fresh(seed=8), [second], "forgotten")
     loot = stacked(again(old, [0, 1], "fence"), again(fresh(), [5], "fence", prefix="recent"))
     made = july(tmp_path, stacked(fresh(seed=8), loot), [second, may], "july")
@@ -290,7 +290,7 @@ def test_attacks_are_played_given_what_was_bought(market, bought):
 def test_a_run_that_names_none_is_as_it_was(market):
     made = july(market, fresh(), [], "plain")
     manifest = json.loads((made / "manifest.json").read_text())
-    assert not {"prior", "known"} & manifest.keys()
+    assert not {"acquired", "known"} & manifest.keys()
     assert sorted(manifest["outputs"]) == sorted(OUTPUTS)
     assert not (made / KNOWN).exists()
     assert "acquired" not in (made / "report.html").read_text(encoding="utf-8").partition("<main>")[2]
@@ -318,10 +318,10 @@ def test_two_periods_as_one_types_them(tmp_path):
     asked = (
         "pay", second.submissions, "--validation", second.validation, "--out", tmp_path / "july", *common
     )  # fmt: skip
-    early = typed(*asked, "--prior", tmp_path / "june")
+    early = typed(*asked, "--acquired", tmp_path / "june")
     assert "is a draft, so that nothing of it is bought" in str(early.exception)
     assert typed("ledger", "approve", tmp_path / "june", "--accept", "loses_half").exit_code == 0
-    done = typed(*asked, "--prior", tmp_path / "june")
+    done = typed(*asked, "--acquired", tmp_path / "june")
     assert done.exit_code == 0, done.output
     assert "Priced given what was bought before (June): 3 units were bought then" in told(done)
     reminded = typed(*[tmp_path / "without" if word == tmp_path / "july" else word for word in asked])
@@ -330,10 +330,10 @@ def test_two_periods_as_one_types_them(tmp_path):
     (tmp_path / "june").rename(tmp_path / "archive")
     lost = typed("verify", tmp_path / "july", "--recompute")
     assert lost.exit_code == 1
-    assert "if it was moved, say where it is now: --prior FOLDER" in told(lost)
-    wrong = typed("verify", tmp_path / "july", "--recompute", "--prior", tmp_path / "july")
+    assert "if it was moved, say where it is now: --acquired FOLDER" in told(lost)
+    wrong = typed("verify", tmp_path / "july", "--recompute", "--acquired", tmp_path / "july")
     assert "is not among the folders" in str(wrong.exception)
-    moved = ("--prior", tmp_path / "archive")
+    moved = ("--acquired", tmp_path / "archive")
     assert typed("verify", tmp_path / "july", "--recompute", *moved).exit_code == 0
     accepted = ("--accept", "bought_from_others")
     assert "approved" in typed("ledger", "approve", tmp_path / "july", *accepted, *moved).output
@@ -363,7 +363,7 @@ def test_a_changed_record_of_it_is_found(stolen, tmp_path):
     copy = tmp_path / "copy" / "stolen" / "run"
     (copy / KNOWN).write_bytes((copy / KNOWN).read_bytes()[:-1] + b"x")
     manifest = json.loads((copy / "manifest.json").read_text())
-    manifest["prior"][0]["bought"] = "0" * 64
+    manifest["acquired"][0]["bought"] = "0" * 64
     (copy / "manifest.json").write_text(json.dumps(manifest))
     wrong = {check.what for check in verify(copy) if not check.good}
     assert {KNOWN, "manifest.json", "manifest and ledger"} <= wrong

@@ -202,8 +202,8 @@ def test_waiting_pays_where_a_crowd_is_paid_more_than_one():
 @settings(max_examples=8, deadline=None)
 def test_splitting_is_worth_exactly_nothing(law, seed):
     new, old, held, rng = drawn(seed)
-    prior = AcquiredData(old.submission("old", np.full(12, "them")), np.arange(12))
-    utility = UtilityOracle(held.features, held.label, Utility.paying()).given(prior)
+    acquired = AcquiredData(old.submission("old", np.full(12, "them")), np.arange(12))
+    utility = UtilityOracle(held.features, held.label, Utility.paying()).given(acquired)
     owner = np.array([f"p{i}" for i in rng.integers(3, size=30)])
     names = np.array([f"q{i}" for i in rng.integers(5, size=30)])
     split = np.where(owner == "p0", names, owner)

@@ -2,9 +2,9 @@
 
 import pyarrow.parquet as pq
 import pytest
+from acquired_files import again, fresh, july, june, stacked
 from checks_files import answered, drawn
 from payout_files import approve, cents, units
-from prior_files import again, fresh, july, june, stacked
 
 from datamarket_gym.execution.runs import read_record
 from datamarket_gym.payout.acquired_data import AcquiredDataError, RunUnits
@@ -23,7 +23,7 @@ def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
     settled = settle(draft, tmp_path / "settled", by="settler")
     assert settled.failed == ["seller 1"]
     found = [unit.unit for unit in settled.found]
-    assert run_of(settled.run).prior == [run_of(first).run]
+    assert run_of(settled.run).acquired == [run_of(first).run]
     assert pq.read_table(settled.run / KNOWN)["unit"].to_pylist() == ["again 0", "again 1"]
     assert {who: paid for who, paid in cents(settled.run).items() if paid}.keys() == {"seller 0"}
     assert all(check.good for check in verify(settled.run, recompute=True))
