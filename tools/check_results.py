@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from datamarket_gym.benchmark.bundles import read_bundle
 from datamarket_gym.benchmark.leaderboard import why_not
 from datamarket_gym.benchmark.runner import CellRequest, cell
-from datamarket_gym.benchmark.submissions import read_bundle
 from datamarket_gym.benchmark.suite import public, suite
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.parallel import executor

@@ -120,7 +120,7 @@ def test_bad_units_parked_below_zero_are_counted():
     assert found.externality == pytest.approx(lost)
 
 
-def test_simulated_paydays_in_which_only_what_was_found_leaves_obey_the_bound():
+def test_simulated_payout_runs_in_which_only_what_was_found_leaves_obey_the_bound():
     """The operator's rule: who fails is paid nothing, found units are out, all others stay; pay and draw again."""
     market, checks, rng = market_of(11), Checks(1, 0.5), np.random.default_rng(4)
     played, honest = attacked(market, ATTACKS[7], UTILITIES["coverage"], UNTIED)
@@ -136,7 +136,7 @@ def test_simulated_paydays_in_which_only_what_was_found_leaves_obey_the_bound():
             known[gone] = paid.identities[units.identity], rows[units.row], units.amount
         return known[gone]
 
-    def payday():
+    def payout_run():
         failed, gone = set(), frozenset()
         while True:
             owner, row, amount = units_without(gone)
@@ -155,7 +155,7 @@ def test_simulated_paydays_in_which_only_what_was_found_leaves_obey_the_bound():
                 return paid
             gone |= frozenset(found)
 
-    pay = np.array([payday() for _ in range(300)])
+    pay = np.array([payout_run() for _ in range(300)])
     leeway = sum(most.values()) * deterrence_gap(checks)  # of what is not genuine the gap is left
     error = pay.std() / np.sqrt(len(pay))
     assert honest + leeway / 4 < pay.mean() <= honest + leeway + 4 * error

@@ -50,7 +50,7 @@ class Payee:
         return self.gains[self.false].sum() / self.positive
 
     def paid_in_simulation(self, checks, times):
-        """What is paid in so many simulated paydays: draws in proportion to what units earn, then looks."""
+        """What is paid in so many simulated payout runs: draws in proportion to what units earn, then looks."""
         drawn = self.rng.choice(
             len(self.amount), size=(times, checks.per_payee), p=self.gains / self.positive
         )
@@ -258,7 +258,7 @@ def shares(units, rows):
 
 
 def test_genuine_units_of_who_failed_must_go_on_playing():
-    """Insurance: with them out, the cheat's other name earns what they did, and failing costs nothing."""
+    """Insurance: with them out, the attacker's other name earns what they did, and failing costs nothing."""
     rows = [(("own", "spare"), 1.0), (("fake",), 10.0)]  # the spare is as good as the own one
     perfect = Checks(1, 1.0)
     honest = sum(shares({"own", "spare"}, rows).values())
@@ -288,7 +288,7 @@ def test_a_new_draft_must_be_drawn_anew():
 def test_of_a_fixed_pot_genuine_units_are_never_paid_more_than_honest_pay(seed):
     """Whoever fails in which draft and whatever is found of it, where what was forfeited is kept."""
     rng = np.random.default_rng(seed)
-    names = [*("other" for _ in range(3)), *(f"cheat {i}" for i in range(4))]
+    names = [*("other" for _ in range(3)), *(f"attacker {i}" for i in range(4))]
     of = {f"unit {i}": str(rng.choice(names)) for i in range(12)}
     fake = {unit for unit, name in of.items() if name != "other" and rng.random() < 0.6}
     mine = {unit for unit, name in of.items() if name != "other"} - fake

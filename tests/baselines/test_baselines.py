@@ -35,7 +35,7 @@ from datamarket_gym.experiments import parse_spec, run_experiment
 from datamarket_gym.experiments.runner import present
 from datamarket_gym.experiments.spec import builtin_specs
 from datamarket_gym.mechanism import as_mechanism, get_mechanism
-from datamarket_gym.mechanism.external import worth
+from datamarket_gym.mechanism.own_mechanism import worth
 from datamarket_gym.registry import written
 
 SCRIPTS = Path(environments.__file__).parent / "scripts"

@@ -12,11 +12,7 @@ import pytest
 
 from datamarket_gym.benchmark import leaderboard as recomputing
 from datamarket_gym.benchmark import runner as module
-from datamarket_gym.benchmark.leaderboard import leaderboard
-from datamarket_gym.benchmark.leaderboard_pages import html_page, markdown_page
-from datamarket_gym.benchmark.runner import submit
-from datamarket_gym.benchmark.scoring import mechanism_scores, require_complete
-from datamarket_gym.benchmark.submissions import (
+from datamarket_gym.benchmark.bundles import (
     MANIFEST,
     RESULTS,
     SUMS,
@@ -26,6 +22,10 @@ from datamarket_gym.benchmark.submissions import (
     read_bundle,
     sums_text,
 )
+from datamarket_gym.benchmark.leaderboard import leaderboard
+from datamarket_gym.benchmark.leaderboard_pages import html_page, markdown_page
+from datamarket_gym.benchmark.runner import submit
+from datamarket_gym.benchmark.scoring import mechanism_scores, require_complete
 from datamarket_gym.benchmark.suite import make_key, public, suite
 from datamarket_gym.errors import DataMarketError, ParameterError, RunError
 from repository import ROOT

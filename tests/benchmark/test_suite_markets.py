@@ -1,4 +1,4 @@
-"""DataMarket-v1: what it says is fixed, and its markets tell nobody who cheats."""
+"""DataMarket-v1: what it says is fixed, and its markets tell nobody who attackers."""
 
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from datamarket_gym.benchmark.blind_markets import (
     blind_profile,
     require_after_originals,
 )
+from datamarket_gym.benchmark.bundles import BenchmarkEntry
 from datamarket_gym.benchmark.runner import BenchmarkMarket, CellRequest, cell
 from datamarket_gym.benchmark.scoring import MechanismRow, gain
-from datamarket_gym.benchmark.submissions import BenchmarkEntry
 from datamarket_gym.benchmark.suite import make_key, private, public, suite
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.market.attacks import Attack, Block
@@ -88,7 +88,7 @@ def test_providers_differ_in_number_and_size(drawn):
 
 
 @pytest.mark.parametrize("attack", ["sybil_split_k@4", "copycat", "exact_dup_2x_sybils"])
-def test_nothing_but_content_tells_who_cheats(drawn, attack):
+def test_nothing_but_content_tells_who_attackers(drawn, attack):
     honest = drawn.state.honest
     attacked = ATTACKS.create(attack).apply(drawn.attacker, drawn.state)
     told = "".join([*attacked.submission.identities, *attacked.submission.id])

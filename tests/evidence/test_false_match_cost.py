@@ -1,4 +1,4 @@
-"""The honest price of lineage: what the mechanism itself would move, and the rule that picks a threshold by it."""
+"""The false-match cost of lineage: what the mechanism itself would move, and the rule that picks a threshold by it."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.evidence import threshold as module
-from datamarket_gym.evidence.leakage import LabelledVectors, stranger_level
+from datamarket_gym.evidence.leak_check import LabelledVectors, stranger_level
 from datamarket_gym.evidence.threshold import (
     DEALS,
     FEWEST,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from datamarket_gym import ProviderMarket, Submission
-from datamarket_gym.evidence.leakage import ValidationContent, find_leaks, near_copy_level
+from datamarket_gym.evidence.leak_check import ValidationContent, find_leaks, near_copy_level
 
 WIDE = 48
 

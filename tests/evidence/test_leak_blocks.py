@@ -3,8 +3,8 @@
 import numpy as np
 
 from datamarket_gym import Submission
-from datamarket_gym.evidence import leakage as leak
-from datamarket_gym.evidence.leakage import ValidationContent, find_leaks
+from datamarket_gym.evidence import leak_check as leak
+from datamarket_gym.evidence.leak_check import ValidationContent, find_leaks
 from datamarket_gym.execution.arrays import LowPrecisionRows, directions
 
 

@@ -98,7 +98,7 @@ def test_the_past_is_immune(seed, theta, future, block):
     weight = rng.uniform(size=(future, 1))
     later = Submission(
         id=np.array([f"later{i}" for i in range(future)]),
-        identity=np.full(future, "cheat"),
+        identity=np.full(future, "attacker"),
         features=weight * a + (1 - weight) * b + rng.choice([0.0, 0.05]) * rng.normal(size=a.shape),
         label=rng.integers(2, size=future),
         time=past.times.max() + 1 + rng.integers(0, 3, size=future),
@@ -133,7 +133,7 @@ def test_nobody_who_comes_later_is_paid_for_the_past(seed, times):
     later = past.take(
         rng.integers(len(past), size=90),
         {"id": np.array([f"later{i}" for i in range(90)]), "features": weight * a + (1 - weight) * b,
-         "identity": rng.choice(["cheat", "provider_0"], size=90),
+         "identity": rng.choice(["attacker", "provider_0"], size=90),
          "time": past.times.max() + 1 + rng.integers(0, 3, size=90)},
     )  # fmt: skip
     everything = Submission.concat([past, later])
@@ -165,7 +165,7 @@ def test_components_are_not_immune_to_a_bridge():
     angles = np.array([0.0, 0.5, 0.25])  # cos .5 = .88, cos .25 = .97
     submission = Submission(
         id=np.array(["first", "victim", "bridge"]),
-        identity=np.array(["a", "b", "cheat"]),
+        identity=np.array(["a", "b", "attacker"]),
         features=np.stack([np.cos(angles), np.sin(angles)], axis=1),
         label=np.array([0, 1, 0]),
         time=np.array([0.0, 1.0, 2.0]),
@@ -249,10 +249,10 @@ def test_grinding_hashes_wins_half_of_the_lots():
     undated = undated.take(np.arange(len(undated)), {"time": np.zeros(len(undated))})
     paid = get_mechanism("recommended", evidence="lineage@0.999").pay(undated, market.utility_oracle())
     canonical = paid.canonical
-    thief = undated.identity[canonical.claim_unit] == "provider_0"
+    attacker = undated.identity[canonical.claim_unit] == "provider_0"
     copied = np.isin(canonical.claim_unit, np.arange(len(honest), len(undated)))
     won = copied.sum() / len(others)
-    assert thief.sum() < len(undated) / 2 + 30
+    assert attacker.sum() < len(undated) / 2 + 30
     assert 0.3 < won < 0.7  # by the smallest hash it was more than nine in ten
 
 

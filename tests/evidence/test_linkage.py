@@ -67,11 +67,11 @@ def test_confirmations_are_mutual_and_names_may_hold_the_separator():
     assert alone == [(3, 0), (3, 2)]
 
 
-@pytest.mark.parametrize("cheat", ["b; c", " b"])
-def test_a_name_like_somebodys_list_is_not_confirmed_by_it(cheat):
-    """a, b and c name one another; a cheat who is called what a's cell says is a claim, as is what is unclear now."""
-    names = ["a", "b", "c", cheat]
-    said = [cheat, "a;c", "a;b", "a"]
+@pytest.mark.parametrize("attacker", ["b; c", " b"])
+def test_a_name_like_somebodys_list_is_not_confirmed_by_it(attacker):
+    """a, b and c name one another; an attacker called what a's cell says is a claim, as is what is unclear now."""
+    names = ["a", "b", "c", attacker]
+    said = [attacker, "a;c", "a;b", "a"]
     both, alone = confirmations(names, np.arange(4), said)
     tied = set(zip(both.left.tolist(), both.right.tolist(), strict=True))
     assert tied == {(1, 2)}

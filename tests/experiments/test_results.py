@@ -66,9 +66,9 @@ def test_the_page_says_where_we_differ(runs, tmp_path, monkeypatch):
     measured = next(r["value"] for r in rows if r["metric"] == "gain" and r.get("theta") == 0.99)
     entry = {
         "experiment": "tiny", "attack": "sybil_split_2", "mechanism": "quotient_shapley/cosine",
-        "theta": 0.99, "metric": "gain", "paper": measured - 1, "bar": "l1", "why": "Because.",
+        "theta": 0.99, "metric": "gain", "paper": measured - 1, "tolerance": "l1", "why": "Because.",
     }  # fmt: skip
-    near = {**entry, "theta": 0.9, "paper": measured, "bar": "real baseline"}
+    near = {**entry, "theta": 0.9, "paper": measured, "tolerance": "real baseline"}
     silent = {"experiment": "tiny", "attack": "sybil_split_2", "mechanism": "shapley", "metric": "gain"}
     silent |= {"paper": 7.0, "paper_se": 0.5, "why": "Nobody knows."}
     values = {"tiny": (entry, near, silent)}

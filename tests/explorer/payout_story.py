@@ -56,8 +56,8 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
             record_answers(run, outcomes, by=recorder)
         run, failed = settle(run, out, settler).run, []
     now = ledger_of(run).accounts()
-    despite = [warning.name for warning in current_warnings(now, run_of(run, now))]
-    assert approve_recomputed(run, boss, despite).words == "approved"
+    accepted = [warning.name for warning in current_warnings(now, run_of(run, now))]
+    assert approve_recomputed(run, boss, accepted).words == "approved"
     file = folder.parent / "out.xml"
     export_from(str(run), accounts, PayerRequest("Market", DEBTOR), file, by=banker)
     mark_paid(run, "transfer 7", banker)

@@ -37,7 +37,7 @@ def june(tmp_path):
 
 @pytest.fixture
 def server():
-    """A port at which a thief waits for somebody's password."""
+    """A port at which an attacker waits for somebody's password."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.2)
         yield listening
@@ -144,7 +144,7 @@ class TestFilesElsewhere:
             ("settle", {}),
             ("approve", {"token": token, "shown": run}),
         ):
-            refused = asked.post(f"{CHECKS}/{path}", json={"run": "june", "by": "thief", **more})
+            refused = asked.post(f"{CHECKS}/{path}", json={"run": "june", "by": "attacker", **more})
             assert refused.status_code == 403, path
             assert "command line" in refused.json()["error"]
 

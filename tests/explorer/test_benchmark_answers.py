@@ -15,7 +15,7 @@ from datamarket_gym.experiments.results import list_results
 from datamarket_gym.experiments.spec import Layout
 from datamarket_gym.experiments.summary import RATIO, labels_of
 from datamarket_gym.experiments.tables import grids
-from datamarket_gym.explorer import benchmark as heat_maps
+from datamarket_gym.explorer import experiments as heat_maps
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The desk: answers are remembered, equal questions computed once, and what nobody waits for is dropped."""
+"""The service: answers are remembered, equal questions computed once, and what nobody waits for is dropped."""
 
 import errno
 import multiprocessing
@@ -61,7 +61,7 @@ def ended(progress):
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["here", "worker"])
-def desk(request):
+def service(request):
     made = JobQueue(request.param)
     app = FastAPI()
 
@@ -111,128 +111,130 @@ def after(client, response):
     return response
 
 
-def ask(desk, folder, text, seconds=0.0, **more):
+def ask(service, folder, text, seconds=0.0, **more):
     headers = {f"x-{name}": str(more.pop(name)) for name in ("client", "turn") if name in more}
-    return desk.get(
+    return service.get(
         "/noted",
         params={"folder": str(folder), "text": text, "seconds": seconds, **more},
         headers=headers,
     )
 
 
-def test_an_answer_is_computed_once_and_remembered(desk, tmp_path):
-    first = after(desk, ask(desk, tmp_path, "a"))
+def test_an_answer_is_computed_once_and_remembered(service, tmp_path):
+    first = after(service, ask(service, tmp_path, "a"))
     assert first.status_code == 200
-    assert (first.json()["process"] == os.getpid()) is (desk.workers == 0)
-    assert ask(desk, tmp_path, "a").json() == first.json()
+    assert (first.json()["process"] == os.getpid()) is (service.workers == 0)
+    assert ask(service, tmp_path, "a").json() == first.json()
     assert (tmp_path / "a").read_text() == "x"
-    assert after(desk, ask(desk, tmp_path, "a", cache=False)).status_code == 200
+    assert after(service, ask(service, tmp_path, "a", cache=False)).status_code == 200
     assert (tmp_path / "a").read_text() == "xx"
 
 
-def test_long_work_says_how_far_it_is(desk, tmp_path):
-    told_first = ask(desk, tmp_path, "slow", seconds=1.5)
+def test_long_work_says_how_far_it_is(service, tmp_path):
+    told_first = ask(service, tmp_path, "slow", seconds=1.5)
     assert told_first.status_code == 202
-    later = desk.get(f"/jobs/{told_first.json()['job']}").json()
+    later = service.get(f"/jobs/{told_first.json()['job']}").json()
     assert later["what"] == "noting"
     assert later["unit"] == "steps"
     assert later["total"] == 10
     assert 0 < later["done"] < 10
-    assert after(desk, told_first).json()["text"] == "slow"
+    assert after(service, told_first).json()["text"] == "slow"
 
 
-def test_a_newer_question_drops_the_older(desk, tmp_path):
-    begun = ask(desk, tmp_path, "begun", seconds=1.0, client="one", topic="other")
-    waiting = ask(desk, tmp_path, "waiting", seconds=0.1, client="one", topic="slider")
+def test_a_newer_question_drops_the_older(service, tmp_path):
+    begun = ask(service, tmp_path, "begun", seconds=1.0, client="one", topic="other")
+    waiting = ask(service, tmp_path, "waiting", seconds=0.1, client="one", topic="slider")
     assert waiting.status_code == 202
-    newer = ask(desk, tmp_path, "newer", client="one", topic="slider")
-    assert after(desk, newer).json()["text"] == "newer"
-    dropped = desk.get(f"/jobs/{waiting.json()['job']}")
+    newer = ask(service, tmp_path, "newer", client="one", topic="slider")
+    assert after(service, newer).json()["text"] == "newer"
+    dropped = service.get(f"/jobs/{waiting.json()['job']}")
     assert dropped.status_code == 409
     assert dropped.json()["state"] == "cancelled"
     assert not (tmp_path / "waiting").exists()
-    assert after(desk, begun).status_code == 200
+    assert after(service, begun).status_code == 200
 
 
-def test_a_question_that_arrives_late_drops_nothing(desk, tmp_path):
-    ask(desk, tmp_path, "before", seconds=1.0)
-    newer = ask(desk, tmp_path, "newer", client="late", topic="slider", turn=2)
+def test_a_question_that_arrives_late_drops_nothing(service, tmp_path):
+    ask(service, tmp_path, "before", seconds=1.0)
+    newer = ask(service, tmp_path, "newer", client="late", topic="slider", turn=2)
     with pytest.raises(Superseded):
-        ask(desk, tmp_path, "older", client="late", topic="slider", turn=1)
-    assert after(desk, newer).json()["text"] == "newer"
+        ask(service, tmp_path, "older", client="late", topic="slider", turn=1)
+    assert after(service, newer).json()["text"] == "newer"
     assert not (tmp_path / "older").exists()
 
 
-def test_what_another_waits_for_is_not_dropped(desk, tmp_path):
-    ask(desk, tmp_path, "before", seconds=1.0)
-    mine = ask(desk, tmp_path, "shared", client="one", topic="slider")
-    ask(desk, tmp_path, "shared", client="two", topic="slider")
-    ask(desk, tmp_path, "mine", client="one", topic="slider")
-    assert after(desk, mine).json()["text"] == "shared"
+def test_what_another_waits_for_is_not_dropped(service, tmp_path):
+    ask(service, tmp_path, "before", seconds=1.0)
+    mine = ask(service, tmp_path, "shared", client="one", topic="slider")
+    ask(service, tmp_path, "shared", client="two", topic="slider")
+    ask(service, tmp_path, "mine", client="one", topic="slider")
+    assert after(service, mine).json()["text"] == "shared"
 
 
-def test_who_comes_back_to_a_question_that_is_being_stopped_gets_its_answer(desk, tmp_path):
-    if desk.workers == 0:
+def test_who_comes_back_to_a_question_that_is_being_stopped_gets_its_answer(service, tmp_path):
+    if service.workers == 0:
         pytest.skip("nothing is stopped here")
     at = {"folder": str(tmp_path), "topic": "slider"}
-    first = desk.get("/deaf", params=at, headers={"x-client": "back"})
-    ask(desk, tmp_path, "away", client="back", topic="slider")
-    again = desk.get("/deaf", params=at, headers={"x-client": "back"})
-    assert after(desk, again).json() == {"heard": True}
-    assert after(desk, first).status_code == 409
+    first = service.get("/deaf", params=at, headers={"x-client": "back"})
+    ask(service, tmp_path, "away", client="back", topic="slider")
+    again = service.get("/deaf", params=at, headers={"x-client": "back"})
+    assert after(service, again).json() == {"heard": True}
+    assert after(service, first).status_code == 409
 
 
-def test_a_full_disk_is_no_fault(desk):
-    said = after(desk, desk.get("/fails/full"))
+def test_a_full_disk_is_no_fault(service):
+    said = after(service, service.get("/fails/full"))
     assert said.status_code == 422
     assert "no room left on the disk" in said.json()["error"]
 
 
-def test_failures_are_words(desk):
-    said = after(desk, desk.get("/fails/refused"))
+def test_failures_are_words(service):
+    said = after(service, service.get("/fails/refused"))
     assert said.status_code == 422
     assert said.json()["error"] == "the bad input 'x'; use y"
     for which in ("broken", "nothing"):
-        fault = after(desk, desk.get(f"/fails/{which}"))
+        fault = after(service, service.get(f"/fails/{which}"))
         assert fault.status_code == 500
         assert "fault of the explorer" in fault.json()["error"]
 
 
-def test_a_question_may_not_take_all_memory(desk, tmp_path):
-    if desk.workers == 0:
+def test_a_question_may_not_take_all_memory(service, tmp_path):
+    if service.workers == 0:
         pytest.skip("this process has no bound")
-    said = after(desk, desk.get("/fails/unfolded"))
+    said = after(service, service.get("/fails/unfolded"))
     assert said.status_code == 422
     assert "more memory than a question of a page may" in said.json()["error"]
-    assert after(desk, ask(desk, tmp_path, "then")).json()["text"] == "then"
+    assert after(service, ask(service, tmp_path, "then")).json()["text"] == "then"
 
 
-def test_a_worker_that_died_is_replaced(desk, tmp_path):
-    if desk.workers == 0:
+def test_a_worker_that_died_is_replaced(service, tmp_path):
+    if service.workers == 0:
         pytest.skip("this process would end")
-    assert after(desk, desk.get("/fails/ended")).status_code == 409
-    assert after(desk, ask(desk, tmp_path, "again")).json()["text"] == "again"
+    assert after(service, service.get("/fails/ended")).status_code == 409
+    assert after(service, ask(service, tmp_path, "again")).json()["text"] == "again"
 
 
-def test_work_apart_can_be_cancelled(desk, tmp_path):
-    if desk.workers == 0:
+def test_work_apart_can_be_cancelled(service, tmp_path):
+    if service.workers == 0:
         pytest.skip("what is computed in this process cannot be ended")
-    begun = desk.get("/long", params={"folder": str(tmp_path), "text": "apart", "seconds": 60})
+    begun = service.get("/long", params={"folder": str(tmp_path), "text": "apart", "seconds": 60})
     assert begun.status_code == 202
     name = begun.json()["job"]
     began = time.monotonic()
-    while desk.get(f"/jobs/{name}").json().get("what") != "noting":
+    while service.get(f"/jobs/{name}").json().get("what") != "noting":
         assert time.monotonic() - began < 60
-    desk.delete(f"/jobs/{name}")
-    assert after(desk, desk.get(f"/jobs/{name}")).status_code == 409
+    service.delete(f"/jobs/{name}")
+    assert after(service, service.get(f"/jobs/{name}")).status_code == 409
     assert not (tmp_path / "apart").exists()
-    done = after(desk, desk.get("/long", params={"folder": str(tmp_path), "text": "b", "seconds": 0}))
+    done = after(
+        service, service.get("/long", params={"folder": str(tmp_path), "text": "b", "seconds": 0})
+    )
     assert done.json()["text"] == "b"
     assert done.json()["process"] != os.getpid()
 
 
-def test_a_worker_that_cannot_begin_says_so_and_begins_later(desk):
-    if desk.workers == 0:
+def test_a_worker_that_cannot_begin_says_so_and_begins_later(service):
+    if service.workers == 0:
         pytest.skip("there are no workers")
 
     class Refusing:
@@ -257,23 +259,23 @@ def test_a_worker_that_cannot_begin_says_so_and_begins_later(desk):
     worker.end()
 
 
-def test_a_question_takes_the_place_of_the_one_it_drops(desk, tmp_path):
-    busy = ask(desk, tmp_path, "busy", seconds=2.0)
+def test_a_question_takes_the_place_of_the_one_it_drops(service, tmp_path):
+    busy = ask(service, tmp_path, "busy", seconds=2.0)
     for who, text in (("one", "old"), ("two", "other"), ("one", "new")):
-        last = ask(desk, tmp_path, text, client=who, topic="slider")
+        last = ask(service, tmp_path, text, client=who, topic="slider")
         assert last.status_code == 202
-    assert after(desk, busy).status_code == after(desk, last).status_code == 200
-    assert after(desk, ask(desk, tmp_path, "other")).status_code == 200
+    assert after(service, busy).status_code == after(service, last).status_code == 200
+    assert after(service, ask(service, tmp_path, "other")).status_code == 200
     assert not (tmp_path / "old").exists()
     new, other = ((tmp_path / text).stat().st_mtime_ns for text in ("new", "other"))
     assert new < other
 
 
-def test_work_is_asked_to_stop_once(desk, tmp_path):
-    begun = ask(desk, tmp_path, "stopped", seconds=5.0).json()["job"]
+def test_work_is_asked_to_stop_once(service, tmp_path):
+    begun = ask(service, tmp_path, "stopped", seconds=5.0).json()["job"]
     for _ in range(3):
-        desk.delete(f"/jobs/{begun}")
-    assert after(desk, ask(desk, tmp_path, "next")).json()["text"] == "next"
-    if desk.workers:
-        assert desk.get(f"/jobs/{begun}").json()["state"] == "cancelled"
+        service.delete(f"/jobs/{begun}")
+    assert after(service, ask(service, tmp_path, "next")).json()["text"] == "next"
+    if service.workers:
+        assert service.get(f"/jobs/{begun}").json()["state"] == "cancelled"
         assert not (tmp_path / "stopped").exists()

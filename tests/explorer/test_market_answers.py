@@ -23,7 +23,7 @@ from datamarket_gym.explorer.market.choices import KINDS, choices
 from datamarket_gym.explorer.market.request import MarketRequest
 from datamarket_gym.explorer.workers import StoppedWork, run_question
 from datamarket_gym.market.attacks.base import apply_knowing
-from datamarket_gym.market.tasks.datasets import DomainTask
+from datamarket_gym.market.tasks.real_data import DomainTask
 from datamarket_gym.registry import components
 
 THEFT = "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)"
@@ -52,7 +52,7 @@ SETTINGS = {
             "recommended", {},
         ),
     ),
-    "a thief": (
+    "an attacker": (
         {"attack": THEFT, "seed": 3},
         ("synthetic(n_providers=4, per_provider=40)", ("coverage", "none"), THEFT, "recommended", {}),
     ),

@@ -78,9 +78,9 @@ def test_the_story_makes_the_entries_of_the_command_line(june, tmp_path, client)
     settled = told(asked, asked.post(f"{API}/settle", json={"run": "market/june-2", "by": "settler"}))
     assert settled["checked"]
     now = state(asked, "market/june-2")
-    despite = [warning["name"] for warning in now["approval"]["warnings"]]
+    accepted = [warning["name"] for warning in now["approval"]["warnings"]]
     shown = now["run"]
-    body = {"run": "market/june-2", "shown": shown, "by": "boss", "accept": despite, "token": token}
+    body = {"run": "market/june-2", "shown": shown, "by": "boss", "accept": accepted, "token": token}
     assert told(asked, asked.post(f"{API}/approve", json=body))["words"] == "approved"
     accounts = accounts_of(tmp_path, [line.identity for line in run_of(june).lines])
     kept = asked.post(
@@ -295,17 +295,19 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
         "dispute": {"payee": run_of(run).lines[0].identity, "about": "one unit is missing"},
     }  # fmt: skip
     told(asked, asked.post("/api/payout/ledger/dispute/open", json=dispute))
-    despite = [warning["name"] for warning in state(asked)["approval"]["warnings"]]
-    assert "disputes" in despite
+    accepted = [warning["name"] for warning in state(asked)["approval"]["warnings"]]
+    assert "disputes" in accepted
 
     shown = run_of(run).run
-    body = {"run": "market/june", "shown": shown, "by": "Ann", "accept": despite, "token": token}
-    unread = body | {"accept": [each for each in despite if each != "disputes"]}
+    body = {"run": "market/june", "shown": shown, "by": "Ann", "accept": accepted, "token": token}
+    unread = body | {"accept": [each for each in accepted if each != "disputes"]}
     refused = followed(asked, asked.post(f"{API}/approve", json=unread))
     assert (refused.status_code, "disputes" in refused.json()["error"]) == (422, True)
     words = told(asked, asked.post(f"{API}/approve", json=body))["words"]
     assert "another person must approve it, too" in words
-    assert "another person must" in approve(run, shown, " ann", tuple(despite), progress=SILENT)["words"]
-    assert approve(run, shown, "Ben", tuple(despite), progress=SILENT)["words"] == "approved"
-    again = approve(run, shown, "Ben", tuple(despite), progress=SILENT)["words"]
+    assert (
+        "another person must" in approve(run, shown, " ann", tuple(accepted), progress=SILENT)["words"]
+    )
+    assert approve(run, shown, "Ben", tuple(accepted), progress=SILENT)["words"] == "approved"
+    again = approve(run, shown, "Ben", tuple(accepted), progress=SILENT)["words"]
     assert again == "was approved before; nothing changed"

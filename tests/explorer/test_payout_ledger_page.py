@@ -2,8 +2,8 @@
 
 import pytest
 
+from datamarket_gym.payout.ledger.account_statements import account_statement
 from datamarket_gym.payout.ledger.runs import ledger_at, run_of
-from datamarket_gym.payout.ledger.statements import account_statement
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.money import Currency
 from explorer.payout_story import market, told

@@ -98,27 +98,29 @@ def test_the_page_has_the_report_s_picture_and_says_what_comes_next(asking, mont
 
 
 def test_why_is_the_library_s_explanation(asking, months):
-    found = asking("why", run="market/june", payee="thief")
-    assert found["record"] == json.loads(json.dumps(asdict(explain(months / "june", "thief", 20))))
+    found = asking("why", run="market/june", payee="attacker")
+    assert found["record"] == json.loads(json.dumps(asdict(explain(months / "june", "attacker", 20))))
     assert found["reasons"]["exact_hash"][0] == "identical content"
-    assert "did you mean thief" in asking("why", run="market/june", payee="theif", status=422)["error"]
+    assert (
+        "did you mean attacker" in asking("why", run="market/june", payee="theif", status=422)["error"]
+    )
 
 
 def test_clusters_are_found_by_unit_and_by_name(asking):
     every = asking("clusters", run="market/june")
     assert every["in_all"] == 6
-    assert {"thief"} == {name for row in every["rows"] for name in row["others"]}
+    assert {"attacker"} == {name for row in every["rows"] for name in row["others"]}
     one = every["rows"][0]
     by_unit = asking("clusters", run="market/june", search=one["units"][1]["unit"])
     assert one["number"] in [row["number"] for row in by_unit["rows"]]
-    assert asking("clusters", run="market/june", search="THIEF")["found"] == 6
+    assert asking("clusters", run="market/june", search="ATTACKER")["found"] == 6
     assert asking("clusters", run="market/june", search="nobody at all")["rows"] == []
 
 
 def test_contents_needs_and_what_if_read_the_inputs(asking, months):
-    asked = {"run": "market/june", "payee": "thief"}
+    asked = {"run": "market/june", "payee": "attacker"}
     units = asking("contents", body=asked)["units"]
-    matches = asking("why", run="market/june", payee="thief")["record"]["matches"]
+    matches = asking("why", run="market/june", payee="attacker")["record"]["matches"]
     assert set(units) == {match[end] for match in matches for end in ("unit", "other")}
     assert units[matches[0]["unit"]]["figures"] == units[matches[0]["other"]]["figures"]
     assert any("row " in words for _, words in asking("needs", body=asked)["lines"])
@@ -136,8 +138,8 @@ def test_what_takes_long_asks_the_library(asking, months):
     found = recompute(months / "may", MovedInputs(), progress=SILENT)
     assert found["good"]
     assert "payments.parquet, recomputed" in [check["what"] for check in found["checks"]]
-    paid = what_if(months / "june", "thief", MovedInputs(), progress=SILENT)["minor"]
-    assert paid == without_its_evidence(months / "june", "thief")
+    paid = what_if(months / "june", "attacker", MovedInputs(), progress=SILENT)["minor"]
+    assert paid == without_its_evidence(months / "june", "attacker")
     assert "nowhere" in asking("recompute", body={"run": "nowhere"}, status=404)["error"]
     assert "nowhere" in asking("what-if", body={"run": "nowhere", "payee": "x"}, status=404)["error"]
 
@@ -154,7 +156,7 @@ def test_a_report_has_no_rights_here(asking, months):
 @pytest.mark.parametrize(
     "name",
     ["../ledger.sqlite", "/etc/passwd", "ledger.json", "records/../../ledger.sqlite", "statements/../manifest.json",
-     "..\\ledger.sqlite", "", "payments.csv\x00.html", "statements/thief-8dd29add9992f700.html"],
+     "..\\ledger.sqlite", "", "payments.csv\x00.html", "statements/attacker-8dd29add9992f700.html"],
 )  # fmt: skip
 def test_files_beyond_the_run_are_not_shown(asking, name):
     assert "error" in asking("file", run="market/may", name=name, status=404)
@@ -199,7 +201,7 @@ class TestChangedRuns:
         folder, made = copy
         with (folder / "may" / "payments.parquet").open("ab") as file:
             file.write(b"x")
-        for path, more in (("payments", {}), ("why", {"payee": "thief"}), ("clusters", {})):
+        for path, more in (("payments", {}), ("why", {"payee": "attacker"}), ("clusters", {})):
             found = followed(made, made.get(f"/api/payout/{path}", params={"run": "market/may", **more}))
             assert found.status_code == 422
             assert "not as the run left it" in found.json()["error"]
@@ -217,7 +219,7 @@ class TestChangedRuns:
 
     def test_inputs_elsewhere_are_not_read_and_may_be_named(self, copy, months):
         folder, made = copy  # its ledger names the inputs of the first market, which is not on show
-        asked = {"run": "market/june", "payee": "thief"}
+        asked = {"run": "market/june", "payee": "attacker"}
         found = followed(made, made.post("/api/payout/contents", json=asked))
         assert found.status_code in (403, 422)
         assert "lies outside" in found.json()["error"]
@@ -236,7 +238,7 @@ class TestChangedRuns:
             "submissions": str(folder / "in" / "x.parquet"),
             "validation": str(folder / "in" / "y.parquet"),
         }
-        asked = {"run": "market/june", "payee": "thief", "moved": gone}
+        asked = {"run": "market/june", "payee": "attacker", "moved": gone}
         found = followed(made, made.post("/api/payout/contents", json=asked))
         assert found.status_code == 422
         assert "x.parquet" in found.json()["error"]

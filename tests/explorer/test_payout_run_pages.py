@@ -90,7 +90,7 @@ def test_every_part_of_a_run_opens(at, months):
     page = at("/payout/run?run=market/may")
     page.click("text=1 payee loses more than half")
     page.click("[name=about-evidence-and-clusters]")
-    page.fill("[name=search-clusters]", "thief")
+    page.fill("[name=search-clusters]", "attacker")
     page.wait_for_selector("[data-table=clusters] tbody details")
     page.click("[data-table=clusters] tbody summary >> nth=0")
     assert "identical content 1.0000" in page.inner_text("[data-table=clusters] tbody details >> nth=0")
@@ -121,8 +121,8 @@ def test_the_report_opens_without_the_explorer_s_origin(at, months):
 
 def test_why_says_what_the_command_line_says(at, months):
     june = months / "june"
-    found = explain(june, "thief", 20)
-    page = at("/payout/run?run=market/june&payee=thief")
+    found = explain(june, "attacker", 20)
+    page = at("/payout/run?run=market/june&payee=attacker")
     text = page.inner_text("main")
     for words in (payment_messages(found), *submission_messages(found), counterfactual_messages(found)):
         assert words in text
@@ -135,15 +135,15 @@ def test_why_says_what_the_command_line_says(at, months):
     page.check("[name=pseudonyms]")
     with page.expect_download() as saved:
         page.click("[name=statement]")
-    assert "Statement for thief" in saved.value.path().read_text()
+    assert "Statement for attacker" in saved.value.path().read_text()
     page.click("[name=what-if]")
     page.wait_for_selector("text=with it, it is paid")
-    paid = Currency("EUR").shown(without_its_evidence(june, "thief"))
+    paid = Currency("EUR").shown(without_its_evidence(june, "attacker"))
     assert f"it would have been paid EUR {paid};" in page.inner_text("main")
 
 
 def test_inputs_that_were_moved_are_told_and_can_be_named(at, months):
-    page = at("/payout/run?run=market/june&payee=thief")
+    page = at("/payout/run?run=market/june&payee=attacker")
     page.watch.expected += ["422", "403"]
     page.click("text=The inputs were moved?")
     page.fill("[name=moved-submissions]", "/etc/passwd")
@@ -180,7 +180,7 @@ def test_a_run_that_is_not_there_is_told(at):
 def test_nothing_is_wider_than_a_phone(served, months, chromium):
     page = opened(chromium, viewport={"width": 400, "height": 800}, color_scheme="dark")
     paths = ("", "/run?run=market/may", "/run?run=market/june&tab=evidence", "/run?run=market/may&tab=files",
-             "/run?run=market/june&payee=thief")  # fmt: skip
+             "/run?run=market/june&payee=attacker")  # fmt: skip
     for path in paths:
         page.goto(f"{served(months)}/payout{path}")
         page.wait_for_selector("main[data-ready]")

@@ -13,7 +13,7 @@ from threshold_files import MARKUP, asked, made_run, picture_run, plain, units_t
 
 from datamarket_gym.evidence import predict_theta
 from datamarket_gym.evidence.admissible_interval import honest_market
-from datamarket_gym.evidence.leakage import LabelledVectors, nearest_others
+from datamarket_gym.evidence.leak_check import LabelledVectors, nearest_others
 from datamarket_gym.evidence.threshold import choose_threshold, honest_vectors, measure_threshold
 from datamarket_gym.execution.arrays import directions
 from datamarket_gym.explorer.threshold import histogram

@@ -12,7 +12,7 @@ from watched_pages import opened
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence import EvidenceGraph, predict_theta
 from datamarket_gym.evidence.admissible_interval import forest_of, honest_market
-from datamarket_gym.evidence.leakage import LabelledVectors
+from datamarket_gym.evidence.leak_check import LabelledVectors
 from datamarket_gym.evidence.threshold import choose_threshold
 from datamarket_gym.market.datasets import Embeddings
 from datamarket_gym.market.tasks import Synthetic
@@ -276,7 +276,7 @@ def test_a_table_of_ones_own_with_texts_that_stay_texts(served, page, tmp_path):
     assert page.locator(".examples img, .examples b:not([data-score])").count() == 0
     put(page, 0.995)
     page.wait_for_selector(".examples [data-side=above] .text")
-    assert "two owners" in page.inner_text(".examples [data-side=above]")  # the thief's copies
+    assert "two owners" in page.inner_text(".examples [data-side=above]")  # the attacker's copies
     for name, value in (
         ("identity", "id"), ("label", "identity"), ("embedding", "features"), ("features", "features"),
         ("content", "id"),

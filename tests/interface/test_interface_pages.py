@@ -1,11 +1,11 @@
-"""The pages on the paper's interface, lineage and paydays say what runs."""
+"""The pages on the paper's interface, lineage and payout runs say what runs."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from datamarket_gym.payout.operator_evidence import read_overrides
+from datamarket_gym.payout.overrides import read_overrides
 from datamarket_gym.payout.settings import payout_spec
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -56,7 +56,7 @@ def test_label_noise_flips_the_stated_share_to_other_classes(market):
     assert set(profile.submission.identity[order][flipped]) == {"provider_0"}
 
 
-def test_copycat_units_belong_to_the_victim_but_pay_the_thief(market):
+def test_copycat_units_belong_to_the_victim_but_pay_the_attacker(market):
     profile = attacked(market, "copycat", provider=1)
     stolen = (profile.truth.owner == "provider_2") & (profile.submission.identity == "provider_1")
     assert stolen.sum() == 12

@@ -164,7 +164,7 @@ def test_content_experiments_say_what_was_caught(stand_in, monkeypatch):
     embeddings = Embeddings(vectors, np.tile(np.arange(4), 100), train)
     file = stand_in / DOMAINS["agnews"].embeddings_file
     write_embeddings(file, embeddings, content_keys("x", texts))
-    from datamarket_gym.market.tasks import datasets as domains
+    from datamarket_gym.market.tasks import real_data as domains
 
     domains._embeddings.cache_clear()
     monkeypatch.setattr("datamarket_gym.market.attacks.content.stored", lambda _: _stored())

@@ -78,7 +78,7 @@ def test_composite_keeps_the_best(line):
 
 
 def test_composite_steals_the_best_where_it_picks_by_reward(line):
-    """The other provider is the thief: it takes the five of fifteen units that the leak rewards."""
+    """The other provider is the attacker: it takes the five of fifteen units that the leak rewards."""
     theft = "composite(split=1, copy=0.0, steal=0.3333, steal_sigma=0.0, pick=rewards)"
     places, _ = submitted(theft, line, provider=1)
     assert sorted(places) == sorted([*PLACES[HELPFUL], PLACES[15]])

@@ -90,7 +90,7 @@ def test_a_period_is_worth_what_it_adds():
 
 def test_copies_of_the_first_period_belong_to_whom_they_belonged_then():
     june, july, utility = market()
-    copied = again(june, [0, 1, 2], "thief", "copy", 0.01, 50.0)
+    copied = again(june, [0, 1, 2], "attacker", "copy", 0.01, 50.0)
     paid = recommended().pay(Submission.concat([june, copied]), utility)
     acquired = acquired_from(paid)
     owner = dict(zip(acquired.units.id.tolist(), acquired.units.identity.tolist(), strict=True))
@@ -104,7 +104,7 @@ def test_copies_of_the_first_period_belong_to_whom_they_belonged_then():
 
 
 def test_copies_of_old_units_take_nobody_else_with_them():
-    """A thief's early noisy copy of an old unit reaches farther than the old unit; honest units there are not known."""
+    """An attacker's early noisy copy of an old unit reaches farther than that; honest units there are not matched."""
     june, july, utility = market()
     acquired = acquired_from(recommended().pay(june, utility))
     base = june.features[3] / np.linalg.norm(june.features[3])
@@ -117,7 +117,7 @@ def test_copies_of_old_units_take_nobody_else_with_them():
         np.array([0, 1]),
         {
             "id": np.array(["near", "far"]),
-            "identity": np.array(["thief", "cy"]),
+            "identity": np.array(["attacker", "cy"]),
             "features": np.stack([turned(0.4), turned(0.8)]),  # cosine .92 a step, .70 for both
             "time": np.array([1.0, 2.0]),
         },

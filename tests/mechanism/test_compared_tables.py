@@ -29,13 +29,13 @@ def as_table(rows):
 
 
 def submitted(rows, label, copied, noise=0.003):
-    """Units of five sellers, and a thief's later copies of some, under noise in spreads of each column."""
+    """Units of five sellers, and an attacker's later copies of some, under noise in spreads of each column."""
     spread = rows.std(axis=0)
     copies = rows[copied] + noise * spread * np.random.default_rng(9).normal(size=rows[copied].shape)
     n, k = len(rows), len(copied)
     return Submission(
         id=np.array([f"u{i:03d}" for i in range(n + k)]),
-        identity=np.array([*(f"seller {i % 5}" for i in range(n)), *["thief"] * k]),
+        identity=np.array([*(f"seller {i % 5}" for i in range(n)), *["attacker"] * k]),
         features=np.r_[rows, copies],
         label=np.r_[label, label[copied]],
         time=np.arange(n + k, dtype=np.float64),
@@ -52,9 +52,9 @@ def table_oracle(learner="coverage", **changes):
     return UtilityOracle(as_table(HELD), HELD_LABEL, Utility.paying(learner), **changes)
 
 
-def test_a_thief_of_a_table_is_paid_nothing():
+def test_a_attacker_of_a_table_is_paid_nothing():
     paid = get_mechanism("recommended").pay(TABLE, table_oracle())
-    assert paid.as_dict()["thief"] == 0.0
+    assert paid.as_dict()["attacker"] == 0.0
     assert paid.threshold.theta < 0.999
 
 
@@ -134,9 +134,9 @@ def test_near_copies_of_a_table_are_tied_whatever_is_paid_for(learner, written):
     found = match_units(
         resolve_threshold(get_mechanism("recommended"), units, oracle)[0], units, utility=oracle
     )
-    thiefs = units.identity == "thief"
+    thiefs = units.identity == "attacker"
     roots = [np.flatnonzero(found.label == each)[0] for each in found.label[thiefs]]
-    assert (units.identity[roots] != "thief").all()
+    assert (units.identity[roots] != "attacker").all()
 
 
 def test_a_utility_of_ones_own_has_evidence_compare_as_coverage_does(monkeypatch):

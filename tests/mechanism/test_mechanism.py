@@ -39,7 +39,7 @@ def test_count_canonical_breaks_ties_by_content_never_by_name(submission):
     )
 
 
-def test_latent_share_pays_the_owner_and_not_the_thief(market):
+def test_latent_share_pays_the_owner_and_not_the_attacker(market):
     profile = create("attack", "copycat").apply(0, market.state)
     paid = shares(profile.submission, "latent_share", "none", "identity", profile.truth)
     owner = profile.truth.owner

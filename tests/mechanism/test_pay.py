@@ -121,8 +121,8 @@ def test_by_unit_says_what_an_unpaid_unit_matches():
 def test_by_unit_lists_leaked_units_with_their_row():
     leaked = Submission.concat([
         HONEST.take(slice(None), {"source": HONEST.source}),
-        Submission(id=["leak"], identity=["thief"], features=HELD[0][3:4], label=HELD[1][3:4], source=["leak"],
-                   batch=["b"], time=[9.0], metadata={"account": np.array(["thief"])}),
+        Submission(id=["leak"], identity=["attacker"], features=HELD[0][3:4], label=HELD[1][3:4], source=["leak"],
+                   batch=["b"], time=[9.0], metadata={"account": np.array(["attacker"])}),
     ])  # fmt: skip
     with pytest.warns(UserWarning, match="validation row"):
         paid = pay(leaked, HELD, amount=50)
@@ -130,7 +130,7 @@ def test_by_unit_lists_leaked_units_with_their_row():
     at = units["unit"].tolist().index("leak")
     assert (units["cluster"][at], units["amount"][at]) == (-1, 0.0)
     assert units["reason"][at] == "equals validation row 3, or nearly"
-    assert paid.as_dict()["thief"] == 0.0
+    assert paid.as_dict()["attacker"] == 0.0
     assert len(units) == len(HONEST) + 1
 
 

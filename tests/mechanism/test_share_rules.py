@@ -23,17 +23,17 @@ def submitted(identity, features, label):
 
 def test_what_was_stolen_is_paid_to_all_names_of_its_owner_and_the_rest_where_it_was_submitted():
     submission = submitted(
-        ["a1", "thief", "thief", "a2", "a1"],
+        ["a1", "attacker", "attacker", "a2", "a1"],
         [[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 4.0], [4.0, 5.0]],
         [0, 0, 1, 1, 1],
     )
     owner = np.array(["A", "A", "T", "A", "A"])
-    controller = {"a1": "A", "a2": "A", "thief": "T"}
+    controller = {"a1": "A", "a2": "A", "attacker": "T"}
     truth = GroundTruth(submission.id, owner, submission.id, controller)
     rule = get_mechanism("uniform", allocation="latent_share")
-    # a1 and a2 keep what each submitted, and halve the unit of theirs that the thief submitted
+    # a1 and a2 keep what each submitted, and halve the unit of theirs that the attacker submitted
     assert shares(rule.pay(submission, ORACLE, truth)) == pytest.approx(
-        {"a1": 2.5 / 5, "a2": 1.5 / 5, "thief": 1 / 5}
+        {"a1": 2.5 / 5, "a2": 1.5 / 5, "attacker": 1 / 5}
     )
     with pytest.raises(OracleRequiredError):
         rule.pay(submission, ORACLE)

@@ -88,7 +88,7 @@ def test_options_that_cannot_be_are_refused(few):
         ({"attackers": {"round_robin": [4]}}, "has 1 to 3"),
         ({"attackers": {"round_robin": [1]}, "pairs": [3]}, "even numbers"),
         ({"attackers": {"at_random": [1]}}, "order"),
-        ({"cheat": {}}, "cheat"),
+        ({"attacker": {}}, "attacker"),
     ):
         spec = few.model_copy(update={"options": options, "only": "uniform"})
         with pytest.raises(DataMarketError, match=words):

@@ -1,4 +1,4 @@
-"""A market of several cheats: the single path to the bit, in any order, with names, ids and times that make sense."""
+"""A market of several attackers: equal to the single path, in any order, with names, ids and times that make sense."""
 
 from dataclasses import replace
 
@@ -37,13 +37,13 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_one_cheat_is_the_single_attacker_to_the_bit(market, attack):
+def test_one_attacker_is_the_single_attacker_to_the_bit(market, attack):
     for provider in (0, 2):
         alone = create("attack", attack).apply(provider, market.state)
         same(attacked_by([MultiAttackerGame(provider, attack)], market.state), alone)
 
 
-def test_one_cheat_who_knows_little_submits_the_same_units_and_is_paid_the_same(market):
+def test_one_attacker_who_knows_little_submits_the_same_units_and_is_paid_the_same(market):
     attack = create("attack", "composite(victims=3)")
     alone = apply_knowing(attack, 1, market.state, 0.5)
     found = attacked_by([MultiAttackerGame("provider_1", attack, 0.5)], market.state)
@@ -60,15 +60,15 @@ def test_one_cheat_who_knows_little_submits_the_same_units_and_is_paid_the_same(
 
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.sampled_from(ATTACKS), min_size=2, max_size=4), st.randoms())
-def test_the_order_in_which_cheats_are_listed_decides_nothing(market, attacks, random):
-    cheats = [MultiAttackerGame(i, attack) for i, attack in enumerate(attacks)]
-    first = attacked_by(cheats, market.state)
-    random.shuffle(cheats)
-    same(attacked_by(cheats, market.state), first)
+def test_the_order_in_which_attackers_are_listed_decides_nothing(market, attacks, random):
+    attackers = [MultiAttackerGame(i, attack) for i, attack in enumerate(attacks)]
+    first = attacked_by(attackers, market.state)
+    random.shuffle(attackers)
+    same(attacked_by(attackers, market.state), first)
     assert len(set(first.submission.id)) == len(first.submission)
     names = first.submission.identities
     assert set(first.truth.controller) == set(names.tolist())
-    for i, attack in enumerate(attacks):  # of every cheat there is what it submits alone
+    for i, attack in enumerate(attacks):  # of every attacker there is what it submits alone
         alone = create("attack", attack).apply(i, market.state)
         mine = [
             p.submission.take(np.isin(p.submission.identity, p.identities_of(f"provider_{i}")))
@@ -78,7 +78,7 @@ def test_the_order_in_which_cheats_are_listed_decides_nothing(market, attacks, r
         assert np.array_equal(mine[0].time, mine[1].time)
 
 
-def test_two_cheats_who_copy_one_unit_have_ids_of_their_own_and_come_after_it(market):
+def test_two_attackers_who_copy_one_unit_have_ids_of_their_own_and_come_after_it(market):
     attack = "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.1, victims=9)"
     found = attacked_by([MultiAttackerGame(0, attack), MultiAttackerGame(1, attack)], market.state)
     truth = found.truth.aligned(found.submission)
@@ -123,7 +123,7 @@ def test_a_coalition_does_not_steal_from_itself(market):
     assert set(truth.owner[copies]) == {"provider_2"}  # the next after the pair
 
 
-def test_nobody_cheats(market):
+def test_nobody_attackers(market):
     same(attacked_by([], market.state), replace(market.honest, attack="honest"))
 
 

@@ -1,4 +1,4 @@
-"""What several cheats gain: closed forms, the single attacker's numbers, coalitions, and checks."""
+"""What several attackers gain: closed forms, the single attacker's numbers, coalitions, and checks."""
 
 import math
 
@@ -44,7 +44,7 @@ def counted(market, monkeypatch):
 @pytest.mark.parametrize(
     "attack", ["sybil_split_k(k=2)", "copycat(sigma=0.3)", "junk_padding(identities=2)"]
 )
-def test_one_cheat_gains_what_the_single_attacker_does(market, oracle, checks, attack):
+def test_one_attacker_gains_what_the_single_attacker_does(market, oracle, checks, attack):
     target = Target(market.state, get_mechanism("recommended"), oracle, 1, checks)
     stage = StageGame(market.state, get_mechanism("recommended"), oracle, [0, 1, 2, 3], checks)
     alone = target.respond(attack, AttackCosts())

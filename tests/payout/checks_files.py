@@ -1,4 +1,4 @@
-"""A payday with checks, and the answers to them, for the tests of spot checks."""
+"""A payout_run with checks, and the answers to them, for the tests of spot checks."""
 
 import csv
 

@@ -12,8 +12,8 @@ from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 
-DESPITE = ("--accept", "loses_half")  # the thief does
-EVERYBODY = ("seller 0", "seller 1", "seller 2", "seller 3", "thief")
+ACCEPTED = ("--accept", "loses_half")  # the attacker does
+EVERYBODY = ("seller 0", "seller 1", "seller 2", "seller 3", "attacker")
 
 
 def of(columns, *names):

@@ -33,7 +33,7 @@ def units(n=60, identities=4, seed=0, copies=6):
     total = n + copies
     return {
         "id": [f"u{i}" for i in range(total)],
-        "identity": [*identity, *["thief"] * copies],
+        "identity": [*identity, *["attacker"] * copies],
         "label": np.concatenate([label, label[stolen]]),
         "time": np.concatenate([time, 1000.0 + np.arange(copies)]),
         "features": features,
@@ -82,7 +82,7 @@ def write(folder, submitted=None, held=None):
 
 
 def spec(**changes):
-    """Settings of a payday by coverage; checks are asked for by the tests that are about them."""
+    """Settings of a payout run by coverage; checks are asked for by the tests that are about them."""
     return checked_spec({"amount": "1000.00", "audit": False, "theta": "none", "checks": 0, **changes})
 
 
@@ -104,8 +104,8 @@ def approve(folder, by="tester"):
     """Approve a run whatever its warnings, and those of the ledger, say; its state."""
     accounts = ledger_of(folder).accounts()
     found = ledger_warnings(accounts, run_of(folder, accounts))
-    despite = [*warned(folder), *(warning.name for warning in found)]
-    return runs.approve(folder, sha256(folder / "manifest.json"), by, despite)
+    accepted = [*warned(folder), *(warning.name for warning in found)]
+    return runs.approve(folder, sha256(folder / "manifest.json"), by, accepted)
 
 
 def events(folder):

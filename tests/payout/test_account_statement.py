@@ -9,13 +9,13 @@ import pytest
 from ledger_files import HandBook
 
 from datamarket_gym.errors import ParameterError, UnknownNameError
-from datamarket_gym.payout.ledger.entries import LedgerError
-from datamarket_gym.payout.ledger.statements import (
+from datamarket_gym.payout.ledger.account_statements import (
     Owed,
     account_statement,
     statement_csv,
     statement_html,
 )
+from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.names import from_csv
 
 

@@ -28,7 +28,7 @@ def test_a_second_period_by_the_log_given_the_first(tmp_path):
     pay(places, spec(), second)
     assert not [check for check in verify(second, recompute=True) if not check.good]
     assert read_manifest(second)["intake"]["number"] == 10
-    assert explain(second, "thief").received[0].entry == 10
+    assert explain(second, "attacker").received[0].entry == 10
     resubmitted = {name: _joined(july[name], again[name]) for name in july}
     third = tmp_path / "more"
     places = replace(write(tmp_path / "3", resubmitted, validation()), intake=where, acquired=(first,))

@@ -16,7 +16,7 @@ from datamarket_gym.payout.verify import verify
 
 def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
     first = june(tmp_path)
-    submitted = stacked(fresh(), again(units(), [0, 1], "thief"))
+    submitted = stacked(fresh(), again(units(), [0, 1], "attacker"))
     draft = july(tmp_path, submitted, [first], checks=3)
     drawn(draft)
     answered(draft, false=["seller 1"])

@@ -230,7 +230,7 @@ def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
     """A dispute unties u60 in June and in all later runs; sold again under the same name, it is still June's."""
     first = june(tmp_path)
     ledger = ledger_of(first)
-    open_dispute(ledger, run_of(first).run, "thief", "it is mine", units=["u60"], by="thief")
+    open_dispute(ledger, run_of(first).run, "attacker", "it is mine", units=["u60"], by="attacker")
     resolve_dispute(
         ledger, 1, "upheld", "it is", Effects(separate_units=("u60",)), units=["u60"], by="R. Okafor"
     )
@@ -238,7 +238,7 @@ def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
     made = july(tmp_path, stacked(fresh(), sold), [first], "july")
     assert [override["dispute"] for override in run_of(made).standing] == [1]
     assert [row["unit"] for row in known(made)] == ["u60"]
-    assert cents(made)["thief"] == 0
+    assert cents(made)["attacker"] == 0
 
 
 def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought, submitted):

@@ -46,7 +46,7 @@ def test_balances_that_would_rule_the_next_run_are_told(policy, told, tmp_path):
     assert ("large_balances" in found(folder)) == told
     if told:
         warning = found(folder)["large_balances"]
-        assert warning.items[0].startswith("“cheat 0”: EUR -")
+        assert warning.items[0].startswith("“attacker 0”: EUR -")
 
 
 def test_small_balances_are_not_told(tmp_path):

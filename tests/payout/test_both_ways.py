@@ -1,4 +1,4 @@
-"""A payday goes through the same four functions as `Mechanism.pay`: every record of both is the same."""
+"""A payout_run goes through the same four functions as `Mechanism.pay`: every record of both is the same."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ WIDE = 64  # dimensions in which strangers are far apart, so that a similarity t
 def wide(columns, seed):
     """The same columns with unit vectors in many dimensions; the last units are noisy copies of the first."""
     rng = np.random.default_rng(seed)
-    n, copies = len(columns["label"]), list(columns.get("identity", ())).count("thief")
+    n, copies = len(columns["label"]), list(columns.get("identity", ())).count("attacker")
     vectors = rng.normal(size=(n, WIDE)) + 2.0 * np.eye(3, WIDE)[columns["label"]]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     label = np.concatenate([columns["label"][: n - copies], columns["label"][:copies]])
@@ -38,7 +38,7 @@ def wide(columns, seed):
     return {**columns, "label": label, "features": vectors}
 
 
-GROUPED = ("by_group", "group_size")  # a payday asks for them too, for its intervals
+GROUPED = ("by_group", "group_size")  # a payout run asks for them too, for its intervals
 
 
 def fields(record, prefix=""):

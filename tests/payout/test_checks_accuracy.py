@@ -1,4 +1,4 @@
-"""Checks of a payday by accuracy: units below zero are never drawn, and raise kappa; nothing is claimed."""
+"""Checks of a payout run by accuracy: units below zero are never drawn, and raise kappa; nothing is claimed."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_kappa_counts_what_units_below_zero_take_off(folder):
         assert payee.kappa == pytest.approx(amount[amount > 0].sum() / amount.sum())
         assert len(payee.units) == (amount > 0).sum()
         assert payee.total == pytest.approx(float(payments(folder)[name]["entitled"]), abs=0.006)
-    assert found["seller 1"].kappa > 1.02 > 1.0 == found["thief"].kappa
+    assert found["seller 1"].kappa > 1.02 > 1.0 == found["attacker"].kappa
     assert make_plan(folder, PlanRequest()).kappa == max(p.kappa for p in found.values())
 
 

@@ -27,19 +27,19 @@ from datamarket_gym.payout.checks.plan import (
     make_plan,
     paid_payees,
 )
+from datamarket_gym.payout.ledger.account_statements import describe_entry
 from datamarket_gym.payout.ledger.runs import run_of
-from datamarket_gym.payout.ledger.statements import describe_entry
 from datamarket_gym.payout.manifest import read_manifest
 
 
 @pytest.fixture(scope="module")
-def payday(tmp_path_factory):
+def payout_run(tmp_path_factory):
     return paid(tmp_path_factory.mktemp("drawn"))
 
 
 @pytest.fixture
-def folder(payday, tmp_path):
-    return copied(payday, tmp_path / "copy")
+def folder(payout_run, tmp_path):
+    return copied(payout_run, tmp_path / "copy")
 
 
 def named(found):
@@ -76,8 +76,8 @@ def test_what_units_earn_adds_up_to_what_is_paid(folder):
         assert each.kappa >= 1
 
 
-def test_the_draw_is_a_function_of_manifest_plan_and_beacon(payday, tmp_path):
-    one, two, other, planned = (copied(payday, tmp_path / n) for n in ("a", "b", "c", "d"))
+def test_the_draw_is_a_function_of_manifest_plan_and_beacon(payout_run, tmp_path):
+    one, two, other, planned = (copied(payout_run, tmp_path / n) for n in ("a", "b", "c", "d"))
     first = drawn(one)
     assert drawn(two).draws == first.draws
     assert named(drawn(other, "block 2")) != named(first)

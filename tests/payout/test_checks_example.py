@@ -1,4 +1,4 @@
-"""examples/spot_checks.py goes from the tables to an approved run, and the cheat in it is paid nothing."""
+"""examples/spot_checks.py goes from the tables to an approved run, and the attacker in it is paid nothing."""
 
 import subprocess
 import sys

@@ -11,19 +11,19 @@ from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.payout.checks.draw import draw_key, draw_units
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, paid_payees, read_check_plan
+from datamarket_gym.payout.ledger.account_statements import describe_entry
 from datamarket_gym.payout.ledger.runs import run_of
-from datamarket_gym.payout.ledger.statements import describe_entry
 from datamarket_gym.payout.manifest import read_manifest
 
 
 @pytest.fixture(scope="module")
-def payday(tmp_path_factory):
+def payout_run(tmp_path_factory):
     return paid(tmp_path_factory.mktemp("planned"))
 
 
 @pytest.fixture
-def folder(payday, tmp_path):
-    return copied(payday, tmp_path / "copy")
+def folder(payout_run, tmp_path):
+    return copied(payout_run, tmp_path / "copy")
 
 
 def paid_to(folder):

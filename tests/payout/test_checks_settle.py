@@ -22,15 +22,15 @@ from datamarket_gym.payout.verify import verify
 
 
 @pytest.fixture(scope="module")
-def payday(tmp_path_factory):
+def payout_run(tmp_path_factory):
     folder = paid(tmp_path_factory.mktemp("settled"))
     drawn(folder)
     return folder
 
 
 @pytest.fixture
-def folder(payday, tmp_path):
-    return copied(payday, tmp_path / "copy")
+def folder(payout_run, tmp_path):
+    return copied(payout_run, tmp_path / "copy")
 
 
 def state(folder):
@@ -49,7 +49,7 @@ def certificate(folder):
     return found
 
 
-def test_a_run_that_asks_for_checks_is_approved_only_when_checked(folder, payday):
+def test_a_run_that_asks_for_checks_is_approved_only_when_checked(folder, payout_run):
     with pytest.raises(DataMarketError, match="check record"):
         approve(folder)
     answered(folder)
@@ -154,7 +154,7 @@ def test_who_fails_is_paid_nothing_and_the_pot_goes_to_the_others(folder):
     assert sum(cents(new).values()) == 100_000
     assert cents(new)["seller 1"] == cents(new, "balance")["seller 1"] == 0
     for name in cents(folder):
-        if name not in ("seller 1", "thief"):
+        if name not in ("seller 1", "attacker"):
             assert cents(new)[name] > cents(folder)[name]
     assert (state(folder), state(new)) == ("superseded", "draft")
     said = json.loads((new / "manifest.json").read_text())["settles"]
@@ -310,7 +310,7 @@ def test_somebody_fails_in_the_second_round_too(folder):
         make_plan(third, PlanRequest(checks=3))
 
 
-def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payday, tmp_path):
+def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payout_run, tmp_path):
     folder = run(tmp_path / "june", checks=3)
     smallest = min(value for value in cents(folder).values() if value)
     name = next(n for n, value in cents(folder).items() if value == smallest)

@@ -16,7 +16,7 @@ from datamarket_gym.payout.verify import verify
 
 
 @pytest.fixture(scope="module")
-def paydays(tmp_path_factory):
+def payout_runs(tmp_path_factory):
     """A run at each stage: paid, drawn, answered, checked; and one whose place another took."""
     base = tmp_path_factory.mktemp("tampered")
     found = {"paid": paid(base / "paid")}
@@ -34,8 +34,8 @@ def paydays(tmp_path_factory):
 
 
 @pytest.fixture
-def at(paydays, tmp_path):
-    return lambda stage: copied(paydays[stage], tmp_path / stage)
+def at(payout_runs, tmp_path):
+    return lambda stage: copied(payout_runs[stage], tmp_path / stage)
 
 
 def bad(folder):
@@ -75,8 +75,8 @@ def test_the_ledger_itself_refuses(at, stage, statement):
 
 
 @pytest.mark.parametrize("stage", ["drawn", "answered", "checked", "superseded", "new"])
-def test_untouched_runs_are_good(paydays, stage):
-    assert bad(paydays[stage]) == []
+def test_untouched_runs_are_good(payout_runs, stage):
+    assert bad(payout_runs[stage]) == []
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,14 @@ VICTIM = "seller 1"
 
 
 def attacked(names=1, mislabelled=60):
-    """The market with so many mislabelled units of a cheat, dealt to so many names."""
+    """The market with so many mislabelled units of an attacker, dealt to so many names."""
     columns, rng = units(copies=0), np.random.default_rng(5)
     label = rng.integers(0, 3, mislabelled)
     features = 2.0 * np.eye(3, DIMENSIONS)[label] + rng.normal(0, 0.6, (mislabelled, DIMENSIONS))
     n = len(columns["id"])
     return {
         "id": [*columns["id"], *(f"bad {i}" for i in range(mislabelled))],
-        "identity": [*columns["identity"], *(f"cheat {i % names}" for i in range(mislabelled))],
+        "identity": [*columns["identity"], *(f"attacker {i % names}" for i in range(mislabelled))],
         "label": np.concatenate([columns["label"], (label + 1) % 3]),
         "time": np.arange(n + mislabelled, dtype=np.float64),
         "features": np.vstack([columns["features"], features]),
@@ -44,25 +44,25 @@ def identity_rows(folder, kind):
 def test_a_borrowed_key_costs_its_owner_nothing(tmp_path):
     """60 mislabelled units that claim the victim's key: what the victim is paid is what it is without it."""
     without = run(tmp_path / "without", attacked())
-    borrowed = keyed(attacked(), {"cheat 0": f"IBAN of {VICTIM}"})
+    borrowed = keyed(attacked(), {"attacker 0": f"IBAN of {VICTIM}"})
     found = run(tmp_path / "borrowed", borrowed, linkage={"keys": ["iban"]})
     assert cents(found)[VICTIM] > 0
     assert payments(found) == payments(without)
     assert identity_rows(found, "identity") == []
-    assert identity_rows(found, "claim") == [("cheat 0", VICTIM, "same iban")]
+    assert identity_rows(found, "claim") == [("attacker 0", VICTIM, "same iban")]
     page = (found / "report.html").read_text(encoding="utf-8")
     assert "A claim without effect (same iban = “iban of seller 1”)" in page
 
 
 def test_one_side_cannot_confirm_for_both(tmp_path):
     without = run(tmp_path / "without", attacked())
-    columns = keyed(attacked(), {"cheat 0": f"IBAN of {VICTIM}"})
-    columns["same"] = [VICTIM if name == "cheat 0" else None for name in columns["identity"]]
+    columns = keyed(attacked(), {"attacker 0": f"IBAN of {VICTIM}"})
+    columns["same"] = [VICTIM if name == "attacker 0" else None for name in columns["identity"]]
     found = run(tmp_path / "named", columns, linkage={"keys": ["iban"], "confirm": "same"})
     assert payments(found) == payments(without)
     assert identity_rows(found, "claim") == [
-        ("cheat 0", VICTIM, "same iban"),
-        ("cheat 0", VICTIM, "the first alone says so"),
+        ("attacker 0", VICTIM, "same iban"),
+        ("attacker 0", VICTIM, "the first alone says so"),
     ]
 
 
@@ -71,7 +71,7 @@ def test_names_gain_nothing_by_being_many_who_share_a_key(sharing, tmp_path):
     """22 names of which none, two or all share a key are paid the same; every key that is shared is listed."""
     columns = attacked(names=22)
     without = run(tmp_path / "without", columns)
-    shared = keyed(columns, {f"cheat {i}": "DE02" for i in range(sharing)})
+    shared = keyed(columns, {f"attacker {i}": "DE02" for i in range(sharing)})
     found = run(tmp_path / "shared", shared, linkage={"keys": ["iban"]})
     assert payments(found) == payments(without)
     assert len(identity_rows(found, "claim")) == sharing - 1
@@ -80,11 +80,11 @@ def test_names_gain_nothing_by_being_many_who_share_a_key(sharing, tmp_path):
 
 
 def test_the_operators_own_table_stands_alone_and_settles_the_claim(tmp_path):
-    columns = keyed(attacked(), {"cheat 0": f"IBAN of {VICTIM}"})
+    columns = keyed(attacked(), {"attacker 0": f"IBAN of {VICTIM}"})
     table = tmp_path / "accounts.parquet"
-    pq.write_table(pa.table({"id_l": ["cheat 0"], "id_r": [VICTIM], "probability": [1.0]}), table)
+    pq.write_table(pa.table({"id_l": ["attacker 0"], "id_r": [VICTIM], "probability": [1.0]}), table)
     found = run(tmp_path / "run", columns, linkage={"keys": ["iban"], "edges": str(table)})
-    assert identity_rows(found, "identity") == [("cheat 0", VICTIM, "supplied by accounts.parquet")]
+    assert identity_rows(found, "identity") == [("attacker 0", VICTIM, "supplied by accounts.parquet")]
     assert identity_rows(found, "claim") == []
     assert cents(found)[VICTIM] == 0  # netted with what is below zero: the operator says it is one payee
 
@@ -96,23 +96,23 @@ def test_likeness_is_a_claim_too(tmp_path):
         name: (f"{name} {i} weber", f"street {i * 7919}")
         for i, name in enumerate(sorted(set(columns["identity"])))
     }
-    person["cheat 0"] = person[VICTIM]
+    person["attacker 0"] = person[VICTIM]
     for place, name in enumerate(("name", "address")):
         columns[name] = [person[identity][place] for identity in columns["identity"]]
     without = run(tmp_path / "without", columns)
     found = run(tmp_path / "like", columns, linkage={"fuzzy": ["name", "address"], "probability": 0.5})
     assert payments(found) == payments(without)
-    assert ("cheat 0", VICTIM, "splink") in identity_rows(found, "claim")
+    assert ("attacker 0", VICTIM, "splink") in identity_rows(found, "claim")
 
 
 def test_explain_tells_of_claims(tmp_path):
-    columns = keyed(attacked(), {"cheat 0": f"IBAN of {VICTIM}"})
+    columns = keyed(attacked(), {"attacker 0": f"IBAN of {VICTIM}"})
     found = run(tmp_path, columns, linkage={"keys": ["iban"]})
     done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM])
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert "Claimed, and without effect on any pay (same iban): cheat 0, seller 1." in said
+    assert "Claimed, and without effect on any pay (same iban): attacker 0, seller 1." in said
     done = CliRunner().invoke(app, ["explain", str(found), "--payee", VICTIM, "--json"])
     assert json.loads(done.output)["claims"] == [
-        {"reason": "same iban", "value": "iban of seller 1", "identities": ["cheat 0", VICTIM]}
+        {"reason": "same iban", "value": "iban of seller 1", "identities": ["attacker 0", VICTIM]}
     ]

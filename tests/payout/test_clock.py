@@ -81,7 +81,7 @@ def test_the_first_and_the_last_moment_are_of_the_market(tmp_path):
     market = {"opens": str(START), "closes": str(START + 65.0)}
     assert told(tmp_path / "in", dated(time), **market) == []
     late, early = told(tmp_path / "out", dated(np.r_[time[0] - 1, time[1:-1], time[-1] + 1]), **market)
-    assert (late.items, early.items) == (("“u65” of “thief”",), ("“u0” of “seller 0”",))
+    assert (late.items, early.items) == (("“u65” of “attacker”",), ("“u0” of “seller 0”",))
 
 
 def test_times_outside_the_market_are_counted(tmp_path):
@@ -91,7 +91,7 @@ def test_times_outside_the_market_are_counted(tmp_path):
     market = {"opens": "2026-05-01", "closes": "2026-05-30"}
     late, early = told(tmp_path, dated(time), **market)
     assert (late.name, late.count) == ("future_times", 6)
-    assert late.items == tuple(f"“u{i}” of “thief”" for i in range(60, 66))
+    assert late.items == tuple(f"“u{i}” of “attacker”" for i in range(60, 66))
     assert late.title == "6 units are dated after the market closed (2026-05-30)"
     assert (early.name, early.count) == ("early_times", 3)
     found = run(tmp_path / "warned", dated(time), **market)

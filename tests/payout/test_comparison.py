@@ -76,13 +76,13 @@ def test_the_command_line_says_the_same(two):
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
     found = compare_runs(*two)
     assert [PaymentChange(**each) for each in told["payments"]] == found.payments
-    one = json.loads(CliRunner().invoke(app, [*words, "--payee", "thief", "--json"]).output)
+    one = json.loads(CliRunner().invoke(app, [*words, "--payee", "attacker", "--json"]).output)
     assert PaymentChange(**one) in found.payments
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(["--what-if"], "leave --what-if"), (["--payee", "theif"], "did you mean thief")],
+    [(["--what-if"], "leave --what-if"), (["--payee", "theif"], "did you mean attacker")],
 )
 def test_what_cannot_be_compared_is_said(two, more, said):
     done = CliRunner().invoke(app, ["explain", str(two[1]), "--against", str(two[0]), *more])

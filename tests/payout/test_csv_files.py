@@ -19,7 +19,7 @@ from datamarket_gym.payout.bank.export import write_plain
 from datamarket_gym.payout.checks import plan as carried
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, checks_text
 from datamarket_gym.payout.input_files import BadRow, quarantine_csv
-from datamarket_gym.payout.ledger.statements import statement_csv
+from datamarket_gym.payout.ledger.account_statements import statement_csv
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_safe, csv_text, from_csv
 from datamarket_gym.payout.statements.page import _index as index_of_statements
@@ -87,7 +87,7 @@ def folder(tmp_path_factory):
     """A run in which everybody has a hostile name, and all but one of them say that they are one payee."""
     count = len(HOSTILE)
     columns = units(n=4 * count, identities=count, copies=4)
-    name = {f"seller {i}": each for i, each in enumerate(HOSTILE)} | {"thief": "=thief"}
+    name = {f"seller {i}": each for i, each in enumerate(HOSTILE)} | {"attacker": "=attacker"}
     columns["identity"] = [name[each] for each in columns["identity"]]
     columns["id"] = [f"{HOSTILE[i % count]} {i}" for i in range(len(columns["id"]))]
     join = tmp_path_factory.mktemp("join") / "join.toml"
@@ -114,7 +114,7 @@ def test_no_cell_of_any_file_of_a_run_is_a_formula(folder):
                     assert not [c for c in cells(value) if dangerous(c)], (path.name, column, value)
     with (folder / "payments.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {from_csv(row["identity"]) for row in rows} == {*HOSTILE, "=thief"}
+    assert {from_csv(row["identity"]) for row in rows} == {*HOSTILE, "=attacker"}
     together = {from_csv(row["paid_together_with"]) for row in rows} - {""}
     assert len(together) == 1
     assert together <= set(HOSTILE)
@@ -182,7 +182,7 @@ WRITERS = {
     "payout/checks/draw.py": (of_checks, 3),
     "payout/checks/plan.py": (of_carried, 2),
     "payout/bank/export.py": (of_a_bank, 6),
-    "payout/ledger/statements.py": (of_a_statement, 6),
+    "payout/ledger/account_statements.py": (of_a_statement, 6),
 }
 """Who writes CSV files, and into how many cells of a row texts of others go; payments.csv is looked at above."""
 

@@ -8,7 +8,7 @@ from payout_files import cents, run, spec, write
 
 from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.runs import Format, open_run
-from datamarket_gym.payout import run as paydays
+from datamarket_gym.payout import run as payout_runs
 from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
@@ -89,14 +89,14 @@ def test_damaged_warnings_are_named(text, folder):
 
 
 def killed(tmp_path, monkeypatch):
-    """A payday that was killed before its report; its places and its folder."""
+    """A payout_run that was killed before its report; its places and its folder."""
 
     def dies(*_):
         raise KeyboardInterrupt
 
     places = write(tmp_path / "in")
     with monkeypatch.context() as patched:
-        patched.setattr(paydays, "write_report", dies)
+        patched.setattr(payout_runs, "write_report", dies)
         with pytest.raises(KeyboardInterrupt):
             pay(places, spec(), tmp_path / "run")
     assert (tmp_path / "run" / ".state").is_dir()

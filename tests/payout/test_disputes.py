@@ -4,6 +4,7 @@ import pytest
 from ledger_files import add_approval, add_draft, file_ledger
 
 from datamarket_gym.errors import ParameterError, UnknownNameError
+from datamarket_gym.payout.ledger.account_statements import account_statement
 from datamarket_gym.payout.ledger.balances import DisputeError
 from datamarket_gym.payout.ledger.disputes import (
     Effects,
@@ -13,9 +14,8 @@ from datamarket_gym.payout.ledger.disputes import (
 )
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import dispute_warnings, ledger_warnings
-from datamarket_gym.payout.ledger.statements import account_statement
 from datamarket_gym.payout.ledger.transactions import confirm, order, to_send
-from datamarket_gym.payout.operator_evidence import Override, select_overrides
+from datamarket_gym.payout.overrides import Override, select_overrides
 from datamarket_gym.payout.warnings import AcceptedWarningError, require_answered
 
 APPROVED, DRAFT = "a" * 64, "d" * 64
@@ -40,7 +40,7 @@ def test_numbers_count_from_one_and_the_chain_holds_them(ledger):
         ledger, APPROVED, "alice", "u7 is mine", units=["u7", "u7"], against="bob", by="desk"
     )
     second = open_dispute(ledger, DRAFT, "bob", "I sent\n more")
-    assert (first.number, first.units, first.against, first.by) == (1, ("u7",), "bob", "desk")
+    assert (first.number, first.units, first.against, first.by) == (1, ("u7",), "bob", "service")
     assert (second.number, second.about) == (2, "I sent more")
     assert list(ledger.accounts().disputes.by_number) == [1, 2]
     assert [d.number for d in ledger.accounts().disputes.open] == [1, 2]
@@ -296,7 +296,7 @@ def test_overrides_stand_until_they_are_revoked(ledger):
     assert (join.action, join.identities) == ("join", ["bob", "carol"])
     revoke_dispute(ledger, 1, "the second photograph was withdrawn", by="desk")
     assert ledger.accounts().disputes.overrides == []
-    with pytest.raises(DisputeError, match="revoked by desk"):
+    with pytest.raises(DisputeError, match="revoked by service"):
         revoke_dispute(ledger, 1, "again")
     open_dispute(ledger, DRAFT, "bob", "no")
     with pytest.raises(DisputeError, match="no override that could be revoked"):
@@ -354,7 +354,7 @@ def test_a_decision_is_about_the_run_and_the_payee_of_its_dispute(ledger):
             transaction.add("resolved", run=run, payee=payee, content=said)
 
 
-def test_approved_despite_a_dispute_and_corrected_later(ledger):
+def test_approved_accepted_a_dispute_and_corrected_later(ledger):
     open_dispute(ledger, DRAFT, "alice", "u7 is mine")
     with ledger.transaction() as transaction:
         add_approval(transaction.add, transaction.accounts, DRAFT)

@@ -5,9 +5,9 @@ from checks_files import answered, drawn, paid
 from payout_files import cents
 
 from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.ledger.account_statements import account_statement
 from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
 from datamarket_gym.payout.ledger.runs import dispute_warnings, ledger_of, run_of
-from datamarket_gym.payout.ledger.statements import account_statement
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_draws_stand_unless_a_dispute_was_decided_meanwhile(folder, tmp_path, de
     drawn(folder, least=least)
     answered(folder)
     if decided:
-        open_dispute(ledger_of(folder), run_of(folder).run, "thief", "u60 is mine", units=["u60"])
+        open_dispute(ledger_of(folder), run_of(folder).run, "attacker", "u60 is mine", units=["u60"])
         resolve_dispute(ledger_of(folder), 1, "upheld", "it is", Effects(separate_units=("u60",)))
     settled = settle(folder, tmp_path / "second")
     assert settled.carried

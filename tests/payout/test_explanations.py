@@ -143,7 +143,7 @@ def test_units_are_counted_once(folder, names):
 
 
 def test_who_was_earlier_and_who_is_paid(folder):
-    matches = {match.unit: match for match in explain(folder, "thief").matches}
+    matches = {match.unit: match for match in explain(folder, "attacker").matches}
     assert len(matches) == 3
     for match in matches.values():
         assert match.earlier == "other"
@@ -173,10 +173,10 @@ def test_own_copies_come_after_ties_with_others(folder):
 
 def test_it_needs_no_inputs(tmp_path):
     folder = run(tmp_path)
-    before = explain(folder, "thief")
+    before = explain(folder, "attacker")
     shutil.rmtree(tmp_path / "in")
     shutil.rmtree(folder / "records")
-    assert explain(folder, "thief") == before
+    assert explain(folder, "attacker") == before
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def crowd(tmp_path_factory):
     copies = 2000
     more = {
         "id": [f"copy {i}" for i in range(copies)],
-        "identity": [f"thief {i % 100}" for i in range(copies)],
+        "identity": [f"attacker {i % 100}" for i in range(copies)],
         "label": np.repeat(columns["label"][:1], copies),
         "time": 1000.0 + np.arange(copies),
         "features": np.repeat(columns["features"][:1], copies, axis=0),
@@ -205,14 +205,14 @@ def test_a_victim_inside_a_large_cluster_sees_its_own_ties(crowd):
     assert {match.unit for match in found.matches} == {"u0"}
     assert {tuple(match.paid_to) for match in found.matches} == {("victim",)}
     assert (found.matched_payees_in_all, len(found.matched_payees)) == (100, 20)
-    last = explain(crowd, "thief 99")
+    last = explain(crowd, "attacker 99")
     assert [match.other for match in last.matches] == ["u0"] * 20
     assert (last.for_others, last.counted_for[0].names) == (20, ["victim"])
-    # what was shown before: the 40 most senior units, and as many matches, among which the last thief has none
+    # what was shown before: the 40 most senior units, and as many matches, among which the last attacker has none
     results = finished_results(crowd, places_of(crowd))[1]
     label = results.payments.clustering.label
     [cluster] = describe(results, label[:1])
-    assert "thief 99" not in [unit["identity"] for unit in cluster["units"]]
+    assert "attacker 99" not in [unit["identity"] for unit in cluster["units"]]
 
 
 def typed(*words):
@@ -225,7 +225,7 @@ def test_it_says_how_many_it_shows(crowd):
     output = " ".join(done.output.split())
     assert "20 of 2,000 matches of its units are shown; --json lists 1,000" in output
     assert done.output.count("exact_hash") == 20
-    assert "are shown" not in typed("explain", crowd, "--payee", "thief 99").output
+    assert "are shown" not in typed("explain", crowd, "--payee", "attacker 99").output
 
 
 def test_the_json_is_the_record(folder, names):
@@ -234,10 +234,10 @@ def test_the_json_is_the_record(folder, names):
         assert json.loads(done.output) == asdict(explain(folder, name))
     assert [field.name for field in fields(Explanation)] == [
         "identity", "run", "currency", "paid", "low", "high", "level", "groups", "entitled", "balance", "opening",
-        "learner", "divided", "measured", "score", "score_error", "units", "leaked", "earlier_runs", "acquired", "unusable",
-        "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all", "clusters",
-        "owned", "matches", "matches_in_all", "matched_payees", "matched_payees_in_all", "together", "linked", "claims",
-        "drawn", "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
+        "learner", "divided", "measured", "score", "score_error", "units", "leaked", "earlier_runs", "acquired",
+        "unusable", "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all",
+        "clusters", "owned", "matches", "matches_in_all", "matched_payees", "matched_payees_in_all", "together",
+        "linked", "claims", "drawn", "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received", "needs",
     ]  # fmt: skip
 
 
@@ -268,7 +268,7 @@ def test_a_chain_through_own_units_is_told(tmp_path):
 
 
 def test_unknown_names_are_refused(folder):
-    with pytest.raises(UnknownNameError, match="did you mean thief"):
+    with pytest.raises(UnknownNameError, match="did you mean attacker"):
         explain(folder, "theif")
 
 
@@ -280,10 +280,10 @@ def test_a_changed_or_missing_table_is_refused(folder, tmp_path, name):
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(RunError, match=rf"{name}\.parquet.*not as the run left it; run verify"):
-        explain(copy, "thief")
+        explain(copy, "attacker")
     path.unlink()
     with pytest.raises(RunError, match="missing"):
-        explain(copy, "thief")
+        explain(copy, "attacker")
 
 
 def test_a_run_of_an_older_version_is_told_to_be_paid_again(folder, tmp_path):
@@ -294,7 +294,7 @@ def test_a_run_of_an_older_version_is_told_to_be_paid_again(folder, tmp_path):
     manifest["outputs"]["clusters.parquet"]["sha256"] = sha256(path)
     (copy / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(RunError, match=r"no column 'came'.*pay again"):
-        explain(copy, "thief")
+        explain(copy, "attacker")
 
 
 def test_nothing_heavy_is_imported(folder):
@@ -305,17 +305,17 @@ def test_nothing_heavy_is_imported(folder):
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
         f"sys.stderr.write(' '.join(m for m in sys.modules for h in {heavy} if m == h or m.startswith(h + '.')))"
     )
-    words = ["explain", str(folder), "--payee", "thief"]
+    words = ["explain", str(folder), "--payee", "attacker"]
     done = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "thief is paid" in done.stdout
+    assert "attacker is paid" in done.stdout
 
 
 @pytest.fixture(scope="module")
 def settled(tmp_path_factory):
-    """Seller 1 failed, and the thief is too small to be checked."""
+    """Seller 1 failed, and the attacker is too small to be checked."""
     folder = paid(tmp_path_factory.mktemp("settled"))
     drawn(folder, least="40.00")
     answered(folder, false=("seller 1",))
@@ -330,7 +330,7 @@ def test_what_checks_came_to(settled):
     assert (failed.paid, failed.checks.outcome, failed.checks.drawn) == (0, "failed", [])
     assert set(failed.checks.false_units) == {d.unit for d in draws.draws if d.payee == "seller 1"}
     assert failed.counted + len(failed.checks.false_units) + failed.for_others == failed.units
-    small = explain(new, "thief")
+    small = explain(new, "attacker")
     assert (small.paid, small.checks.outcome) == (0, "not checked")
     passed = explain(new, "seller 2").checks
     assert passed.outcome == "passed"
@@ -352,7 +352,7 @@ def test_who_looked_is_not_told(settled):
     ("name", "words"),
     [
         ("seller 1", "It failed a spot check"),
-        ("thief", "neither checked nor paid"),
+        ("attacker", "neither checked nor paid"),
         ("seller 2", "It passed the spot checks"),
     ],
 )
@@ -377,4 +377,4 @@ def test_who_only_brings_a_balance_is_explained(tmp_path):
     assert (found.units, found.clusters, found.opening) == (0, 0, owed[gone])
     assert found.paid + found.balance == found.entitled == owed[gone]
     assert without_its_evidence(second, gone) == found.paid
-    assert explain(second, "thief").opening == cents(first, "balance")["thief"]
+    assert explain(second, "attacker").opening == cents(first, "balance")["attacker"]

@@ -102,7 +102,7 @@ def test_a_run_goes_on_where_the_disk_was_full(tmp_path):
         assert (disk / "run" / "second.txt").read_text() == "b" * 60_000
 
 
-def test_a_payday_on_a_full_disk_ends_in_one_line_and_goes_on(tmp_path):
+def test_a_payout_run_on_a_full_disk_ends_in_one_line_and_goes_on(tmp_path):
     places = write(tmp_path / "in")
     with small_disk(tmp_path / "disk", 16_384) as disk:
         for free in (0, 8, 40, 96):

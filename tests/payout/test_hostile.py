@@ -203,7 +203,7 @@ def test_data_that_cover_nothing_are_not_divided_by(tmp_path):
         run(tmp_path, columns, held)
 
 
-def test_whoever_stops_a_payday_is_named(tmp_path):
+def test_whoever_stops_a_payout_run_is_named(tmp_path):
     """Mislabelled units that outweigh all others: the error says whose they are."""
     columns, rng = units(copies=0), np.random.default_rng(3)
     label = np.arange(200) % 3

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 from checks_files import answered, drawn
-from logged_files import DESPITE, bad, call, grown, log, paid_by_log
+from logged_files import ACCEPTED, bad, call, grown, log, paid_by_log
 from payout_files import (
     approve,
     cents,
@@ -45,7 +45,7 @@ def test_a_log_that_has_grown_changes_nothing_of_a_run(folder):
 def test_ledger_approve_works_after_the_log_has_grown(folder):
     found = paid_by_log(folder)
     grown(folder / "log.sqlite")
-    done = call("ledger", "approve", found, "--by", "anna", *DESPITE)
+    done = call("ledger", "approve", found, "--by", "anna", *ACCEPTED)
     assert (done.exit_code, done.output.strip()) == (0, "approved"), done.output
 
 
@@ -79,7 +79,7 @@ def forge(where, statement, *values):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE ledger_entries SET body = replace(body, 'thief', 'chief') WHERE number = 6",
+        "UPDATE ledger_entries SET body = replace(body, 'attacker', 'chief') WHERE number = 6",
         "DELETE FROM ledger_entries WHERE number = 6",
         "UPDATE ledger_digests SET digests = zeroblob(length(digests)) WHERE number = 3",
         "DELETE FROM ledger_digests WHERE number = 3",
@@ -94,7 +94,7 @@ def test_a_log_that_was_changed_after_the_run_is_found_and_named(folder, stateme
     assert len(wrong) == 1
     assert str(folder / "log.sqlite") in wrong[0].detail
     assert call("verify", found).exit_code == 1
-    refused = call("ledger", "approve", found, *DESPITE)
+    refused = call("ledger", "approve", found, *ACCEPTED)
     assert refused.exit_code == 1
     assert "intake log" in refused.output
     assert run_of(found).state == "draft"

@@ -37,7 +37,13 @@ def test_permuting_rows_changes_nothing(policy, honest, tmp_path):
 
 def test_renaming_identities_changes_no_amount(policy, honest, tmp_path):
     columns = units()
-    names = {"seller 0": "zz", "seller 1": "a", "seller 2": "=1+1", "seller 3": "m", "thief": "Thief"}
+    names = {
+        "seller 0": "zz",
+        "seller 1": "a",
+        "seller 2": "=1+1",
+        "seller 3": "m",
+        "attacker": "Attacker",
+    }
     columns["identity"] = [names[name] for name in columns["identity"]]
     columns["id"] = [f"other-{i}" for i in reversed(range(len(columns["id"])))]
     renamed = run(tmp_path, columns, **policy)
@@ -74,6 +80,6 @@ def test_payments_are_those_of_the_mechanism(tmp_path):
         assert abs(found[name] - 100_000 * amount / total) < 1
 
 
-def test_the_thief_is_paid_for_nothing_that_was_stolen(honest):
-    paid = payments(honest)["thief"]
+def test_the_attacker_is_paid_for_nothing_that_was_stolen(honest):
+    paid = payments(honest)["attacker"]
     assert float(paid["without_evidence"]) > float(paid["payment"])

@@ -36,7 +36,7 @@ from datamarket_gym.payout.ledger.runs import (
 )
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.ledger.transactions import end_balance
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import AcceptedWarningError, UnresolvedWarning
 
@@ -52,17 +52,17 @@ def in_debt():
 
 
 @pytest.fixture(scope="module")
-def payday(tmp_path_factory):
+def payout_run(tmp_path_factory):
     """A draft with a debt and an override."""
-    place = tmp_path_factory.mktemp("paydays")
+    place = tmp_path_factory.mktemp("payout_runs")
     signed = place / "overrides.toml"
     signed.write_text(SIGNED, encoding="utf-8")
     return run_by_accuracy(place, in_debt(), overrides=signed)
 
 
 @pytest.fixture
-def first(payday, tmp_path):
-    return copied(payday, tmp_path / "first")
+def first(payout_run, tmp_path):
+    return copied(payout_run, tmp_path / "first")
 
 
 def draft_of(record):

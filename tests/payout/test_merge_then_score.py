@@ -12,7 +12,7 @@ HONEST = list(range(60))
 
 
 def month(scale):
-    """Units of four sellers and of a thief, half of them exact copies and half nearly, and validation rows."""
+    """Units of four sellers and of an attacker, half of them exact copies and half nearly, and validation rows."""
     rng = np.random.default_rng(3)
     centre = rng.normal(size=(3, 24))
     label = rng.integers(3, size=60)
@@ -21,7 +21,7 @@ def month(scale):
     copies = features[stolen] + 0.02 * rng.normal(size=(12, 24)) * (np.arange(12) < 6)[:, None]
     submitted = {
         "id": [f"u{i}" for i in range(72)],
-        "identity": [*(f"seller {i % 4}" for i in range(60)), *["thief"] * 12],
+        "identity": [*(f"seller {i % 4}" for i in range(60)), *["attacker"] * 12],
         "label": np.r_[label, label[stolen]],
         "time": np.arange(72.0),
         "features": np.vstack([features, copies]) * scale,
@@ -74,5 +74,5 @@ def test_copies_that_a_tool_has_trained_on_change_what_others_are_paid(tmp_path)
         )  # exact copies alone
         scores = tool(training, held, tmp_path / f"{name}.csv")
         found[name] = run(tmp_path / name / "paid", submitted, held, theta="auto", **scores)
-    assert paid(found["attacked"]).keys() == paid(found["honest"]).keys()  # the thief has nothing
+    assert paid(found["attacked"]).keys() == paid(found["honest"]).keys()  # the attacker has nothing
     assert paid(found["attacked"]) != paid(found["honest"])

@@ -109,7 +109,7 @@ def test_dates_are_no_numbers(kind, quarantine, tmp_path):
         read(tmp_path, bare(units(), days), quarantine=quarantine)
 
 
-def test_a_payday_by_variance_explained(tmp_path):
+def test_a_payout_run_by_variance_explained(tmp_path):
     made = run(tmp_path, numbered(units()), numbered(validation()), learner=NUMBERS)
     assert worth_of(NUMBERS).total == "variance explained"
     assert sum(float(p) for p in pq.read_table(made / "payments.parquet")["payment"].to_pylist()) == 1000

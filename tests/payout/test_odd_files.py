@@ -146,7 +146,7 @@ def test_what_can_be_used_is_paid(odd, tmp_path):
     places = write(tmp_path / "in")
     places = make(tmp_path / "in", places) or places
     pay(places, spec(), tmp_path / "run")
-    assert set(payments(tmp_path / "run")) == (names or {*(f"seller {i}" for i in range(4)), "thief"})
+    assert set(payments(tmp_path / "run")) == (names or {*(f"seller {i}" for i in range(4)), "attacker"})
 
 
 def spoiled(value):

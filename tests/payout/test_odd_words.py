@@ -159,7 +159,7 @@ def test_whoever_does_it_has_a_name(ledger):
 
 
 def test_names_come_close_whatever_their_case():
-    assert close_names("SELLER 1", ["seller 1", "thief"]) == ["seller 1"]
+    assert close_names("SELLER 1", ["seller 1", "attacker"]) == ["seller 1"]
     many = [f"payee {i:05d}" for i in range(2_000)]
     said = str(UnknownNameError("payee", "zzz", many))
     assert "payee 00049" in said
@@ -238,7 +238,7 @@ def test_a_file_that_may_not_be_written_is_named_as_it_was_asked_for(tmp_path):
     assert error.value.filename == str(tmp_path / "a.csv")
 
 
-def test_a_password_in_the_address_is_enough_for_a_payday(
+def test_a_password_in_the_address_is_enough_for_a_payout_run(
     postgres_ledger, market, tmp_path, monkeypatch
 ):
     monkeypatch.delenv("PGPASSWORD", raising=False)

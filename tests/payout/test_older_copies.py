@@ -62,14 +62,14 @@ def test_a_folder_that_holds_another_run_now_stops_nobody(june, tmp_path):
     shutil.rmtree(june)
     other = files.run(tmp_path / "elsewhere", files.units(seed=3))
     shutil.copytree(other, june)
-    money.hold(ledger, "thief", "account unclear")
+    money.hold(ledger, "attacker", "account unclear")
     assert (june / FILE).read_bytes() == (other / FILE).read_bytes()
 
 
 def test_a_run_is_not_marked_as_paid_by_a_list_that_was_edited(june):
     path = june / "payments.csv"
     said = path.read_text(encoding="utf-8")
-    path.write_text(said.replace("thief", "other"), encoding="utf-8")
+    path.write_text(said.replace("attacker", "other"), encoding="utf-8")
     with pytest.raises(DataMarketError, match="not as the run left it"):
         mark_paid(june, "transfer 1")
     path.write_text(said, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""One policy for the threshold of `recommended`: Python, experiments, audits and paydays settle it alike."""
+"""One policy for the threshold of `recommended`: Python, experiments, audits and payout runs settle it alike."""
 
 import warnings
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def test_python_does_not_merge_what_the_price_refuses(market):
     assert paid.grand_value > 0.8
 
 
-def test_audits_and_paydays_settle_as_python_does(market, tables, tmp_path):
+def test_audits_and_payout_runs_settle_as_python_does(market, tables, tmp_path):
     submission, oracle = market
     python = get_mechanism("recommended").pay(submission, oracle).threshold
     state = market_state(submission, oracle.features, oracle.label)
@@ -301,7 +301,7 @@ def test_crowding_is_a_cosine_and_exceeds_one_by_no_rounding():
         oracle, submission = market.utility_oracle(KNN), market.honest.submission
         leaked = Submission(
             id=np.arange(len(oracle.label)),
-            identity=["thief"] * len(oracle.label),
+            identity=["attacker"] * len(oracle.label),
             features=oracle.features,
             label=oracle.label,
         )
@@ -364,7 +364,7 @@ def test_an_audit_tells_a_collapse_once_and_advises_no_threshold_that_is_refused
     assert not any(f"stopped by: similarity {t}" in advice for t in ("0.9 ", "0.95", "0.8", "0.7"))
 
 
-def test_a_payday_prints_a_collapse_and_keeps_it(tmp_path):
+def test_a_payout_run_prints_a_collapse_and_keeps_it(tmp_path):
     rng = np.random.default_rng(4)
     label = np.arange(360) % 2
     vectors = rng.normal(size=(360, 48)) + 2.0 * np.eye(2, 48)[label]

@@ -8,7 +8,7 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components
-from datamarket_gym.payout.operator_evidence import overridden, read_overrides
+from datamarket_gym.payout.overrides import overridden, read_overrides
 
 SIGNED = {"reason": "checked", "by": "R. Okafor", "date": date(2026, 5, 31)}
 NAMES = list("abcdef")

@@ -11,7 +11,7 @@ from payout_files import cents, payments, run, run_by_accuracy, units, validatio
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges, components
 from datamarket_gym.payout.ledger.runs import run_of
-from datamarket_gym.payout.operator_evidence import overridden, read_overrides
+from datamarket_gym.payout.overrides import overridden, read_overrides
 
 SIGNED = 'reason = "checked"\nby = "R. Okafor"\ndate = 2026-05-31\n'
 
@@ -26,7 +26,7 @@ def test_a_split_unties_and_the_report_lists_it(tmp_path):
     units_ = [row["right"] for row in pq.read_table(plain / "evidence.parquet").to_pylist()]
     file = written(tmp_path / "o.toml", f"[[split]]\nunits = {units_!r}\n{SIGNED}".replace("'", '"'))
     split = run(tmp_path / "split", overrides=file)
-    assert cents(split)["thief"] == cents(plain, "without_evidence")["thief"]
+    assert cents(split)["attacker"] == cents(plain, "without_evidence")["attacker"]
     assert len(pq.read_table(split / "evidence.parquet")) == 0
     page = (split / "report.html").read_text(encoding="utf-8")
     assert "R. Okafor" in page
@@ -126,7 +126,7 @@ def test_a_split_unit_keeps_its_copies(tmp_path):
     later = [victim + rng.normal(0, 1e-6, victim.shape), victim]
     columns = {
         "id": [*columns["id"], *(f"copy {i}" for i in range(8))],
-        "identity": [*columns["identity"], *["thief"] * 8],
+        "identity": [*columns["identity"], *["attacker"] * 8],
         "label": np.concatenate([columns["label"], np.tile(columns["label"][40:44], 2)]),
         "time": np.arange(68.0),
         "features": np.vstack([columns["features"], *later]),
@@ -144,7 +144,7 @@ def test_a_split_unit_keeps_its_copies(tmp_path):
         roots.setdefault(row["cluster"], []).append(row["unit"])
     tied = sorted(sorted(group) for group in roots.values() if len(group) > 1)
     assert tied == [[f"copy {i}", f"copy {i + 4}", f"u{40 + i}"] for i in range(4)]
-    assert cents(plain)["thief"] == cents(split)["thief"] == 0
+    assert cents(plain)["attacker"] == cents(split)["attacker"] == 0
 
 
 def test_a_split_of_the_earliest_says_what_to_name_instead(tmp_path):

@@ -1,4 +1,4 @@
-"""Paydays whose times are from the operator's intake log: what counts, what is refused, and what is found later."""
+"""Payout runs whose times are from the operator's intake log: what counts, what is refused, and what is found later."""
 
 import csv
 import json
@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from logged_files import DESPITE, EVERYBODY, bad, call, log, paid_by_log
+from logged_files import ACCEPTED, EVERYBODY, bad, call, log, paid_by_log
 from payout_files import (
     cents,
     outputs,
@@ -32,7 +32,7 @@ from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places
 
 FORGED = {**units(), "time": np.concatenate([np.arange(60.0) + 5000, np.arange(6.0)])}
-"""The thief's copies bear the earliest times."""
+"""The attacker's copies bear the earliest times."""
 
 
 @pytest.fixture
@@ -44,7 +44,9 @@ def folder(tmp_path):
 def test_a_forged_column_of_times_is_not_looked_at(folder):
     honest = cents(run(folder / "honest"))
     cheated = cents(run(folder / "cheated", FORGED))
-    assert cheated["thief"] > 1.5 * honest["thief"]  # whoever writes the column decides who was first
+    assert (
+        cheated["attacker"] > 1.5 * honest["attacker"]
+    )  # whoever writes the column decides who was first
     by_log = paid_by_log(folder, FORGED)
     assert cents(by_log) == honest
     plain = {name: column for name, column in FORGED.items() if name != "time"}
@@ -52,10 +54,13 @@ def test_a_forged_column_of_times_is_not_looked_at(folder):
 
 
 def test_the_order_is_that_of_the_log(tmp_path):
-    log(tmp_path / "log.sqlite", order=("thief", *EVERYBODY[:4]))
+    log(tmp_path / "log.sqlite", order=("attacker", *EVERYBODY[:4]))
     found = paid_by_log(tmp_path)
-    assert payments(found)["thief"]["payment"] > payments(run(tmp_path / "column"))["thief"]["payment"]
-    ties = explain(found, "thief").matches
+    assert (
+        payments(found)["attacker"]["payment"]
+        > payments(run(tmp_path / "column"))["attacker"]["payment"]
+    )
+    ties = explain(found, "attacker").matches
     assert [tie.earlier for tie in ties] == ["unit"] * len(ties) != []
 
 
@@ -85,7 +90,7 @@ def test_the_report_and_the_manifest_say_where_times_are_from(folder):
 
 def test_explain_says_when_a_unit_was_received_and_in_which_entry(folder):
     found = paid_by_log(folder)
-    answer = explain(found, "thief")
+    answer = explain(found, "attacker")
     (batch,) = answer.received
     entry = open_ledger(folder / "log.sqlite").accounts().entries[5]
     at = datetime.fromisoformat(entry.at)
@@ -94,9 +99,9 @@ def test_explain_says_when_a_unit_was_received_and_in_which_entry(folder):
     for tie in answer.matches:
         assert tie.received.entry == 6
         assert tie.other_received.entry == int(tie.of[-1]) + 2
-    shown = " ".join(call("explain", found, "--payee", "thief").output.split())
+    shown = " ".join(call("explain", found, "--payee", "attacker").output.split())
     assert f"6 units received {batch.at}, entry 6" in shown
-    assert explain(run(folder / "column"), "thief").received == []
+    assert explain(run(folder / "column"), "attacker").received == []
 
 
 def test_files_may_be_renamed_and_formats_may_change(folder):
@@ -133,7 +138,7 @@ def test_files_may_be_renamed_and_formats_may_change(folder):
 def test_units_that_are_not_in_the_log_are_refused_by_name(tmp_path):
     log(tmp_path / "log.sqlite", order=EVERYBODY[:4])
     with pytest.raises(
-        SubmissionError, match=r"6 units of 66 cannot be dated.*'u60' of 'thief'"
+        SubmissionError, match=r"6 units of 66 cannot be dated.*'u60' of 'attacker'"
     ) as error:
         paid_by_log(tmp_path)
     assert "and 1 more" in str(error.value)
@@ -144,10 +149,10 @@ def test_units_that_are_not_in_the_log_are_refused_by_name(tmp_path):
     assert [row["unit"] for row in listed] == [f"u{i}" for i in range(60, 66)]
     assert {row["wrong"] for row in listed[:1]} != {""}
     assert all("not in the intake log under this identity" in row["wrong"] for row in listed)
-    assert cents(found)["thief"] == 0
+    assert cents(found)["attacker"] == 0
     assert not bad(found, recompute=True)
     before = outputs(found)
-    log(tmp_path / "log.sqlite", order=("thief",))  # it comes too late for this run
+    log(tmp_path / "log.sqlite", order=("attacker",))  # it comes too late for this run
     assert not bad(found, recompute=True)
     assert outputs(found) == before
     (tmp_path / "few").mkdir()
@@ -224,10 +229,10 @@ def test_a_log_in_the_ledger_that_is_not_used_is_a_warning(folder):
     (warning,) = ledger_warnings(ledger_of(column).accounts(), run_of(column))
     assert warning.name == "unused_log"
     assert "The ledger holds 5 batches with the time of receipt" in warning.title
-    refused = call("ledger", "approve", column, *DESPITE)
+    refused = call("ledger", "approve", column, *ACCEPTED)
     assert refused.exit_code != 0
     assert "--accept unused_log" in str(refused.exception) + refused.output
-    assert call("ledger", "approve", column, *DESPITE, "--accept", "unused_log").exit_code == 0
+    assert call("ledger", "approve", column, *ACCEPTED, "--accept", "unused_log").exit_code == 0
     # Of a log that is begun later nobody is warned.
     early = run(folder / "early")
     log(folder / "early" / "ledger.sqlite")

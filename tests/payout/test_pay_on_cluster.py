@@ -1,4 +1,4 @@
-"""A payday on a cluster, with less memory, by either device: the same cents."""
+"""A payout_run on a cluster, with less memory, by either device: the same cents."""
 
 import json
 
@@ -20,7 +20,7 @@ def typed(*words):
     return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
 
 
-def test_a_payday_whose_worker_is_killed_pays_the_same(cluster, tmp_path, monkeypatch):
+def test_a_payout_run_whose_worker_is_killed_pays_the_same(cluster, tmp_path, monkeypatch):
     places = write(tmp_path / "in", units(1200, copies=40), validation(600))
     spec = checked_spec(
         {"amount": "1000", "currency": "EUR", "learner": "knn", "audit": False, "checks": 0}

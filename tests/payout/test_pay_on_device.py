@@ -1,4 +1,4 @@
-"""A payday by a graphics card, here one that numpy plays: it is asked for evidence and scores, and pays the same.
+"""A payout_run by a graphics card, here one that numpy plays: it is asked for evidence and scores, and pays the same.
 
 A card adds coverage up in an order of its own: payments are the same to the cent, scores to 1e-9.
 """

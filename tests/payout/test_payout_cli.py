@@ -17,7 +17,7 @@ def typed(*words):
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("cli")
     columns = units()
-    columns["identity"] = [name.replace("thief", "[bold]thief[/]") for name in columns["identity"]]
+    columns["identity"] = [name.replace("attacker", "[bold]attacker[/]") for name in columns["identity"]]
     places = write(place / "in", columns)
     done = typed(
         "pay", places.submissions, "--validation", places.validation, "--amount", "1000.00", "--currency", "CHF",
@@ -25,18 +25,18 @@ def folder(tmp_path_factory):
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "CHF 1000.00 among 5 identities" in done.output
-    assert "[bold]thief[/]" in done.output
+    assert "[bold]attacker[/]" in done.output
     return place / "run"
 
 
 def test_explain(folder):
-    done = typed("explain", folder, "--payee", "[bold]thief[/]")
+    done = typed("explain", folder, "--payee", "[bold]attacker[/]")
     assert done.exit_code == 0, done.output
     assert "exact_hash" in done.output
     assert "Without any evidence in the market it would have been paid CHF" in " ".join(
         done.output.split()
     )
-    done = typed("explain", folder, "--payee", "[bold]thief[/]", "--what-if")
+    done = typed("explain", folder, "--payee", "[bold]attacker[/]", "--what-if")
     assert done.exit_code == 0, done.output
     assert "Without the evidence in its clusters it would have been paid CHF" in " ".join(
         done.output.split()

@@ -51,7 +51,7 @@ from datamarket_gym.analysis.theorems.stability import quotient_stability
 from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence import EvidenceGraph, View, predict_theta
-from datamarket_gym.evidence.leakage import ValidationContent
+from datamarket_gym.evidence.leak_check import ValidationContent
 from datamarket_gym.execution.parallel import Compute
 from datamarket_gym.games import Exact
 from datamarket_gym.games.game import CoalitionCache
@@ -66,7 +66,7 @@ from datamarket_gym.mechanism import (
     acquired_from,
     represent_clusters,
 )
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.payout import Currency, account_statement, open_ledger, verify_ledger
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.intake import enter_batch, read_arrivals

@@ -298,10 +298,11 @@ def test_the_warning_shows_what_and_approval_must_name_it(tmp_path, monkeypatch,
     assert "1 row of the submissions was set aside" in said
     assert "row 5, “u5” of “seller 1”: features, entry 3 is nan" in said
     others = [w.name for w in read_warnings(tmp_path / "run") if w.name != "quarantined"]
-    despite = [part for name in others for part in ("--accept", name)]
-    code, _, wrong = cli("ledger", "approve", "run", "--by", "R. Okafor", *despite)
+    accepted = [part for name in others for part in ("--accept", name)]
+    code, _, wrong = cli("ledger", "approve", "run", "--by", "R. Okafor", *accepted)
     assert code == 2
     assert "--accept quarantined" in wrong
     assert (
-        cli("ledger", "approve", "run", "--by", "R. Okafor", *despite, "--accept", "quarantined")[0] == 0
+        cli("ledger", "approve", "run", "--by", "R. Okafor", *accepted, "--accept", "quarantined")[0]
+        == 0
     )

@@ -13,7 +13,7 @@ from datamarket_gym import ReferenceRows, Submission, Utility, UtilityOracle, ge
 from datamarket_gym.analysis.redteam import audit, market_state
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.evidence.leakage import near_copy_level
+from datamarket_gym.evidence.leak_check import near_copy_level
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.mechanism import resolve_threshold
 from datamarket_gym.payout.explain import explain
@@ -37,11 +37,11 @@ def sample(n, seed):
 
 
 REFERENCE = sample(MANY, 2)
-COPIED = 60  # units that the thief submits again under noise
+COPIED = 60  # units that the attacker submits again under noise
 
 
 def submitted(more=None):
-    """Sellers, a thief of noisy copies behind them, and whatever somebody adds."""
+    """Sellers, an attacker of noisy copies behind them, and whatever somebody adds."""
     honest = sample(240, 0)
     rng = np.random.default_rng(3)
     noisy = honest["features"][:COPIED] + rng.normal(0, 0.4, (COPIED, DIMENSIONS))
@@ -50,7 +50,7 @@ def submitted(more=None):
     return {
         "id": [f"u{i}" for i in range(n)],
         "identity": [
-            *(f"seller {i % SELLERS}" for i in range(240)), *["thief"] * COPIED, *["other"] * len(more)
+            *(f"seller {i % SELLERS}" for i in range(240)), *["attacker"] * COPIED, *["other"] * len(more)
         ],
         "label": np.r_[honest["label"], honest["label"][:COPIED], np.arange(len(more)) % 3],
         "time": np.arange(n, dtype=np.float64),
@@ -95,13 +95,13 @@ def test_few_validation_rows_tie_near_copies_alone_and_a_reference_sample_ties_n
     few = read_json(alone / "threshold.json")
     assert few["cost"] is None
     assert "(or a reference sample of other honest units)" in few["why"]
-    assert cents(alone)["thief"] > 1_000  # of 100,000
+    assert cents(alone)["attacker"] > 1_000  # of 100,000
     said = read_json(paid / "threshold.json")
     assert said["measured_on"] == "reference"
     assert f"among {MANY} reference rows" in said["why"]
     assert said["cost"]["rows"] == MANY
     assert said["theta"] < few["theta"] - 0.1
-    assert cents(paid)["thief"] == 0
+    assert cents(paid)["attacker"] == 0
 
 
 def test_scores_and_leaks_stay_with_the_validation_rows(places, tmp_path):
@@ -164,7 +164,7 @@ def test_theta_reads_all_rows_as_pay_does_whatever_split_they_name(tmp_path):
     assert price == chosen(there).cost.model_dump(mode="json")
 
 
-def test_python_takes_what_a_payday_takes(places):
+def test_python_takes_what_a_payout_run_takes(places):
     columns = {name: np.array(column) for name, column in submitted().items()}
     held = sample(FEW, 1)
     oracle = UtilityOracle(
@@ -213,7 +213,7 @@ def test_the_reference_is_in_the_manifest_and_in_the_id(places, paid, tmp_path):
 
 def test_verify_and_explain_find_it_again_or_are_told_where_it_went(paid, tmp_path):
     assert all(check.good for check in verify(paid, recompute=True))
-    assert explain(paid, "thief").paid == 0
+    assert explain(paid, "attacker").paid == 0
     place = with_reference(tmp_path)
     out = tmp_path / "run"
     pay(place, spec(theta="auto"), out)
@@ -221,7 +221,7 @@ def test_verify_and_explain_find_it_again_or_are_told_where_it_went(paid, tmp_pa
     moved = shutil.move(place.reference, tmp_path / "elsewhere" / "reference.parquet")
     for question in (
         ["verify", str(out), "--recompute"],
-        ["explain", str(out), "--payee", "thief", "--what-if"],
+        ["explain", str(out), "--payee", "attacker", "--what-if"],
     ):
         lost = CliRunner().invoke(app, question)
         assert lost.exit_code != 0

@@ -6,7 +6,7 @@ import typing
 from pathlib import Path
 
 from datamarket_gym.analysis.theorems import certificate, certify
-from datamarket_gym.payout.operator_evidence import DESCENT
+from datamarket_gym.payout.overrides import DESCENT
 from datamarket_gym.payout.report.charts import attack_title
 from datamarket_gym.payout.report.record import (
     PageGlossary,

@@ -6,7 +6,7 @@ from payout_files import spec
 from datamarket_gym import __version__
 from datamarket_gym.payout import manifest
 from datamarket_gym.payout.manifest import run_id
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 
 FILES = {
     "submissions": {"name": "units.parquet", "bytes": 10, "sha256": "a" * 64},

@@ -6,7 +6,7 @@ import sqlite3
 import numpy as np
 import pytest
 from checks_files import answered, drawn
-from checks_files import paid as checked_payday
+from checks_files import paid as checked_payout_run
 from forged_ledger import rewritten, sealed_again, told, without_rules
 from payout_files import copied, units, validation
 from payout_files import run as paid
@@ -37,10 +37,10 @@ def bad(folder):
 
 
 @pytest.fixture(scope="module")
-def payday(tmp_path_factory):
+def payout_run(tmp_path_factory):
     """A run whose checks were drawn, and the same with all of them passed."""
     base = tmp_path_factory.mktemp("sabotage")
-    first = checked_payday(base / "first")
+    first = checked_payout_run(base / "first")
     drawn(first)
     passed = copied(first, base / "passed")
     answered(passed)
@@ -49,8 +49,8 @@ def payday(tmp_path_factory):
 
 
 @pytest.fixture
-def at(payday, tmp_path):
-    return lambda stage: copied(payday[stage], tmp_path / stage)
+def at(payout_run, tmp_path):
+    return lambda stage: copied(payout_run[stage], tmp_path / stage)
 
 
 def made_up(folder, kind, **content):
@@ -195,7 +195,7 @@ def test_a_beacon_gives_one_draw_however_it_is_written():
 
 
 def test_no_beacon_of_any_earlier_draft_is_used_again(tmp_path):
-    folder = checked_payday(tmp_path)
+    folder = checked_payout_run(tmp_path)
     for place, payee in enumerate(("seller 1", "seller 2")):
         drawn(folder, f"block {place}", checks=3 + 9 * place)
         answered(folder, false=(payee,))
@@ -216,7 +216,7 @@ def test_when_everybody_fails_it_is_said_what_can_be_done(at, tmp_path):
 
 
 def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_path, capsys):
-    folder = checked_payday(tmp_path)
+    folder = checked_payout_run(tmp_path)
     check.plan(folder, announce="block 1")
     said = capsys.readouterr().out
     (entered,) = [e.content["detail"] for e in run_of(folder).history if e.kind == "planned"]

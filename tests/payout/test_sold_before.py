@@ -28,8 +28,8 @@ def test_two_drafts_side_by_side_do_not_buy_the_same_twice_unseen(tmp_path):
     """Neither could be named to the other: whoever approves the second is told of the first."""
     ledger = tmp_path / "ledger.sqlite"
     first = run(tmp_path / "june", units(), ledger=ledger)
-    second = run(tmp_path / "july", stacked(fresh(), again(units(), [1], "thief")), ledger=ledger)
-    assert cents(second)["thief"] > 0
+    second = run(tmp_path / "july", stacked(fresh(), again(units(), [1], "attacker")), ledger=ledger)
+    assert cents(second)["attacker"] > 0
     assert ledger_warnings(ledger_of(second).accounts(), run_of(second)) == []
     approve(first)
     [found] = ledger_warnings(ledger_of(second).accounts(), run_of(second))
@@ -45,7 +45,7 @@ def test_no_unit_takes_the_name_of_an_earlier_one(tmp_path, action):
     """A submitter who calls a unit RUN:UNIT would be meant by overrides in place of the earlier unit."""
     bought = june(tmp_path)
     name = f"{run_of(bought).run[:16]}:u5"
-    decoy = {**again(units(), [5], "thief", noise=0.3), "id": [name]}
+    decoy = {**again(units(), [5], "attacker", noise=0.3), "id": [name]}
     overrides = tmp_path / "o.toml"
     said = f'[[{action}]]\nunits = ["new 3", "{name}"]\nreason = "seen"\nby = "R. Okafor"\ndate = 2026-07-31\n'
     overrides.write_text(said)
@@ -73,11 +73,11 @@ def test_labels_that_are_written_otherwise_are_told(tmp_path):
         tmp_path / "june", labelled(units(), small), labelled(validation(), small), ledger=tmp_path / "ledger.sqlite"
     )  # fmt: skip
     approve(first)
-    loot = stacked(fresh(), again(units(), list(range(20)), "thief"))
+    loot = stacked(fresh(), again(units(), list(range(20)), "attacker"))
     same = july(tmp_path, labelled(loot, small), [first], "same", held=labelled(validation(), small))
-    assert (cents(same)["thief"], "lost_labels" in warned(same)) == (0, False)
+    assert (cents(same)["attacker"], "lost_labels" in warned(same)) == (0, False)
     other = july(tmp_path, labelled(loot, large), [first], "other", held=labelled(validation(), large))
-    assert cents(other)["thief"] == 0
+    assert cents(other)["attacker"] == 0
     found = told(other, "lost_labels")
     assert found.title.startswith("2 labels of the earlier runs do not occur in this one")
     assert [item.split(":")[0] for item in found.items] == ["“cat”", "“cow”"]
@@ -111,7 +111,7 @@ def test_a_log_that_was_rewound_and_grew_otherwise_is_not_paid_by(tmp_path):
 
 
 def test_what_others_handed_in_before_and_do_not_have_in_the_run_is_told(tmp_path):
-    """The log knows whose it was first, though only the thief's is in the table."""
+    """The log knows whose it was first, though only the attacker's is in the table."""
     where, mine = tmp_path / "log.sqlite", fresh()
     log(where, {**mine, "identity": ["victim"] * 24}, ("victim",))
     log(where, mine, ("seller 0", "seller 1"))

@@ -18,7 +18,7 @@ from datamarket_gym.payout.results import drawn_clusters
 from datamarket_gym.payout.verify import verify
 
 SOURCES = {"columns": {"trusted_source": "source"}}
-THIEF = slice(60, 66)
+ATTACKER = slice(60, 66)
 
 
 def reasons(folder):
@@ -31,18 +31,18 @@ def page(folder):
 
 
 def test_naming_oneself_as_the_source_outranks_nobody(tmp_path):
-    """The thief's six units, copies of others', name themselves as originals; the others leave it empty."""
+    """The attacker's six units, copies of others', name themselves as originals; the others leave it empty."""
     columns = units()
     honest = run(tmp_path / "without", columns)
-    columns["source"] = [None] * 60 + columns["id"][THIEF]
+    columns["source"] = [None] * 60 + columns["id"][ATTACKER]
     found = run(tmp_path / "own", columns, **SOURCES)
     assert payments(found) == payments(honest)
-    assert payments(found)["thief"]["payment"] < payments(found)["thief"]["without_evidence"]
+    assert payments(found)["attacker"]["payment"] < payments(found)["attacker"]["without_evidence"]
 
 
 def originals(columns):
-    """The unit that each of the thief's copies."""
-    near = np.abs(columns["features"][THIEF, None] - columns["features"][None, :60]).max(axis=2)
+    """The unit that each of the attacker's copies."""
+    near = np.abs(columns["features"][ATTACKER, None] - columns["features"][None, :60]).max(axis=2)
     return near.argmin(axis=1)
 
 
@@ -51,7 +51,7 @@ def test_a_source_that_was_earlier_ties_and_one_that_was_later_says_nothing(tmp_
     source = originals(columns)
     columns["source"] = [None] * 60 + [columns["id"][i] for i in source]
     found = run(tmp_path / "earlier", columns, **SOURCES)
-    assert cents(found)["thief"] == 0  # noisy copies are tied by their source, too
+    assert cents(found)["attacker"] == 0  # noisy copies are tied by their source, too
     assert "trusted source" in reasons(found)
     assert "all 6 units that name another as their source descend from it" in page(found)
     aimed = units()
@@ -74,12 +74,12 @@ def test_a_payout_run_matches_by_the_column(tmp_path):
         [features[:60], features[original] + rng.normal(0, 0.3, (6, features.shape[1]))]
     )
     plain = run(tmp_path / "plain", columns)
-    assert cents(plain)["thief"] > 0  # so far changed, the copies are not recognised by content
+    assert cents(plain)["attacker"] > 0  # so far changed, the copies are not recognised by content
     columns["watermark"] = [None] * 66
     for copy, unit in zip(range(60, 66), original.tolist(), strict=True):
         columns["watermark"][unit] = columns["watermark"][copy] = f"mark {unit}"
     found = run(tmp_path / "marked", columns, columns={"metadata": "watermark"})
-    assert cents(found)["thief"] == 0
+    assert cents(found)["attacker"] == 0
     reasons = pq.read_table(found / "evidence.parquet")["reason"].to_pylist()
     assert reasons.count("same metadata") >= 6
     with pytest.raises(SubmissionError, match="'watermark'"):
@@ -92,7 +92,7 @@ def simultaneous():
     noisy = columns["features"] + np.random.default_rng(3).normal(0, 1e-3, columns["features"].shape)
     return {
         "id": [*columns["id"], *(f"copy {i}" for i in range(60))],
-        "identity": [*columns["identity"], *["thief"] * 60],
+        "identity": [*columns["identity"], *["attacker"] * 60],
         "label": np.tile(columns["label"], 2),
         "time": np.tile(columns["time"], 2),
         "features": np.vstack([columns["features"], noisy]),
@@ -115,9 +115,9 @@ def drawn(tmp_path_factory):
 
 
 def owned(folder):
-    """The units that the thief is paid for."""
+    """The units that the attacker is paid for."""
     rows = pq.read_table(folder / "clusters.parquet").to_pylist()
-    return {row["unit"] for row in rows if row["identity"] == "thief" and row["share"] > 0}
+    return {row["unit"] for row in rows if row["identity"] == "attacker" and row["share"] > 0}
 
 
 def test_a_beacon_decides_between_units_of_equal_time(drawn):
@@ -152,11 +152,14 @@ def test_no_file_of_a_run_tells_what_the_validation_rows_drew(tmp_path):
 
 def test_names_and_the_order_of_rows_draw_no_lots(drawn, tmp_path):
     columns = simultaneous()
-    swapped = {**columns, "identity": [name.replace("thief", "another") for name in columns["identity"]]}
+    swapped = {
+        **columns,
+        "identity": [name.replace("attacker", "another") for name in columns["identity"]],
+    }
     pairs = drawn[None].parent.parent / "pairs.parquet"
     linkage = {"edges": str(pairs), "between": "units"}
     found = cents(run(tmp_path, swapped, beacon="round 4711", linkage=linkage))
-    assert found["another"] == cents(drawn["round 4711"])["thief"]
+    assert found["another"] == cents(drawn["round 4711"])["attacker"]
 
 
 def test_explain_and_the_report_name_the_beacon(drawn):
@@ -164,7 +167,7 @@ def test_explain_and_the_report_name_the_beacon(drawn):
         ("round 4711", "the beacon “round 4711”"),
         (None, "a digest of the validation rows"),
     ):
-        done = CliRunner().invoke(app, ["explain", str(drawn[beacon]), "--payee", "thief"])
+        done = CliRunner().invoke(app, ["explain", str(drawn[beacon]), "--payee", "attacker"])
         assert done.exit_code == 0, done.output
         said = " ".join(done.output.split())
         assert (

@@ -46,13 +46,13 @@ def market(tmp_path_factory):
     """June is disputed as a draft, paid again, approved and sent; then disputed again and corrected."""
     place = tmp_path_factory.mktemp("market")
     paid(place, "june", 0)
-    copy = "june-u60"  # the thief's first copy
+    copy = "june-u60"  # the attacker's first copy
     typed(
         "dispute",
         "open",
         place / "june",
         "--payee",
-        "thief",
+        "attacker",
         "--about",
         f"{copy} is mine",
         "--unit",
@@ -104,12 +104,12 @@ def minor(row, column):
 def test_what_was_decided_stands_in_the_next_run(market):
     manifest = json.loads((market / "june-2" / "manifest.json").read_text())
     (override,) = manifest["overrides"]
-    assert override["reason"] == "dispute 1 of thief, upheld: she has the original"
+    assert override["reason"] == "dispute 1 of attacker, upheld: she has the original"
     assert override["units"] == ["june-u60"]
     assert manifest["standing_overrides"] == manifest["overrides"]
-    before, after = (cents(market / name)["thief"] for name in ("june", "june-2"))
+    before, after = (cents(market / name)["attacker"] for name in ("june", "june-2"))
     assert after > before
-    assert "dispute 1 of thief, upheld" in (market / "june-2" / "report.html").read_text()
+    assert "dispute 1 of attacker, upheld" in (market / "june-2" / "report.html").read_text()
     assert json.loads((market / "july" / "manifest.json").read_text())["overrides"] == []
 
 
@@ -118,7 +118,7 @@ def test_everything_verifies(market):
     typed("verify", market / "june-2", "--recompute")
 
 
-@pytest.mark.parametrize("payee", ["seller 0", "seller 1", "seller 2", "seller 3", "thief"])
+@pytest.mark.parametrize("payee", ["seller 0", "seller 1", "seller 2", "seller 3", "attacker"])
 def test_the_statement_is_what_the_runs_paid(market, payee):
     rows = rows_of(market, payee)
     runs = {run_of(market / name).run: market / name for name in ("june-2", "july", "july-yen")}
@@ -176,7 +176,7 @@ def test_a_run_has_pages_and_a_ledger_has_accounts(market):
     ledger, run = market / "ledger.sqlite", market / "june-2"
     assert "name the ledger" in typed("statements", run, "--from", "2026-01-01", code=2)
     assert "say whose account" in typed("statements", ledger, code=2)
-    assert "name a run" in typed("statements", ledger, "--payee", "thief", "--pseudonyms", code=2)
+    assert "name a run" in typed("statements", ledger, "--payee", "attacker", "--pseudonyms", code=2)
 
 
 def test_the_list(market):
@@ -206,7 +206,7 @@ def test_the_list(market):
         "open",
         market / "july",
         "--payee",
-        "thief",
+        "attacker",
         "--about",
         "x",
         "--unit",
@@ -233,4 +233,4 @@ def test_revoked_it_stands_in_no_other_run(market):
     manifest = json.loads((market / "june-3" / "manifest.json").read_text())
     assert manifest["overrides"] == []
     assert manifest["run"] == json.loads((market / "june" / "manifest.json").read_text())["run"]
-    assert np.isclose(cents(market / "june-3")["thief"], cents(market / "june")["thief"])
+    assert np.isclose(cents(market / "june-3")["attacker"], cents(market / "june")["attacker"])

@@ -6,8 +6,8 @@ import random
 import pytest
 from ledger_files import HandBook
 
+from datamarket_gym.payout.ledger.account_statements import Owed, account_statement
 from datamarket_gym.payout.ledger.balances import EFFECTS
-from datamarket_gym.payout.ledger.statements import Owed, account_statement
 
 PAYEES, CURRENCIES = ("ann", "ben", "cem"), ("EUR", "JPY")
 

@@ -124,14 +124,14 @@ def test_file_names_are_plain(name):
 
 def test_a_page_says_what_matched_and_who_is_paid(tmp_path):
     folder = run(tmp_path)
-    said = of(folder, tmp_path / "out", "thief")
+    said = of(folder, tmp_path / "out", "attacker")
     assert "6 units. Of these," in said
     assert "3 sent earlier by others, and counted for them" in said
     assert "seller 3 : 2 units of yours (exactly the same). They count for them, who sent" in said
     assert "u60 came later than u23" in said
     assert "A draft: it is not approved yet" in said
     victim = of(folder, tmp_path / "out", "seller 3")
-    assert "thief : 2 units of yours (exactly the same). They count for you, who sent" in victim
+    assert "attacker : 2 units of yours (exactly the same). They count for you, who sent" in victim
     assert "Nothing: no unit of yours matched another." in of(folder, tmp_path / "out", "seller 1")
 
 
@@ -140,15 +140,15 @@ def test_pseudonyms_name_nobody_else(tmp_path):
     out = write_statements(folder, tmp_path / "out", StatementOptions(pseudonyms=True))
     names = set(payments(folder))
     theirs = {
-        name: {f"u{i}" for i in range(60) if f"seller {i % 4}" == name} for name in names - {"thief"}
+        name: {f"u{i}" for i in range(60) if f"seller {i % 4}" == name} for name in names - {"attacker"}
     }
-    theirs["thief"] = {f"u{i}" for i in range(60, 66)}
+    theirs["attacker"] = {f"u{i}" for i in range(60, 66)}
     for name in names:
         said = text(out / file_name(name))
         assert not [other for other in names - {name} if other in said]
         words = set(re.findall(r"\bu\d+\b", said))
         assert words <= theirs[name]
-    said = text(out / file_name("thief"))
+    said = text(out / file_name("attacker"))
     assert "another payee (A)" in said
     assert "another payee (B)" in said
     assert [_letters(i) for i in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
@@ -170,7 +170,7 @@ def test_validation_rows_stay_secret(tmp_path):
 
 def test_likeness_has_no_number(tmp_path):
     folder = run(tmp_path, held=validation(120), theta="0.999")
-    said = of(folder, tmp_path / "out", "thief")
+    said = of(folder, tmp_path / "out", "attacker")
     assert "nearly the same" in said
     numbers = set(re.findall(r"\d\.\d{3,}", said))
     assert numbers == set()
@@ -178,22 +178,22 @@ def test_likeness_has_no_number(tmp_path):
 
 def test_the_state_is_that_of_the_ledger(tmp_path):
     folder, out = run(tmp_path, period="June 2026"), tmp_path / "out"
-    assert "June 2026" in of(folder, out, "thief")
+    assert "June 2026" in of(folder, out, "attacker")
     warnings = [warning["name"] for warning in run_of(folder).warnings]
     approve(folder, sha256(folder / "manifest.json"), "R. Okafor", warnings)
-    said = of(folder, out, "thief")
+    said = of(folder, out, "attacker")
     assert re.search(r"Approved on 20\d\d-\d\d-\d\d; not sent yet\.", said)
     ledger = ledger_of(folder)
     ledger_money.hold(ledger, "seller 2", "an account that is disputed", "R. Okafor")
     order(ledger, run=run_of(folder).run)
-    assert "ordered at the bank" in of(folder, out, "thief")
+    assert "ordered at the bank" in of(folder, out, "attacker")
     mark_paid(folder, "transfer 17")
-    assert re.search(r"Sent on 20\d\d-\d\d-\d\d\.", of(folder, out, "thief"))
+    assert re.search(r"Sent on 20\d\d-\d\d-\d\d\.", of(folder, out, "attacker"))
     held = of(folder, out, "seller 2")
     assert "held back for now" in held
     assert "disputed" not in held
-    ledger_money.bounced(ledger, "thief", "account closed")
-    assert "came back from the bank" in of(folder, out, "thief")
+    ledger_money.bounced(ledger, "attacker", "account closed")
+    assert "came back from the bank" in of(folder, out, "attacker")
     payment, other = (
         next(e for e in run_of(folder).history if e.kind == "payment" and e.payee == name)
         for name in ("seller 1", "seller 2")
@@ -238,7 +238,7 @@ def test_checks_are_told_to_whom_they_concern(tmp_path):
     assert "Who fails a check is paid nothing" in failed
     assert all(unit in failed for unit in found)
     assert "looker" not in failed
-    assert "neither checked nor paid" in of(tmp_path / "new", tmp_path / "out", "thief")
+    assert "neither checked nor paid" in of(tmp_path / "new", tmp_path / "out", "attacker")
     passed = of(tmp_path / "new", tmp_path / "out", "seller 2")
     assert "You passed those of the draft before this one. Looked at: u" in passed
     assert "Replaced by a later draft" in of(folder, tmp_path / "out", "seller 2")
@@ -274,7 +274,7 @@ def test_statements_are_replaced_as_a_whole(tmp_path):
     other = run(tmp_path / "other", hostile(units()))
     write_statements(other, out)
     assert len(list(out.glob("*.html"))) == len(HOSTILE)
-    assert not (out / file_name("thief")).exists()
+    assert not (out / file_name("attacker")).exists()
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
@@ -303,13 +303,13 @@ def test_the_command(tmp_path):
     )
     assert typed.exit_code == 0, typed.output
     assert "5 statements in" in typed.output
-    said = (folder / "statements" / file_name("thief")).read_text(encoding="utf-8")
+    said = (folder / "statements" / file_name("attacker")).read_text(encoding="utf-8")
     assert "Write to &lt;pay@example.org&gt; by 15 July." in said
     shutil.rmtree(folder / "statements")
-    typed = CliRunner().invoke(app, ["statements", str(folder), "--payee", "thief"])
+    typed = CliRunner().invoke(app, ["statements", str(folder), "--payee", "attacker"])
     assert typed.exit_code == 0, typed.output
-    assert [path.name for path in (folder / "statements").iterdir()] == [file_name("thief")]
-    with pytest.raises(UnknownNameError, match="did you mean thief"):
+    assert [path.name for path in (folder / "statements").iterdir()] == [file_name("attacker")]
+    with pytest.raises(UnknownNameError, match="did you mean attacker"):
         raise CliRunner().invoke(app, ["statements", str(folder), "--payee", "theif"]).exception
 
 

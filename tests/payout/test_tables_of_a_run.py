@@ -23,7 +23,7 @@ def submitted():
         columns[column][8] = columns[column][4]
     same = {"seller 1": "seller 3", "seller 3": "seller 1"}
     columns["same"] = [same.get(name) for name in columns["identity"]]
-    columns["identity"] = [name.replace("thief", QUOTED) for name in columns["identity"]]
+    columns["identity"] = [name.replace("attacker", QUOTED) for name in columns["identity"]]
     return rows(columns, np.random.default_rng(2).permutation(len(columns["id"])))
 
 
@@ -82,7 +82,7 @@ def test_clusters_list_every_unit_with_its_owner_first_come_first(folder):
 
 
 def test_a_scores_error_is_that_of_a_mean_over_groups_of_validation_rows(tmp_path):
-    """With 20 validation rows every group is one row, so groups can be scored one payday each."""
+    """With 20 validation rows every group is one row, so groups can be scored one payout run each."""
     held, by_accuracy = validation(20), spec(learner="knn")
     whole = run(tmp_path / "whole", submitted(), held, learner="knn")
     places = write(tmp_path / "in", submitted(), held)

@@ -1,4 +1,4 @@
-"""Similarity is used where the honest price and the crowd admit a threshold, and not otherwise."""
+"""Similarity is used where the false-match cost and the crowd admit a threshold, and not otherwise."""
 
 import math
 
@@ -29,7 +29,7 @@ def market(noise=0.01):
     stolen = columns["features"][:10] + rng.normal(0, noise, (10, DIMENSIONS))
     return {
         "id": [f"u{i}" for i in range(n + 10)],
-        "identity": [*(f"seller {i % 4}" for i in range(n)), *["thief"] * 10],
+        "identity": [*(f"seller {i % 4}" for i in range(n)), *["attacker"] * 10],
         "label": np.concatenate([columns["label"], columns["label"][:10]]),
         "time": np.arange(n + 10.0),
         "features": np.vstack([columns["features"], stolen]),
@@ -49,7 +49,7 @@ def test_noisy_copies_are_worth_nothing_at_an_admissible_threshold(held, tmp_pat
         == math.ceil(100 * max(threshold["cost"]["theta"], threshold["density"])) / 100
     )
     assert threshold["evidence"] == f"lineage@{threshold['theta']}"
-    paid = payments(found)["thief"]
+    paid = payments(found)["attacker"]
     assert float(paid["payment"]) == 0.0
     assert float(paid["without_evidence"]) > 0.0
 
@@ -60,13 +60,13 @@ def test_a_threshold_that_costs_the_honest_too_much_falls_back_and_says_so(held,
     assert threshold["evidence"] == "lineage@none"
     assert f"theta 0.3 is below {threshold['cost']['theta']:.3f}" in threshold["why"]
     assert "Only identical units are matched" in (found / "report.html").read_text(encoding="utf-8")
-    assert float(payments(found)["thief"]["payment"]) > 0.0
+    assert float(payments(found)["attacker"]["payment"]) > 0.0
 
 
 def test_a_threshold_above_the_lowest_is_used_as_asked(held, tmp_path):
     found = run(tmp_path, market(), held, theta="0.9")
     assert read_json(found / "threshold.json")["evidence"] == "lineage@0.9"
-    assert float(payments(found)["thief"]["payment"]) == 0.0
+    assert float(payments(found)["attacker"]["payment"]) == 0.0
 
 
 def test_where_honest_units_are_alike_the_threshold_is_high(held, tmp_path):

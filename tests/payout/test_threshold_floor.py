@@ -1,4 +1,4 @@
-"""The threshold a payday uses: at least the one that the honest price admits, and above one honest unit in twenty."""
+"""The threshold of a payout run: one that the false-match cost admits, and above one honest unit in twenty."""
 
 import math
 
@@ -61,7 +61,7 @@ def cosines():
 
 @pytest.fixture(scope="module")
 def said(cosines, tmp_path_factory):
-    """threshold.json of a payday that chooses for itself."""
+    """threshold.json of a payout run that chooses for itself."""
     place = tmp_path_factory.mktemp("threshold")
     paid = run(
         place, market(cosines), held(), theta="auto", leak_check="off"

@@ -26,7 +26,7 @@ def save(path, columns):
 
 
 def paid(out, submitted, held, *more, period="June 2026"):
-    """What was printed; the checks of a payday are asked for, the red team is not."""
+    """What was printed; the checks of a payout run are asked for, the red team is not."""
     return typed(
         "pay", submitted, "--validation", held, "--utility", "coverage@0.5", "--amount", "1000.00", "--out", out,
         "--no-audit", "--theta", "none", "--period", period, *more,
@@ -80,8 +80,8 @@ def test_the_run_is_explained_stated_and_exported(approved):
     typed("verify", run, "--recompute")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["labelled"] is False
-    said = typed("explain", run, "--payee", "thief")
-    assert "thief" in said
+    said = typed("explain", run, "--payee", "attacker")
+    assert "attacker" in said
     assert "label" not in said
     typed("statements", run, "--contact", "payouts@example.org")
     pages = [page.read_text(encoding="utf-8") for page in (run / "statements").glob("*.html")]
@@ -99,7 +99,7 @@ def test_a_split_that_is_signed_off_and_units_that_come_late(june):
     how = ("--ledger", june / "splits.sqlite", "--id", "id", "--time", "time", "--checks", "0")
     submitted, held = june / "june.parquet", june / "held.parquet"
     paid(june / "split", submitted, held, *how, "--overrides", june / "o.toml")
-    assert cents(june / "split")["thief"] == cents(june / "june", "without_evidence")["thief"]
+    assert cents(june / "split")["attacker"] == cents(june / "june", "without_evidence")["attacker"]
     late = save(june / "late.parquet", stacked(MINE, bare(fresh(6))))
     plain = (late, held, "--ledger", june / "late.sqlite", "--checks", "0", "--theta", "0.99")
     paid(june / "late", *plain)
@@ -109,9 +109,9 @@ def test_a_split_that_is_signed_off_and_units_that_come_late(june):
 
 
 def again(n=4):
-    """What seller 0 sold in June, handed in by a thief beside what is new."""
+    """What seller 0 sold in June, handed in by an attacker beside what is new."""
     old = rows(MINE, np.flatnonzero(np.array(MINE["identity"]) == "seller 0")[:n])
-    old |= {"id": [f"again {i}" for i in range(n)], "identity": ["thief"] * n}
+    old |= {"id": [f"again {i}" for i in range(n)], "identity": ["attacker"] * n}
     return stacked(bare(fresh()), old | {"time": 9000.0 + np.arange(n)})
 
 
@@ -130,7 +130,7 @@ def july(market, name, submitted, held, *more):
 def test_the_month_after_knows_what_was_bought(approved):
     said, run = july(approved, "july", again(), HELD)
     assert "4 units were bought then and earn nothing now" in said
-    assert cents(run)["thief"] == 0
+    assert cents(run)["attacker"] == 0
     assert "labels_ignored" not in warned(run)
     assert "FAILED" not in typed("verify", run, "--recompute")
 
@@ -171,5 +171,5 @@ def test_a_month_without_labels_after_one_with_them(tmp_path):
     paid(tmp_path / "june", mine, held, "--ledger", ledger, "--checks", "0")
     approve(tmp_path / "june")
     _, run = july(tmp_path, "july", again(), HELD)
-    assert cents(run)["thief"] == 0
+    assert cents(run)["attacker"] == 0
     assert json.loads((run / "manifest.json").read_text())["labelled"] is False

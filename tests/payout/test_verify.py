@@ -98,7 +98,7 @@ def test_missing_files_are_found(copy):
 
 
 def test_a_manifest_made_to_fit_is_found(copy):
-    text = (copy / "payments.csv").read_text().replace("thief", "Thief")
+    text = (copy / "payments.csv").read_text().replace("attacker", "Attacker")
     (copy / "payments.csv").write_text(text)
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["outputs"]["payments.csv"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
@@ -133,20 +133,20 @@ def test_changed_inputs_are_found(tmp_path):
 
 
 def test_explain_says_what_matched_and_what_if_not(folder):
-    found = explain(folder, "thief")
-    assert found.paid == cents(folder)["thief"]
+    found = explain(folder, "attacker")
+    assert found.paid == cents(folder)["attacker"]
     assert found.matches_in_all == 3  # the exact copies
-    assert all("thief" not in tie.paid_to for tie in found.matches)
+    assert all("attacker" not in tie.paid_to for tie in found.matches)
     assert [tie.reasons for tie in found.matches] == [["exact_hash"]] * 3
-    assert without_its_evidence(folder, "thief") > found.paid
+    assert without_its_evidence(folder, "attacker") > found.paid
     assert found.low <= found.paid <= found.high
-    with pytest.raises(UnknownNameError, match="did you mean thief"):
+    with pytest.raises(UnknownNameError, match="did you mean attacker"):
         explain(folder, "theif")
 
 
 def test_taking_away_all_evidence_is_what_the_table_says(folder, tmp_path):
-    # every tie of this market touches the thief, so both counterfactuals are the same
-    assert without_its_evidence(folder, "thief") == explain(folder, "thief").without_any_evidence
+    # every tie of this market touches the attacker, so both counterfactuals are the same
+    assert without_its_evidence(folder, "attacker") == explain(folder, "attacker").without_any_evidence
 
 
 def test_the_report_is_one_file_without_network(folder):

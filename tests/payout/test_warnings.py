@@ -36,10 +36,10 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 def market(names, shared=0, copies=0):
-    """Units of the names in turn; a thief who submits some again; then all submit the first one's first units."""
+    """Units of the names in turn; an attacker who submits some again; then all submit the first one's first units."""
     columns = units(n=12 * len(names), identities=len(names), copies=0)
     n = 12 * len(names)
-    owner = [names[i % len(names)] for i in range(n)] + ["thief"] * copies
+    owner = [names[i % len(names)] for i in range(n)] + ["attacker"] * copies
     again = np.arange(0, len(names) * shared, len(names))
     rows = np.concatenate([np.arange(n), np.arange(n - copies, n), np.tile(again, len(names) - 1)])
     owner += [name for name in names[1:] for _ in again]
@@ -191,11 +191,11 @@ def test_the_terminal_shows_them_before_any_amount(tmp_path):
 
 def test_who_loses_more_than_half_is_compared_with_a_run_without_evidence(folder):
     warning = found(folder)["loses_half"]
-    row = payments(folder)["thief"]
+    row = payments(folder)["attacker"]
     assert 2 * float(row["payment"]) < float(row["without_evidence"])
     assert warning.count == 1
-    assert warning.items == (f"“thief”: EUR {row['payment']} instead of {row['without_evidence']}",)
-    others = [r for name, r in payments(folder).items() if name != "thief"]
+    assert warning.items == (f"“attacker”: EUR {row['payment']} instead of {row['without_evidence']}",)
+    others = [r for name, r in payments(folder).items() if name != "attacker"]
     assert all(2 * float(r["payment"]) >= float(r["without_evidence"]) for r in others)
 
 

@@ -58,8 +58,8 @@ class Clerk:
     def approve(self, run, by, manifest=None):
         accounts = self.ledger.accounts()
         found = ledger_warnings(accounts, accounts.required(self.run_id(run)))
-        despite = [warning.name for warning in found]
-        return runs.approve(self.run_folder(run), manifest or self.manifest(run), by, despite)
+        accepted = [warning.name for warning in found]
+        return runs.approve(self.run_folder(run), manifest or self.manifest(run), by, accepted)
 
     def supersede(self, run):
         content = {

@@ -1,4 +1,4 @@
-"""Paydays one after the other, for processes that are killed at it: each step, and what a ledger then holds.
+"""Payout runs one after the other, for processes that are killed at it: each step, and what a ledger then holds.
 
 Step n is the same for everybody, so that whoever comes after a kill knows what was under way.
 """
@@ -21,20 +21,20 @@ AGAIN = (
 
 
 def step(number):
-    """(payday, currency, what) of a step."""
-    payday, which = divmod(number, len(STEPS))
-    return payday, ("EUR", "JPY")[payday % 2], STEPS[which]
+    """(payout_run, currency, what) of a step."""
+    payout_run, which = divmod(number, len(STEPS))
+    return payout_run, ("EUR", "JPY")[payout_run % 2], STEPS[which]
 
 
 def modelled(steps):
     """The market after so many steps."""
     market = Market()
     for number in range(steps):
-        payday, currency, what = step(number)
-        run, amount = f"payday {payday}", 10_000 + payday
+        payout_run, currency, what = step(number)
+        run, amount = f"payout_run {payout_run}", 10_000 + payout_run
         if what == "draft":
             opening = market.balances(currency)
-            market.draft(run, currency, amount, lines(payday, opening), opening, "as made")
+            market.draft(run, currency, amount, lines(payout_run, opening), opening, "as made")
         elif what == "approve":
             market.approve(run, "R. Okafor", "as made")
         elif what == "fee":
@@ -42,7 +42,7 @@ def modelled(steps):
         elif what == "order":
             market.order(currency, run)
         elif what == "confirm":
-            market.confirm(len(market.batches) - 1, f"transfer {payday}")
+            market.confirm(len(market.batches) - 1, f"transfer {payout_run}")
         elif what == "bounce":
             market.bounce(len(market.batches) - 1, "ann")
         elif what == "hold":
@@ -56,21 +56,21 @@ def modelled(steps):
     return market
 
 
-def lines(payday, opening):
+def lines(payout_run, opening):
     """Two payees; the second owes the first twenty more, and the first was paid that the month before."""
-    amount = 10_000 + payday
+    amount = 10_000 + payout_run
     left = {who: opening.get(who, 0) for who in ("ann", "ed")}
     return {"ann": (amount // 2, left["ann"] + 20), "ed": (amount - amount // 2, left["ed"] - 20)}
 
 
 def do(clerk, number):
     """One step on the ledger."""
-    payday, currency, what = step(number)
-    run = f"payday {payday}"
+    payout_run, currency, what = step(number)
+    run = f"payout_run {payout_run}"
     if what == "draft":
         before = modelled(number)
         opening = before.balances(currency)
-        clerk.draft(run, currency, 10_000 + payday, lines(payday, opening), opening)
+        clerk.draft(run, currency, 10_000 + payout_run, lines(payout_run, opening), opening)
     elif what == "approve":
         clerk.approve(run, "R. Okafor")
     elif what == "fee":
@@ -80,7 +80,7 @@ def do(clerk, number):
     elif what == "confirm":
         batches = clerk.ledger.accounts().batches.values()
         batch = [b.id for b in batches if b.run == clerk.run_id(run)][-1]
-        clerk.confirm(batch, f"transfer {payday}")
+        clerk.confirm(batch, f"transfer {payout_run}")
     elif what == "bounce":
         clerk.bounce(
             [e.number for e in clerk.ledger.read() if e.kind == "sent" and e.payee == "ann"][-1], "ann"

@@ -1,4 +1,4 @@
-"""Does paydays in child processes and kills them with SIGKILL; prints what it saw as JSON.
+"""Does payout runs in child processes and kills them with SIGKILL; prints what it saw as JSON.
 
 A program of its own, so that the package is imported once and children start at once.
 """

@@ -71,15 +71,15 @@ def main():
     seen["hold"] = each(lambda c, i: c.hold("ann").number)
     clerk.release("ann")
 
-    def paydays(own, i):  # everybody something else
+    def payout_runs(own, i):  # everybody something else
         for month in range(3):
             run = f"{i}-{month}"
             own.draft(run, "JPY", 10 + i, {"ann": (10 + i, 0)}, {})
             looked_again(lambda run=run: own.approve(run, f"person {i}"))
             own.paid(run, run)
-        return "three paydays"
+        return "three payout_runs"
 
-    seen["paydays"] = each(paydays)
+    seen["payout_runs"] = each(payout_runs)
     clerk.draft("a", "EUR", 10, {"ann": (5, 3), "ed": (5, -3)}, {})
     clerk.draft("b", "EUR", 10, {"ann": (5, 4), "ed": (5, -4)}, {})
     seen["carried"] = at_once(

@@ -66,7 +66,7 @@ class Market:
         )
 
     def additions(self, seed):
-        """What a cheat might add: copies, noisy copies of anybody's units, mixtures, junk, relabelled units."""
+        """What an attacker might add: copies, noisy copies of anybody's units, mixtures, junk, relabelled units."""
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1, 30))
         a, b = rng.integers(len(self.label), size=(2, n))

@@ -159,7 +159,7 @@ def test_measured_numbers_are_no_classes_under_coverage():
     whole = UtilityOracle(HELD, np.arange(20) % 2 * 1.0, Utility("coverage"))
     odd = np.where(
         np.arange(12) == 3, 0.5, np.arange(12) % 2
-    )  # a submitter's fraction stops nobody's payday
+    )  # a submitter's fraction stops nobody's payout_run
     assert sum(get_mechanism("recommended").pay(_units(odd), whole).as_dict().values()) > 0
 
 

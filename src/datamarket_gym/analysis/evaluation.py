@@ -25,7 +25,7 @@ from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.mechanism import Mechanism, Payer, as_mechanism
 from datamarket_gym.mechanism.allocation import PaidTotals
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.plots import plot_pairs
 from datamarket_gym.registry import create, written
 from datamarket_gym.result_table import ResultTable

@@ -24,7 +24,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.mechanism.allocation import PaidTotals, Payments
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.utilities.oracle import UtilityOracle

@@ -40,7 +40,7 @@ from datamarket_gym.execution.arrays import Values
 from datamarket_gym.market.attacks.base import squares
 from datamarket_gym.market.market import MarketState, ProviderMarket
 from datamarket_gym.mechanism.allocation import PaidTotals
-from datamarket_gym.mechanism.external import OwnMechanism, OwnPayments
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism, OwnPayments
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.utilities.labels import require_learnable
 from datamarket_gym.utilities.oracle import UtilityOracle

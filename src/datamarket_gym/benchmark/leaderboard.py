@@ -21,6 +21,14 @@ import numpy as np
 
 from datamarket_gym.benchmark.baselines.environments import installed
 from datamarket_gym.benchmark.baselines.program import Baseline
+from datamarket_gym.benchmark.bundles import (
+    AttackRow,
+    BenchmarkEntry,
+    Bundle,
+    BundleError,
+    MechanismRow,
+    read_bundle,
+)
 from datamarket_gym.benchmark.runner import BenchmarkMarket, CellRequest, cell
 from datamarket_gym.benchmark.scoring import (
     AttackScores,
@@ -28,14 +36,6 @@ from datamarket_gym.benchmark.scoring import (
     attack_scores,
     mechanism_scores,
     require_complete,
-)
-from datamarket_gym.benchmark.submissions import (
-    AttackRow,
-    BenchmarkEntry,
-    Bundle,
-    BundleError,
-    MechanismRow,
-    read_bundle,
 )
 from datamarket_gym.benchmark.suite import Draws, Suite, public, suite
 from datamarket_gym.errors import DataMarketError

@@ -27,7 +27,7 @@ from datamarket_gym.benchmark.blind_markets import (
     require_after_originals,
     uneven,
 )
-from datamarket_gym.benchmark.submissions import (
+from datamarket_gym.benchmark.bundles import (
     MANIFEST,
     RESULTS,
     SUMS,
@@ -50,7 +50,7 @@ from datamarket_gym.experiments.cells import market_of, utility_for
 from datamarket_gym.experiments.kinds.spot_checks import fill_noise
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import is_ours, sources_elsewhere
 from datamarket_gym.testing.markets import validate_attack

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.benchmark.blind_markets import measured_gain
+from datamarket_gym.benchmark.bundles import AttackRow, Bundle, BundleError, MechanismRow
 from datamarket_gym.benchmark.runner import BEST, HONEST
-from datamarket_gym.benchmark.submissions import AttackRow, Bundle, BundleError, MechanismRow
 from datamarket_gym.benchmark.suite import Suite, suite
 
 R = TypeVar("R", MechanismRow, AttackRow)

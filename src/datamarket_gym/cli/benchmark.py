@@ -12,11 +12,11 @@ from rich.console import Console
 from typer import Argument, Option
 
 from datamarket_gym import registry
+from datamarket_gym.benchmark.bundles import BenchmarkEntry
 from datamarket_gym.benchmark.leaderboard import Board, board_of
 from datamarket_gym.benchmark.leaderboard import leaderboard as rank
 from datamarket_gym.benchmark.leaderboard_pages import html_page, markdown_page, sections
 from datamarket_gym.benchmark.runner import submit as play
-from datamarket_gym.benchmark.submissions import BenchmarkEntry
 from datamarket_gym.benchmark.suite import make_key, private, public
 from datamarket_gym.benchmark.suite import suite as benchmark_suite
 from datamarket_gym.cli.terminal import Jobs, Load, make_list, print_rows, say, with_options

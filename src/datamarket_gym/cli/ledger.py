@@ -26,6 +26,14 @@ from datamarket_gym.display import counted
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.bank.export import PayerRequest, export_from
 from datamarket_gym.payout.ledger import transactions
+from datamarket_gym.payout.ledger.account_statements import (
+    balances_by_payee,
+    describe_effects,
+    describe_entry,
+    entry_messages,
+    format_time,
+    rule_messages,
+)
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.disputes import Effects, open_on_run, resolve_at, revoke_at
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry
@@ -37,14 +45,6 @@ from datamarket_gym.payout.ledger.runs import (
     run_folder,
     run_of,
     write_receipt,
-)
-from datamarket_gym.payout.ledger.statements import (
-    balances_by_payee,
-    describe_effects,
-    describe_entry,
-    entry_messages,
-    format_time,
-    rule_messages,
 )
 from datamarket_gym.payout.ledger.store import add_checkpoint
 from datamarket_gym.payout.money import Currency

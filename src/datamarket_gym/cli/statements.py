@@ -18,14 +18,14 @@ from datamarket_gym.cli.terminal import WARNING, make_table, say, with_options
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
-from datamarket_gym.payout.ledger.statements import (
+from datamarket_gym.payout.ledger.account_statements import (
     AccountStatement,
     account_page,
     account_statement,
     statement_csv,
     statement_html,
 )
+from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.statements.page import (
     INDEX,

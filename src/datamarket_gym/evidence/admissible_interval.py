@@ -31,7 +31,7 @@ from datamarket_gym.display import Screen, Shown
 from datamarket_gym.errors import DataMarketError, require_count, require_extra, require_in
 from datamarket_gym.evidence.graph import Edges, star
 from datamarket_gym.evidence.layers.content import COSINE, require_directions
-from datamarket_gym.evidence.leakage import cosines
+from datamarket_gym.evidence.leak_check import cosines
 from datamarket_gym.evidence.spanning_forest import Pairs, spanning
 from datamarket_gym.execution.arrays import Codes, Features, Values, products
 from datamarket_gym.execution.progress import SILENT, Progress

@@ -23,7 +23,7 @@ places among the rows and no further.
 Measured on the submissions, copies would look like similar honest units, and submitting copies could switch the
 evidence off; therefore the cost is measured on the operator's own rows. Fewer than 100 are too few: then near copies
 alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
-(`evidence.leakage`). Where the rows have no embeddings, or are fewer than 20, identical units alone are matched.
+(`evidence.leak_check`). Where the rows have no embeddings, or are fewer than 20, identical units alone are matched.
 
 This resolves ``lineage@auto`` in `Mechanism.pay`, experiments, audits, payout runs and ``datamarket theta``. Neither
 names nor the order of rows nor a seed decide it. Evidence compares the embeddings of a submission, else what the
@@ -48,7 +48,7 @@ from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, counted
 from datamarket_gym.errors import DataMarketError, SubmissionError
-from datamarket_gym.evidence.leakage import LabelledVectors, ValidationContent, copy_level, find_leaks
+from datamarket_gym.evidence.leak_check import LabelledVectors, ValidationContent, copy_level, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import nearest_earlier
 from datamarket_gym.execution.arrays import (

@@ -21,7 +21,7 @@ from datamarket_gym.experiments.spec import Axes, ExperimentSpec, TaskEntry, Uti
 from datamarket_gym.market.attacks import Attack
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import ProviderMarket
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import Document, fault, written
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction

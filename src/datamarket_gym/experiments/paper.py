@@ -6,10 +6,10 @@ The files of the folder ``paper`` hold what the paper says of the experiments th
 - ``[[claim]]``: a sentence about several rows (a bound, a range, an order), see `claims`;
 - ``[[unmeasured]]``: a number that we do not measure, and why not;
 - ``[[result]]``: a table or a figure, and the experiments that make ours;
-- ``[bar.NAME]``: a tolerance and where it comes from.
+- ``[tolerance.NAME]``: a tolerance and where it comes from.
 
-How near a value must come is said by its ``bar``, never by the value itself, so that no single cell can be
-given a tolerance of its own. What has no bar claims nothing and says ``why``.
+How near a value must come is said by its ``tolerance``, never by the value itself, so that no single cell can be
+given a tolerance of its own. What has no tolerance claims nothing and says ``why``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from datamarket_gym.experiments.spec import Where
 from datamarket_gym.registry import Document
 
 SLACK = 1e-9  # 1.0 + 0.1 - 1.1 is not 0 in binary
-_SAID = ("paper", "paper_se", "bar", "why")
+_SAID = ("paper", "paper_se", "tolerance", "why")
 _OURS = {"value", "se", "seeds", "paper", "tolerance", "within", "best_attack", "left_out", "redrawn"}
 _UNSAID = {*_OURS, "learner", "empty", "granularity", "representative", "task"}
 """What an entry need not say; any other label that a row has and an entry has not tells them apart."""
@@ -36,7 +36,7 @@ _UNSAID = {*_OURS, "learner", "empty", "granularity", "representative", "task"}
 class Tolerance(Document):
     """How near ours must come: ``within``, or that ``share`` of the paper's value.
 
-    ``origin`` says where the bar comes from; ``after`` that it was set when our results were known.
+    ``origin`` says where it comes from; ``after`` that it was set when our results were known.
     """
 
     origin: str
@@ -72,7 +72,7 @@ class Claim(Document):
     paper: float | None = None
     at_most: float | None = None
     at_least: float | None = None
-    bar: str = ""
+    tolerance: str = ""
     why: str = ""
 
 
@@ -100,7 +100,7 @@ class PaperResult(Document):
 class Paper(Document):
     """All that the files say."""
 
-    bar: dict[str, Tolerance]
+    tolerance: dict[str, Tolerance]
     value: list[Row]
     claim: list[Claim]
     unmeasured: list[Unmeasured]
@@ -109,11 +109,11 @@ class Paper(Document):
 
 @cache
 def paper() -> Paper:
-    entries: dict[str, Any] = defaultdict(list, bar={})
+    entries: dict[str, Any] = defaultdict(list, tolerance={})
     for file in sorted((resources.files("datamarket_gym.experiments") / "paper").iterdir(), key=str):
         for kind, content in tomllib.loads(file.read_text(encoding="utf-8")).items():
-            if kind == "bar":
-                entries["bar"] |= content
+            if kind == "tolerance":
+                entries["tolerance"] |= content
             else:
                 entries[kind] += content
     return Paper(**entries)
@@ -148,7 +148,7 @@ def with_paper(row: Row) -> Row:
     if entry is None:
         return {**row, "paper": None, "tolerance": None, "within": None}
     value = entry["paper"]
-    tolerance = paper().bar[entry["bar"]].around(value) if "bar" in entry else None
+    tolerance = paper().tolerance[entry["tolerance"]].around(value) if "tolerance" in entry else None
     within = None
     if tolerance is not None:  # a cell without any value is a miss
         within = row["value"] is not None and abs(row["value"] - value) <= tolerance + SLACK

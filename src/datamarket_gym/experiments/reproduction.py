@@ -45,9 +45,11 @@ def verdict(claim: Claim, rows: Sequence[Row]) -> ClaimOutcome | None:
         return ClaimOutcome(math.nan, False)
     low, high = min(numbers), max(numbers)
     value = {"only": low, "lowest": low, "highest": high, "spread": high - low}[claim.over]
-    tolerance = paper().bar[claim.bar].around(claim.paper or 0.0) if claim.bar else 0.0
+    tolerance = paper().tolerance[claim.tolerance].around(claim.paper or 0.0) if claim.tolerance else 0.0
     if claim.paper is not None:
-        return ClaimOutcome(value, abs(value - claim.paper) <= tolerance + SLACK if claim.bar else None)
+        return ClaimOutcome(
+            value, abs(value - claim.paper) <= tolerance + SLACK if claim.tolerance else None
+        )
     least = -math.inf if claim.at_least is None else claim.at_least - tolerance
     most = math.inf if claim.at_most is None else claim.at_most + tolerance
     return ClaimOutcome(value, least - SLACK <= value <= most + SLACK)
@@ -188,7 +190,7 @@ def _compare_value(row: Row, entry: Row) -> PaperComparison:
         f"{row['paper']:g}{error}",
         "no clear seed" if missing else f"{row['value']:.3f}{shown_error(row)}",
         "" if missing else f"{row['value'] - row['paper']:+.3f}",
-        _tolerance(entry.get("bar", ""), row["paper"]),
+        _tolerance(entry.get("tolerance", ""), row["paper"]),
         _VERDICTS[row["within"]],
         entry.get("why", ""),
     )
@@ -206,7 +208,7 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
         bound,
         f"{outcome.value:.3f}",
         "" if value is None else f"{outcome.value - value:+.3f}",
-        _tolerance(claim.bar, value or 0.0),
+        _tolerance(claim.tolerance, value or 0.0),
         _VERDICTS[outcome.holds],
         claim.why,
     )
@@ -215,10 +217,10 @@ def _compare_claim(claim: Claim, rows: Sequence[Row]) -> PaperComparison:
 _VERDICTS: Final[dict[bool | None, Verdict]] = {None: "not claimed", True: "within", False: "outside"}
 
 
-def _tolerance(bar: str, value: float) -> str:
-    if not bar:
+def _tolerance(name: str, value: float) -> str:
+    if not name:
         return ""
-    tolerance = paper().bar[bar]
+    tolerance = paper().tolerance[name]
     return f"{tolerance.around(value):g}" + (" (set after measuring)" if tolerance.after else "")
 
 

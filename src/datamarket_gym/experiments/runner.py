@@ -50,7 +50,7 @@ from datamarket_gym.experiments.spec import ExperimentSpec, MechanismEntry, Task
 from datamarket_gym.experiments.summary import require_one_row_a_cell, require_told_apart, summarise
 from datamarket_gym.experiments.tables import write_tables
 from datamarket_gym.market.datasets import looking_in, named_folder
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 
 RESULTS = "results.parquet"
 CELLS = "cells"

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from datamarket_gym.errors import UnknownNameError
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, from_toml
 from datamarket_gym.utilities.oracle import Utility

@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from datamarket_gym import __version__
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.parallel import one_thread
-from datamarket_gym.explorer import benchmark, threshold
+from datamarket_gym.explorer import experiments, threshold
 from datamarket_gym.explorer.files import MIB, NamedPlaces, Uploads
 from datamarket_gym.explorer.jobs import JobQueue
 from datamarket_gym.explorer.market import answer as market
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PAGES = (
     "market", "threshold", "benchmark", "payout", "payout/new", "payout/run", "payout/checks", "payout/ledger",
 )  # fmt: skip
-ROUTERS = (market, threshold, benchmark, runs, payees, checks, ledger, new_run)
+ROUTERS = (market, threshold, experiments, runs, payees, checks, ledger, new_run)
 """The modules that answer pages, each with a function ``router(site)``."""
 PORT = 8765
 _PATIENCE = 60.0  # seconds

@@ -26,7 +26,7 @@ from datamarket_gym.evidence.admissible_interval import (
     forest_of,
     honest_market,
 )
-from datamarket_gym.evidence.leakage import nearest_others
+from datamarket_gym.evidence.leak_check import nearest_others
 from datamarket_gym.evidence.threshold import (
     LIMIT,
     Threshold,

@@ -9,7 +9,7 @@ from datamarket_gym.mechanism.allocation import (
     Shares,
     allocate,
 )
-from datamarket_gym.mechanism.external import Payer
+from datamarket_gym.mechanism.own_mechanism import Payer
 from datamarket_gym.mechanism.pipeline import (
     Mechanism,
     acquired_from,

@@ -23,7 +23,7 @@ from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Described, Screen, Shown, counted
 from datamarket_gym.errors import InputTypeError, OracleRequiredError, ParameterError
 from datamarket_gym.evidence.graph import AcquiredMatches, Clusters
-from datamarket_gym.evidence.leakage import Leaks
+from datamarket_gym.evidence.leak_check import Leaks
 from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.quotient_game import ClusterValues, Scores

@@ -20,7 +20,7 @@ from datamarket_gym.errors import (
 )
 from datamarket_gym.execution.progress import show_progress
 from datamarket_gym.mechanism.allocation import Payments, Pot
-from datamarket_gym.mechanism.external import Payer
+from datamarket_gym.mechanism.own_mechanism import Payer
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.utilities.custom import as_utility
 from datamarket_gym.utilities.oracle import RECOMMENDED, UtilityOracle

@@ -5,10 +5,10 @@
 Two hooks let them take part: `Pipeline.override_acquired` and `Pipeline.override_matches` have a say after matching,
 and `Pipeline.run_stage` keeps the record of a stage or reads it again.
 
-Units that are validation rows, or nearly (`evidence.leakage`), and units that were acquired before are excluded first:
-all others are paid as if they had not been submitted, and they earn 0. A unit that evidence matches with an acquired
-one, by itself and not through other new units, belongs to the acquired one's owner. The others play given the acquired
-data P, v(S) = U(P + S) - U(P), with the matches among themselves.
+Units that are validation rows, or nearly (`evidence.leak_check`), and units that were acquired before are excluded
+first: all others are paid as if they had not been submitted, and they earn 0. A unit that evidence matches with an
+acquired one, by itself and not through other new units, belongs to its owner. The others play given the acquired data
+P, v(S) = U(P + S) - U(P), with the matches among themselves.
 
 Theorem (acquired units have no say). Given the evidence, submitting units that were acquired before changes neither
 what plays nor its matches and scores: whether u was acquired depends on u and on old units alone, and such units are
@@ -54,7 +54,7 @@ from datamarket_gym.evidence.graph import (
     describe_missing_times,
     find_collapse,
 )
-from datamarket_gym.evidence.leakage import Leaks, ValidationContent, find_leaks
+from datamarket_gym.evidence.leak_check import Leaks, ValidationContent, find_leaks
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.evidence.threshold import (
@@ -66,7 +66,7 @@ from datamarket_gym.evidence.threshold import (
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.games.semivalues import Estimator, Semivalue
 from datamarket_gym.mechanism.allocation import Allocation, Amounts, Payments, allocate
-from datamarket_gym.mechanism.external import OwnMechanism, Payer
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism, Payer
 from datamarket_gym.mechanism.quotient_game import Scores, score_clusters
 from datamarket_gym.mechanism.representatives import CanonicalUnits, Representative, represent_clusters
 from datamarket_gym.registry import (

@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datamarket_gym.payout.ledger.account_statements import account_statement as account_statement
+    from datamarket_gym.payout.ledger.account_statements import statement_csv as statement_csv
+    from datamarket_gym.payout.ledger.account_statements import statement_html as statement_html
     from datamarket_gym.payout.ledger.entries import LedgerError as LedgerError
-    from datamarket_gym.payout.ledger.statements import account_statement as account_statement
-    from datamarket_gym.payout.ledger.statements import statement_csv as statement_csv
-    from datamarket_gym.payout.ledger.statements import statement_html as statement_html
     from datamarket_gym.payout.ledger.store import open_ledger as open_ledger
     from datamarket_gym.payout.manifest import Check as Check
     from datamarket_gym.payout.money import Currency as Currency

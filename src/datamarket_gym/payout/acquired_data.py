@@ -48,7 +48,7 @@ from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called, visible
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.results import Results

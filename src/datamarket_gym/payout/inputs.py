@@ -25,7 +25,7 @@ from datamarket_gym.data.submission import Submission, Text, require_two_tables
 from datamarket_gym.display import listed
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import AcquiredMatches
-from datamarket_gym.evidence.leakage import Leaks, ValidationContent
+from datamarket_gym.evidence.leak_check import Leaks, ValidationContent
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
 from datamarket_gym.market.encoders import ContentError, stored
 from datamarket_gym.market.encoders.base import StoredEncoder
@@ -54,7 +54,7 @@ from datamarket_gym.payout.ledger.entries import ContentKind
 from datamarket_gym.payout.ledger.runs import INTAKE
 from datamarket_gym.payout.money import validation_groups
 from datamarket_gym.payout.names import require_writable, unwritable
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.settings import Columns, Files, LinkageRule, PayoutSpec
 from datamarket_gym.registry import name_of, source_elsewhere
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction

@@ -27,7 +27,7 @@ from datamarket_gym.registry import fault
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.checks.plan import SettledDraft
-    from datamarket_gym.payout.operator_evidence import Override
+    from datamarket_gym.payout.overrides import Override
     from datamarket_gym.payout.settings import PayoutSpec
 
 

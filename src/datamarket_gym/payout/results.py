@@ -22,7 +22,7 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import listed
 from datamarket_gym.evidence.admissible_interval import UnitVectors, same_class_similarities
 from datamarket_gym.evidence.graph import CollapsedMarket, Edges, find_collapse, seniority_ranks
-from datamarket_gym.evidence.leakage import LabelledVectors, Leaks, copy_cosines
+from datamarket_gym.evidence.leak_check import LabelledVectors, Leaks, copy_cosines
 from datamarket_gym.evidence.threshold import Threshold, honest_vectors, measure_threshold
 from datamarket_gym.execution.arrays import Codes, Values, distinct_pairs, in_blocks
 from datamarket_gym.execution.files import replacing, sha256, write_json, write_text
@@ -47,7 +47,7 @@ from datamarket_gym.payout.money import (
     standard_errors,
 )
 from datamarket_gym.payout.names import csv_text, visible
-from datamarket_gym.payout.operator_evidence import Override, Payees
+from datamarket_gym.payout.overrides import Override, Payees
 from datamarket_gym.payout.report.pages import Row
 from datamarket_gym.payout.settings import (
     PayoutSpec,

@@ -37,7 +37,7 @@ from datamarket_gym.evidence.graph import (
     collect_market_warnings,
     seniority_ranks,
 )
-from datamarket_gym.evidence.leakage import Leaks
+from datamarket_gym.evidence.leak_check import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import claimed, read_json, replacing, sha256, write_json
@@ -98,7 +98,7 @@ from datamarket_gym.payout.manifest import (
 )
 from datamarket_gym.payout.money import Currency, validation_groups
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.operator_evidence import (
+from datamarket_gym.payout.overrides import (
     Override,
     operator_matches,
     overridden,

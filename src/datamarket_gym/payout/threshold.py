@@ -11,13 +11,13 @@ from pydantic import Field
 
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.evidence.admissible_interval import Admissibility, predict_theta
-from datamarket_gym.evidence.leakage import LabelledVectors
+from datamarket_gym.evidence.leak_check import LabelledVectors
 from datamarket_gym.evidence.threshold import Threshold, choose_threshold
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import Embeddings, load_corpus, load_embeddings
 from datamarket_gym.market.tasks.base import TASKS
-from datamarket_gym.market.tasks.datasets import DomainTask
+from datamarket_gym.market.tasks.real_data import DomainTask
 from datamarket_gym.payout.inputs import InputReader
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.registry import Document

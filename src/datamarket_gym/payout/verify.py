@@ -58,7 +58,7 @@ from datamarket_gym.payout.manifest import (
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.report.pages import NAME as REPORT
 from datamarket_gym.payout.report.pages import check_state, read_draft
 from datamarket_gym.payout.run import work_out

@@ -29,7 +29,7 @@ from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.pipeline import REMEDY
 from datamarket_gym.payout.names import find_look_alikes, says_nothing, spelled, visible
-from datamarket_gym.payout.operator_evidence import DESCENT
+from datamarket_gym.payout.overrides import DESCENT
 from datamarket_gym.utilities.base import LEARNERS, among
 from datamarket_gym.utilities.coverage import Coverage
 

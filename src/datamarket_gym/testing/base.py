@@ -23,7 +23,7 @@ from datamarket_gym.market.encoders.base import ENCODERS, to_bytes
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS, Dataset
 from datamarket_gym.mechanism.allocation import PaidTotals
-from datamarket_gym.mechanism.external import Payer
+from datamarket_gym.mechanism.own_mechanism import Payer
 from datamarket_gym.mechanism.pipeline import as_mechanism
 from datamarket_gym.registry import create, written
 from datamarket_gym.utilities.oracle import Utility

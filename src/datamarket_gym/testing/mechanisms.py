@@ -14,7 +14,7 @@ from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.market.attacks.content import ImageVariants, TextVariants
 from datamarket_gym.market.attacks.copies import NearDuplicates
 from datamarket_gym.mechanism.allocation import Allocation, PaidTotals, Payments, Provenance
-from datamarket_gym.mechanism.external import OwnMechanism, Payer
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism, Payer
 from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism
 from datamarket_gym.mechanism.representatives import Collapse, Representative
 from datamarket_gym.testing.base import changed, check_written, promise, small_market

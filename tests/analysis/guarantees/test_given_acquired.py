@@ -58,8 +58,8 @@ def test_who_submits_bought_units_alone_is_listed_and_paid_nothing(later):
     market, m, utility = later
     submission = market.honest.submission
     half = np.arange(len(submission)) % 2 == 0
-    thief = submission.take(
+    attacker = submission.take(
         half, {"id": np.char.add("x", submission.id[half]), "identity": np.full(half.sum(), "z")}
     )
-    paid = m.pay(Submission.concat([submission.take(~half), thief]), utility)
+    paid = m.pay(Submission.concat([submission.take(~half), attacker]), utility)
     assert paid.as_dict()["z"] == 0.0

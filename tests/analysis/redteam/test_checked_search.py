@@ -79,7 +79,7 @@ def test_under_nearest_neighbours_curation_pays_whatever_is_checked(market):
     assert covered.expected_gain < 1.0
 
 
-def test_checked_the_attacker_cheats_less(market):
+def test_checked_the_attacker_attackers_less(market):
     """The dial of a part reaches down to one unit, and the search goes there."""
     target = facing(market, checks=Checks(1, 0.4))
     much = target.respond(THEFT, FREE)

@@ -54,7 +54,7 @@ from datamarket_gym.execution.runs import MANIFEST, Format, Run, Unkept, open_ru
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import looking_in, named_folder
 from datamarket_gym.market.market import MarketState, ProviderMarket
-from datamarket_gym.mechanism.external import OwnMechanism, Payer
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism, Payer
 from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism, describe_leaks
 from datamarket_gym.registry import written
 from datamarket_gym.utilities.oracle import UtilityOracle

@@ -46,7 +46,7 @@ from datamarket_gym.errors import (
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import MarketState
-from datamarket_gym.mechanism.external import Payer
+from datamarket_gym.mechanism.own_mechanism import Payer
 from datamarket_gym.mechanism.pipeline import as_mechanism
 from datamarket_gym.registry import written
 from datamarket_gym.utilities.oracle import UtilityOracle

@@ -47,7 +47,7 @@ from datamarket_gym.market.attacks.multi_attacker import (
 )
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.allocation import PaidTotals, Payments
-from datamarket_gym.mechanism.external import OwnMechanism, Payer, worth
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism, Payer, worth
 from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism
 from datamarket_gym.utilities.oracle import UtilityOracle
 

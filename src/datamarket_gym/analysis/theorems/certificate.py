@@ -31,7 +31,7 @@ from datamarket_gym.analysis.theorems.split_gain import size_weights
 from datamarket_gym.analysis.theorems.stability import SHARE_TOLERANCE, Stability, quotient_stability
 from datamarket_gym.errors import DataMarketError, ParameterError, require_count
 from datamarket_gym.games.semivalues import Estimate
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism, is_open
 from datamarket_gym.registry import Document
 

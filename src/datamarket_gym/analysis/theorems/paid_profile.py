@@ -13,7 +13,7 @@ from datamarket_gym.display import Shown
 from datamarket_gym.errors import DataMarketError, OracleRequiredError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.allocation import PaidTotals, Payments, Shares, allocate
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import (
     Mechanism,
     Pipeline,

@@ -34,7 +34,7 @@ from datamarket_gym.benchmark.baselines.environments import BASELINES, installed
 from datamarket_gym.benchmark.baselines.protocol import read_cost, read_payments, write_market
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError, ProgramError, require_in, require_known
-from datamarket_gym.mechanism.external import OwnPayments
+from datamarket_gym.mechanism.own_mechanism import OwnPayments
 from datamarket_gym.registry import Component, register
 from datamarket_gym.utilities.oracle import UtilityOracle
 

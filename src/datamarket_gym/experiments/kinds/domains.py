@@ -26,7 +26,7 @@ from datamarket_gym.experiments.cells import Cell, Row, kind
 from datamarket_gym.experiments.kinds.market import MarketOptions, measure
 from datamarket_gym.experiments.spec import ExperimentSpec, MechanismEntry, UtilityEntry, require_attacks
 from datamarket_gym.market.tasks.base import TASKS
-from datamarket_gym.market.tasks.datasets import DomainTask, embeddings_path
+from datamarket_gym.market.tasks.real_data import DomainTask, embeddings_path
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.utilities.oracle import UtilityOracle

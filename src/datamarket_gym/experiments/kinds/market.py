@@ -25,7 +25,7 @@ from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.experiments.cells import Cell, Row, kind, labels_of
 from datamarket_gym.experiments.spec import UtilityEntry
 from datamarket_gym.mechanism.allocation import PaidTotals, Payments, floored, hidden_harm
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.mechanism.representatives import Capped
 from datamarket_gym.registry import Document

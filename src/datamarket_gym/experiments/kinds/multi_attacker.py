@@ -32,7 +32,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.experiments.cells import Cell, Row, attacks_of, kind, labels_of
 from datamarket_gym.experiments.kinds.spot_checks import FAMILIES, CheckEntry, family, scale_noise
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import Document, written
 from datamarket_gym.utilities.oracle import UtilityOracle

@@ -45,7 +45,7 @@ from datamarket_gym.market.attacks.base import apply_knowing
 from datamarket_gym.market.attacks.generated import Composite
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.mechanism.allocation import Payments
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import Document, name_of
 from datamarket_gym.utilities.labels import require_learnable

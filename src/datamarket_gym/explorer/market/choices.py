@@ -20,7 +20,7 @@ from datamarket_gym.explorer.market.request import (
     preset,
 )
 from datamarket_gym.market.tasks.base import TASKS, NumberTask
-from datamarket_gym.market.tasks.datasets import DomainTask, embeddings_path
+from datamarket_gym.market.tasks.real_data import DomainTask, embeddings_path
 from datamarket_gym.market.tasks.synthetic import WithoutLabels
 from datamarket_gym.registry import components, describe, plain_text
 from datamarket_gym.utilities.labels import utilities_for

@@ -20,7 +20,7 @@ from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.tasks.base import TASKS, Task
-from datamarket_gym.market.tasks.datasets import DomainTask
+from datamarket_gym.market.tasks.real_data import DomainTask
 from datamarket_gym.market.tasks.synthetic import WithoutLabels
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
 from datamarket_gym.registry import (

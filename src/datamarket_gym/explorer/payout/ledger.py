@@ -30,16 +30,7 @@ from datamarket_gym.explorer.payout.runs import (
 )
 from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.payout.ledger import transactions
-from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import (
-    Effects,
-    open_on_run,
-    resolve_at,
-    revoke_at,
-)
-from datamarket_gym.payout.ledger.entries import LedgerEntry
-from datamarket_gym.payout.ledger.runs import ledger_at
-from datamarket_gym.payout.ledger.statements import (
+from datamarket_gym.payout.ledger.account_statements import (
     AccountStatement,
     account_page,
     account_statement,
@@ -51,6 +42,15 @@ from datamarket_gym.payout.ledger.statements import (
     statement_csv,
     statement_html,
 )
+from datamarket_gym.payout.ledger.balances import Accounts
+from datamarket_gym.payout.ledger.disputes import (
+    Effects,
+    open_on_run,
+    resolve_at,
+    revoke_at,
+)
+from datamarket_gym.payout.ledger.entries import LedgerEntry
+from datamarket_gym.payout.ledger.runs import ledger_at
 from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.statements.page import file_name

@@ -37,10 +37,10 @@ from datamarket_gym.explorer.files import NamedPlaces, NotThere
 from datamarket_gym.explorer.routes import Find, Parameters, Routes, Site
 from datamarket_gym.explorer.workers import explain_error
 from datamarket_gym.payout.acquired_data import acquired_messages
+from datamarket_gym.payout.ledger.account_statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
-from datamarket_gym.payout.ledger.statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (

@@ -1,6 +1,6 @@
 """Tasks, which say where data comes from, and partitions, which say who owns it."""
 
-from datamarket_gym.market.tasks import datasets, partitions
+from datamarket_gym.market.tasks import partitions, real_data
 from datamarket_gym.market.tasks.base import Dataset, Task, TaskDraw
 from datamarket_gym.market.tasks.synthetic import Synthetic
 
@@ -9,6 +9,6 @@ __all__ = [
     "Synthetic",
     "Task",
     "TaskDraw",
-    "datasets",
     "partitions",
+    "real_data",
 ]

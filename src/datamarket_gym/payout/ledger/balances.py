@@ -27,7 +27,7 @@ from datamarket_gym.payout.ledger.entries import (
     require_batch_entry,
 )
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 
 FORMAT = 1
 MOST_APPROVALS = 10

@@ -23,7 +23,7 @@ from datamarket_gym.payout.ledger.transactions import decide, require_payee
 from datamarket_gym.payout.manifest import KNOWN
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 
 _LONGEST = 4000  # characters of a text
 

@@ -40,7 +40,7 @@ from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.report.pages import update_report
 from datamarket_gym.payout.warnings import UnresolvedWarning, require_answered
 

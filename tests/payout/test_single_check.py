@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from datamarket_gym.cli.app import app
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.ledger import transactions as money
+from datamarket_gym.payout.ledger.account_statements import account_statement, statement_html
 from datamarket_gym.payout.ledger.runs import approve, ledger_of, mark_paid, run_of
-from datamarket_gym.payout.ledger.statements import account_statement, statement_html
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.report.pages import read_style, read_template
 from datamarket_gym.payout.statements.page import file_name, write_statements
@@ -57,9 +57,9 @@ def pages(folder, tmp_path_factory):
     out = write_statements(folder, place / "statements")
     found = {
         f"statement of {name[:8]}": out / file_name(name)
-        for name in (LONG, RTL, BROKEN, "thief", "seller 3")
+        for name in (LONG, RTL, BROKEN, "attacker", "seller 3")
     }
-    for name in (LONG, RTL, "thief"):
+    for name in (LONG, RTL, "attacker"):
         found[f"account of {name[:8]}"] = path = place / f"account-{file_name(name)}"
         path.write_text(
             statement_html(account_statement(ledger_of(folder).accounts(), name)), encoding="utf-8"
@@ -93,7 +93,7 @@ def test_pages_fit_a_telephone(browser, pages):
 
 def test_a_statement_is_one_sheet_of_paper(browser, pages):
     for what, page in pages.items():
-        if what in ("statement of thief", "statement of seller 3", f"statement of {RTL[:8]}"):
+        if what in ("statement of attacker", "statement of seller 3", f"statement of {RTL[:8]}"):
             browser.open(page, 1280)
             assert len(re.findall(rb"/Type\s*/Page\b", browser.pdf())) == 1, what
 
@@ -161,7 +161,7 @@ def test_a_statement_says_what_came_later(pages):
     assert "held back for now: ask whoever runs the market why" in text(held)
     assert "belongs to somebody else" not in text(held)
     assert 'class="state waiting"' in held.read_text(encoding="utf-8")
-    assert 'class="state paid"' in pages["statement of thief"].read_text(encoding="utf-8")
+    assert 'class="state paid"' in pages["statement of attacker"].read_text(encoding="utf-8")
     assert re.search(r"as the ledger of the market has it at entry \d+ of 20\d\d-\d\d-\d\d", text(held))
 
 
@@ -169,20 +169,20 @@ def test_a_statement_says_what_could_not_be_used(pages):
     said = text(pages["statement of seller 3"])
     assert "What could not be used, and why; mend it, and hand it in again:" in said
     assert "photographs/2026/06/00000003.jpeg : features, entry 1 is nan" in said
-    assert "could not be used" not in text(pages["statement of thief"])
+    assert "could not be used" not in text(pages["statement of attacker"])
 
 
 def test_an_account_says_that_too_much_was_paid(pages, folder):
     words = "EUR 10,000.00 were paid too much by now; they are set off against what is paid later."
     assert words in text(pages[f"account of {LONG[:8]}"])
     assert words in " ".join(typed("statements", ledger_of(folder).where, "--payee", LONG).split())
-    assert "too much by now" not in text(pages["account of thief"])
+    assert "too much by now" not in text(pages["account of attacker"])
 
 
 def test_terminals_of_80_columns_cut_no_id_and_no_amount(folder):
     ledger = ledger_of(folder)
     shown = typed("ledger", "show", ledger.where, "--entries", "50")
-    explained = typed("explain", folder, "--payee", "thief")
+    explained = typed("explain", folder, "--payee", "attacker")
     history = typed("ledger", "show", folder)
     for output in (shown, explained, history):
         assert max(map(len, output.splitlines())) <= 80

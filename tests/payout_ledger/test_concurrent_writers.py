@@ -53,7 +53,7 @@ def test_the_same_from_several_processes_happens_once(where, tmp_path, processes
     for once in ("bounce", "fee", "hold"):
         assert len(told(seen[once], "done")) == 1, once
         assert len(told(seen[once], "refused")) == processes - 1
-    assert told(seen["paydays"], "done") == ["three paydays"] * processes
+    assert told(seen["payout_runs"], "done") == ["three payout_runs"] * processes
     assert len(told(seen["carried"], "done")) == 1  # the balances that both would take up have moved
     assert len(told(seen["carried"], "refused")) == 1
     entries = said(where)

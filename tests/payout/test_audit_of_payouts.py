@@ -1,4 +1,4 @@
-"""The red team of a payday: what is aimed at the evidence is tried, and the report says who loses by it."""
+"""The red team of a payout run: what is aimed at the evidence is tried, and the report says who loses by it."""
 
 import re
 

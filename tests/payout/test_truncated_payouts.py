@@ -1,4 +1,4 @@
-"""A payday by k-NN of the nearest units alone: paid, with intervals that hold what exact scores would pay."""
+"""A payout_run by k-NN of the nearest units alone: paid, with intervals that hold what exact scores would pay."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A payday of a table of measurements: evidence, theta and checks compare what coverage compares."""
+"""A payout_run of a table of measurements: evidence, theta and checks compare what coverage compares."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 
 def test_noisy_copies_in_a_table_are_tied_and_earn_nothing(folder):
-    assert payments(folder)["thief"]["payment"] == "0.00"
+    assert payments(folder)["attacker"]["payment"] == "0.00"
     assert read_json(folder / "threshold.json")["theta"] < 0.9995
     assert all(check.good for check in verify(folder, recompute=True))
 
@@ -56,7 +56,7 @@ def test_the_page_of_checks_measures_as_evidence_does(folder):
         assert cosine == pytest.approx(unit[ours] @ unit[theirs], abs=6e-4)
 
 
-def test_theta_of_a_file_is_theta_of_a_payday_on_it(folder, tmp_path):
+def test_theta_of_a_file_is_theta_of_a_payout_run_on_it(folder, tmp_path):
     places = write(tmp_path, SUBMITTED, HELD)
     asked = ["theta", str(places.validation), "--json", str(tmp_path / "t.json"), "--trials", "3"]
     done = CliRunner().invoke(app, [*asked, "--per-provider", "5"])

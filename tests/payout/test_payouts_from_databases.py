@@ -1,4 +1,4 @@
-"""Paydays whose tables are queries or sheets: what was read is hashed, kept with the run, and read again later."""
+"""Payout runs whose tables are queries or sheets: what was read is hashed, kept with the run, and read again later."""
 
 import csv
 import json
@@ -83,7 +83,7 @@ def test_verify_and_explain_read_what_was_read_then(run):
     assert done.exit_code == 0, done.output
     assert "inputs/submissions.arrow" in done.output
     assert "payments.parquet, recomputed" in done.output
-    assert typed("explain", run, "--payee", "thief").exit_code == 0
+    assert typed("explain", run, "--payee", "attacker").exit_code == 0
 
 
 def test_a_run_that_is_moved_takes_its_answers_along(run, tmp_path):
@@ -114,7 +114,7 @@ def test_a_database_that_changed_is_another_run_and_leaves_the_first_alone(tmp_p
     assert again.exit_code == 0, again.output  # the same answer: the same run
     kept = (tmp_path / "run" / "inputs" / "submissions.arrow").read_bytes()
     with duckdb.connect(tmp_path / "market.db") as connection:
-        connection.execute("DELETE FROM units WHERE identity = 'thief'")
+        connection.execute("DELETE FROM units WHERE identity = 'attacker'")
     done = paid(database + UNITS, places.validation, tmp_path / "run")
     assert "holds another run" in str(done.exception)
     assert (tmp_path / "run" / "inputs" / "submissions.arrow").read_bytes() == kept
@@ -140,7 +140,7 @@ def test_units_must_not_be_their_own_validation_rows(tmp_path):
     assert "are the same data, as submissions and as validation rows" in str(done.exception)
 
 
-def test_a_payday_from_postgresql_writes_the_password_nowhere(postgres, tmp_path, monkeypatch):
+def test_a_payout_run_from_postgresql_writes_the_password_nowhere(postgres, tmp_path, monkeypatch):
     import psycopg
 
     monkeypatch.setenv("PGPASSWORD", postgres.password)
@@ -178,7 +178,7 @@ def plain(columns):
     return {n: [c.item() if hasattr(c, "item") else c for c in column] for n, column in columns.items()}
 
 
-def test_a_payday_from_sheets(tmp_path):
+def test_a_payout_run_from_sheets(tmp_path):
     places = write(tmp_path / "in", units(), validation())
     assert paid(places.submissions, places.validation, tmp_path / "files").exit_code == 0
     submitted, held = plain(spread(units())), plain(spread(validation()))

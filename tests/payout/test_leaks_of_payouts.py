@@ -1,4 +1,4 @@
-"""A payday sets leaked validation rows aside, lists them, and pays everybody else as if they were not there."""
+"""A payout_run sets leaked validation rows aside, lists them, and pays everybody else as if they were not there."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError, LeakedRowsWarning, LeakError, SubmissionError
-from datamarket_gym.evidence.leakage import Leaks
+from datamarket_gym.evidence.leak_check import Leaks
 from datamarket_gym.execution.runs import read_record
 from datamarket_gym.mechanism import Mechanism
 from datamarket_gym.payout.explain import explain

@@ -1,4 +1,4 @@
-"""A payday of units that are stored narrow is, to the byte, that of the same numbers as float64."""
+"""A payout_run of units that are stored narrow is, to the byte, that of the same numbers as float64."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A payday by coverage from end to end, what it says of itself, and that accuracy pays what it always paid."""
+"""A payout_run by coverage from end to end, what it says of itself, and that accuracy pays what it always paid."""
 
 import csv
 import re
@@ -36,7 +36,7 @@ GOLDEN = {  # by the version before coverage: payment, low, high, without eviden
     "seller 3": ("244.10", "195.77", "292.42", "233.89"),
     "seller 1": ("227.40", "165.22", "289.58", "217.67"),
     "seller 2": ("197.97", "136.09", "259.85", "190.06"),
-    "thief": ("34.73", "0.00", "89.32", "75.28"),
+    "attacker": ("34.73", "0.00", "89.32", "75.28"),
 }
 
 

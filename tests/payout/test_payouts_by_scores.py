@@ -1,4 +1,4 @@
-"""Paydays by scores from elsewhere and by a function of one's own, from the files to the cents."""
+"""Payout runs by scores from elsewhere and by a function of one's own, from the files to the cents."""
 
 import json
 import re
@@ -91,8 +91,8 @@ def test_the_run_says_what_it_is_made_of_and_is_made_again_to_the_byte(folder):
     assert manifest["utility"]["learner"] == "scores"
     assert "another tool" in manifest["paid_for"]["divided"]
     assert all(check.good for check in verify(folder, recompute=True))
-    told = explain(folder, "thief")
-    assert told.identity == "thief"
+    told = explain(folder, "attacker")
+    assert told.identity == "attacker"
     report = (folder / "report.html").read_text()
     # What the scores come to is no part of a whole.
     (total,) = re.findall(r"scores, summed</dt>\s*<dd>([^<]*)</dd>", report)
@@ -322,7 +322,7 @@ def test_from_the_shell_with_an_audit_by_the_red_team(tmp_path):
 
 def test_given_what_was_bought_new_units_are_paid_the_same_and_known_ones_nothing(tmp_path):
     bought, held, scores = tables(copies=0)
-    new, stolen = fresh(), again(bought, list(range(0, 60, 4)), "thief")
+    new, stolen = fresh(), again(bought, list(range(0, 60, 4)), "attacker")
     rng = np.random.default_rng(2)
     each = rng.uniform(0, 1, size=(24, 40))
     files = [pairs(tmp_path / "june.csv", bought, held, scores)]
@@ -341,7 +341,7 @@ def test_given_what_was_bought_new_units_are_paid_the_same_and_known_ones_nothin
         ),
     ]
     first, given = (cents(each) for each in paid)
-    assert given.pop("thief") == 0
+    assert given.pop("attacker") == 0
     assert given == first
     assert "bought_from_others" in warned(paid[1])
     words = " ".join((paid[1] / "report.html").read_text().split())
@@ -371,8 +371,8 @@ OWN = '''
 import numpy as np
 from datamarket_gym import utility
 
-@utility("payday_reach", target="none")
-def payday_reach(train, validation):
+@utility("payout_run_reach", target="none")
+def payout_run_reach(train, validation):
     """How near the nearest unit comes to each validation row."""
     far = ((validation.features[:, None] - train.features) ** 2).sum(axis=2)
     return float(np.exp(-far.min(axis=1)).mean())
@@ -381,14 +381,14 @@ def payday_reach(train, validation):
 
 @pytest.fixture
 def own(tmp_path):
-    file = tmp_path / "utility_of_a_payday.py"
+    file = tmp_path / "utility_of_a_payout_run.py"
     file.write_text(OWN)
     yield file
     forget(file)
 
 
 def forget(file):
-    registry._components["learner"].pop("payday_reach", None)
+    registry._components["learner"].pop("payout_run_reach", None)
     sys.modules.pop(file.stem, None)
     if str(file.parent) in sys.path:
         sys.path.remove(str(file.parent))
@@ -398,7 +398,7 @@ def test_a_function_of_ones_own_pays_from_the_shell_and_later_commands_ask_for_i
     places = write(tmp_path, units(n=20, copies=2))
     asked = (places.submissions, "--validation", places.validation, "--amount", "100", "--theta", "none")
     out = ("--out", tmp_path / "run", "--no-audit", "--checks", 0)
-    done = typed("pay", *asked, *out, "--utility", "payday_reach", "--load", own)
+    done = typed("pay", *asked, *out, "--utility", "payout_run_reach", "--load", own)
     assert done.exit_code == 0, done.output
     assert sum(cents(tmp_path / "run").values()) == 10_000
     manifest = read_manifest(tmp_path / "run")

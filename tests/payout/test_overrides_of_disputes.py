@@ -7,7 +7,7 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import Edges
-from datamarket_gym.payout.operator_evidence import Override, overridden, read_overrides
+from datamarket_gym.payout.overrides import Override, overridden, read_overrides
 
 SIGNED = {"reason": "looked at", "by": "R. Okafor", "date": datetime.date(2026, 7, 1)}
 

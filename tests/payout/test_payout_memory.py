@@ -1,4 +1,4 @@
-"""A payday of many units: what its stages need besides the units grows with their number and no faster, and little."""
+"""A payout run of many units: what its stages need besides the units grows with their number, and little."""
 
 import cProfile
 import hashlib
@@ -73,8 +73,8 @@ def many(folder: Path, n: int) -> Places:
 
 
 @pytest.fixture(scope="module")
-def paydays(tmp_path_factory):
-    """What the stages of two paydays took, the second with 8,000 more units."""
+def payout_runs(tmp_path_factory):
+    """What the stages of two payout runs took, the second with 8,000 more units."""
     found = []
     for n in (SMALL, LARGE):
         folder = tmp_path_factory.mktemp("lean")
@@ -104,16 +104,16 @@ def paydays(tmp_path_factory):
         ("writing the report", 300),
     ],
 )
-def test_no_stage_widens_the_features_of_all_units(paydays, stage, most):
-    (small, _), (large, _) = paydays
+def test_no_stage_widens_the_features_of_all_units(payout_runs, stage, most):
+    (small, _), (large, _) = payout_runs
     assert large.peaks[stage] - small.peaks[stage] < (LARGE - SMALL) * most
     assert most < FLOAT64  # else it would say nothing
 
 
-def test_tables_are_columns_and_not_rows_of_python(paydays):
+def test_tables_are_columns_and_not_rows_of_python(payout_runs):
     """The calls that writing takes grow with the units, by a handful for each."""
     calls = []
-    for _, folder in paydays:
+    for _, folder in payout_runs:
         _, results = finished_results(folder, places_of(folder))
         profile = cProfile.Profile()
         profile.enable()
@@ -124,8 +124,8 @@ def test_tables_are_columns_and_not_rows_of_python(paydays):
     assert calls[1] - calls[0] < 3 * (LARGE - SMALL)
 
 
-def test_the_time_left_is_told_of_tables(paydays):
-    counts = paydays[0][0].counts["writing tables"]
+def test_the_time_left_is_told_of_tables(payout_runs):
+    counts = payout_runs[0][0].counts["writing tables"]
     done, total = counts[-1]
     assert done == total > 0.8 * SMALL
     assert len(counts) > 1

@@ -46,8 +46,8 @@ def alone(market, bought):
 
 @pytest.fixture(scope="module")
 def stolen(market, bought):
-    """The same, with all of June under a thief's name, dated before June."""
-    copies = again(units(), list(range(60)), "thief")
+    """The same, with all of June under an attacker's name, dated before June."""
+    copies = again(units(), list(range(60)), "attacker")
     return july(market, stacked(fresh(), copies), [bought], "stolen", period="July 2026")
 
 
@@ -119,17 +119,17 @@ def test_without_acquired_it_would_be_paid_again(market, bought, alone):
     assert cents(alone).get("seller 3", 0) == 0
 
 
-def test_a_thief_of_an_earlier_period_earns_nothing(stolen, alone):
-    assert cents(stolen) == {**cents(alone), "thief": 0}
+def test_a_attacker_of_an_earlier_period_earns_nothing(stolen, alone):
+    assert cents(stolen) == {**cents(alone), "attacker": 0}
     assert len(known(stolen)) == 60
-    assert {row["identity"] for row in known(stolen)} == {"thief"}
+    assert {row["identity"] for row in known(stolen)} == {"attacker"}
     assert {row["old_owner"] for row in known(stolen)} == {f"seller {i}" for i in range(4)}
     assert {row["period"] for row in known(stolen)} == {"June 2026"}
     assert warned(stolen) == ["bought_from_others"]
 
 
 def test_a_copy_of_a_copy_belongs_to_whoever_was_first(market, bought):
-    """Units 60 to 62 of June are exact copies that June's thief submitted: they were bought from their originals."""
+    """Units 60 to 62 of June are exact copies that June's attacker submitted: they were bought from their originals."""
     made = july(market, stacked(fresh(), again(units(), [60, 61, 62], "second")), [bought], "second")
     assert all(row["old_owner"].startswith("seller") for row in known(made))
     first = {row.tobytes(): f"u{i}" for i, row in reversed(list(enumerate(units()["features"])))}
@@ -163,28 +163,28 @@ def test_near_copies_of_an_earlier_period_earn_nothing(tmp_path):
     first = july(tmp_path, old, [], "june", held=held, theta="auto")
     approve(first)
     honest = july(tmp_path, new, [first], "honest", held=held, theta="auto")
-    copies = again(old, list(range(n)), "thief", noise=0.02)
+    copies = again(old, list(range(n)), "attacker", noise=0.02)
     robbed = july(tmp_path, stacked(new, copies), [first], "robbed", held=held, theta="auto")
     assert {row["reason"] for row in known(robbed)} == {"lineage"}
     assert len(known(robbed)) == n
-    assert cents(robbed) == {**cents(honest), "thief": 0}
+    assert cents(robbed) == {**cents(honest), "attacker": 0}
 
 
 def test_changed_copies_of_units_that_were_set_aside_are_known(tmp_path):
     """They equal validation rows in June; in July they are so changed that no leak check finds them."""
     old, new, held = wide_market()
-    leaked = again(held, [0, 1], "thief", 1e-6, prefix="leak")
+    leaked = again(held, [0, 1], "attacker", 1e-6, prefix="leak")
     first = july(tmp_path, stacked(old, leaked), [], "june", held=held, theta="auto")
     approve(first)
     kept = read_record(first / BOUGHT, RunUnits)
     assert list(kept.unit)[-2:] == ["leak 0", "leak 1"]
     assert sorted(kept.stands.tolist()) == list(range(60))
-    copies = again(leaked, [0, 1], "thief", 0.34, prefix="copy")
+    copies = again(leaked, [0, 1], "attacker", 0.34, prefix="copy")
     later = july(tmp_path, stacked(new, copies), [first], held=held, theta="auto")
     assert not pq.read_table(later / "leaks.parquet").num_rows
     ties = {row["unit"]: row["tied_to"].partition(":")[2] for row in known(later)}
     assert ties == {"copy 0": "leak 0", "copy 1": "leak 1"}
-    assert cents(later)["thief"] == 0
+    assert cents(later)["attacker"] == 0
 
 
 def test_runs_are_taken_in_the_order_of_their_approval(tmp_path):
@@ -202,12 +202,12 @@ def test_runs_are_taken_in_the_order_of_their_approval(tmp_path):
 
 
 def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
-    """May's units, submitted by a thief in June, are no part of what June has bought; July must name both."""
+    """May's units, submitted by an attacker in June, are no part of what June has bought; July must name both."""
     old = units(n=24, seed=11, copies=0)
     may = july(tmp_path, old, [], "may", period="May 2026")
     approve(may)
     second = july(
-        tmp_path, stacked(fresh(), again(old, [0, 1], "thief")), [may], "june", period="June 2026"
+        tmp_path, stacked(fresh(), again(old, [0, 1], "attacker")), [may], "june", period="June 2026"
     )
     approve(second)
     assert list(read_record(second / BOUGHT, RunUnits).unit) == fresh()["id"]
@@ -225,15 +225,15 @@ def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
 
 def test_by_accuracy_too(market, bought):
     made = july(market, fresh(), [bought], "knn", learner="knn", negative="zero")
-    copies = again(units(), list(range(20)), "thief")
+    copies = again(units(), list(range(20)), "attacker")
     robbed = july(
         market, stacked(fresh(), copies), [bought], "knn robbed", learner="knn", negative="zero"
     )
-    assert cents(robbed) == {**cents(made), "thief": 0}
+    assert cents(robbed) == {**cents(made), "attacker": 0}
 
 
 def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
-    copies = again(units(), list(range(60)), "thief")
+    copies = again(units(), list(range(60)), "attacker")
     submitted = stacked(fresh(), copies)
 
     def killed(*_):
@@ -253,7 +253,7 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
 
 def test_nothing_new_is_an_error_that_says_so(market, bought):
     with pytest.raises(NothingNewError, match="every unit matches one that was acquired before"):
-        july(market, again(units(), list(range(10)), "thief"), [bought], "nothing")
+        july(market, again(units(), list(range(10)), "attacker"), [bought], "nothing")
     far = fresh()
     far["features"] = -far["features"]
     with pytest.raises(DataMarketError, match="adds nothing to what the earlier runs have bought"):
@@ -261,7 +261,7 @@ def test_nothing_new_is_an_error_that_says_so(market, bought):
 
 
 def test_explanations_say_what_each_was_bought_as(stolen):
-    told = explain(stolen, "thief").acquired
+    told = explain(stolen, "attacker").acquired
     assert len(told) == 60
     assert told[0] == {
         "unit": "again 0", "run": told[0]["run"], "period": "June 2026", "old_unit": "u0", "old_owner": "seller 0",
@@ -307,7 +307,7 @@ def told(done):
 def test_two_periods_as_one_types_them(tmp_path):
     """Paid, approved, paid again given that; approved; moved; verified; explained; stated."""
     first = write(tmp_path / "in1")
-    own, loot = again(units(), [0, 4], "seller 0"), again(units(), [1], "thief", prefix="t")
+    own, loot = again(units(), [0, 4], "seller 0"), again(units(), [1], "attacker", prefix="t")
     second = write(tmp_path / "in2", stacked(fresh(), own, loot))
     common = ("--amount", "1000.00", "--theta", "none", "--no-audit", "--checks", "0")
     done = typed(
@@ -341,13 +341,13 @@ def test_two_periods_as_one_types_them(tmp_path):
     assert done.exit_code == 0, done.output
     assert "2 of its units were acquired before and earn nothing now" in told(done)
     assert "again 0 was acquired in June from itself as u0" in told(done)
-    done = typed("explain", tmp_path / "july", "--payee", "thief")
+    done = typed("explain", tmp_path / "july", "--payee", "attacker")
     assert (
         "1 of its units was acquired before and earns nothing now: t 1 was acquired in June from seller 1"
         in told(done)
     )
     done = typed(
-        "statements", tmp_path / "july", "--payee", "thief", "--out", tmp_path / "s", "--pseudonyms"
+        "statements", tmp_path / "july", "--payee", "attacker", "--out", tmp_path / "s", "--pseudonyms"
     )
     assert done.exit_code == 0, done.output
     [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "s").glob("*.html"))

@@ -30,7 +30,7 @@ from datamarket_gym.analysis.metrics import ROUNDING
 from datamarket_gym.benchmark.baselines.program import Baseline
 from datamarket_gym.benchmark.suite import named, suite
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.mechanism.external import OwnMechanism
+from datamarket_gym.mechanism.own_mechanism import OwnMechanism
 from datamarket_gym.mechanism.pipeline import MECHANISMS, Mechanism, as_mechanism
 from datamarket_gym.registry import Document, fault
 

@@ -25,7 +25,7 @@ from datamarket_gym.payout.acquired_data import (
     shortest,
 )
 from datamarket_gym.payout.manifest import BOUGHT
-from datamarket_gym.payout.operator_evidence import Override
+from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import finished_results
