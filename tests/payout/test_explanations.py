@@ -237,7 +237,8 @@ def test_the_json_is_the_record(folder, names):
         "learner", "divided", "measured", "score", "score_error", "units", "leaked", "earlier_runs", "acquired",
         "unusable", "counted", "shared", "repeated", "for_others", "indirect", "counted_for", "counted_for_in_all",
         "clusters", "owned", "matches", "matches_in_all", "matched_payees", "matched_payees_in_all", "together",
-        "linked", "claims", "drawn", "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received",
+        "linked", "claims", "drawn",
+        "drawn_under", "checks", "without_any_evidence", "without_its_evidence", "received",
         "needs",
     ]  # fmt: skip
 
