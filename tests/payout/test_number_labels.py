@@ -17,6 +17,7 @@ from datamarket_gym.payout.settings import (
     worth_of,
 )
 from datamarket_gym.payout.warnings import read_warnings
+from datamarket_gym.registry import create
 
 NUMBERS = "knn_regression"
 
@@ -111,7 +112,7 @@ def test_dates_are_no_numbers(kind, quarantine, tmp_path):
 
 def test_a_payout_run_by_variance_explained(tmp_path):
     made = run(tmp_path, numbered(units()), numbered(validation()), learner=NUMBERS)
-    assert worth_of(NUMBERS).total == "variance explained"
+    assert worth_of(create("learner", NUMBERS)).total == "variance explained"
     assert sum(float(p) for p in pq.read_table(made / "payments.parquet")["payment"].to_pylist()) == 1000
     label = [str(x) for x in numbered(units())["label"].tolist()]
     label[0] = "none at all"

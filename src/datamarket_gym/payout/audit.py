@@ -68,7 +68,7 @@ def run_red_team(results: Results, state: Path, target: Path, progress: Progress
             features,
             label,
             spec.utility,
-            learner=inputs.learner,
+            learner=inputs.learner or spec.utility_function,
             embedding=embedding,
             reference=inputs.reference,
         )

@@ -34,7 +34,7 @@ from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import Encoder
 from datamarket_gym.payout.names import csv_text, from_csv, visible
 from datamarket_gym.payout.settings import PayoutSpec
-from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
+from datamarket_gym.utilities.base import UtilityFunction
 from datamarket_gym.utilities.imported_scores import ImportedScores, Names, ScoreTable, read_scores
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Scored:
 def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
     """Return the file of scores, as fetched or named; refuse one without the utility, and the utility without one."""
     file = fetched if fetched is not None or spec.files.scores is None else Path(spec.files.scores)
-    is_needed = isinstance(LEARNERS.create(spec.learner), ImportedScores)
+    is_needed = isinstance(spec.utility_function, ImportedScores)
     if is_needed and file is None:
         raise ParameterError(
             "utility",

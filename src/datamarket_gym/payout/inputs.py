@@ -57,7 +57,7 @@ from datamarket_gym.payout.names import require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.settings import Columns, Files, LinkageRule, PayoutSpec
 from datamarket_gym.registry import name_of, source_elsewhere
-from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
+from datamarket_gym.utilities.base import UtilityFunction
 from datamarket_gym.utilities.labels import require_labels
 from datamarket_gym.utilities.oracle import ReferenceRows, UtilityOracle
 
@@ -147,7 +147,7 @@ class Inputs:
             self.validation_features[order],
             self.validation_label[order],
             spec.utility,
-            learner=self.learner,
+            learner=self.learner or spec.utility_function,
             embedding=None if embedding is None else embedding[order],
             reference=self.reference,
         )
@@ -186,7 +186,7 @@ class Inputs:
         if not self.labelled or acquired.art.units.labelled:
             return replace(self, acquired=acquired)
         bought = f"what was bought before ({listed(acquired.unlabelled, _FEW)})"
-        require_labels(f"the units of {bought}", acquired.art.label, LEARNERS.create(spec.learner))
+        require_labels(f"the units of {bought}", acquired.art.label, spec.utility_function)
         return replace(
             self,
             submission=without_labels(self.submission),
@@ -288,7 +288,7 @@ def read_inputs(
         files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(lines, [])}
     if rows.received is not None:
         files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
-    if (source := source_elsewhere("learner", name_of(LEARNERS.create(spec.learner)))) is not None:
+    if (source := source_elsewhere("learner", name_of(spec.utility_function))) is not None:
         files["utility"] = {"name": source[0], "bytes": 0, "sha256": source[1]}  # code of one's own
     scored = None
     if scores is not None:
@@ -426,7 +426,7 @@ class InputReader:
         count = rows_read(raw.single, raw.dense)
         if blank := "label" in raw and raw["label"].is_blank(columns.label):
             empty = f"the rows of {table.where} (column {names['label']!r} is empty in every row)"
-            require_labels(empty, unlabelled(1), LEARNERS.create(spec.learner))
+            require_labels(empty, unlabelled(1), spec.utility_function)
             del names["label"]
         for role, file in arrays.items():
             if file is not None:
@@ -569,7 +569,7 @@ def link_columns(spec: PayoutSpec) -> list[str]:
 
 
 def _predicts_numbers(spec: PayoutSpec) -> bool:
-    return LEARNERS.create(spec.learner).target == "number"
+    return spec.utility_function.target == "number"
 
 
 def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
@@ -577,7 +577,7 @@ def require_label_columns(tables: Mapping[str, Path], spec: PayoutSpec) -> None:
 
     That is before any text or image is embedded, which may take long.
     """
-    learner = LEARNERS.create(spec.learner)
+    learner = spec.utility_function
     if learner.target == "none":
         return
     for whose, path in tables.items():

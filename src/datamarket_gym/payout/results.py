@@ -130,7 +130,7 @@ class Results:
     @property
     def worth(self) -> Worth:
         """Return the words for what is paid for, which mention labels only where they count."""
-        return worth_of(self.spec.learner, labelled=self.inputs.labelled)
+        return worth_of(self.spec.utility_function, labelled=self.inputs.labelled)
 
     @property
     def collapse(self) -> CollapsedMarket | None:
@@ -139,10 +139,10 @@ class Results:
             self.mechanism.evidence, self.inputs.submission, self.payments.clustering, checked=True
         )
 
-    @property
+    @cached_property
     def resolved_coverage(self) -> ResolvedCoverage | None:
         """Return what a coverage utility resolved to; None for other utilities."""
-        return resolve_coverage(self.spec.learner, self.utility.features)
+        return resolve_coverage(self.spec.utility_function, self.utility.features)
 
     @property
     def named_mechanism(self) -> Mechanism:
@@ -212,7 +212,7 @@ def in_cents(
     is_unpaid = [name in unpaid for name in names]
     payee = np.concatenate([group, np.arange(n, len(names))])
     balances = [opening.get(name, 0) for name in names]
-    worth = worth_of(spec.learner, labelled=inputs.labelled)
+    worth = worth_of(spec.utility_function, labelled=inputs.labelled)
     nothing = worth.nothing if inputs.acquired is None else _NOTHING_NEW
     division = divide(
         spec.minor,

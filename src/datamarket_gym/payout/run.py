@@ -137,7 +137,6 @@ from datamarket_gym.payout.warnings import (
     write_warnings,
 )
 from datamarket_gym.registry import Document
-from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -451,7 +450,7 @@ def work_out(
                 write_tables(results, out)
                 progress.stage("storing acquired units")
                 write_acquired(results, job.unpaid, out)
-                if isinstance(LEARNERS.create(job.spec.learner), Coverage):
+                if isinstance(job.spec.utility_function, Coverage):
                     progress.stage("storing covered validation rows")
                 write_needs(results, out)
             warned = warnings_of(results)

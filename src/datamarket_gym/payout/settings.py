@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -28,12 +28,11 @@ from datamarket_gym.execution.arrays import Features
 from datamarket_gym.mechanism.pipeline import LeakCheck, Mechanism, get_mechanism
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.registry import Document, fault, written
-from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.custom import FunctionUtility
 from datamarket_gym.utilities.imported_scores import ImportedScores
 from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
-from datamarket_gym.utilities.similarity import SIMILARITIES
 
 MOST_CHECKS = 1000
 """Checks of one payee; more are surely a mistake."""
@@ -313,15 +312,27 @@ class PayoutSpec(Document):
         """Return the amount in minor units."""
         return self.money.minor(self.amount)
 
-    @property
+    @cached_property
+    def utility_function(self) -> UtilityFunction:
+        """Return what is paid for, parsed once."""
+        return LEARNERS.create(self.learner)
+
+    @cached_property
     def utility(self) -> Utility:
         """Return what is paid for: coverage, or accuracy over chance, so that labelled noise earns nothing."""
-        return Utility.paying(self.learner)
+        return Utility(self.learner, self.utility_function.paid_from)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> PayoutSpec:
+        """Copy the settings with some fields changed, without what was derived from the fields."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("utility_function", "utility"):
+            copied.__dict__.pop(name, None)
+        return copied
 
     @property
     def worth(self) -> Worth:
         """Return the words for what is paid for."""
-        return worth_of(self.learner)
+        return worth_of(self.utility_function)
 
     @property
     def spot_checks(self) -> Checks:
@@ -553,9 +564,8 @@ _OWN = Worth(
 )
 
 
-def worth_of(learner: str, *, labelled: bool = True) -> Worth:
+def worth_of(utility: UtilityFunction, *, labelled: bool = True) -> Worth:
     """Return the words for a utility, in a run where labels count or do not."""
-    utility = LEARNERS.create(learner)
     if isinstance(utility, Coverage):
         return _COVERED if utility.labels and labelled else _COVERED_UNLABELLED
     if isinstance(utility, ImportedScores):
@@ -573,10 +583,9 @@ class ResolvedCoverage:
     strangers: float  # c: the similarity that counts as none
 
 
-def resolve_coverage(learner: str, validation: Features) -> ResolvedCoverage | None:
+def resolve_coverage(utility: UtilityFunction, validation: Features) -> ResolvedCoverage | None:
     """Return the similarity and c that coverage resolves to; None for other utilities."""
-    utility = LEARNERS.create(learner)
     if not isinstance(utility, Coverage):
         return None
-    resolved = SIMILARITIES.create(utility.similarity).resolved(validation)
+    resolved = utility.measure.resolved(validation)
     return ResolvedCoverage(written(resolved), utility.baseline_similarity(validation))

@@ -30,7 +30,7 @@ from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.pipeline import REMEDY
 from datamarket_gym.payout.names import find_look_alikes, says_nothing, spelled, visible
 from datamarket_gym.payout.overrides import DESCENT
-from datamarket_gym.utilities.base import LEARNERS, among
+from datamarket_gym.utilities.base import among
 from datamarket_gym.utilities.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _of_units(inputs: Inputs, name: str, title: str, advice: str, units: Codes) 
 
 
 def _unseen_labels(inputs: Inputs, spec: PayoutSpec) -> Warnings:
-    learner = LEARNERS.create(spec.learner)
+    learner = spec.utility_function
     if not (isinstance(learner, Coverage) and learner.labels):
         return
     labels, rows = np.unique(inputs.validation_label, return_counts=True)
@@ -493,7 +493,7 @@ def received_from_others(results: Results) -> Warnings:
 
 def lost_labels(results: Results) -> Warnings:
     """Warn of labels of earlier runs that occur nowhere in this one: what was acquired under them has no effect."""
-    inputs, learner = results.inputs, LEARNERS.create(results.spec.learner)
+    inputs, learner = results.inputs, results.spec.utility_function
     without = isinstance(learner, Coverage) and not learner.labels
     if inputs.acquired is None or without or learner.target == "number":
         return

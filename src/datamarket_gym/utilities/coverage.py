@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, TypeVar
 
@@ -68,7 +69,7 @@ from datamarket_gym.utilities.base import (
     is_uniform,
     require_valid,
 )
-from datamarket_gym.utilities.similarity import SIMILARITIES, compared_by
+from datamarket_gym.utilities.similarity import SIMILARITIES, Similarity, compared_by
 
 T = TypeVar("T")
 
@@ -121,7 +122,12 @@ class Coverage(UtilityFunction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        SIMILARITIES.create(self.similarity)
+        _ = self.measure  # a similarity that is none is refused here
+
+    @cached_property
+    def measure(self) -> Similarity:
+        """Return the similarity, parsed once."""
+        return SIMILARITIES.create(self.similarity)
 
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:
         return CoverageScorer(self, rows, validation)
@@ -134,7 +140,7 @@ class Coverage(UtilityFunction):
         return CoverageScorer(self, rows, validation, background)
 
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
-        return compared_by(SIMILARITIES.create(self.similarity), validation)
+        return compared_by(self.measure, validation)
 
     def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
         """Compute the largest g of each validation row for all the rows together."""
@@ -144,7 +150,7 @@ class Coverage(UtilityFunction):
 
     def highest(self, rows: TrainingRows, validation: ValidationRows) -> Values:
         """Compute the highest similarity of each validation row with a row of its label; -1 where there is none."""
-        directions = SIMILARITIES.create(self.similarity).towards(validation.features)
+        directions = self.measure.towards(validation.features)
         targets = directions(validation.features)
         if not self.labels:
             return highest_cosines(targets, rows.features, directions)
@@ -163,7 +169,7 @@ class Coverage(UtilityFunction):
             sample = validation[distinct[take]] + 0.0
         if len(sample) < 2:
             return 0.0
-        towards = SIMILARITIES.create(self.similarity).directions(sample, validation)
+        towards = self.measure.directions(sample, validation)
         pairs = (towards @ towards.T)[np.triu_indices(len(sample), 1)]
         c = max(0.0, float(np.quantile(pairs, self.quantile)))
         if c > 1.0 - 1e-9:
@@ -391,7 +397,7 @@ class CoverageScorer(Scorer):
         if background is not None:
             self.baseline = utility.covered(background, validation)
             counted = ~acquired_already(rows, background, utility.labels)
-        by = SIMILARITIES.create(utility.similarity).towards(validation.features)
+        by = utility.measure.towards(validation.features)
         towards = by(validation.features)
         hold = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
 

@@ -315,7 +315,7 @@ def _written(places: NamedPlaces, request: NewRunRequest) -> dict[str, Any]:
         faults["name"] = str(error)
     answer = {"faults": faults, "paid_for": "", "command": "", "config": "", "toml": ""}
     if "learner" not in faults:
-        answer["paid_for"] = f"Paid for {worth_of(order.lenient_spec().learner).divided}."
+        answer["paid_for"] = f"Paid for {worth_of(order.lenient_spec().utility_function).divided}."
     if not faults and order.path("submissions") and order.path("validation"):
         pay = pay_request(order.with_upload_names(), *target)
         answer |= {

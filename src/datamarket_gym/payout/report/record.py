@@ -59,7 +59,6 @@ from datamarket_gym.payout.warnings import (
     time_messages,
 )
 from datamarket_gym.registry import components, describe, parameters_of
-from datamarket_gym.utilities.base import LEARNERS
 from datamarket_gym.utilities.coverage import Coverage
 
 _MOST_ROWS, _MOST_LEAKS, _MOST_LINKS, _MOST_CHAINS = 5000, 500, 500, 20
@@ -152,7 +151,7 @@ def _has_classes(results: Results) -> bool:
 
 def _threshold(results: Results, classes: bool) -> Row:
     """Return what the page says of the threshold beyond its record."""
-    learner, cost = LEARNERS.create(results.spec.learner), results.threshold.cost
+    learner, cost = results.spec.utility_function, results.threshold.cost
     # A threshold's cost is measured on accuracy or coverage, which may not be what is paid for.
     paid_for = learner.paid_from == "chance" if classes else isinstance(learner, Coverage)
     return {
