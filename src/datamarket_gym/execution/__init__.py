@@ -1,4 +1,4 @@
-"""What everything hangs on: errors, arrays, content keys, the registry, files and runs."""
+"""What work needs: arrays, files, resumable runs, processes, progress and clusters."""
 
 from datamarket_gym.execution.parallel import Compute, computing
 

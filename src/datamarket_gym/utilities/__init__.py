@@ -1,4 +1,4 @@
-"""Utilities: from coalitions of training rows to values, whole batches at a time."""
+"""Utilities: from coalitions to values of U, whole batches of coalitions at a time."""
 
 from datamarket_gym.utilities import coverage, knn, logistic, ridge
 from datamarket_gym.utilities import coverage as coverage_truncated
