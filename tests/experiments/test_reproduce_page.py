@@ -57,12 +57,12 @@ def test_results_without_the_papers_experiments_have_no_such_page(tmp_path):
 
 
 def test_the_papers_tables_and_figures_are_all_there():
-    paper = next((file for file in PAPERS if file.is_file()), None)
-    if paper is None:
+    source = next((file for file in PAPERS if file.is_file()), None)
+    if source is None:
         pytest.skip("the paper is not beside the repository")
     count = {"table": 0, "figure": 0}
     wanted = {}
-    for kind, body in FLOATS.findall(paper.read_text(encoding="utf-8")):
+    for kind, body in FLOATS.findall(source.read_text(encoding="utf-8")):
         count[kind] += 1
         (label,) = re.findall(r"\\label\{((?:tab|fig):[^}]+)\}", body)
         wanted[label] = f"{kind.title()} {count[kind]}"

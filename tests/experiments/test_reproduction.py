@@ -27,23 +27,25 @@ def kept():
     return published()
 
 
-def test_every_number_has_a_bar_or_a_reason_for_having_none():
+def test_every_number_has_a_tolerance_or_a_reason_for_having_none():
     for entry in VALUES:
-        assert entry.get("bar") in paper().bar or entry["why"].strip(), entry
-        assert "tolerance" not in entry  # room is given by bars, never to a single cell
+        assert entry.get("tolerance") in paper().tolerance or entry["why"].strip(), entry
+        assert (
+            not {"within", "share"} & entry.keys()
+        )  # tolerances have names; no single cell has its own
     for claim in paper().claim:
         bounds = (claim.paper, claim.at_most, claim.at_least)
         assert sum(bound is not None for bound in bounds) == 1, claim.says
-        assert claim.paper is None or claim.bar in paper().bar or claim.why, claim.says
+        assert claim.paper is None or claim.tolerance in paper().tolerance or claim.why, claim.says
     assert all(one.why.strip() for one in paper().unmeasured)
 
 
-def test_every_bar_is_used_and_says_where_it_comes_from():
-    used = {entry.get("bar") for entry in VALUES} | {claim.bar for claim in paper().claim}
-    assert used - {None, ""} == set(paper().bar)
-    for bar in paper().bar.values():
-        assert bar.origin.strip()
-        assert (bar.within > 0) != (bar.share > 0)
+def test_every_tolerance_is_used_and_says_where_it_comes_from():
+    used = {entry.get("tolerance") for entry in VALUES} | {claim.tolerance for claim in paper().claim}
+    assert used - {None, ""} == set(paper().tolerance)
+    for tolerance in paper().tolerance.values():
+        assert tolerance.origin.strip()
+        assert (tolerance.within > 0) != (tolerance.share > 0)
 
 
 def test_every_number_of_the_paper_is_one_row_of_the_committed_results(kept):
@@ -83,24 +85,28 @@ def test_the_full_tables_list_every_cell(kept):
             assert f"| {account.cell} | {account.metric} | {account.paper} |" in page
 
 
-def test_neighbours_have_one_bar():
+def test_neighbours_have_one_tolerance():
     """STL-10 at .80 had five times the room of .85; chaining floors had four grid steps."""
 
-    def bar(experiment, **labels):
+    def tolerance(experiment, **labels):
         found = [
-            e["bar"]
+            e["tolerance"]
             for e in paper_values()[experiment]
             if all(e.get(key) == value for key, value in labels.items())
         ]
         assert len(set(found)) == 1
-        return paper().bar[found[0]]
+        return paper().tolerance[found[0]]
 
     cosine = {"mechanism": "quotient_shapley/cosine"}
     for theta in (0.8, 0.85, 0.9, 0.95):
-        assert bar("stl10", theta=theta, **cosine).within == 0.05
-    assert bar("predict-theta", quantity="chaining floor at 0.10").within == 0.02
-    assert paper().bar["gain, put back"].within == paper().bar["gain"].within == 0.1
-    assert bar("s5", metric="gain") == bar("s7", metric="gain") == paper().bar["gain, put back"]
+        assert tolerance("stl10", theta=theta, **cosine).within == 0.05
+    assert tolerance("predict-theta", quantity="chaining floor at 0.10").within == 0.02
+    assert paper().tolerance["gain, put back"].within == paper().tolerance["gain"].within == 0.1
+    assert (
+        tolerance("s5", metric="gain")
+        == tolerance("s7", metric="gain")
+        == paper().tolerance["gain, put back"]
+    )
 
 
 def row(value, **labels):
@@ -159,10 +165,10 @@ def test_claims_are_numbers_that_rows_give(form, value):
     assert verdict(tighter, ROWS).holds is False
     least = claim.model_copy(update={"at_most": None, "at_least": value + 0.01})
     assert verdict(least, ROWS).holds is False
-    near = claim.model_copy(update={"at_most": None, "paper": value + 0.09, "bar": "gain"})
+    near = claim.model_copy(update={"at_most": None, "paper": value + 0.09, "tolerance": "gain"})
     assert verdict(near, ROWS).holds is True
     assert verdict(near.model_copy(update={"paper": value + 0.11}), ROWS).holds is False
-    assert verdict(near.model_copy(update={"bar": ""}), ROWS).holds is None
+    assert verdict(near.model_copy(update={"tolerance": ""}), ROWS).holds is None
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_why_is_the_library_s_explanation(asking, months):
     assert found["record"] == json.loads(json.dumps(asdict(explain(months / "june", "attacker", 20))))
     assert found["reasons"]["exact_hash"][0] == "identical content"
     assert (
-        "did you mean attacker" in asking("why", run="market/june", payee="theif", status=422)["error"]
+        "did you mean attacker" in asking("why", run="market/june", payee="atacker", status=422)["error"]
     )
 
 

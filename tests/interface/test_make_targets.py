@@ -54,7 +54,7 @@ def folder(tmp_path, monkeypatch):
         csv.writer(out).writerows([("text", "label", "split"), *rows])
     monkeypatch.setenv("DATAMARKET_DATA", str(tmp_path))
     monkeypatch.setenv("DATAMARKET_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(embedding, "USUAL", {"text": "ngrams", "image": "thumbnail"})  # no model here
+    monkeypatch.setattr(embedding, "DEFAULTS", {"text": "ngrams", "image": "thumbnail"})  # no model here
     return tmp_path
 
 

@@ -82,7 +82,7 @@ def test_the_command_line_says_the_same(two):
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(["--what-if"], "leave --what-if"), (["--payee", "theif"], "did you mean attacker")],
+    [(["--what-if"], "leave --what-if"), (["--payee", "atacker"], "did you mean attacker")],
 )
 def test_what_cannot_be_compared_is_said(two, more, said):
     done = CliRunner().invoke(app, ["explain", str(two[1]), "--against", str(two[0]), *more])

@@ -40,7 +40,7 @@ def test_numbers_count_from_one_and_the_chain_holds_them(ledger):
         ledger, APPROVED, "alice", "u7 is mine", units=["u7", "u7"], against="bob", by="desk"
     )
     second = open_dispute(ledger, DRAFT, "bob", "I sent\n more")
-    assert (first.number, first.units, first.against, first.by) == (1, ("u7",), "bob", "service")
+    assert (first.number, first.units, first.against, first.by) == (1, ("u7",), "bob", "desk")
     assert (second.number, second.about) == (2, "I sent more")
     assert list(ledger.accounts().disputes.by_number) == [1, 2]
     assert [d.number for d in ledger.accounts().disputes.open] == [1, 2]
@@ -296,7 +296,7 @@ def test_overrides_stand_until_they_are_revoked(ledger):
     assert (join.action, join.identities) == ("join", ["bob", "carol"])
     revoke_dispute(ledger, 1, "the second photograph was withdrawn", by="desk")
     assert ledger.accounts().disputes.overrides == []
-    with pytest.raises(DisputeError, match="revoked by service"):
+    with pytest.raises(DisputeError, match="revoked by desk"):
         revoke_dispute(ledger, 1, "again")
     open_dispute(ledger, DRAFT, "bob", "no")
     with pytest.raises(DisputeError, match="no override that could be revoked"):

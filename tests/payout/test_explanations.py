@@ -271,7 +271,7 @@ def test_a_chain_through_own_units_is_told(tmp_path):
 
 def test_unknown_names_are_refused(folder):
     with pytest.raises(UnknownNameError, match="did you mean attacker"):
-        explain(folder, "theif")
+        explain(folder, "atacker")
 
 
 @pytest.mark.parametrize("name", ["payments", "clusters", "evidence", "leaks"])

@@ -26,16 +26,16 @@ def test_a_payout_run_whose_worker_is_killed_pays_the_same(cluster, tmp_path, mo
         {"amount": "1000", "currency": "EUR", "learner": "knn", "audit": False, "checks": 0}
     )
     shared_out = []
-    in_order = Connection.in_order
+    each = Connection.each
 
-    def counted(self, function, shared, tasks):
+    def counted(self, function, shared, tasks, **options):
         shared_out.append(len(tasks))
-        for at, answer in enumerate(in_order(self, function, shared, tasks)):
+        for at, answer in enumerate(each(self, function, shared, tasks, **options)):
             if at == 1 and len(shared_out) == 1:
                 cluster.kill("two")
             yield answer
 
-    monkeypatch.setattr(Connection, "in_order", counted)
+    monkeypatch.setattr(Connection, "each", counted)
     pay(places, spec, tmp_path / "here" / "run")
     assert not shared_out
     told = Counted()

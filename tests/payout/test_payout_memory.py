@@ -99,8 +99,8 @@ def payout_runs(tmp_path_factory):
         ("scoring clusters", 700),
         ("scoring once more without evidence", 700),
         ("writing tables", 500),
-        ("keeping what was bought", 2 * WIDTH + 600),  # the features as they were submitted, and names
-        ("keeping who covers which validation rows", 500),
+        ("storing acquired units", 2 * WIDTH + 600),  # the features as they were submitted, and names
+        ("storing covered validation rows", 500),
         ("writing the report", 300),
     ],
 )

@@ -310,7 +310,7 @@ def test_the_command(tmp_path):
     assert typed.exit_code == 0, typed.output
     assert [path.name for path in (folder / "statements").iterdir()] == [file_name("attacker")]
     with pytest.raises(UnknownNameError, match="did you mean attacker"):
-        raise CliRunner().invoke(app, ["statements", str(folder), "--payee", "theif"]).exception
+        raise CliRunner().invoke(app, ["statements", str(folder), "--payee", "atacker"]).exception
 
 
 def test_the_tables_are_read_once(tmp_path, monkeypatch):

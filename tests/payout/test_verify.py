@@ -20,7 +20,7 @@ from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import OUTPUTS
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.verify import verify
+from datamarket_gym.payout.verify import is_near, verify
 from datamarket_gym.payout.what_if import without_its_evidence
 
 
@@ -141,7 +141,7 @@ def test_explain_says_what_matched_and_what_if_not(folder):
     assert without_its_evidence(folder, "attacker") > found.paid
     assert found.low <= found.paid <= found.high
     with pytest.raises(UnknownNameError, match="did you mean attacker"):
-        explain(folder, "theif")
+        explain(folder, "atacker")
 
 
 def test_taking_away_all_evidence_is_what_the_table_says(folder, tmp_path):
@@ -234,3 +234,11 @@ def test_a_damaged_step_of_the_red_team_does_not_end_as_an_audit_that_could_not_
     trial.unlink()
     pay(places, spec(audit=True), folder)
     assert all(check.good for check in verify(folder, recompute=True))
+
+
+def test_features_are_compared_however_small_they_are():
+    features = np.full((3, 4), 1e-7, dtype=np.float32)
+    assert is_near(features, features * np.float32(1 + 1e-7))
+    assert not is_near(features, 2 * features)
+    assert not is_near(np.zeros((2, 2)), np.full((2, 2), 1e-300))
+    assert is_near(np.array([[np.nan, np.inf]]), np.array([[np.nan, np.inf]]))

@@ -200,7 +200,7 @@ def test_acquired_art_stays_with_the_oracle_and_its_memo_apart():
 
 def test_acquired_art_is_joined_before_it_is_given():
     _, background, plain_oracle, oracle = given("ridge")
-    with pytest.raises(ParameterError, match=r"PriorArt\.concat"):
+    with pytest.raises(ParameterError, match=r"AcquiredData\.concat"):
         oracle.given(oracle.acquired)
     early, late = (acquired_art(background, rows) for rows in (slice(3), slice(3, None)))
     assert plain_oracle.given(early).empty_value != oracle.empty_value

@@ -134,8 +134,10 @@ def copy_level(rows: Features, share: float, times: float = 1.0) -> float | None
 def stranger_level(unit: Features, share: float, times: float = 1.0) -> float | None:
     """Compute the cosine with its nearest stranger that a ``share`` of units reach, of ``times`` as many as rows.
 
-    None where one row in ten has an equal direction among the others.
+    None where one row in ten has an equal direction among the others, or where there are no units.
     """
+    if times <= 0:
+        return None
     middle, near = np.log(np.maximum(1.0 - np.quantile(nearest_others(unit), [0.5, 0.9]), _EQUAL))
     if near == math.log(_EQUAL):
         return None

@@ -23,11 +23,11 @@ _EXPORTS = {
     "Currency": "money",
     "PayoutSpec": "settings",
     "Places": "stored_inputs",
-    "account_statement": "ledger.statements",
+    "account_statement": "ledger.account_statements",
     "open_ledger": "ledger.store",
     "pay": "run",
-    "statement_csv": "ledger.statements",
-    "statement_html": "ledger.statements",
+    "statement_csv": "ledger.account_statements",
+    "statement_html": "ledger.account_statements",
     "verify_ledger": "verify",
 }
 

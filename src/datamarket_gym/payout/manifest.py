@@ -178,6 +178,13 @@ class FileRecord(BaseModel):
     bytes: int
 
 
+class ContentsRecord(BaseModel):
+    """Hold `Contents` as they are written."""
+
+    distinct: int
+    least: list[str]
+
+
 class ManifestShape(BaseModel):
     """Hold what every manifest has, as far as it is read again."""
 
@@ -200,6 +207,7 @@ class ManifestShape(BaseModel):
     units: int
     leaked: int
     clusters: int
+    contents: ContentsRecord
     outputs: dict[str, FileRecord]
 
 

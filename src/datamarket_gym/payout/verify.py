@@ -252,7 +252,7 @@ def _recomputed(folder: Path, places: Places, progress: Progress) -> list[Check]
         return [
             Check(f"{name}, recomputed", good, "as recomputed" if good else "differs")
             for name in (PAYMENTS, CLUSTERS, BOUGHT, WARNINGS, MANIFEST)
-            for good in [_is_near(_content(folder, name), _content(again, name))]
+            for good in [is_near(_content(folder, name), _content(again, name))]
         ]
 
 
@@ -282,17 +282,22 @@ def _columns(path: Path) -> dict[str, Any]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _is_near(one: Any, other: Any) -> bool:
-    """Compare floats to 1e-9 (those of single precision to 1e-6), all else exactly."""
+def is_near(one: Any, other: Any) -> bool:
+    """Compare floats to 1e-9 (single precision: 1e-6; of features relative to their row), all else exactly."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_near(one[name], other[name]) for name in one)
+        return one.keys() == other.keys() and all(is_near(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_near, one, other))
+        return len(one) == len(other) and all(map(is_near, one, other))
     a, b = np.asarray(one), np.asarray(other)
     if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind != "f":
         return bool(np.array_equal(a, b))
     near = _NEAR if a.dtype == np.float64 else _NEAR_SINGLE
-    return np.allclose(a, b, rtol=near, atol=near, equal_nan=True)
+    if a.ndim < 2:  # scores and similarities: sums of numbers of about 1
+        return np.allclose(a, b, rtol=near, atol=near, equal_nan=True)
+    # Features: a tolerance of their own for each row, however small its numbers are.
+    largest = np.nan_to_num(np.abs(b), nan=0.0, posinf=0.0).max(axis=-1, keepdims=True, initial=0.0)
+    with np.errstate(invalid="ignore"):
+        return bool(((np.abs(a - b) <= near * largest) | (a == b) | (np.isnan(a) & np.isnan(b))).all())
 
 
 @dataclass(frozen=True)

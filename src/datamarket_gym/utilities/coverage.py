@@ -47,6 +47,7 @@ from datamarket_gym.execution.arrays import (
     CoalitionMatrix,
     Codes,
     Features,
+    LowPrecisionRows,
     Mapped,
     Rows,
     Values,
@@ -199,7 +200,8 @@ def unit_directions(
     features: Rows, rows: Codes, by: Callable[[Features], Features], hold: bool
 ) -> Features | Mapped:
     """Return the directions of some rows of a matrix, held, or computed where they are read."""
-    directions = Mapped(in_order(features, rows), lambda part: by(part + 0.0))  # -0.0 and 0.0 are equal
+    stored = features if isinstance(features, LowPrecisionRows) else LowPrecisionRows([features])
+    directions = Mapped(stored.take(rows), lambda part: by(part + 0.0))  # -0.0 and 0.0 are equal
     if not hold:
         return directions
     whole = np.empty(directions.shape)
