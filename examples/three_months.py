@@ -39,7 +39,7 @@ class Tried:
 
 
 def june(market: Market) -> Articles:
-    """Four sellers; the clerk forgets a file, and its receipt brings it back. What was bought."""
+    """Four sellers; the clerk forgets a file, and its receipt brings it back. What was acquired."""
     n, agency = market.n, market.take(AGENCY)
     scene("june")
     market.type("intake", "init", LEDGER)
@@ -81,18 +81,18 @@ def june(market: Market) -> Articles:
     )  # bruno's come first, he sends some of them again
 
 
-def july(market: Market, bought: Articles) -> list[Tried]:
+def july(market: Market, acquired: Articles) -> list[Tried]:
     """An attacker sells June again, and a seller his own: each month by itself, and given June."""
     n, some, own = market.n, market.n // 2, market.n // 5
     rng = np.random.default_rng(7)
-    loot = bought.of(rng.permutation(len(bought))[: 3 * some])
+    loot = acquired.of(rng.permutation(len(acquired))[: 3 * some])
     exact, light, heavy = (loot.of(range(i * some, (i + 1) * some)) for i in range(3))
     scene("july-files")
     files = [
         market.enter(market.arrives(f"july-{seller}", articles, f"2026-07-{day}"))
         for seller, articles, day in (
             ("anna", market.take(n), "02"),
-            ("bruno", market.take(n - own) + bought.of(range(own)), "06"),
+            ("bruno", market.take(n - own) + acquired.of(range(own)), "06"),
             ("chen", market.take(n), "08"),
             ("dora", market.take(n), "13"),
             ("emeka", market.take(n), "20"),

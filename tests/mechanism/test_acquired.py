@@ -1,4 +1,4 @@
-"""A later period: what was bought before earns nothing, and the rest is worth what it adds."""
+"""A later period: what was acquired before earns nothing, and the rest is worth what it adds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def again(source, rows, identity, prefix, sigma=0.0, time=0.0):
     time=st.sampled_from([-1e9, 0.0, 1e9]),
     who=st.sampled_from(["ann", "cy", "eve"]),
 )
-def test_what_was_bought_earns_nothing_and_changes_no_bit_of_other_pay(seed, sigma, time, who):
+def test_what_was_acquired_earns_nothing_and_changes_no_bit_of_other_pay(seed, sigma, time, who):
     june, july, utility = market(seed)
     m = recommended()
     given_june = utility.given(acquired_from(m.pay(june, utility)))
@@ -147,7 +147,7 @@ def test_ties_among_new_units_stay_as_they_were():
 
 
 @pytest.mark.parametrize("evidence", ["exact_hash", "cosine@0.9", "lineage@0.9", "lineage@none"])
-def test_every_layer_finds_what_was_bought(evidence):
+def test_every_layer_finds_what_was_acquired(evidence):
     june, july, utility = market()
     acquired = acquired_from(recommended().pay(june, utility))
     mixed = Submission.concat([july, again(june, [5, 7], "eve", "old")])
@@ -182,7 +182,7 @@ def test_copies_submitted_twice_are_known_twice(evidence, sigma):
         assert alone == [0, 1, 2, 23, 24, 25]
 
 
-def test_evidence_that_ties_people_does_not_say_that_their_new_units_were_bought():
+def test_evidence_that_ties_people_does_not_say_that_their_new_units_were_acquired():
     june, july, utility = market()
     june = replace(june, metadata={"account": june.identity})
     july = replace(july, identity=np.repeat(["ann", "dee"], 10))
@@ -197,7 +197,7 @@ def test_evidence_that_ties_people_does_not_say_that_their_new_units_were_bought
         assert paid.totals.sum() == pytest.approx(paid.grand_value)
 
 
-def test_where_identities_play_one_bought_unit_is_set_aside_alone():
+def test_where_identities_play_one_acquired_unit_is_set_aside_alone():
     june, july, utility = market()
     m = get_mechanism("quotient_shapley/exact_hash", samples=8)
     acquired = acquired_from(recommended().pay(june, utility))
@@ -220,7 +220,7 @@ def test_rows_of_known_units_are_those_of_the_whole_submission():
     assert "1 unit acquired before" in paid.title
 
 
-def test_validation_rows_that_were_bought_are_told():
+def test_validation_rows_that_were_acquired_are_told():
     june, july, utility = market()
     acquired = acquired_from(recommended().pay(june, utility))
     rows = np.concatenate([utility.features[:40], june.features[:20]])
@@ -236,7 +236,7 @@ def test_validation_rows_that_were_bought_are_told():
         recommended(leak_check="off").pay(july, again_june)
 
 
-def test_a_label_that_only_a_bought_unit_has_is_nobodys():
+def test_a_label_that_only_a_acquired_unit_has_is_nobodys():
     june, july, utility = market()
     acquired = acquired_from(recommended().pay(june, utility))
     label = np.concatenate([utility.label[:59], [2]])

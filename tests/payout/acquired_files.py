@@ -1,4 +1,4 @@
-"""Two periods of one market: units of June, and units of July of which some were bought in June."""
+"""Two periods of one market: units of June, and units of July of which some were acquired in June."""
 
 import numpy as np
 from payout_files import DIMENSIONS, approve, run, units, write

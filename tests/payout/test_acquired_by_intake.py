@@ -32,7 +32,7 @@ def test_a_second_period_by_the_log_given_the_first(tmp_path):
     resubmitted = {name: _joined(july[name], again[name]) for name in july}
     third = tmp_path / "more"
     places = replace(write(tmp_path / "3", resubmitted, validation()), intake=where, acquired=(first,))
-    pay(places, spec(), third)  # June's units are in the log, since June; they were bought then
+    pay(places, spec(), third)  # June's units are in the log, since June; they were acquired then
     assert cents(third) == cents(second)
     assert not [check for check in verify(third, recompute=True) if not check.good]
 

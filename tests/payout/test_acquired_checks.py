@@ -1,4 +1,4 @@
-"""Spot checks of a run that is priced given another, and what of it a later run finds bought."""
+"""Spot checks of a run that is priced given another, and what of it a later run finds acquired."""
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +10,7 @@ from datamarket_gym.execution.runs import read_record
 from datamarket_gym.payout.acquired_data import AcquiredDataError, RunUnits
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.runs import run_of
-from datamarket_gym.payout.manifest import BOUGHT, KNOWN
+from datamarket_gym.payout.manifest import KNOWN, OWNED
 from datamarket_gym.payout.verify import verify
 
 
@@ -27,7 +27,7 @@ def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
     assert pq.read_table(settled.run / KNOWN)["unit"].to_pylist() == ["again 0", "again 1"]
     assert {who: paid for who, paid in cents(settled.run).items() if paid}.keys() == {"seller 0"}
     assert all(check.good for check in verify(settled.run, recompute=True))
-    kept = read_record(settled.run / BOUGHT, RunUnits)
+    kept = read_record(settled.run / OWNED, RunUnits)
     people = list(kept.people)
     assert not set(found) & set(kept.unit)
     sold = {people[i] for i in kept.owner}
@@ -37,7 +37,7 @@ def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
         for i, (who, root) in enumerate(zip(kept.submitter, kept.root, strict=True))
     ), "who failed has sold nothing"
     with pytest.raises(
-        AcquiredDataError, match=r"is superseded, so that nothing of it is bought; .*settled"
+        AcquiredDataError, match=r"is superseded, so that nothing of it is acquired; .*settled"
     ):
         july(tmp_path, fresh(seed=9), [first, draft], "august")
     drawn(settled.run, beacon="block 2")
@@ -45,4 +45,4 @@ def test_a_settled_draft_is_priced_given_the_same_runs(tmp_path):
     approve(settled.run)
     last = stacked(fresh(seed=9), again(fresh(), [1, 3, 5], "seller 1", prefix="handed in again"))
     made = july(tmp_path, last, [settled.run, first], "august")
-    assert pq.read_table(made / KNOWN).num_rows == 0  # they were never bought
+    assert pq.read_table(made / KNOWN).num_rows == 0  # they were never acquired

@@ -15,7 +15,7 @@ from datamarket_gym.payout.acquired_data import AcquiredDataError
 from datamarket_gym.payout.ledger import disputes
 from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
 from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
-from datamarket_gym.payout.manifest import BOUGHT, KNOWN
+from datamarket_gym.payout.manifest import KNOWN, OWNED
 from datamarket_gym.payout.verify import verify
 
 
@@ -27,7 +27,7 @@ def market(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def bought(market):
+def acquired(market):
     return market / "june" / "run"
 
 
@@ -35,13 +35,13 @@ def known(folder):
     return pq.read_table(folder / KNOWN).to_pylist()
 
 
-def test_a_draft_has_bought_nothing(market):
+def test_a_draft_has_acquired_nothing(market):
     draft = july(market, units(n=20, seed=4), [], "draft")
-    with pytest.raises(AcquiredDataError, match="is a draft, so that nothing of it is bought"):
+    with pytest.raises(AcquiredDataError, match="is a draft, so that nothing of it is acquired"):
         july(market, fresh(), [draft], "x")
 
 
-def test_a_folder_that_is_none(market, bought, tmp_path):
+def test_a_folder_that_is_none(market, acquired, tmp_path):
     with pytest.raises(AcquiredDataError, match="is no folder of a payout run"):
         july(market, fresh(), [tmp_path / "nowhere"], "x")
     with pytest.raises(DataMarketError, match="holds no finished payout run"):
@@ -49,9 +49,9 @@ def test_a_folder_that_is_none(market, bought, tmp_path):
     assert not (market / "x" / "run").exists()
 
 
-def test_the_same_run_twice(market, bought):
+def test_the_same_run_twice(market, acquired):
     with pytest.raises(AcquiredDataError, match=r"are the same run, .*; name it once"):
-        july(market, fresh(), [bought, market / "june" / "." / "run"], "x")
+        july(market, fresh(), [acquired, market / "june" / "." / "run"], "x")
 
 
 @pytest.mark.parametrize(("ledgers", "order"), [(("one", "one"), "ab"), (("one", "other"), "ba")])
@@ -74,22 +74,20 @@ def test_runs_are_taken_in_the_order_of_their_ledger(monkeypatch, tmp_path, ledg
         assert [folder.name for folder in found] == list(order)
 
 
-def test_its_own_folder(market, bought):
-    made = july(market, fresh(), [bought], "itself")
+def test_its_own_folder(market, acquired):
+    made = july(market, fresh(), [acquired], "itself")
     approve(made)
     with pytest.raises(AcquiredDataError, match="is the folder of this run itself"):
-        july(market, fresh(), [bought, made], "itself")
+        july(market, fresh(), [acquired, made], "itself")
 
 
-@pytest.mark.parametrize("file", [BOUGHT, "manifest.json"])
+@pytest.mark.parametrize("file", [OWNED, "manifest.json"])
 def test_a_changed_file(tmp_path, file):
     june(tmp_path)
     path = tmp_path / "june" / "run" / file
     text = path.read_bytes()
-    path.write_bytes(
-        text.replace(b'"seed": 0', b'"seed": 1') if file != BOUGHT else text[:-9] + b"x" * 9
-    )
-    said = "not as the run left it" if file == BOUGHT else "is not the one that was approved"
+    path.write_bytes(text.replace(b'"seed": 0', b'"seed": 1') if file != OWNED else text[:-9] + b"x" * 9)
+    said = "not as the run left it" if file == OWNED else "is not the one that was approved"
     with pytest.raises(DataMarketError, match=said):
         july(tmp_path, fresh(), [tmp_path / "june" / "run"], "x")
 
@@ -118,9 +116,9 @@ def other(**changes):
         ),
     ],
 )
-def test_units_that_cannot_be_compared(market, bought, submitted, held, said):
+def test_units_that_cannot_be_compared(market, acquired, submitted, held, said):
     with pytest.raises(AcquiredDataError, match=said) as caught:
-        july(market, submitted, [bought], "x", held=held)
+        july(market, submitted, [acquired], "x", held=held)
     assert "June 2026" in str(caught.value)
 
 
@@ -189,35 +187,35 @@ def submitted():
     return stacked(fresh(), again(units(), [0, 1], "seller 3"))
 
 
-def test_a_tie_to_what_was_bought_can_be_overruled(market, bought, submitted, tmp_path):
-    tied = {row["unit"]: row["tied_to"] for row in known(july(market, submitted, [bought], "tied"))}
+def test_a_tie_to_what_was_acquired_can_be_overruled(market, acquired, submitted, tmp_path):
+    tied = {row["unit"]: row["tied_to"] for row in known(july(market, submitted, [acquired], "tied"))}
     assert set(tied) == {"again 0", "again 1"}
     path = signed(tmp_path / "o.toml", "split", ["again 0", tied["again 0"]])
-    made = july(market, submitted, [bought], "untied", overrides=path)
+    made = july(market, submitted, [acquired], "untied", overrides=path)
     assert [row["unit"] for row in known(made)] == ["again 1"]
     units_played = pq.read_table(made / "clusters.parquet")["unit"].to_pylist()
     assert "again 0" in units_played
     assert all(check.good for check in verify(made, recompute=True))
     path = signed(tmp_path / "o.toml", "split", ["again 0"])
     with pytest.raises(AcquiredDataError, match=r"name both: units = \['again 0', '[0-9a-f]{16}:u0'\]"):
-        july(market, submitted, [bought], "wrong 1", overrides=path)
+        july(market, submitted, [acquired], "wrong 1", overrides=path)
     path = signed(tmp_path / "o.toml", "split", ["again 1", tied["again 1"], "again 0", "new 3"])
     with pytest.raises(AcquiredDataError, match="splits 'again 0', which was taken"):
-        july(market, submitted, [bought], "wrong 2", overrides=path)
+        july(market, submitted, [acquired], "wrong 2", overrides=path)
     path = signed(tmp_path / "o.toml", "split", ["new 3", tied["again 1"]])
     with pytest.raises(
         AcquiredDataError, match="none of the units that it names was taken for that one"
     ):
-        july(market, submitted, [bought], "wrong 3", overrides=path)
+        july(market, submitted, [acquired], "wrong 3", overrides=path)
     path = signed(tmp_path / "o.toml", "split", ["new 3", f"{'0' * 16}:u1"])
     with pytest.raises(DataMarketError, match="which is not among the units"):
-        july(market, submitted, [bought], "wrong 4", overrides=path)
+        july(market, submitted, [acquired], "wrong 4", overrides=path)
 
 
-def test_a_unit_can_be_said_to_be_an_earlier_one(market, bought, tmp_path):
-    short = run_of(bought).run[:16]
+def test_a_unit_can_be_said_to_be_an_earlier_one(market, acquired, tmp_path):
+    short = run_of(acquired).run[:16]
     path = signed(tmp_path / "o.toml", "join", ["new 3", f"{short}:u5"])
-    [row] = known(july(market, fresh(), [bought], "joined", overrides=path))
+    [row] = known(july(market, fresh(), [acquired], "joined", overrides=path))
     assert (row["unit"], row["old_unit"], row["old_owner"], row["reason"]) == (
         "new 3",
         "u5",
@@ -241,8 +239,8 @@ def test_a_decision_about_june_does_not_let_a_unit_be_sold_again(tmp_path):
     assert cents(made)["attacker"] == 0
 
 
-def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought, submitted):
-    draft = july(market, submitted, [bought], "disputed", period="July 2026")
+def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, acquired, submitted):
+    draft = july(market, submitted, [acquired], "disputed", period="July 2026")
     [row] = [row for row in known(draft) if row["unit"] == "again 0"]
     ledger = ledger_of(draft)
     named = ("again 0", row["tied_to"])
@@ -259,6 +257,6 @@ def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, bought
         by="R. Okafor",
     )
     assert {"again 0", row["tied_to"]} <= disputes._units_of(draft)  # by which commands look names up
-    made = july(market, submitted, [bought], "heeded", period="July 2026")
+    made = july(market, submitted, [acquired], "heeded", period="July 2026")
     assert [each["unit"] for each in known(made)] == ["again 1"]
     assert all(check.good for check in verify(made, recompute=True))

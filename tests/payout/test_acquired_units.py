@@ -24,7 +24,7 @@ from datamarket_gym.payout.acquired_data import (
     overridden_known,
     shortest,
 )
-from datamarket_gym.payout.manifest import BOUGHT
+from datamarket_gym.payout.manifest import OWNED
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
@@ -33,12 +33,12 @@ from datamarket_gym.payout.what_if import finished_results
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return run(tmp_path_factory.mktemp("bought"))
+    return run(tmp_path_factory.mktemp("owned"))
 
 
 @pytest.fixture(scope="module")
 def kept(folder):
-    return read_record(folder / BOUGHT, RunUnits)
+    return read_record(folder / OWNED, RunUnits)
 
 
 def test_it_holds_all_units_and_whose_they_are(folder, kept):
@@ -69,14 +69,14 @@ def test_leaked_units_are_kept_to_be_known_and_stand_for_nothing(tmp_path):
     }  # fmt: skip
     made = run(tmp_path, stacked(units(), leaked), held)
     assert json.loads((made / "manifest.json").read_text())["leaked"] == 1
-    kept = read_record(made / BOUGHT, RunUnits)
+    kept = read_record(made / OWNED, RunUnits)
     place = list(kept.unit).index("leaked")
     assert place not in kept.stands
     assert kept.root[place] == place
     assert list(kept.people)[kept.owner[place]] == "seller 0"
 
 
-def test_what_nobody_is_paid_for_is_not_bought(folder):
+def test_what_nobody_is_paid_for_is_not_acquired(folder):
     """Who failed a check, or was too small for one, has sold nothing; its copies of others' units are theirs."""
     _, results = finished_results(folder, places_of(folder))
     kept = acquired_units(results, {"seller 0"})
@@ -94,7 +94,7 @@ def test_what_nobody_is_paid_for_is_not_bought(folder):
     assert (kept.stands == np.unique(kept.root)).all()
 
 
-def test_what_two_sold_together_is_bought_while_one_of_them_is_paid(tmp_path):
+def test_what_two_sold_together_is_acquired_while_one_of_them_is_paid(tmp_path):
     """Equal units of equal time belong to both; that one of them failed a check takes nothing from the other."""
     submitted = units(copies=0)
     twins = {name: column[:1] for name, column in submitted.items()}
@@ -114,11 +114,11 @@ def two_runs():
     return AcquiredUnits(tuple(runs), art, np.array([0, 2]), names, owner, np.array([0, 0, 2]))
 
 
-def test_a_copy_is_known_for_what_its_tree_was_bought_as():
-    """What stands for the tree is named, with its owner and the run that bought it; `tied_to` names the copy."""
+def test_a_copy_is_known_for_what_its_tree_was_acquired_as():
+    """What stands for the tree is named, with its owner and the run that acquired it; `tied_to` names the copy."""
     acquired = two_runs()
-    assert acquired.bought_as(1) == OldUnit(0, "fox", "ann")
-    assert acquired.bought_as(2) == OldUnit(1, "owl", "ben")
+    assert acquired.acquired_as(1) == OldUnit(0, "fox", "ann")
+    assert acquired.acquired_as(2) == OldUnit(1, "owl", "ben")
     assert acquired.name(1) == f"{16 * 'a'}:fox again"
 
 
@@ -130,7 +130,7 @@ def test_a_join_with_several_earlier_units_is_with_the_first_that_is_named():
     assert (known.unit.tolist(), known.old.tolist(), rest) == ([1], [2], [])
 
 
-def test_a_run_does_not_say_of_itself_that_it_was_bought_before():
+def test_a_run_does_not_say_of_itself_that_it_was_acquired_before():
     accounts = SimpleNamespace(
         runs={name: SimpleNamespace(state="approved", run=name, period=name) for name in ("June", "May")}
     )
@@ -144,20 +144,20 @@ def test_a_run_does_not_say_of_itself_that_it_was_bought_before():
 def test_every_byte_of_it_is_verified(folder, tmp_path):
     assert all(check.good for check in verify(folder, recompute=True))
     copy = copied(folder, tmp_path / "copy")
-    content = bytearray((copy / BOUGHT).read_bytes())
+    content = bytearray((copy / OWNED).read_bytes())
     content[len(content) // 2] ^= 1
-    (copy / BOUGHT).write_bytes(content)
+    (copy / OWNED).write_bytes(content)
     wrong = [check.what for check in verify(copy, recompute=True) if not check.good]
-    assert wrong == [BOUGHT, f"{BOUGHT}, recomputed"]
+    assert wrong == [OWNED, f"{OWNED}, recomputed"]
 
 
 def test_a_long_name_makes_no_other_longer(tmp_path):
     columns = units()
-    short = (run(tmp_path / "short", columns) / BOUGHT).stat().st_size
+    short = (run(tmp_path / "short", columns) / OWNED).stat().st_size
     columns["id"][3] = "x" * 50_000
     made = run(tmp_path / "long", columns)
-    assert list(read_record(made / BOUGHT, RunUnits).unit) == columns["id"]
-    assert (made / BOUGHT).stat().st_size - short < 60_000
+    assert list(read_record(made / OWNED, RunUnits).unit) == columns["id"]
+    assert (made / OWNED).stat().st_size - short < 60_000
     assert events(made) == ["draft"]
 
 
@@ -189,6 +189,6 @@ def test_embeddings_are_kept_beside_features(tmp_path):
     )
     held = validation()
     held["embedding"] = held["features"] @ np.ones((6, 4))
-    kept = read_record(run(tmp_path, columns, held) / BOUGHT, RunUnits)
+    kept = read_record(run(tmp_path, columns, held) / OWNED, RunUnits)
     assert kept.embedding.dtype == np.float32
     assert (kept.embedding == columns["embedding"]).all()

@@ -246,7 +246,7 @@ def test_whose_payment_has_to_be_said(folder):
     assert "--payee NAME" in typed("explain", folder, "--needs", "--what-if", code=2)
 
 
-def test_of_what_was_bought_before_only_the_rest_is_told_and_paid(tmp_path):
+def test_of_what_was_acquired_before_only_the_rest_is_told_and_paid(tmp_path):
     first = june(tmp_path)
     second = july(tmp_path, fresh(), [first])
     needs, old = Needs.read(second / NEEDS), Needs.read(first / NEEDS)

@@ -128,7 +128,7 @@ def test_a_payout_run_by_variance_explained(tmp_path):
     ]
 
 
-def test_given_what_was_bought_the_report_speaks_of_variance(tmp_path):
+def test_given_what_was_acquired_the_report_speaks_of_variance(tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     few = numbered(units(9, copies=0))
     june = run(tmp_path / "june", few, numbered(validation()), ledger=ledger, learner=NUMBERS)
@@ -146,11 +146,11 @@ def test_given_what_was_bought_the_report_speaks_of_variance(tmp_path):
 
 
 def test_numbers_that_were_measured_before_and_not_again_are_no_lost_labels(tmp_path):
-    """Hardly any number is measured twice; what was bought is heard all the same."""
+    """Hardly any number is measured twice; what was acquired is heard all the same."""
     held = numbered(validation())
     few = units(9, copies=0)
-    bought = few | {"label": few["label"] + 0.5 + few["features"][:, 3] / 100}
-    june = run(tmp_path / "june", bought, held, ledger=tmp_path / "ledger.sqlite", learner=NUMBERS)
+    acquired = few | {"label": few["label"] + 0.5 + few["features"][:, 3] / 100}
+    june = run(tmp_path / "june", acquired, held, ledger=tmp_path / "ledger.sqlite", learner=NUMBERS)
     approve(june)
     made = july(tmp_path, numbered(units(90, seed=4, copies=0)), [june], held=held, learner=NUMBERS)
     assert "lost_labels" not in [warning.name for warning in read_warnings(made)]

@@ -17,7 +17,7 @@ from datamarket_gym.evidence import graph as order
 from datamarket_gym.execution.arrays import WHOLE
 from datamarket_gym.execution.parallel import Compute, computing
 from datamarket_gym.payout.acquired_data import write_acquired
-from datamarket_gym.payout.manifest import BOUGHT, LEAST, Contents
+from datamarket_gym.payout.manifest import LEAST, OWNED, Contents
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.what_if import finished_results
@@ -120,7 +120,7 @@ def test_tables_are_columns_and_not_rows_of_python(payout_runs):
         write_acquired(results, frozenset(), folder.parent / "again")
         profile.disable()
         calls.append(pstats.Stats(profile).total_calls)
-        assert (folder.parent / "again" / BOUGHT).read_bytes() == (folder / BOUGHT).read_bytes()
+        assert (folder.parent / "again" / OWNED).read_bytes() == (folder / OWNED).read_bytes()
     assert calls[1] - calls[0] < 3 * (LARGE - SMALL)
 
 
@@ -179,7 +179,7 @@ def test_the_crowd_is_asked_once(tmp_path, monkeypatch):
     )  # a run that was made before is asked again, and says the same
     write_acquired(results, frozenset(), tmp_path / "again")
     assert asked == [64, 0, 64]
-    assert (tmp_path / "again" / BOUGHT).read_bytes() == (folder / BOUGHT).read_bytes()
+    assert (tmp_path / "again" / OWNED).read_bytes() == (folder / OWNED).read_bytes()
 
 
 def test_contents_are_the_least_hashes_of_single_precision():

@@ -320,17 +320,17 @@ def test_from_the_shell_with_an_audit_by_the_red_team(tmp_path):
     assert gains["near_duplicate_2x_sybils"] > 1.5
 
 
-def test_given_what_was_bought_new_units_are_paid_the_same_and_known_ones_nothing(tmp_path):
-    bought, held, scores = tables(copies=0)
-    new, stolen = fresh(), again(bought, list(range(0, 60, 4)), "attacker")
+def test_given_what_was_acquired_new_units_are_paid_the_same_and_known_ones_nothing(tmp_path):
+    acquired, held, scores = tables(copies=0)
+    new, stolen = fresh(), again(acquired, list(range(0, 60, 4)), "attacker")
     rng = np.random.default_rng(2)
     each = rng.uniform(0, 1, size=(24, 40))
-    files = [pairs(tmp_path / "june.csv", bought, held, scores)]
+    files = [pairs(tmp_path / "june.csv", acquired, held, scores)]
     files += [pairs(tmp_path / "new.csv", new, held, each)]
     both = stacked(new, stolen)
     files += [pairs(tmp_path / "both.csv", both, held, np.vstack([each, scores[0:60:4]]))]
     old = run(
-        tmp_path / "june", bought, held, ledger=tmp_path / "ledger.sqlite", learner="scores",
+        tmp_path / "june", acquired, held, ledger=tmp_path / "ledger.sqlite", learner="scores",
         files={"scores": str(files[0])},
     )  # fmt: skip
     approve(old)
@@ -343,7 +343,7 @@ def test_given_what_was_bought_new_units_are_paid_the_same_and_known_ones_nothin
     first, given = (cents(each) for each in paid)
     assert given.pop("attacker") == 0
     assert given == first
-    assert "bought_from_others" in warned(paid[1])
+    assert "acquired_from_others" in warned(paid[1])
     words = " ".join((paid[1] / "report.html").read_text().split())
     assert "The scores of these alone come to" in words
 

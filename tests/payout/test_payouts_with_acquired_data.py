@@ -1,4 +1,4 @@
-"""pay --acquired: what earlier runs have bought is there already, and nobody is paid for it again."""
+"""pay --acquired: what earlier runs have acquired is there already, and nobody is paid for it again."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from datamarket_gym.payout.acquired_data import RunUnits
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.ledger.runs import run_of
-from datamarket_gym.payout.manifest import BOUGHT, KNOWN, OUTPUTS, read_manifest
+from datamarket_gym.payout.manifest import KNOWN, OUTPUTS, OWNED, read_manifest
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
@@ -27,37 +27,37 @@ from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 @pytest.fixture(scope="module")
 def market(tmp_path_factory):
-    """A market whose June is bought."""
+    """A market whose June is acquired."""
     place = tmp_path_factory.mktemp("market")
     june(place)
     return place
 
 
 @pytest.fixture(scope="module")
-def bought(market):
+def acquired(market):
     return market / "june" / "run"
 
 
 @pytest.fixture(scope="module")
-def alone(market, bought):
+def alone(market, acquired):
     """July's new units, and nothing else."""
-    return july(market, fresh(), [bought], "alone", period="July 2026")
+    return july(market, fresh(), [acquired], "alone", period="July 2026")
 
 
 @pytest.fixture(scope="module")
-def stolen(market, bought):
+def stolen(market, acquired):
     """The same, with all of June under an attacker's name, dated before June."""
     copies = again(units(), list(range(60)), "attacker")
-    return july(market, stacked(fresh(), copies), [bought], "stolen", period="July 2026")
+    return july(market, stacked(fresh(), copies), [acquired], "stolen", period="July 2026")
 
 
 def known(folder):
     return pq.read_table(folder / KNOWN).to_pylist()
 
 
-def test_what_is_new_is_paid_for_what_it_adds(alone, bought):
+def test_what_is_new_is_paid_for_what_it_adds(alone, acquired):
     """The scores divide U(P + S) - U(P), P what stands for the trees of June."""
-    kept = read_record(bought / BOUGHT, RunUnits)
+    kept = read_record(acquired / OWNED, RunUnits)
     held, new = validation(), fresh()
     utility = UtilityOracle(held["features"], held["label"], Utility.paying("coverage"))
 
@@ -74,45 +74,45 @@ def test_what_is_new_is_paid_for_what_it_adds(alone, bought):
     assert known(alone) == []
 
 
-def test_what_is_new_is_told_at_the_earlier_price(market, alone, bought):
+def test_what_is_new_is_told_at_the_earlier_price(market, alone, acquired):
     """June divided 1,000.00 for what it covers; what July adds is worth its part of that."""
-    given, amount = read_manifest(alone)["given"], read_manifest(bought)["amount"]
+    given, amount = read_manifest(alone)["given"], read_manifest(acquired)["amount"]
     scores = pq.read_table(alone / "payments.parquet")["score"].to_numpy()
-    then = pq.read_table(bought / "payments.parquet")["score"].to_numpy()
+    then = pq.read_table(acquired / "payments.parquet")["score"].to_numpy()
     assert given["there"] == pytest.approx(then.sum(), abs=1e-9)
     assert given["adds"] == pytest.approx(scores.sum(), abs=1e-9)
     assert given["at_earlier_price"] == round(amount * given["adds"] / given["there"])
-    said = f"adds {given['adds'] / given['there']:.1%} to the worth of what was bought"
+    said = f"adds {given['adds'] / given['there']:.1%} to the worth of what was acquired"
     assert said in (alone / "report.html").read_text(encoding="utf-8")
-    other = july(market, fresh(), [bought], "in dollars", currency="USD")
+    other = july(market, fresh(), [acquired], "in dollars", currency="USD")
     assert read_manifest(other)["given"]["at_earlier_price"] is None
     assert "at the price of then" not in (other / "report.html").read_text(encoding="utf-8")
 
 
-def test_validation_rows_that_were_bought_are_told(market, bought):
+def test_validation_rows_that_were_acquired_are_told(market, acquired):
     held = validation()
     held["features"][:7] = units()["features"][:7]
-    made = july(market, fresh(), [bought], "bought rows", held=held)
-    [warned] = [each for each in read_warnings(made) if each.name == "bought_rows"]
+    made = july(market, fresh(), [acquired], "acquired rows", held=held)
+    [warned] = [each for each in read_warnings(made) if each.name == "acquired_validation_rows"]
     assert warned.count == 7
     assert "nobody is paid for what is like them" in warned.words
-    quiet = july(market, fresh(), [bought], "unasked", held=held, leak_check="off")
-    assert "bought_rows" not in {each.name for each in read_warnings(quiet)}
+    quiet = july(market, fresh(), [acquired], "unasked", held=held, leak_check="off")
+    assert "acquired_validation_rows" not in {each.name for each in read_warnings(quiet)}
 
 
 @pytest.mark.parametrize("name", ["seller 0", "seller 3"])
-def test_a_resubmission_of_ones_own_earns_nothing_more(market, bought, alone, name):
+def test_a_resubmission_of_ones_own_earns_nothing_more(market, acquired, alone, name):
     rows = [i for i, who in enumerate(units()["identity"]) if who == name][:6]
     both = stacked(fresh(), again(units(), rows, name, prefix="own"))
-    made = july(market, both, [bought], f"own {name}", period="July 2026")
+    made = july(market, both, [acquired], f"own {name}", period="July 2026")
     assert {who: paid for who, paid in cents(made).items() if paid} == cents(alone)
     assert {(row["old_owner"], row["old_unit"]) for row in known(made)} == {
         (name, f"u{i}") for i in rows
     }
-    assert "bought_from_others" not in warned(made)
+    assert "acquired_from_others" not in warned(made)
 
 
-def test_without_acquired_it_would_be_paid_again(market, bought, alone):
+def test_without_acquired_it_would_be_paid_again(market, acquired, alone):
     rows = [i for i, who in enumerate(units()["identity"]) if who == "seller 3"][:6]
     both = stacked(fresh(), again(units(), rows, "seller 3", prefix="own"))
     assert cents(july(market, both, [], "no acquired"))["seller 3"] > 0
@@ -125,12 +125,12 @@ def test_a_attacker_of_an_earlier_period_earns_nothing(stolen, alone):
     assert {row["identity"] for row in known(stolen)} == {"attacker"}
     assert {row["old_owner"] for row in known(stolen)} == {f"seller {i}" for i in range(4)}
     assert {row["period"] for row in known(stolen)} == {"June 2026"}
-    assert warned(stolen) == ["bought_from_others"]
+    assert warned(stolen) == ["acquired_from_others"]
 
 
-def test_a_copy_of_a_copy_belongs_to_whoever_was_first(market, bought):
-    """Units 60 to 62 of June are exact copies that June's attacker submitted: they were bought from their originals."""
-    made = july(market, stacked(fresh(), again(units(), [60, 61, 62], "second")), [bought], "second")
+def test_a_copy_of_a_copy_belongs_to_whoever_was_first(market, acquired):
+    """Units 60 to 62 of June are exact copies that June's attacker submitted: acquired from their originals."""
+    made = july(market, stacked(fresh(), again(units(), [60, 61, 62], "second")), [acquired], "second")
     assert all(row["old_owner"].startswith("seller") for row in known(made))
     first = {row.tobytes(): f"u{i}" for i, row in reversed(list(enumerate(units()["features"])))}
     copied = [first[units()["features"][i].tobytes()] for i in (60, 61, 62)]
@@ -176,7 +176,7 @@ def test_changed_copies_of_units_that_were_set_aside_are_known(tmp_path):
     leaked = again(held, [0, 1], "attacker", 1e-6, prefix="leak")
     first = july(tmp_path, stacked(old, leaked), [], "june", held=held, theta="auto")
     approve(first)
-    kept = read_record(first / BOUGHT, RunUnits)
+    kept = read_record(first / OWNED, RunUnits)
     assert list(kept.unit)[-2:] == ["leak 0", "leak 1"]
     assert sorted(kept.stands.tolist()) == list(range(60))
     copies = again(leaked, [0, 1], "attacker", 0.34, prefix="copy")
@@ -201,8 +201,8 @@ def test_runs_are_taken_in_the_order_of_their_approval(tmp_path):
     assert run_of(one).acquired == [run_of(may).run, run_of(first).run]
 
 
-def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
-    """May's units, submitted by an attacker in June, are no part of what June has bought; July must name both."""
+def test_what_was_acquired_in_may_is_not_acquired_again_in_june(tmp_path):
+    """May's units, submitted by an attacker in June, are no part of what June has acquired; July must name both."""
     old = units(n=24, seed=11, copies=0)
     may = july(tmp_path, old, [], "may", period="May 2026")
     approve(may)
@@ -210,7 +210,7 @@ def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
         tmp_path, stacked(fresh(), again(old, [0, 1], "attacker")), [may], "june", period="June 2026"
     )
     approve(second)
-    assert list(read_record(second / BOUGHT, RunUnits).unit) == fresh()["id"]
+    assert list(read_record(second / OWNED, RunUnits).unit) == fresh()["id"]
     with pytest.raises(DataMarketError, match=r"was priced given run .*Add --acquired .*may"):
         july(tmp_path, fresh(seed=8), [second], "forgotten")
     loot = stacked(again(old, [0, 1], "fence"), again(fresh(), [5], "fence", prefix="recent"))
@@ -223,16 +223,16 @@ def test_what_was_bought_in_may_is_not_bought_again_in_june(tmp_path):
     assert cents(made)["fence"] == 0
 
 
-def test_by_accuracy_too(market, bought):
-    made = july(market, fresh(), [bought], "knn", learner="knn", negative="zero")
+def test_by_accuracy_too(market, acquired):
+    made = july(market, fresh(), [acquired], "knn", learner="knn", negative="zero")
     copies = again(units(), list(range(20)), "attacker")
     robbed = july(
-        market, stacked(fresh(), copies), [bought], "knn robbed", learner="knn", negative="zero"
+        market, stacked(fresh(), copies), [acquired], "knn robbed", learner="knn", negative="zero"
     )
     assert cents(robbed) == {**cents(made), "attacker": 0}
 
 
-def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
+def test_it_resumes_to_the_same_bytes(market, acquired, stolen, monkeypatch):
     copies = again(units(), list(range(60)), "attacker")
     submitted = stacked(fresh(), copies)
 
@@ -242,25 +242,25 @@ def test_it_resumes_to_the_same_bytes(market, bought, stolen, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(payout_run, "write_acquired", killed)
         with pytest.raises(KeyboardInterrupt):
-            july(market, submitted, [bought], "resumed", period="July 2026")
+            july(market, submitted, [acquired], "resumed", period="July 2026")
     for name in ("match_units", "represent_clusters", "choose_evidence"):
         monkeypatch.setattr(payout_run, name, killed)  # no stage is done twice
     for name in ("find_acquired_units", "score_clusters", "allocate"):
         monkeypatch.setattr(pipeline, name, killed)
-    made = july(market, submitted, [bought], "resumed", period="July 2026")
+    made = july(market, submitted, [acquired], "resumed", period="July 2026")
     assert outputs(made) == outputs(stolen)
 
 
-def test_nothing_new_is_an_error_that_says_so(market, bought):
+def test_nothing_new_is_an_error_that_says_so(market, acquired):
     with pytest.raises(NothingNewError, match="every unit matches one that was acquired before"):
-        july(market, again(units(), list(range(10)), "attacker"), [bought], "nothing")
+        july(market, again(units(), list(range(10)), "attacker"), [acquired], "nothing")
     far = fresh()
     far["features"] = -far["features"]
-    with pytest.raises(DataMarketError, match="adds nothing to what the earlier runs have bought"):
-        july(market, far, [bought], "worthless")
+    with pytest.raises(DataMarketError, match="adds nothing to what the earlier runs have acquired"):
+        july(market, far, [acquired], "worthless")
 
 
-def test_explanations_say_what_each_was_bought_as(stolen):
+def test_explanations_say_what_each_was_acquired_as(stolen):
     told = explain(stolen, "attacker").acquired
     assert len(told) == 60
     assert told[0] == {
@@ -270,7 +270,7 @@ def test_explanations_say_what_each_was_bought_as(stolen):
     assert explain(stolen, "seller 0").acquired == []
 
 
-def test_the_report_names_what_was_bought_from_whom(stolen, alone):
+def test_the_report_names_what_was_acquired_from_whom(stolen, alone):
     page = (stolen / "report.html").read_text(encoding="utf-8")
     section = page[page.index('<h2 id="acquired">') : page.index('<h2 id="red-team">')]
     assert "pays for what its units add to what was acquired in June 2026" in section
@@ -279,8 +279,8 @@ def test_the_report_names_what_was_bought_from_whom(stolen, alone):
     assert "No unit of this run matches" in (alone / "report.html").read_text(encoding="utf-8")
 
 
-def test_attacks_are_played_given_what_was_bought(market, bought):
-    made = july(market, fresh(), [bought], "attacked", audit=True)
+def test_attacks_are_played_given_what_was_acquired(market, acquired):
+    made = july(market, fresh(), [acquired], "attacked", audit=True)
     report, why = read_red_team(made / "audit.json")
     assert why == ""
     assert "given 63 units" in report.utility
@@ -319,13 +319,13 @@ def test_two_periods_as_one_types_them(tmp_path):
         "pay", second.submissions, "--validation", second.validation, "--out", tmp_path / "july", *common
     )  # fmt: skip
     early = typed(*asked, "--acquired", tmp_path / "june")
-    assert "is a draft, so that nothing of it is bought" in str(early.exception)
+    assert "is a draft, so that nothing of it is acquired" in str(early.exception)
     assert typed("ledger", "approve", tmp_path / "june", "--accept", "loses_half").exit_code == 0
     done = typed(*asked, "--acquired", tmp_path / "june")
     assert done.exit_code == 0, done.output
-    assert "Priced given what was bought before (June): 3 units were bought then" in told(done)
+    assert "Priced given what was acquired before (June): 3 units were acquired then" in told(done)
     reminded = typed(*[tmp_path / "without" if word == tmp_path / "july" else word for word in asked])
-    assert "Not priced given what the ledger has bought before (June)" in told(reminded)
+    assert "Not priced given what the ledger has acquired before (June)" in told(reminded)
     assert typed("verify", tmp_path / "july", "--recompute").exit_code == 0
     (tmp_path / "june").rename(tmp_path / "archive")
     lost = typed("verify", tmp_path / "july", "--recompute")
@@ -335,7 +335,7 @@ def test_two_periods_as_one_types_them(tmp_path):
     assert "is not among the folders" in str(wrong.exception)
     moved = ("--acquired", tmp_path / "archive")
     assert typed("verify", tmp_path / "july", "--recompute", *moved).exit_code == 0
-    accepted = ("--accept", "bought_from_others")
+    accepted = ("--accept", "acquired_from_others")
     assert "approved" in typed("ledger", "approve", tmp_path / "july", *accepted, *moved).output
     done = typed("explain", tmp_path / "july", "--payee", "seller 0", "--what-if", *moved)
     assert done.exit_code == 0, done.output
@@ -363,7 +363,7 @@ def test_a_changed_record_of_it_is_found(stolen, tmp_path):
     copy = tmp_path / "copy" / "stolen" / "run"
     (copy / KNOWN).write_bytes((copy / KNOWN).read_bytes()[:-1] + b"x")
     manifest = json.loads((copy / "manifest.json").read_text())
-    manifest["acquired"][0]["bought"] = "0" * 64
+    manifest["acquired"][0]["owned"] = "0" * 64
     (copy / "manifest.json").write_text(json.dumps(manifest))
     wrong = {check.what for check in verify(copy) if not check.good}
     assert {KNOWN, "manifest.json", "manifest and ledger"} <= wrong

@@ -43,27 +43,27 @@ def test_two_drafts_side_by_side_do_not_buy_the_same_twice_unseen(tmp_path):
 @pytest.mark.parametrize("action", ["join", "split"])
 def test_no_unit_takes_the_name_of_an_earlier_one(tmp_path, action):
     """A submitter who calls a unit RUN:UNIT would be meant by overrides in place of the earlier unit."""
-    bought = june(tmp_path)
-    name = f"{run_of(bought).run[:16]}:u5"
+    acquired = june(tmp_path)
+    name = f"{run_of(acquired).run[:16]}:u5"
     decoy = {**again(units(), [5], "attacker", noise=0.3), "id": [name]}
     overrides = tmp_path / "o.toml"
     said = f'[[{action}]]\nunits = ["new 3", "{name}"]\nreason = "seen"\nby = "R. Okafor"\ndate = 2026-07-31\n'
     overrides.write_text(said)
     with pytest.raises(AcquiredDataError, match="is a unit of this run and one of an earlier run, too"):
-        july(tmp_path, stacked(fresh(), decoy), [bought], "decoyed", overrides)
+        july(tmp_path, stacked(fresh(), decoy), [acquired], "decoyed", overrides)
 
 
 def test_a_join_of_earlier_units_alone_says_nothing_and_is_refused(tmp_path):
-    bought = june(tmp_path)
-    names = [f"{run_of(bought).run[:16]}:u{i}" for i in (5, 6)]
+    acquired = june(tmp_path)
+    names = [f"{run_of(acquired).run[:16]}:u{i}" for i in (5, 6)]
     overrides = tmp_path / "o.toml"
     overrides.write_text(f'[[join]]\nunits = {names}\nreason = "seen"\nby = "R."\ndate = 2026-07-31\n')
     with pytest.raises(AcquiredDataError, match="with no unit of this run; name one"):
-        july(tmp_path, fresh(), [bought], "joined", overrides)
+        july(tmp_path, fresh(), [acquired], "joined", overrides)
 
 
 def test_labels_that_are_written_otherwise_are_told(tmp_path):
-    """What was bought as cat is no floor under Cat; identical units are recognised all the same."""
+    """What was acquired as cat is no floor under Cat; identical units are recognised all the same."""
 
     def labelled(columns, names):
         return {**columns, "label": [names[i] for i in columns["label"]]}
@@ -146,7 +146,7 @@ def test_a_log_that_was_moved_is_asked_for(tmp_path):
 
 
 def test_scores_that_cancel_but_for_rounding_divide_nothing(tmp_path):
-    """What is new adds nothing to what was bought, U(P + S) = U(P): no amount is divided by what rounding left."""
-    bought = june(tmp_path)
+    """What is new adds nothing to what was acquired, U(P + S) = U(P): no amount is divided by what rounding left."""
+    acquired = june(tmp_path)
     with pytest.raises(DataMarketError, match="do not add up to anything above zero"):
-        july(tmp_path, fresh(), [bought], learner="ridge")
+        july(tmp_path, fresh(), [acquired], learner="ridge")

@@ -127,9 +127,9 @@ def july(market, name, submitted, held, *more):
     return said, market / name / "run"
 
 
-def test_the_month_after_knows_what_was_bought(approved):
+def test_the_month_after_knows_what_was_acquired(approved):
     said, run = july(approved, "july", again(), HELD)
-    assert "4 units were bought then and earn nothing now" in said
+    assert "4 units were acquired then and earn nothing now" in said
     assert cents(run)["attacker"] == 0
     assert "labels_ignored" not in warned(run)
     assert "FAILED" not in typed("verify", run, "--recompute")
@@ -143,12 +143,12 @@ def test_a_month_with_labels_after_one_without_pays_as_if_it_had_none(approved):
     )
     assert cents(run) == cents(plain)
     assert told(run, "labels_ignored") == [
-        "the submissions and the validation rows have labels, what was bought before (June 2026) has none"
+        "the submissions and the validation rows have labels, what was acquired before (June 2026) has none"
     ]
     assert "FAILED" not in typed("verify", run, "--recompute")
 
 
-def test_what_was_bought_without_labels_teaches_no_learner_that_needs_them(approved):
+def test_what_was_acquired_without_labels_teaches_no_learner_that_needs_them(approved):
     mine, held = (
         save(approved / "k" / "u.parquet", fresh()),
         save(approved / "k" / "v.parquet", validation()),
@@ -161,11 +161,13 @@ def test_what_was_bought_without_labels_teaches_no_learner_that_needs_them(appro
         ],
     )  # fmt: skip
     assert isinstance(done.exception, SubmissionError)
-    assert "what was bought before (June 2026) have no labels, and knn needs them" in str(done.exception)
+    assert "what was acquired before (June 2026) have no labels, and knn needs them" in str(
+        done.exception
+    )
 
 
 def test_a_month_without_labels_after_one_with_them(tmp_path):
-    """What was bought with labels is there all the same: labels are left out, and a copy earns nothing."""
+    """What was acquired with labels is there all the same: labels are left out, and a copy earns nothing."""
     ledger = tmp_path / "ledger.sqlite"
     mine, held = save(tmp_path / "u.parquet", units()), save(tmp_path / "v.parquet", validation(120))
     paid(tmp_path / "june", mine, held, "--ledger", ledger, "--checks", "0")

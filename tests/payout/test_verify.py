@@ -45,7 +45,7 @@ def test_a_fresh_run_is_good_and_recomputes(folder):
     names = (
         "payments.parquet",
         "clusters.parquet",
-        "records/bought.npz",
+        "records/owned_units.npz",
         "warnings.json",
         "manifest.json",
     )
@@ -73,12 +73,12 @@ def test_recomputing_finds_other_tables_than_payments(copy, name, column):
 
 
 def test_recomputing_finds_another_owner_of_what_was_acquired(copy):
-    path = copy / "records/bought.npz"
+    path = copy / "records/owned_units.npz"
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     arrays["owner"] = np.roll(arrays["owner"], 1)
     np.savez(path, **arrays)
-    assert "records/bought.npz, recomputed" in failed(copy, recompute=True)
+    assert "records/owned_units.npz, recomputed" in failed(copy, recompute=True)
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

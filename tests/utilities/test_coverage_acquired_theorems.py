@@ -1,4 +1,4 @@
-"""The theorems of docs/theory/periods.md: a later period, above the floor of what was bought before."""
+"""The theorems of docs/theory/periods.md: a later period, above the floor of what was acquired before."""
 
 from __future__ import annotations
 

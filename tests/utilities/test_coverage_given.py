@@ -26,7 +26,7 @@ KINDS = ["plain", "lattice", "several rows", "one old row", "zeros", "strangers"
 
 
 def drawn(seed, kind, n=8, n_players=5, n_old=6, n_val=7, d=3, classes=2):
-    """A small market of each kind and what was bought before; players own at least one row."""
+    """A small market of each kind and what was acquired before; players own at least one row."""
     rng = np.random.default_rng(seed)
     if kind not in ("several rows", "lattice"):
         n_players = n

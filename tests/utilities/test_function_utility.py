@@ -285,8 +285,8 @@ def test_the_checker_takes_it_and_tells_what_is_wrong():
 
 def test_given_what_is_there_already_only_more_is_worth_something():
     utility("reach", target="none")(nearest_distance)
-    bought = AcquiredData(submission(order=np.arange(3)), np.arange(3))
-    given = oracle("reach").given(bought)
+    acquired = AcquiredData(submission(order=np.arange(3)), np.arange(3))
+    given = oracle("reach").given(acquired)
     rest = submission(order=np.arange(3, 8))
     payer = get_mechanism("recommended", samples=64)
     together = nearest_distance(submission(), type("", (), {"features": HELD}))

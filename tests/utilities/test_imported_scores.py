@@ -104,7 +104,7 @@ def test_what_is_there_already_changes_nothing():
     rest = submission(FEATURES[3:], LABEL[3:])
     payer = get_mechanism("recommended/none")
     assert payer.pay(rest, given).as_dict() == payer.pay(rest, oracle()).as_dict()
-    assert given.empty_value != 0.0  # what was bought before is worth something, though
+    assert given.empty_value != 0.0  # what was acquired before is worth something, though
     (value,) = given.scorer(rest.features, rest.label, None, np.zeros(9, dtype=np.int64), 1).utility(
         np.ones((1, 1), dtype=bool)
     )

@@ -188,7 +188,7 @@ def approve(
 
 @ledger.command("paid")
 def paid(run: terminal.RunFolder, reference: Reference, by: terminal.By = None) -> None:
-    """Mark an approved run as paid: all that its payees are owed is sent, except what is held or too little.
+    """Record that the bank has paid an approved run; no money moves. Held and too small payments stay owed.
 
     A second time with the same reference does nothing; another reference is refused with the first.
     """
@@ -275,7 +275,7 @@ _add_command(
     "fund",
     EndedBalance,
     partial(transactions.end_balance, kind="funded"),
-    "Pay a payee's carried-forward credit, or part of it, out of the market's own money.",
+    "Record that a payee's carried-forward credit, or part of it, is paid from the market's own money.",
 )
 _add_command(
     "write-off",

@@ -89,8 +89,8 @@ R = TypeVar("R")
 LeakCheck = Literal["off", "drop", "error"]
 
 REMEDY = (
-    "Validation rows decide what data are worth: take new ones if they leaked, or remove those that others come by "
-    "honestly, such as boilerplate that many units repeat"
+    "Validation rows decide what data are worth: replace them if they leaked, or remove those that honest units "
+    "contain as well, such as boilerplate"
 )
 
 VERSION = 1

@@ -1,7 +1,7 @@
 """Previously acquired units: what a run keeps for later periods, and what a run is priced given (``pay --acquired``).
 
-A run keeps (``RUN/records/bought.npz``) all units that were scored, and their owners: the earliest unit of a tree owns
-it, so that a copy of a copy is matched with the right owner later. The unit that represents its tree is marked
+A run keeps (``RUN/records/owned_units.npz``) all units that were scored, and their owners: the earliest unit of a tree
+owns it, so that a copy of a copy is matched with the right owner later. The unit that represents its tree is marked
 (``stands``). Units that were set aside as validation rows are kept by themselves and represent nothing: a changed copy
 of one must be detected. Not kept are units that could not be used, that a check found to be false or that an earlier
 run had acquired, and trees without a paid owner.
@@ -45,7 +45,7 @@ from datamarket_gym.execution.runs import read_record, write_record
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord, describe_state
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
-from datamarket_gym.payout.manifest import BOUGHT, NAME, read_manifest, require_as_written
+from datamarket_gym.payout.manifest import NAME, OWNED, read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import run_called, visible
 from datamarket_gym.payout.overrides import Override
@@ -174,7 +174,7 @@ class AcquiredRun:
     @property
     def plain(self) -> dict[str, str]:
         """The entry of the manifest of a later run."""
-        return {"run": self.run, "bought": self.sha256, "period": self.period}
+        return {"run": self.run, "owned": self.sha256, "period": self.period}
 
     @classmethod
     def read(cls, folder: Path, whole: bool = True) -> AcquiredRun:
@@ -185,11 +185,11 @@ class AcquiredRun:
             )
         manifest = read_manifest(folder)
         if whole:
-            require_as_written(folder, manifest["outputs"], BOUGHT)
+            require_as_written(folder, manifest["outputs"], OWNED)
         return cls(
             folder,
             manifest["run"],
-            manifest["outputs"].get(BOUGHT, {}).get("sha256", ""),
+            manifest["outputs"].get(OWNED, {}).get("sha256", ""),
             manifest["spec"].get("period") or "",
             tuple(each["run"] for each in manifest.get(ROLE, ())),
             manifest["amount"],
@@ -204,7 +204,7 @@ def _approval(folder: Path) -> tuple[RunRecord, str, LedgerEntry]:
     if record.state not in APPROVED:
         later = f"; {record.superseded[1]!r} has taken its place" if record.superseded else ""
         raise AcquiredDataError(
-            f"the run in {str(folder)!r} is {describe_state(record.state)}, so that nothing of it is bought{later}"
+            f"the run in {str(folder)!r} is {describe_state(record.state)}, so that nothing of it is acquired{later}"
             ": name approved runs alone"
         )
     if sha256(folder / NAME) != record.manifest:
@@ -334,7 +334,7 @@ class AcquiredUnits:
     @classmethod
     def read(cls, runs: Sequence[AcquiredRun], kind: UnitKind) -> AcquiredUnits:
         """Read what some runs have acquired, for new units of a kind; refuse others by name."""
-        records = [read_record(run.folder / BOUGHT, RunUnits) for run in runs]
+        records = [read_record(run.folder / OWNED, RunUnits) for run in runs]
         without = []
         for run, record in zip(runs, records, strict=True):
             _require_kind(run, record.kind, kind)
@@ -372,7 +372,7 @@ class AcquiredUnits:
         """Return the place of a row's run."""
         return int(np.searchsorted(self.start, row, side="right")) - 1
 
-    def bought_as(self, row: int) -> OldUnit:
+    def acquired_as(self, row: int) -> OldUnit:
         """Return what a unit was acquired as: the one that represents its tree."""
         root = int(self.root[row])
         return OldUnit(self.run_at(root), self.unit[root], self.owner[row])
@@ -395,7 +395,7 @@ class AcquiredUnits:
     ) -> MatchedAcquiredUnits:
         """Name units of a submission that were acquired before, and their identities."""
         rows = known.old.tolist()
-        old, tied_to = [self.bought_as(row) for row in rows], [self.name(row) for row in rows]
+        old, tied_to = [self.acquired_as(row) for row in rows], [self.name(row) for row in rows]
         return MatchedAcquiredUnits(units, identities, old, tied_to, known.score, known.reason)
 
 
@@ -454,7 +454,7 @@ def overridden_known(
     for name in (n for e in rest if e.action == "split" and e.dispute is None for n in e.units):
         for i in np.flatnonzero(known.unit == place.get(name, -1)).tolist():
             raise AcquiredDataError(
-                f"an override splits {visible(name)!r}, which was taken for a unit that was bought before; if it is "
+                f"an override splits {visible(name)!r}, which was taken for a unit that was acquired before; if it is "
                 f"another, name both: units = [{visible(name)!r}, {visible(acquired.name(int(known.old[i])))!r}]"
             )
     return known, rest
@@ -471,7 +471,7 @@ def _applied(
     if override.action == "join":
         if not len(ours):
             raise AcquiredDataError(
-                f"an override joins {first!r}, which was bought before, with no unit of this run; name one"
+                f"an override joins {first!r}, which was acquired before, with no unit of this run; name one"
             )
         others = known.where(~np.isin(known.unit, ours))
         joined = AcquiredMatches(
@@ -484,7 +484,7 @@ def _applied(
     freed = np.isin(known.unit, ours) & np.isin(known.old, rows)
     if not freed.any() and override.dispute is None:
         raise AcquiredDataError(
-            f"an override splits from {first!r}, which was bought before, and none of the units that it names was "
+            f"an override splits from {first!r}, which was acquired before, and none of the units that it names was "
             "taken for that one; acquired.parquet says which was taken for what (tied_to)"
         )
     return known.where(~freed), {*earlier, *(named[unit] for unit in known.unit[freed].tolist())}
@@ -494,8 +494,8 @@ def _applied(
 
 
 def write_acquired(results: Results, unpaid: Collection[str], folder: Path) -> None:
-    """Write what a run has acquired; nothing is bought of the ``unpaid``."""
-    write_record(folder / BOUGHT, acquired_units(results, unpaid))
+    """Write what a run has acquired; nothing is acquired of the ``unpaid``."""
+    write_record(folder / OWNED, acquired_units(results, unpaid))
 
 
 def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
@@ -599,8 +599,8 @@ def price_messages(given: dict[str, Any], amount: int, currency: str) -> str:
         return ""
     then, now = (f"{currency} {Currency(currency).shown(each)}" for each in (price, amount))
     return (
-        f"What is new adds {given['adds'] / given['there']:.1%} to the worth of what was bought; at the price of then "
-        f"that is {then}, and this run divides {now}. Where every period divides the same, waiting is paid more."
+        f"What is new adds {given['adds'] / given['there']:.1%} to the worth of what was acquired; at the price of "
+        f"then that is {then}, and this run divides {now}. Where every period divides the same, waiting is paid more."
     )
 
 
@@ -610,15 +610,15 @@ def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
         names = listed((run_called(each["period"], each["run"]) for each in given), _FEW)
         known = counted(manifest["known"], "unit was", "units were")
         price = price_messages(manifest["given"], manifest["amount"], manifest["currency"])
-        known = f"{known} bought then and earn nothing now."
-        return f"Priced given what was bought before ({names}): {known} {price}".strip()
-    bought = [
+        known = f"{known} acquired then and earn nothing now."
+        return f"Priced given what was acquired before ({names}): {known} {price}".strip()
+    approved = [
         run for run in accounts.runs.values() if run.state in APPROVED and run.run != manifest["run"]
     ]
-    if not bought:
+    if not approved:
         return ""
-    names = listed((run_called(run.period, run.run) for run in bought), _FEW)
+    names = listed((run_called(run.period, run.run) for run in approved), _FEW)
     return (
-        f"Not priced given what the ledger has bought before ({names}): submitted again, it is paid for again. See: "
+        f"Not priced given what the ledger has acquired before ({names}): submitted again, it is paid for again. See: "
         "pay --help, --acquired."
     )

@@ -103,7 +103,7 @@ def read_red_team(target: Path) -> tuple[AuditReport | None, str]:
 
 
 def _sample_acquired(acquired: AcquiredData, seed: int) -> AcquiredData:
-    """Sample what earlier runs have bought by content; as large as the sample of the market can be."""
+    """Sample what earlier runs have acquired by content; as large as the sample of the market can be."""
     rows = [acquired.canonical[at : at + _BLOCK] for at in range(0, len(acquired.canonical), _BLOCK)]
     keys = [unit_keys(acquired.units.features[some], acquired.units.label[some]) for some in rows]
     order = acquired.canonical[np.argsort(np.concatenate(keys), kind="stable")]

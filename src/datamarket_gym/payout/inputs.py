@@ -185,15 +185,15 @@ class Inputs:
         """Return the inputs of a run priced given acquired units; without labels, or refused, if some have none."""
         if not self.labelled or acquired.art.units.labelled:
             return replace(self, acquired=acquired)
-        bought = f"what was bought before ({listed(acquired.unlabelled, _FEW)})"
-        require_labels(f"the units of {bought}", acquired.art.label, spec.utility_function)
+        earlier = f"what was acquired before ({listed(acquired.unlabelled, _FEW)})"
+        require_labels(f"the units of {earlier}", acquired.art.label, spec.utility_function)
         return replace(
             self,
             submission=without_labels(self.submission),
             validation_label=unlabelled(len(self.validation_label)),
             reference=self.reference and without_labels(self.reference),
             acquired=acquired,
-            ignored_labels=(f"the submissions and the validation rows have labels, {bought} has none",),
+            ignored_labels=(f"the submissions and the validation rows have labels, {earlier} has none",),
         )
 
     def units_named(self, overrides: Iterable[Override]) -> list[str]:

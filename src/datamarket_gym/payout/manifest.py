@@ -94,17 +94,17 @@ FORMAT = 1
 _STAGES = ("represented", "scores", "amounts")
 RECORDS = ("leaks", "matches", *_STAGES, *(f"without_evidence_{stage}" for stage in _STAGES))
 """What the pipeline's stages returned, with the run's evidence and without any."""
-BOUGHT = "records/bought.npz"
-"""What the run has bought, for runs of later periods."""
+OWNED = "records/owned_units.npz"
+"""What the run has acquired, for runs of later periods."""
 KNOWN = "acquired.parquet"
-"""Units that match what earlier runs had bought, where a run was priced given some."""
+"""Units that match what earlier runs had acquired, where a run was priced given some."""
 NEAREST = "records/nearest.npz"
 """The nearest earlier unit of each, for runs of the same units and some more."""
 NEEDS = "needs.npz"
 """The covered validation rows of each unit, where these are paid for; else it holds none."""
 _TABLES = ("canonical", "clusters", "evidence", "leaks", "payments")
 OUTPUTS = (
-    *("audit.json", NEEDS, "payments.csv", "quarantine.csv", BOUGHT, NEAREST),
+    *("audit.json", NEEDS, "payments.csv", "quarantine.csv", OWNED, NEAREST),
     *("report.html", "threshold.json", "warnings.json"),
     *(f"{name}.parquet" for name in _TABLES),
     *(f"records/{name}.npz" for name in RECORDS),
@@ -138,7 +138,7 @@ def run_id(
         [o.model_dump(mode="json") for o in overrides],
         sorted(opening.items()),
         *([] if settles is None else [settles.model_dump(mode="json")]),
-        *([{"acquired": [[each["run"], each["bought"]] for each in acquired]}] if acquired else []),
+        *([{"acquired": [[each["run"], each["owned"]] for each in acquired]}] if acquired else []),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

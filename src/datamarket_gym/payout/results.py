@@ -58,7 +58,7 @@ from datamarket_gym.payout.settings import (
 )
 from datamarket_gym.utilities.oracle import UtilityOracle
 
-_NOTHING_NEW = "what is new adds nothing to what the earlier runs have bought"
+_NOTHING_NEW = "what is new adds nothing to what the earlier runs have acquired"
 _BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
 
 
@@ -124,7 +124,7 @@ class Results:
     payer: PayRule
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
-    known: MatchedAcquiredUnits  # bought by earlier runs; likewise
+    known: MatchedAcquiredUnits  # acquired by earlier runs; likewise
     asked: dict[str, Values] = field(default_factory=dict)  # as `measure_threshold` keeps it
 
     @property

@@ -202,8 +202,8 @@ class PayoutSpec(Document):
         max_length=100,
     )
     negative: Literal["zero", "carry"] = _money(
-        "What scores below zero count (accuracy can be below zero, coverage cannot): carry, which carries them forward "
-        "to the next run (if left out), or zero.",
+        "Scores below zero (of accuracy; coverage has none): carry (the default) carries them forward to the next run, "
+        "zero counts them as zero.",
         "carry",
     )
     learner: str = _utility(
@@ -221,13 +221,13 @@ class PayoutSpec(Document):
     )
     encoder: str | None = _column("Encoder of texts or images (see: datamarket list encoder).")
     checks: int = _check(
-        "Units of each payee that are checked by people before the run can be approved; 3 if left out, 0 for none. "
-        "See: datamarket check --help.",
+        "Units of each payee that people spot-check before the run can be approved; 3 if left out, 0 for none. See: "
+        "datamarket check --help.",
         3,
         ge=0,
         le=MOST_CHECKS,
     )
-    power: float = _check("Probability that a check of a false unit finds out; 0.8 if left out.", 0.8)
+    power: float = _check("Probability that a spot check detects a false unit; 0.8 if left out.", 0.8)
     leak_check: LeakCheck = _check(
         "Units that equal a validation row, or nearly: drop (they earn nothing; if left out), error (the run stops) or "
         "off (they are paid).",
@@ -237,7 +237,7 @@ class PayoutSpec(Document):
         "Leave out rows of the submissions that cannot be used and list them in quarantine.csv, instead of stopping.",
         False,
     )
-    audit: bool = _check("Attack a sample of the market, for the report.", True)
+    audit: bool = _check("Simulate attacks on a sample of the market, for the report.", True)
     opens: str | None = _time(
         "Begin of the market (2026-05-01, or with a time); earlier units are listed in a warning."
     )

@@ -36,7 +36,7 @@ class Needs:
 
     covered: Values  # of each row: how near the nearest unit comes to it, from 0 (as strangers do) to 1 (the same)
     covered_well: np.ndarray  # whether that is half-way or more (`utilities.coverage.WELL`)
-    before: Values  # how near what was bought before comes
+    before: Values  # how near what was acquired before comes
     units: Codes  # clusters that come nearer than that
     well: Codes  # clusters that do, and cover it well
     nearest: Codes  # a cluster that comes nearest; -1 where none does

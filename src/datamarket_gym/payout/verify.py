@@ -44,8 +44,9 @@ from datamarket_gym.payout.ledger.store import (
     is_readable,
     read_receipt,
 )
+from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
-    BOUGHT,
+    OWNED,
     Check,
     Contents,
     outputs_of,
@@ -55,7 +56,6 @@ from datamarket_gym.payout.manifest import (
     spec_of,
     submitted_hash,
 )
-from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 from datamarket_gym.payout.overrides import Override
@@ -251,7 +251,7 @@ def _recomputed(folder: Path, places: Places, progress: Progress) -> list[Check]
         work_out(job, again, progress)
         return [
             Check(f"{name}, recomputed", good, "as recomputed" if good else "differs")
-            for name in (PAYMENTS, CLUSTERS, BOUGHT, WARNINGS, MANIFEST)
+            for name in (PAYMENTS, CLUSTERS, OWNED, WARNINGS, MANIFEST)
             for good in [is_near(_content(folder, name), _content(again, name))]
         ]
 

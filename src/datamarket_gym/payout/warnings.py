@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FILE = "warnings.json"
 NAMES = (
-    "undated", "future_times", "early_times", "equal_times", "leak", "bought_from_others", "bought_rows",
+    "undated", "future_times", "early_times", "equal_times", "leak", "acquired_from_others", "acquired_validation_rows",
     "received_from_others", "lost_labels", "unseen_labels", "unscored_units", "uneven_scores", "labels_ignored",
     "loses_half", "joined_identities", "chained", "collapse", "large_balances", "odd_lengths", "claims", "common_keys",
     "look_alikes", "odd_identities", "quarantined", "skipped_files", "unused_log", "same_submissions",
@@ -163,8 +163,8 @@ def input_warnings(
 def warnings_of(results: Results) -> list[UnresolvedWarning]:
     """Collect all warnings of a run, in the order in which they are shown."""
     checks = (
-        _leak, bought_from_others, bought_rows, received_from_others, lost_labels, unscored_units, uneven_scores,
-        _joined, chained, _loses_half, _collapse, _balances, _claims,
+        _leak, acquired_from_others, acquired_validation_rows, received_from_others, lost_labels, unscored_units,
+        uneven_scores, _joined, chained, _loses_half, _collapse, _balances, _claims,
     )  # fmt: skip
     warnings = [warning for check in checks for warning in check(results)]
     return in_order([*input_warnings(results.inputs, results.spec, results.names), *warnings])
@@ -436,20 +436,20 @@ def _skipped_files(inputs: Inputs) -> Warnings:
 # What was there before the run.
 
 
-def bought_from_others(results: Results) -> Warnings:
+def acquired_from_others(results: Results) -> Warnings:
     matches, acquired = results.known, results.inputs.acquired
     theirs = [i for i, old in enumerate(matches.old) if old.owner != matches.identity[i]]
     if acquired is None or not theirs:
         return
     yield UnresolvedWarning.of(
-        "bought_from_others",
+        "acquired_from_others",
         f"{counted(len(theirs), 'unit')} of {_identities(len({matches.identity[i] for i in theirs}))} "
-        f"{_were(len(theirs))} bought before, from others",
-        "They match what an earlier run has bought, and earn nothing now. They may be copies of what others sold then, "
-        "or sold under another name; or honest units were taken for older ones: look at some of them, and split those "
-        "with --overrides, naming both (acquired.parquet has the names).",
+        f"{_were(len(theirs))} acquired before, from others",
+        "They match what an earlier run has acquired, and earn nothing now. They may be copies of what others sold "
+        "then, or sold under another name; or honest units were taken for older ones: look at some of them, and split "
+        "those with --overrides, naming both (acquired.parquet has the names).",
         [
-            f"“{visible(matches.unit[i])}” of “{visible(matches.identity[i])}”: bought in "
+            f"“{visible(matches.unit[i])}” of “{visible(matches.identity[i])}”: acquired in "
             f"{acquired.runs[matches.old[i].run].called} from “{visible(matches.old[i].owner)}” as "
             f"“{visible(matches.old[i].unit)}” ({matches.reason[i]}, {matches.score[i]:.3f})"
             for i in theirs[:MOST_ITEMS]
@@ -458,19 +458,19 @@ def bought_from_others(results: Results) -> Warnings:
     )
 
 
-def bought_rows(results: Results) -> Warnings:
+def acquired_validation_rows(results: Results) -> Warnings:
     inputs = results.inputs
     if inputs.acquired is None or results.spec.leak_check == "off":
         return
     art, validation = inputs.acquired.art, inputs.validation_features
-    bought = int(among(validation, art.units.features[art.beginning_like(validation)]).sum())
-    if bought:
+    rows = int(among(validation, art.units.features[art.beginning_like(validation)]).sum())
+    if rows:
         yield UnresolvedWarning.of(
-            "bought_rows",
-            f"{counted(bought, 'validation row')} of {len(validation):,} {_were(bought)} bought before",
-            "What was bought covers them for good: nobody is paid for what is like them, and the whole amount is "
+            "acquired_validation_rows",
+            f"{counted(rows, 'validation row')} of {len(validation):,} {_were(rows)} acquired before",
+            "What was acquired covers them for good: nobody is paid for what is like them, and the whole amount is "
             "divided by coverage of the others. Take validation rows that no provider has sold.",
-            count=bought,
+            count=rows,
         )
 
 
@@ -484,7 +484,7 @@ def received_from_others(results: Results) -> Warnings:
             f"{counted(len(rows), 'unit')} of {_identities(len({int(inputs.owner[i]) for i in rows}))} came earlier "
             "from others, who do not have them in this run",
             "The intake log holds the same content under another name, received before; here they are paid as if they "
-            "were new. If the others' units belong here, add them; if an earlier run has bought them, name it "
+            "were new. If the others' units belong here, add them; if an earlier run has acquired them, name it "
             "(--acquired); if these are copies, leave them out and pay again.",
             [f"{named_unit(inputs, i)}: {before[i]}" for i in rows[:MOST_ITEMS]],
             len(rows),
@@ -504,8 +504,8 @@ def lost_labels(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "lost_labels",
             f"{counted(len(lost), 'label')} of the earlier runs {'does' if len(lost) == 1 else 'do'} not occur in this "
-            f"one ({int(units[lost].sum()):,} of {counted(int(units.sum()), 'unit')} that stand for what was bought)",
-            "Units count for validation rows of their own label. If it is written otherwise now, what was bought has "
+            f"one ({int(units[lost].sum()):,} of {counted(int(units.sum()), 'unit')} that stand for what was acquired)",
+            "Units count for validation rows of their own label. If it is written otherwise now, what was acquired has "
             "no effect, and is paid for again when it is submitted again: write labels as then, and pay again.",
             [f"“{visible(str(labels[i]))}”: {counted(int(units[i]), 'unit')}" for i in lost],
         )

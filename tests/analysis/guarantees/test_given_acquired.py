@@ -1,4 +1,4 @@
-"""Guarantees in a later period: the market is that of the units that were not bought before."""
+"""Guarantees in a later period: the market is that of the units that were not acquired before."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_clusters_that_do_not_follow_from_units_and_acquired_art_are_refused(lat
         require_from_submission(replace(paid, payments=replace(payments, clustering=merged)), m)
 
 
-def test_units_that_were_left_out_though_nobody_bought_them_are_refused(later):
+def test_units_that_were_left_out_though_nobody_acquired_them_are_refused(later):
     market, m, utility = later
     paid = Paid.by(m, market.honest, utility)
     fewer = replace(paid, whole=paid.seen.take(np.arange(len(paid.seen) - 1)))
@@ -54,7 +54,7 @@ def test_units_that_were_left_out_though_nobody_bought_them_are_refused(later):
         require_from_submission(fewer, m)
 
 
-def test_who_submits_bought_units_alone_is_listed_and_paid_nothing(later):
+def test_who_submits_acquired_units_alone_is_listed_and_paid_nothing(later):
     market, m, utility = later
     submission = market.honest.submission
     half = np.arange(len(submission)) % 2 == 0

@@ -2,7 +2,7 @@
 
 The attacker saw all that was acquired in the first period. What it makes of it comes first in the second, before
 all others' units, unless it is better off by coming last: for that it needs neither a forged clock nor foresight.
-Every mechanism pays the first period; what it bought is previously acquired data. In the second period each theft is
+Every mechanism pays the first period; what it acquired is previously acquired data. In the second period each theft is
 paid twice, with that data and as if nothing had been acquired before, and compared with honesty in that period.
 """
 
