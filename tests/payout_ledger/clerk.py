@@ -18,6 +18,7 @@ MANIFEST = {
     "format": 1, "spec": {}, "inputs": {}, "mechanism": {}, "evidence": {}, "overrides": [], "opening_balances": {},
     "standing_overrides": [], "settles": None, "versions": {}, "seed": 0, "amount": 0, "currency": "EUR",
     "identities": 0, "units": 0, "leaked": 0, "clusters": 0, "outputs": {},
+    "contents": {"distinct": 0, "least": []},
 }  # fmt: skip
 
 

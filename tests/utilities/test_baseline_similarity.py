@@ -53,11 +53,8 @@ def test_the_sample_is_scaled_on_all_rows(monkeypatch):
     )  # rows are ordered by it, and the sample is even over ranks
     learner = Coverage(0.8, similarity="standardised")
     seen = []
-    monkeypatch.setattr(
-        coverage.SIMILARITIES,
-        "create",
-        lambda spec: type("Spy", (), {"directions": lambda _, r, v: seen.append(v) or directions(r)})(),
-    )
+    spy = type("Spy", (), {"directions": lambda _, r, v: seen.append(v) or directions(r)})()
+    monkeypatch.setitem(vars(learner), "measure", spy)
     learner.baseline_similarity(rows)
     assert [len(given) for given in seen] == [400]
 
