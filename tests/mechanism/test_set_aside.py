@@ -83,7 +83,7 @@ def test_the_papers_mechanisms_do_not_check(market, utility, stuffed):
 
 
 def test_error_stops_and_lists(market, utility, stuffed):
-    with pytest.raises(LeakError, match=r"leaked 0 of stranger is row 0 .*and 1 more.*take new ones"):
+    with pytest.raises(LeakError, match=r"leaked 0 of stranger is row 0 .*and 1 more.*replace them"):
         get_mechanism("recommended", leak_check="error").pay(stuffed, utility)
     honest = get_mechanism("recommended", leak_check="error").pay(market.honest.submission, utility)
     assert len(honest.leaks) == 0

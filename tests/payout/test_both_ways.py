@@ -162,5 +162,5 @@ def test_a_run_that_is_taken_up_again_does_no_stage_twice(tmp_path, monkeypatch)
     run_module.pay(places, spec(), tmp_path / "run")
     assert outputs(tmp_path / "run") == calm
     assert sorted(p.name for p in (tmp_path / "run" / "records").iterdir()) == sorted(
-        f"{n}.npz" for n in (*RECORDS, "owned", "nearest")
+        f"{n}.npz" for n in (*RECORDS, "owned_units", "nearest")
     )
