@@ -1,1 +1,1 @@
-"""A benchmark that others can enter: a fixed suite, bundles of results, and a leaderboard that believes rows alone."""
+"""A benchmark that others can enter: a fixed suite, bundles of results, a leaderboard that recomputes scores from rows."""

@@ -1,4 +1,4 @@
-"""The payout run: a table of submitted units and an amount in, payments that can be defended out."""
+"""The payout run: a table of submitted units and an amount in, auditable payments out."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
