@@ -1,1 +1,1 @@
-"""A benchmark that others can enter: a fixed suite, bundles of results, a leaderboard that recomputes scores from rows."""
+"""A benchmark that others can enter: a fixed suite, bundles of results, scores recomputed from their rows."""
