@@ -140,7 +140,7 @@ def _sentence(gains: Gains) -> str:
     by_name, unchecked, checked = (_best(gains, scheme.title) for scheme in schemes())
     checks = Checks()
     return (
-        f"Paid by name, the best of these attacks ({by_name[0]}) multiplies the attacker's payment by "
+        f"Paid by identity, the best of these attacks ({by_name[0]}) multiplies the attacker's payment by "
         f"{by_name[1]:.3f}. Paid by the recommended mechanism, {_remaining(unchecked, 'multiplies')} while no units "
         f"are checked. Where {checks.per_payee} units of each payee are checked, a check finds {checks.power:.0%} of "
         f"false units and who fails is paid nothing, {_remaining(checked, 'can be expected to multiply')}. A search "
