@@ -187,8 +187,7 @@ def test_an_experiment_whose_worker_is_killed_ends_with_the_same_numbers(cluster
     shown["run_there"](spec.model_copy(update={"seeds": 2}), tmp_path / "shown", cluster.address)
     assert cluster.address in (tmp_path / "shown" / "timings.json").read_text()
     require_same_rows(tmp_path / "there" / "results.parquet", tmp_path / "here" / "results.parquet")
-    assert sorted({done for done, _ in told.counts}) == list(range(11))
-    assert [done for done, _ in told.counts] == sorted(done for done, _ in told.counts)
+    assert [done for done, _ in told.counts] == list(range(11))  # each cell once
     assert len(list((tmp_path / "there" / "cells").glob("cell-*"))) == 10
     assert cluster.address in (tmp_path / "there" / "timings.json").read_text()
 
