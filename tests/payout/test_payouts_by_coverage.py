@@ -116,23 +116,23 @@ def test_a_run_by_coverage_is_recomputed_to_the_byte(folder):
     assert [check.what for check in verify(folder, recompute=True) if not check.good] == []
 
 
-def test_the_manifest_names_learner_similarity_and_strangers(folder, tmp_path):
+def test_the_manifest_says_how_validation_rows_are_covered(folder, tmp_path):
     level = Coverage().baseline_similarity(validation()["features"])
     assert read_manifest(folder)["utility"] == {
         "learner": "coverage",
         "empty": "none",
-        "similarity": "cosine",
-        "strangers": pytest.approx(level, abs=1e-12),
+        "description": f"coverage: cosine similarity, counted from {level:.3f} to 1.000",
     }
     scale = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1e4])  # one column in another unit
     columns, held = ({**each, "features": each["features"] * scale} for each in (units(), validation()))
     other = run(tmp_path, columns, held, learner="coverage@0.9")
-    said = read_manifest(other)["utility"]
-    assert (said["learner"], said["similarity"]) == ("coverage@0.9", "standardised")
-    assert said["strangers"] > level
+    said = read_manifest(other)["utility"]["description"]
+    assert said.startswith("coverage@0.9: standardised similarity, counted from 0.")
+    assert float(said.split()[5]) > level
     assert read_manifest(run_by_accuracy(tmp_path / "knn"))["utility"] == {
         "learner": "knn",
         "empty": "chance",
+        "description": "knn",
     }
 
 
@@ -146,7 +146,7 @@ def test_the_report_says_what_is_paid_for_and_what_checks_deter(folder):
     assert "by how much of the validation rows their units cover" in page
     assert "validation rows covered" in page
     assert "No score is below zero" in page
-    assert "by the similarity cosine; the similarity of strangers is 0." in page
+    assert "coverage: cosine similarity, counted from 0." in page
     assert "3 units of each payee are to be checked" in page
     assert "kappa is at most 1.00" in page
     left = deterrence_gap(Checks(3, 0.8))  # every draw is a look of its own

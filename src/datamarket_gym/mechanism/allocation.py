@@ -393,6 +393,8 @@ class Payments(PaidTotals):
         Units excluded as validation rows or as acquired before, and all that was submitted.
     pot
         The money to divide by value, where there is any.
+    utility
+        What data are paid for, in words.
     """
 
     identities: Text
@@ -406,6 +408,7 @@ class Payments(PaidTotals):
     acquired: AcquiredMatches = field(default_factory=AcquiredMatches.none)
     submitted: Submission | None = None
     pot: Pot | None = None
+    utility: str = ""
 
     def extended_to(self, identities: Text) -> Payments:
         """Return the payments among more identities (sorted), who get nothing."""
@@ -524,7 +527,8 @@ class Payments(PaidTotals):
         paid = super().title
         if self.pot is not None:
             paid = f"Payments of {self.pot.shown} to {paid.partition(' to ')[2]}"
-        return f"{paid}; {value}; {units} in {clusters}, scored by {self.scores.method}{excluded}"
+        by = f"; {self.utility}" if self.utility else ""
+        return f"{paid}; {value}; {units} in {clusters}, scored by {self.scores.method}{excluded}{by}"
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,7 @@ class Mechanism(Described, BaseModel):
         matching = pipeline.match(submission)
         self._warn(matching, utility)
         paid = matching.complete(pipeline.value(matching.clusters))
-        return replace(paid, seconds=time.perf_counter() - started)
+        return replace(paid, seconds=time.perf_counter() - started, utility=utility.description)
 
     def _warn(self, matching: Matching, utility: UtilityOracle) -> None:
         """Warn of what should be examined before money goes out."""

@@ -51,9 +51,7 @@ from datamarket_gym.payout.overrides import Override, Payees
 from datamarket_gym.payout.report.pages import Row
 from datamarket_gym.payout.settings import (
     PayoutSpec,
-    ResolvedCoverage,
     Worth,
-    resolve_coverage,
     worth_of,
 )
 from datamarket_gym.utilities.oracle import UtilityOracle
@@ -138,11 +136,6 @@ class Results:
         return find_collapse(
             self.mechanism.evidence, self.inputs.submission, self.payments.clustering, checked=True
         )
-
-    @cached_property
-    def resolved_coverage(self) -> ResolvedCoverage | None:
-        """Return what a coverage utility resolved to; None for other utilities."""
-        return resolve_coverage(self.spec.utility_function, self.utility.features)
 
     @property
     def named_mechanism(self) -> Mechanism:
@@ -554,11 +547,7 @@ def write_manifest(
         results.inputs,
         results.payments.scores,
     )
-    clusters, coverage, received = (
-        results.payments.clustering,
-        results.resolved_coverage,
-        inputs.received,
-    )
+    clusters, received = results.payments.clustering, inputs.received
     earlier = [] if inputs.acquired is None else [run.plain for run in inputs.acquired.runs]
     acquired: dict[str, Any] = {}
     if earlier:
@@ -571,7 +560,7 @@ def write_manifest(
             "spec": spec.model_dump(mode="json"),
             "inputs": inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
-            "utility": asdict(spec.utility) | ({} if coverage is None else asdict(coverage)),
+            "utility": asdict(spec.utility) | {"description": results.utility.description},
             "paid_for": {name: getattr(results.worth, name) for name in ("plain", "score", "divided")},
             "labelled": inputs.labelled,
             "interval": {"level": LEVEL, "groups": len(scores.by_group)},

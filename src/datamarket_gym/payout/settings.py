@@ -24,10 +24,9 @@ from datamarket_gym.data.columns import time_hint
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
-from datamarket_gym.execution.arrays import Features
 from datamarket_gym.mechanism.pipeline import LeakCheck, Mechanism, get_mechanism
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.registry import Document, fault, written
+from datamarket_gym.registry import Document, fault
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.custom import FunctionUtility
@@ -573,19 +572,3 @@ def worth_of(utility: UtilityFunction, *, labelled: bool = True) -> Worth:
     if utility.paid_from != "chance" and isinstance(utility, FunctionUtility):
         return _OWN
     return _EXPLAINED if utility.target == "number" else _ACCURACY
-
-
-@dataclass(frozen=True)
-class ResolvedCoverage:
-    """Hold what a coverage utility comes to on the validation rows of a run."""
-
-    similarity: str  # the one that ``auto`` stands for, or that was named
-    strangers: float  # c: the similarity that counts as none
-
-
-def resolve_coverage(utility: UtilityFunction, validation: Features) -> ResolvedCoverage | None:
-    """Return the similarity and c that coverage resolves to; None for other utilities."""
-    if not isinstance(utility, Coverage):
-        return None
-    resolved = utility.measure.resolved(validation)
-    return ResolvedCoverage(written(resolved), utility.baseline_similarity(validation))

@@ -20,18 +20,18 @@ _MOVES = 8  # by insertion, for each player, before merge sort takes over
 _NARROW = 1e-200  # a range of g that cannot be divided into bins
 
 
-def rank(similarity: Values, c: float, baseline: float) -> tuple[Codes, Values]:
+def rank(similarity: Values, c: float, top: float, baseline: float) -> tuple[Codes, Values]:
     """Return the players above c and the baseline, and their g, from the least on."""
     n = len(similarity)
     place, g = np.empty(n, dtype=np.int32), np.empty(n)
-    n = _one(similarity, c, baseline, place, g)
+    n = _one(similarity, c, top, baseline, place, g)
     return place[:n].astype(np.int64), g[:n]
 
 
 @numba.njit(nogil=True)
-def _in_order(s, c, baseline, place, g, other_place, other_g, count):  # type: ignore[no-untyped-def]
+def _in_order(s, c, top, baseline, place, g, other_place, other_g, count):  # type: ignore[no-untyped-def]
     """Write places and g of those above c and the baseline, from the least on, and return how many they are."""
-    span = 1.0 - c
+    span = top - c
     m = 0
     for k in range(len(s)):  # without branches: every second one would be guessed wrongly
         x = (s[k] - c) / span
@@ -85,15 +85,21 @@ def _in_order(s, c, baseline, place, g, other_place, other_g, count):  # type: i
 
 
 @compile_cached(__file__, nogil=True)
-def _one(s: Values, c: float, baseline: float, place: NDArray[np.int32], g: Values) -> int:
+def _one(s: Values, c: float, top: float, baseline: float, place: NDArray[np.int32], g: Values) -> int:
     other_place, other_g = np.empty_like(place), np.empty_like(g)
     count = np.empty((2, _BINS), dtype=np.int32)
-    return _in_order(s, c, baseline, place, g, other_place, other_g, count)
+    return _in_order(s, c, top, baseline, place, g, other_place, other_g, count)
 
 
 @compile_cached(__file__, nogil=True)
 def add(
-    similarity: Features, c: float, baseline: Values, decisive: Values, slot: Codes, sums: Features
+    similarity: Features,
+    c: float,
+    top: float,
+    baseline: Values,
+    decisive: Values,
+    slot: Codes,
+    sums: Features,
 ) -> None:
     """Add what each validation row brings the players to its line of ``sums``."""
     n = similarity.shape[1]
@@ -101,7 +107,7 @@ def add(
     g, other_g = np.empty(n), np.empty(n)
     count = np.empty((2, _BINS), dtype=np.int32)
     for row in range(len(similarity)):
-        m = _in_order(similarity[row], c, baseline[row], place, g, other_place, other_g, count)
+        m = _in_order(similarity[row], c, top, baseline[row], place, g, other_place, other_g, count)
         before, value = baseline[row], 0.0
         line = sums[slot[row]]
         for i in range(m):

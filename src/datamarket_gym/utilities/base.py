@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 Target = Literal["class", "number", "none"]
 """The labels a utility needs: classes (two of them, and every validation label submitted), numbers, or none."""
+
+
+R = TypeVar("R")
 
 
 class CodedLabels(Shown):
@@ -129,6 +132,17 @@ class ValidationRows(CodedLabels):
     features: Features
     label: Codes
     classes: NDArray[Any] | None = None
+    cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, key: Any, compute: Callable[[], R]) -> R:
+        """Return what depends on the features and labels alone, computed once; ``key`` says what."""
+        if key not in self.cache:
+            self.cache[key] = compute()
+        result: R = self.cache[key]
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "cache": {}}
 
 
 class Scorer(Shown, ABC):
@@ -204,6 +218,10 @@ class UtilityFunction(Component, ABC):
     ) -> Scorer:
         """Make a scorer of U(P + S), P the rows of ``background`` (all of its player 0), S a coalition of players."""
         return AlwaysThere(self.scorer(with_background(rows, background), validation))
+
+    def describe(self, validation: ValidationRows) -> str:
+        """Say in words what the settings come to on these validation rows; blank where there is nothing to say."""
+        return ""
 
     def comparing(self, validation: Features) -> Callable[[Features], Features]:
         """Return the map from rows without embedding to the vectors whose cosines evidence compares."""

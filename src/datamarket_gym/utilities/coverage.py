@@ -1,9 +1,10 @@
 """Coverage: how well units cover the validation rows, with semivalues in closed form.
 
-g(z, u) = max(0, s(z, u) - c) / (1 - c) where the labels of validation row z and unit u agree (or labels do not
-count, or are missing), else 0, with s their similarity and c a quantile of the similarities between validation rows,
-at least 0. U(S) is the mean over z of the largest g(z, u), u in S. A row of weight w stands for w copies of it, and
-copies cover nothing more: weights change nothing.
+g(z, u) = (s(z, u) - c) / (C - c), cut to [0, 1], where the labels of validation row z and unit u agree (or labels do
+not count, or are missing), else 0, with s their similarity and c a quantile of the similarities between validation
+rows, at least 0. C is 1, or with a cap below 1 that quantile of the similarities of validation rows to their nearest
+other one of the same label: to be nearer earns nothing more. U(S) is the mean over z of the largest g(z, u), u in S.
+A row of weight w stands for w copies of it, and copies cover nothing more: weights change nothing.
 
 One validation row, players 1..N by falling g (of a player's rows the largest), g_{N+1} = 0. At a level between
 g_{i+1} and g_i a coalition wins if one of the first i is in it; a player among them is decisive if no other of
@@ -13,6 +14,10 @@ them is in S, with probability h_i = P(S misses i - 1 fixed players), so
 
 for semivalue weights q of coalition sizes; h_i = 1/i for the Shapley value. What follows for splitting, withholding
 and adding is proved in docs/theory/coverage.md.
+
+With a saturation k a row is covered by k units: U(S) is the mean over z of 1/k times the sum of the k largest g(z, u).
+A unit adds 1/k to a level that fewer than k others of S reach, so that h_i = P(S has fewer than k of i - 1 fixed
+units) / k: 1 / max(i, k) for the Shapley value. The formula is one of single units; players of several are sampled.
 
 Given previously acquired rows P, max(g, g_P) - g_P = max(0, g - g_P) with g_P(z) the largest g over P: a baseline for
 each validation row. Players above the baseline play as before, between it and the largest g: g_{N+1} = g_P. A unit
@@ -34,7 +39,7 @@ content share one column, and columns come in an order that content alone decide
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, TypeVar
@@ -42,7 +47,7 @@ from typing import Annotated, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.execution.arrays import (
     CoalitionMatrix,
     Codes,
@@ -69,6 +74,7 @@ from datamarket_gym.utilities.base import (
     distinct_rows,
     is_uniform,
     require_valid,
+    thinned,
 )
 from datamarket_gym.utilities.similarity import SIMILARITIES, Similarity, compared_by
 
@@ -88,11 +94,13 @@ _FEW = 512  # players up to whom whole arrays are faster than a row at a time
 _COMPILED_FROM = 1 << 23  # pairs; loading compiled loops takes as long as sorting so many without
 
 
-def decisive_probabilities(weights: Values) -> Values:
-    """Compute h_i, i = 1..N: the probability that a coalition misses i - 1 fixed players of N - 1."""
+def decisive_probabilities(weights: Values, saturation: int = 1) -> Values:
+    """Compute h_i, i = 1..N: what a player adds on average to a level that i - 1 of N - 1 others reach."""
     n = len(weights)
     if is_uniform(weights):
-        return 1.0 / np.arange(1, n + 1)
+        return 1.0 / np.maximum(np.arange(1, n + 1), saturation)
+    if saturation > 1:
+        return np.array([f[:saturation].sum() for _, f in thinned(weights)])[::-1] / saturation
     size, missing = np.arange(n), weights.copy()
     out = np.zeros(n)
     for i in range(n):
@@ -117,6 +125,13 @@ class Coverage(UtilityFunction):
     ] = 0.5
     labels: Annotated[bool, "labels count"] = True
     similarity: str = "auto"
+    cap: Annotated[
+        float,
+        Range(0, 1),
+        "how near is near enough; similarity counts up to this quantile of those of validation rows to their nearest "
+        "other one of the same label, 1: up to equality",
+    ] = 1.0
+    saturation: Annotated[int, Range(1), "how many units cover a validation row in full"] = 1
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "none"
@@ -130,12 +145,19 @@ class Coverage(UtilityFunction):
         """Return the similarity, parsed once."""
         return SIMILARITIES.create(self.similarity)
 
-    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> CoverageScorer:
-        return CoverageScorer(self, rows, validation)
+    def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
+        if self.saturation == 1 or len(rows.label) == rows.n_players:
+            return CoverageScorer(self, rows, validation)
+        units = len(rows.label)
+        single = replace(rows, player=np.arange(units), n_players=units)
+        return _PlayersOfUnits(CoverageScorer(self, single, validation), rows, validation)
 
     def scorer_given(
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> CoverageScorer:
+        if self.saturation > 1:
+            remedy = "with previously acquired data a row is covered by one unit; leave saturation out"
+            raise ParameterError("saturation", self.saturation, remedy)
         if background.highest is None:
             require_valid(background, validation)
         return CoverageScorer(self, rows, validation, background)
@@ -146,13 +168,12 @@ class Coverage(UtilityFunction):
     def covered(self, rows: TrainingRows, validation: ValidationRows) -> Values:
         """Compute the largest g of each validation row for all the rows together."""
         nearest = self.highest(rows, validation) if rows.highest is None else rows.highest
-        c = self.baseline_similarity(validation.features)
-        return np.clip((nearest - c) / (1.0 - c), 0.0, 1.0)
+        c, top = self.similarity_range(validation)
+        return np.clip((nearest - c) / (top - c), 0.0, 1.0)
 
     def highest(self, rows: TrainingRows, validation: ValidationRows) -> Values:
         """Compute the highest similarity of each validation row with a row of its label; -1 where there is none."""
-        directions = self.measure.towards(validation.features)
-        targets = directions(validation.features)
+        directions, targets = self.directions(validation)
         if not self.labels:
             return highest_cosines(targets, rows.features, directions)
         out = np.full(len(targets), -1.0)
@@ -163,11 +184,7 @@ class Coverage(UtilityFunction):
 
     def baseline_similarity(self, validation: Features) -> float:
         """Compute c: the quantile of the similarities between validation rows, at least 0."""
-        sample = validation
-        if len(validation) > _SAMPLE:  # evenly of all, in an order that depends on content alone
-            distinct = distinct_rows(validation)[0]
-            take = np.linspace(0, len(distinct) - 1, min(_SAMPLE, len(distinct))).astype(np.int64)
-            sample = validation[distinct[take]] + 0.0
+        sample = validation[_sampled(validation)] + 0.0
         if len(sample) < 2:
             return 0.0
         towards = self.measure.directions(sample, validation)
@@ -180,6 +197,50 @@ class Coverage(UtilityFunction):
                 "or, with labels, the utility knn"
             )
         return c
+
+    def directions(self, validation: ValidationRows) -> tuple[Callable[[Features], Features], Features]:
+        """Return the map from rows to directions, and those of the validation rows."""
+
+        def compute() -> tuple[Callable[[Features], Features], Features]:
+            towards = self.measure.towards(validation.features)
+            return towards, towards(validation.features)
+
+        return validation.once(self.measure, compute)
+
+    def similarity_range(self, validation: ValidationRows) -> tuple[float, float]:
+        """Compute c and C: the similarities between which it counts. C is 1 where the cap would lie below c."""
+        labels = validation.label.tobytes() if self.cap < 1 and self.labels else b""
+        key = self.measure, self.quantile, self.cap, labels
+        return validation.once(key, lambda: self._compute_range(validation))
+
+    def _compute_range(self, validation: ValidationRows) -> tuple[float, float]:
+        c = self.baseline_similarity(validation.features)
+        if self.cap == 1:
+            return c, 1.0
+        rows = _sampled(validation.features)
+        towards = self.measure.directions(validation.features[rows] + 0.0, validation.features)
+        similar = towards @ towards.T
+        np.fill_diagonal(similar, -np.inf)
+        if self.labels:
+            similar[validation.label[rows][:, None] != validation.label[rows]] = -np.inf
+        nearest = similar.max(axis=1, initial=-np.inf)
+        nearest = nearest[np.isfinite(nearest)]
+        top = float(np.quantile(nearest, self.cap)) if len(nearest) else 1.0
+        return c, min(top, 1.0) if top > c + 1e-9 else 1.0
+
+    def describe(self, validation: ValidationRows) -> str:
+        """Say in words what covers a validation row: the similarity, and the range in which it counts."""
+        c, top = self.similarity_range(validation)
+        words = f"{self.measure.describe(validation.features)}, counted from {c:.3f} to {top:.3f}"
+        return f"{words}; {self.saturation} units cover a row" if self.saturation > 1 else words
+
+
+def _sampled(validation: Features) -> Codes:
+    """Choose validation rows between which similarities are measured: evenly of all, by content alone."""
+    if len(validation) <= _SAMPLE:
+        return np.arange(len(validation))
+    distinct = distinct_rows(validation)[0]
+    return distinct[np.linspace(0, len(distinct) - 1, min(_SAMPLE, len(distinct))).astype(np.int64)]
 
 
 @register("learner", "coverage_truncated")
@@ -299,7 +360,7 @@ GroupSums = tuple[Codes, Features, Values]
 
 @dataclass(frozen=True)
 class RowValues:
-    """Apply the formula to some validation rows; h_1, h_2, ... are ``decisive``.
+    """Apply the formula to some validation rows; h_1, h_2, ... are ``decisive``, ``top`` is C.
 
     With ``nearest`` only so many players of a row are paid, above the next one's g; 0: all. ``pairs`` is the number
     of rows and players in all: where it is large, and numba is installed, loops are compiled.
@@ -309,6 +370,8 @@ class RowValues:
     decisive: Values
     pairs: int = 0
     nearest: int = 0
+    top: float = 1.0
+    saturation: int = 1
 
     @property
     def compiled(self) -> bool:
@@ -317,13 +380,21 @@ class RowValues:
 
     def degrees(self, similarity: Values) -> Values:
         """Compute g; below 0 where the similarity is below c."""
-        return np.minimum((similarity - self.c) / (1.0 - self.c), 1.0)
+        return np.minimum((similarity - self.c) / (self.top - self.c), 1.0)
+
+    def covered(self, similarity: Features, baseline: Values) -> Values:
+        """Compute how far players cover each row beyond its baseline."""
+        if self.saturation == 1:
+            return np.maximum(self.degrees(similarity.max(axis=1, initial=-np.inf)) - baseline, 0.0)
+        k = min(self.saturation, similarity.shape[1])
+        largest = np.partition(similarity, similarity.shape[1] - k, axis=1)[:, -k:] if k else similarity
+        return np.maximum(self.degrees(largest), 0.0).sum(axis=1) / self.saturation
 
     def add(self, similarity: Features, baseline: Values, slot: Codes, sums: Features) -> Values:
         """Add the players' values on each row to line ``slot`` of ``sums``; return how far rows are covered."""
         if similarity.shape[1] <= _FEW:
             return self.add_arrays(HostArrays(), similarity, baseline, slot, sums)
-        covered = np.maximum(self.degrees(similarity.max(axis=1)) - baseline, 0.0)
+        covered = self.covered(similarity, baseline)
         if 0 < self.nearest < similarity.shape[1]:
             at = similarity.shape[1] - self.nearest - 1
             following = self.degrees(np.array([np.partition(row, at)[at] for row in similarity]))
@@ -331,7 +402,7 @@ class RowValues:
         if self.compiled:
             from datamarket_gym.utilities import _coverage_numba
 
-            _coverage_numba.add(similarity, self.c, baseline, self.decisive, slot, sums)
+            _coverage_numba.add(similarity, self.c, self.top, baseline, self.decisive, slot, sums)
             return covered
         for i, row in enumerate(similarity):
             players, g = self.rank(row, float(baseline[i]))
@@ -344,9 +415,9 @@ class RowValues:
         """Add them with whole arrays: sort rows, sum steps between players, and undo the sort."""
         xp = arrays.xp
         least = arrays.put(baseline[:, None])
-        g = xp.maximum(xp.clip((similarity - self.c) / (1.0 - self.c), None, 1.0), least)
+        g = xp.maximum(xp.clip((similarity - self.c) / (self.top - self.c), None, 1.0), least)
         ranked, order = arrays.sort(g)
-        covered = arrays.get(ranked[:, -1] - least[:, 0])
+        covered = arrays.get((ranked[:, -self.saturation :] - least).sum(1)) / self.saturation
         if 0 < self.nearest < ranked.shape[1]:
             least = ranked[:, -1 - self.nearest, None]
             ranked = xp.maximum(ranked, least)
@@ -364,7 +435,7 @@ class RowValues:
         if self.compiled:
             from datamarket_gym.utilities import _coverage_numba
 
-            return _coverage_numba.rank(similarity, self.c, baseline)
+            return _coverage_numba.rank(similarity, self.c, self.top, baseline)
         above = np.flatnonzero(similarity > self.c)
         g = self.degrees(similarity[above])
         above, g = above[g > baseline], g[g > baseline]
@@ -388,7 +459,7 @@ class CoverageScorer(Scorer):
     ) -> None:
         super().__init__(rows, validation)
         self._utility, self._rows, self._validation = utility, rows, validation
-        self._c = utility.baseline_similarity(validation.features)
+        self._range = utility.similarity_range(validation)
         n = len(validation.label)
         self.baseline = np.zeros(n)
         self._given = background is not None
@@ -399,8 +470,7 @@ class CoverageScorer(Scorer):
         if background is not None:
             self.baseline = utility.covered(background, validation)
             counted = ~acquired_already(rows, background, utility.labels)
-        by = utility.measure.towards(validation.features)
-        towards = by(validation.features)
+        by, towards = utility.directions(validation)
         hold = len(first) * towards.shape[1] * 8 <= compute().bytes // 4
 
         def columns(distinct: Codes) -> Features | Mapped:
@@ -423,7 +493,7 @@ class CoverageScorer(Scorer):
         baseline, n = self.baseline, len(self.baseline)
         if not self._given:
             self.count_rows(coalitions)
-            if self.n_players == 1:
+            if self.n_players == 1 and self._utility.saturation == 1:
                 covered = self._utility.covered(self._rows, self._validation)
                 return np.full(len(coalitions), covered.mean())
         if self._last is not None and coalitions.all():
@@ -435,9 +505,8 @@ class CoverageScorer(Scorer):
             inside = coalitions[:, group.player]
             for rows, similar in group.tiles(start, stop):
                 least = baseline[group.row[rows]]
-                g = np.maximum(values.degrees(similar) - least[:, None], 0.0)
                 for b, members in enumerate(inside):
-                    total[b] += g[:, members].max(axis=1, initial=0.0).sum()
+                    total[b] += values.covered(similar[:, members], least).sum()
             return total
 
         total = np.full(len(coalitions), baseline.sum())
@@ -466,7 +535,7 @@ class CoverageScorer(Scorer):
         if n > MAX_PLAYERS_ANY_WEIGHTS and not is_uniform(weights):
             return None
         by_group, covered = np.zeros((int(group.max()) + 1, n)), np.zeros_like(self.baseline)
-        for part, rows, sums in self._group_sums(decisive_probabilities(weights), group):
+        for part, rows, sums in self._group_sums(self.decisive(weights), group):
             groups, values, covered[part.row[rows]] = sums
             for number, line in zip(groups.tolist(), values, strict=True):
                 by_group[number, part.player] += line
@@ -508,10 +577,15 @@ class CoverageScorer(Scorer):
     def row_values(self, decisive: Values) -> RowValues:
         cut = self._truncation(decisive)
         pairs = sum(part.pairs for part in self.label_groups)
-        return RowValues(self._c, decisive, pairs, 0 if cut is None else cut.nearest)
+        c, top = self._range
+        nearest = 0 if cut is None else cut.nearest
+        return RowValues(c, decisive, pairs, nearest, top, self._utility.saturation)
 
     def truncated(self, semivalue: Semivalue) -> Truncated | None:
-        return self._truncation(decisive_probabilities(semivalue.size_weights(self.n_players)))
+        return self._truncation(self.decisive(semivalue.size_weights(self.n_players)))
+
+    def decisive(self, weights: Values) -> Values:
+        return decisive_probabilities(weights, self._utility.saturation)
 
     def _truncation(self, decisive: Values) -> Truncated | None:
         """Return the number of units requested, or that the bound needs; None where no row has more."""
@@ -540,6 +614,17 @@ class CoverageScorer(Scorer):
 
         for (i, start, stop), answer in zip(blocks, over_blocks(block, blocks, cells), strict=True):
             yield parts[i], slice(start, stop), answer
+
+
+class _PlayersOfUnits(Scorer):
+    """Answer coalitions of players of several units by the scorer of single units."""
+
+    def __init__(self, units: CoverageScorer, rows: TrainingRows, validation: ValidationRows) -> None:
+        super().__init__(rows, validation)
+        self._units, self._player = units, rows.player
+
+    def utility(self, coalitions: CoalitionMatrix) -> Values:
+        return self._units.utility(coalitions[:, self._player])
 
 
 def acquired_already(rows: TrainingRows, background: TrainingRows, labels: bool) -> NDArray[np.bool_]:
@@ -615,7 +700,7 @@ def covered_rows(
 ) -> CoveredRows:
     """Report the parts of all players, at most ``most`` for each; ``player[i]`` is of ``group[i]``."""
     n, baseline = scorer.n_players, scorer.baseline
-    values = scorer.row_values(decisive_probabilities(semivalue.size_weights(n)))
+    values = scorer.row_values(scorer.decisive(semivalue.size_weights(n)))
 
     def of_block(part: LabelGroup, start: int, stop: int) -> CoveredRows:
         local = np.full(n, -1)  # place of each player in the block

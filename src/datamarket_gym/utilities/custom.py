@@ -346,4 +346,9 @@ def utility_title(utility: UtilityFunction) -> str:
         scored = "" if not utility.scoring else f", scoring={utility.scoring!r}"
         text = f"{' '.join(repr(utility.estimator).split())}{scored}"
         return text if len(text) <= 200 else f"{type(utility.estimator).__name__}(...){scored}"
-    return display_name(utility) if isinstance(utility, FunctionUtility) else written(utility)
+    if isinstance(utility, FunctionUtility):
+        return display_name(utility)
+    try:
+        return written(utility)
+    except DataMarketError:  # an unregistered class
+        return type(utility).__name__

@@ -240,6 +240,7 @@ class UtilityOracle(Described):
         require_labels("the validation rows", self.label, self.learner)
         require_classes(self.label, self.learner)
         self.classes = np.unique(self.label)
+        self._of_validation: dict[Any, Any] = {}
         self._file = None if cache is None else Path(cache).absolute()
         self._open_cache()
 
@@ -272,6 +273,12 @@ class UtilityOracle(Described):
         given = (f for f in fields if f.name in _SPEED and f.default is not dataclasses.MISSING)
         defaults = {f.name: f.default for f in given}
         return written(dataclasses.replace(self.learner, **defaults))  # type: ignore[type-var]
+
+    @cached_property
+    def description(self) -> str:
+        """The utility in words: its written form, and what its settings come to on the validation rows."""
+        words = self.learner.describe(self._validation(self._coding(self.label)))
+        return f"{utility_title(self.learner)}{words and ': '}{words}"
 
     @property
     def labelled(self) -> bool:
@@ -407,7 +414,8 @@ class UtilityOracle(Described):
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("compared", "embedded")}
+        state = {k: v for k, v in self.__dict__.items() if k not in ("compared", "embedded")}
+        return state | {"_of_validation": {}}
 
     def scorer(
         self, features: Features, label: NDArray[Any], weight: Values | None, player: Codes, n: int
@@ -444,7 +452,8 @@ class UtilityOracle(Described):
         return Coding.from_labels(self.learner, [self.classes, label, *acquired])
 
     def _validation(self, coding: Coding) -> ValidationRows:
-        return ValidationRows(self.features, coding.codes(self.label), coding.classes)
+        codes = coding.codes(self.label)
+        return ValidationRows(self.features, codes, coding.classes, self._of_validation)
 
     def _require_comparable(self, rows: str, features: Features, label: NDArray[Any]) -> None:
         """Refuse rows of another length, or with labels of another kind, than the validation rows'."""

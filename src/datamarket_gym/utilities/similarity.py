@@ -2,6 +2,11 @@
 
 Plug point ``similarity`` of the coverage game. Features are scaled on the validation rows alone: units that a provider
 adds change no other unit's similarity.
+
+Whitening: with mu and Sigma the mean and covariance of the validation rows, m = trace(Sigma) / d and
+L L' = Sigma + m I, a row x has the direction of inv(L) (x - mu). The inner product of two such vectors is
+(x - mu)' inv(Sigma + m I) (y - mu): each principal axis counts divided by its eigenvalue plus the mean eigenvalue m.
+The mean of k similarities is one inner product: of their directions, each times sqrt(1 / k), one after the other.
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
 
+from datamarket_gym.errors import ParameterError
 from datamarket_gym.execution.arrays import Features, directions
 from datamarket_gym.registry import Component, Kind, register
 
@@ -20,6 +27,8 @@ UNEQUAL = 10.0
 """Ratio of the largest to the median standard deviation of a feature from which rows are taken for a table's."""
 CLOSE = 0.9
 """Mean cosine from which rows differ in little but what their columns have in common."""
+FEWEST = 100
+"""Validation rows below which a covariance says too little to whiten by."""
 
 
 class Similarity(Component, ABC):
@@ -39,6 +48,14 @@ class Similarity(Component, ABC):
     def resolved(self, validation: Features) -> Similarity:
         """Return the similarity that this one stands for on these validation rows."""
         return self
+
+    def for_evidence(self, validation: Features) -> Similarity:
+        """Return the similarity by which evidence compares units that are paid by this one."""
+        return self.resolved(validation)
+
+    def describe(self, validation: Features) -> str:
+        """Say in words what is compared on these validation rows."""
+        return self.resolved(validation).title
 
 
 SIMILARITIES: Kind[Similarity] = Kind("similarity", Similarity)
@@ -106,6 +123,107 @@ class AutoSimilarity(Similarity):
         return StandardisedSimilarity() if table else CosineSimilarity()
 
 
+@register("similarity", "whitened")
+@dataclass(frozen=True)
+class WhitenedSimilarity(Similarity):
+    """Compare features by their cosine after whitening on the validation rows: what they have in common counts less.
+
+    Each principal axis of the validation rows is divided by the root of its eigenvalue plus the mean eigenvalue. With
+    fewer than 100 validation rows a covariance says too little, and ``auto`` stands in.
+    """
+
+    title = "whitened cosine similarity"
+
+    def directions(self, rows: Features, validation: Features) -> Features:
+        return self.towards(validation)(rows)
+
+    def towards(self, validation: Features) -> Callable[[Features], Features]:
+        if not isinstance(similarity := self.resolved(validation), WhitenedSimilarity):
+            return similarity.towards(validation)
+        mean, covariance = _mean_and_covariance(validation)
+        root = cholesky(covariance + _ridge(covariance) * np.eye(len(mean)), lower=True)
+        whiten = solve_triangular(root, np.eye(len(mean)), lower=True).T
+
+        def whitened(rows: Features) -> Features:
+            if len(rows) == 1:  # sums over a single row are made in another order, and have other bits
+                return whitened(np.repeat(rows, 2, axis=0))[:1]
+            return directions((rows - mean) @ whiten)
+
+        return whitened
+
+    def resolved(self, validation: Features) -> Similarity:
+        enough = len(validation) >= FEWEST and differing(validation).any()
+        return self if enough else AutoSimilarity().resolved(validation)
+
+    def for_evidence(self, validation: Features) -> Similarity:
+        return AutoSimilarity().resolved(validation)
+
+    def describe(self, validation: Features) -> str:
+        resolved = self.resolved(validation)
+        if not isinstance(resolved, WhitenedSimilarity):
+            return f"{resolved.title} ({len(validation)} validation rows are too few to whiten by; {FEWEST} are needed)"
+        return f"{self.title} (ridge {_ridge(_mean_and_covariance(validation)[1]):.3g})"
+
+
+@register("similarity", "combined")
+@dataclass(frozen=True)
+class CombinedSimilarity(Similarity):
+    """Compare features by the mean of several similarities, ``of`` which the names are joined by a plus sign.
+
+    With fewer than 100 validation rows, where ``whitened`` has nothing to go by, the mean is that of the others.
+    """
+
+    title = "mean of similarities"
+
+    of: str = "auto+whitened"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self._parts() or any(isinstance(part, CombinedSimilarity) for part in self._parts()):
+            raise ParameterError(
+                "of", self.of, "join names of other similarities, as in cosine+whitened"
+            )
+
+    def _parts(self) -> list[Similarity]:
+        return [SIMILARITIES.create(name.strip()) for name in self.of.split("+")]
+
+    def _resolved_parts(self, validation: Features) -> list[Similarity]:
+        return list(dict.fromkeys(part.resolved(validation) for part in self._parts()))
+
+    def directions(self, rows: Features, validation: Features) -> Features:
+        return self.towards(validation)(rows)
+
+    def towards(self, validation: Features) -> Callable[[Features], Features]:
+        parts = [part.towards(validation) for part in self._resolved_parts(validation)]
+        weight = np.sqrt(1.0 / len(parts))
+        return lambda rows: np.hstack([weight * part(rows) for part in parts])
+
+    def resolved(self, validation: Features) -> Similarity:
+        parts = self._resolved_parts(validation)
+        return self if len(parts) > 1 else parts[0]
+
+    def for_evidence(self, validation: Features) -> Similarity:
+        return self._parts()[0].for_evidence(validation)
+
+    def describe(self, validation: Features) -> str:
+        words = list(dict.fromkeys(part.describe(validation) for part in self._parts()))
+        return (
+            f"mean of {' and '.join(words)}"
+            if isinstance(self.resolved(validation), CombinedSimilarity)
+            else words[-1]
+        )
+
+
+def _mean_and_covariance(validation: Features) -> tuple[Features, Features]:
+    centred = validation - (mean := validation.mean(axis=0))
+    return mean, centred.T @ centred / len(validation)
+
+
+def _ridge(covariance: Features) -> float:
+    """Compute the mean eigenvalue."""
+    return float(np.trace(covariance)) / len(covariance)
+
+
 class ComparedAsTables:
     """Let evidence compare the vectors that coverage would (``auto``), for a utility without a similarity."""
 
@@ -115,7 +233,7 @@ class ComparedAsTables:
 
 def compared_by(similarity: Similarity, validation: Features) -> Callable[[Features], Features]:
     """Return the map to what evidence compares under a similarity: its directions, or rows themselves for cosine."""
-    resolved = similarity.resolved(validation)
+    resolved = similarity.for_evidence(validation)
     if isinstance(resolved, CosineSimilarity):
         return lambda rows: rows
     return resolved.towards(validation)
