@@ -32,6 +32,7 @@ from datamarket_gym.errors import (
 from datamarket_gym.execution.arrays import Features, Values
 from datamarket_gym.market.tasks.base import TASKS, Dataset, Task
 from datamarket_gym.utilities.base import UtilityFunction
+from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.custom import as_utility, utility_title
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
@@ -158,7 +159,7 @@ class ProviderMarket(Shown):
         y_val: Any,
         owner: Any,
         *,
-        utility: Any = "coverage",
+        utility: Any = RECOMMENDED,
         empty: str | None = None,
         seed: int = 0,
         times: str = "given",
@@ -174,7 +175,7 @@ class ProviderMarket(Shown):
         owner : array-like of shape (n,)
             Who owns each row. Providers are numbered in the order of the owners' names.
         utility : str, estimator, class of estimators, or callable
-            What data are worth: ``"coverage"``, ``"logistic"``, ``"knn"`` and others, or as in `value`.
+            What data are worth: ``"recommended"`` (coverage), ``"logistic"``, ``"knn"`` and others, or as in `value`.
         empty : {"none", "chance"}, optional
             What no data are worth; accuracy is counted over chance if left out.
         seed : int

@@ -22,8 +22,9 @@ from datamarket_gym.execution.progress import show_progress
 from datamarket_gym.mechanism.allocation import Payments, Pot
 from datamarket_gym.mechanism.own_mechanism import Payer
 from datamarket_gym.mechanism.pipeline import Mechanism, get_mechanism
+from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.custom import as_utility
-from datamarket_gym.utilities.oracle import RECOMMENDED, UtilityOracle
+from datamarket_gym.utilities.oracle import UtilityOracle
 
 _LITTLE = 0.01  # of what clusters are worth: less negative value is not warned of
 

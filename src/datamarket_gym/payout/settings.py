@@ -28,10 +28,10 @@ from datamarket_gym.mechanism.pipeline import LeakCheck, Mechanism, get_mechanis
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.registry import Document, fault
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
-from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.coverage import RECOMMENDED, Coverage
 from datamarket_gym.utilities.custom import FunctionUtility
 from datamarket_gym.utilities.imported_scores import ImportedScores
-from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
+from datamarket_gym.utilities.oracle import Utility
 
 MOST_CHECKS = 1000
 """Checks of one payee; more are surely a mistake."""
@@ -206,10 +206,9 @@ class PayoutSpec(Document):
         "carry",
     )
     learner: str = _utility(
-        "What is paid for. coverage (if left out): how near units come to the validation rows, which needs no labels; "
-        "coverage(similarity=standardised) for features in different scales. knn, ridge, logistic, ...: how accurate "
-        "a model becomes. scores: of another tool (--scores). Or a function of your own (--load). See: datamarket list "
-        "utility.",
+        "What is paid for. recommended (if left out): how near units come to validation rows, which needs no labels; "
+        "coverage(...) says how nearness is measured. knn, ridge, logistic, ...: how accurate a model becomes. scores: "
+        "of another tool (--scores). Or a function of your own (--load). See: datamarket list utility.",
         RECOMMENDED,
         option="utility",
     )
@@ -254,6 +253,12 @@ class PayoutSpec(Document):
     columns: Columns = Columns()
     files: Files = Files()
     linkage: LinkageRule = LinkageRule()
+
+    @field_validator("learner")
+    @classmethod
+    def _read_learner(cls, value: str) -> str:
+        """Say what is recommended today: the record of a run must not change its meaning later."""
+        return RECOMMENDED if value.strip() == "recommended" else value
 
     @field_validator("theta")
     @classmethod

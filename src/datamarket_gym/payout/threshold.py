@@ -22,7 +22,7 @@ from datamarket_gym.payout.inputs import InputReader
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
-from datamarket_gym.utilities.oracle import RECOMMENDED
+from datamarket_gym.utilities.coverage import RECOMMENDED
 
 
 class ThetaCheck(Document):

@@ -42,7 +42,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,7 @@ from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Withi
 from datamarket_gym.registry import Range, register
 from datamarket_gym.utilities.accelerators import Array, HostArrays, arrays_of
 from datamarket_gym.utilities.base import (
+    LEARNERS,
     MAX_PLAYERS_ANY_WEIGHTS,
     Scorer,
     Target,
@@ -241,6 +242,16 @@ def _sampled(validation: Features) -> Codes:
         return np.arange(len(validation))
     distinct = distinct_rows(validation)[0]
     return distinct[np.linspace(0, len(distinct) - 1, min(_SAMPLE, len(distinct))).astype(np.int64)]
+
+
+RECOMMENDED = "coverage(quantile=0.9, similarity=combined, cap=0.5)"
+"""The utility of the recommended mechanism, chosen by `datamarket run frontier` (docs/fidelity.md)."""
+
+
+@register("learner", "recommended")
+def recommended() -> Coverage:
+    """Value units by coverage with the settings that resist attacks best at the fidelity of plain coverage."""
+    return cast(Coverage, LEARNERS.create(RECOMMENDED))
 
 
 @register("learner", "coverage_truncated")

@@ -31,6 +31,7 @@ from datamarket_gym.games.game import CacheKeys, CoalitionCache, DiskCache, Game
 from datamarket_gym.games.semivalues import Semivalue, Truncated
 from datamarket_gym.registry import display_name, written
 from datamarket_gym.utilities.base import LEARNERS, Scorer, TrainingRows, UtilityFunction, ValidationRows
+from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.custom import as_utility, utility_title
 from datamarket_gym.utilities.labels import Coding, require_classes, require_labels, require_same_kind
 
@@ -123,8 +124,6 @@ class SubmissionGame(OrderedView):
         return f"<SubmissionGame of {players}: v(S) = U(S) - {self.empty_value:g}, {self._oracle!r}>"
 
 
-RECOMMENDED = "coverage"
-"""The utility of the recommended mechanism."""
 _SPEED = ("device", "jobs", "games")
 """Settings of utilities that change the speed alone."""
 

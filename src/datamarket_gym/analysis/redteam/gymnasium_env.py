@@ -31,7 +31,8 @@ from datamarket_gym.errors import DataMarketError, UnclearPayError
 from datamarket_gym.market.market import MarketState, ProviderMarket
 from datamarket_gym.market.tasks.base import TASKS
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
-from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
+from datamarket_gym.utilities.coverage import RECOMMENDED
+from datamarket_gym.utilities.oracle import Utility
 
 try:
     import gymnasium

@@ -23,8 +23,8 @@ from datamarket_gym.market.tasks.base import TASKS, NumberTask
 from datamarket_gym.market.tasks.real_data import DomainTask, embeddings_path
 from datamarket_gym.market.tasks.synthetic import WithoutLabels
 from datamarket_gym.registry import components, describe, plain_text
+from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.labels import utilities_for
-from datamarket_gym.utilities.oracle import RECOMMENDED
 
 KINDS = {
     "tasks": "task", "attacks": "attack", "evidence": "evidence", "representatives": "representative",

@@ -39,7 +39,8 @@ from datamarket_gym.registry import (
 )
 from datamarket_gym.registry import Spec as RegistrySpec
 from datamarket_gym.utilities.base import LEARNERS
-from datamarket_gym.utilities.oracle import RECOMMENDED, Utility
+from datamarket_gym.utilities.coverage import RECOMMENDED
+from datamarket_gym.utilities.oracle import Utility
 
 Value = bool | int | float | str
 
