@@ -2,6 +2,7 @@
 
 from datamarket_gym.utilities import coverage, knn, logistic, ridge
 from datamarket_gym.utilities import coverage as coverage_truncated
+from datamarket_gym.utilities import coverage as recommended
 from datamarket_gym.utilities import imported_scores as scores
 from datamarket_gym.utilities import knn as knn_regression
 from datamarket_gym.utilities import knn as knn_truncated
@@ -27,6 +28,7 @@ __all__ = [
     "knn_regression",
     "knn_truncated",
     "logistic",
+    "recommended",
     "ridge",
     "ridge_regression",
     "scores",

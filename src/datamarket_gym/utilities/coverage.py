@@ -42,7 +42,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Annotated, ClassVar, TypeVar, cast
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,6 @@ from datamarket_gym.games.semivalues import Nearest, Semivalue, Truncated, Withi
 from datamarket_gym.registry import Range, register
 from datamarket_gym.utilities.accelerators import Array, HostArrays, arrays_of
 from datamarket_gym.utilities.base import (
-    LEARNERS,
     MAX_PLAYERS_ANY_WEIGHTS,
     Scorer,
     Target,
@@ -112,6 +111,19 @@ def decisive_probabilities(weights: Values, saturation: int = 1) -> Values:
     return out
 
 
+Quantile = Annotated[
+    float,
+    Range(0, 1),
+    "what counts as near; similarity counts beyond this quantile of those between validation rows",
+]
+Cap = Annotated[
+    float,
+    Range(0, 1),
+    "how near is near enough; similarity counts up to this quantile of those of validation rows to their nearest other "
+    "one of the same label, 1: up to equality",
+]
+
+
 @register("learner", "coverage")
 @dataclass(frozen=True)
 class Coverage(UtilityFunction):
@@ -119,19 +131,10 @@ class Coverage(UtilityFunction):
 
     title = "coverage"
 
-    quantile: Annotated[
-        float,
-        Range(0, 1),
-        "what counts as near; similarity counts beyond this quantile of those between validation rows",
-    ] = 0.5
+    quantile: Quantile = 0.5
     labels: Annotated[bool, "labels count"] = True
     similarity: str = "auto"
-    cap: Annotated[
-        float,
-        Range(0, 1),
-        "how near is near enough; similarity counts up to this quantile of those of validation rows to their nearest "
-        "other one of the same label, 1: up to equality",
-    ] = 1.0
+    cap: Cap = 1.0
     saturation: Annotated[int, Range(1), "how many units cover a validation row in full"] = 1
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"
@@ -244,14 +247,20 @@ def _sampled(validation: Features) -> Codes:
     return distinct[np.linspace(0, len(distinct) - 1, min(_SAMPLE, len(distinct))).astype(np.int64)]
 
 
-RECOMMENDED = "coverage(quantile=0.9, similarity=combined, cap=0.5)"
-"""The utility of the recommended mechanism, chosen by `datamarket run frontier` (docs/fidelity.md)."""
-
-
 @register("learner", "recommended")
-def recommended() -> Coverage:
-    """Value units by coverage with the settings that resist attacks best at the fidelity of plain coverage."""
-    return cast(Coverage, LEARNERS.create(RECOMMENDED))
+@dataclass(frozen=True)
+class RecommendedCoverage(Coverage):
+    """Value units by coverage as it is recommended: nearer than a typical good unit earns nothing more."""
+
+    title = "recommended coverage"
+
+    quantile: Quantile = 0.9
+    similarity: str = "combined"
+    cap: Cap = 0.5
+
+
+RECOMMENDED = "coverage(quantile=0.9, similarity=combined, cap=0.5)"
+"""The recommended utility in full: what is recommended may change, and the record of a run must not."""
 
 
 @register("learner", "coverage_truncated")
