@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from datamarket_gym import ImportedScores, ScoreTable
+from datamarket_gym.games import RoyaltyGame
 from datamarket_gym.games.closed_form import (
     AdditiveGame,
     RandomMonotoneGame,
@@ -44,6 +45,7 @@ GAMES = {
     "sum_of_unanimity": SumOfUnanimity.random(6, np.random.default_rng(0)),
     "additive": AdditiveGame([0.5, -1.0, 2.0]),
     "random_monotone": RandomMonotoneGame(5, np.random.default_rng(0)),
+    "royalty": RoyaltyGame("google", split="both"),
 }
 
 

@@ -5,6 +5,8 @@ from datamarket_gym.games.estimate import Auto, estimate
 from datamarket_gym.games.exact import Exact, full_table, semivalues_from_table
 from datamarket_gym.games.game import CoalitionCache, Game
 from datamarket_gym.games.permutation import Permutation
+from datamarket_gym.games.priority import priority_aware_shapley
+from datamarket_gym.games.royalty import RoyaltyGame
 from datamarket_gym.games.semivalues import (
     Banzhaf,
     Beta,
@@ -29,6 +31,7 @@ __all__ = [
     "LeaveOneOut",
     "MaximumSampleReuse",
     "Permutation",
+    "RoyaltyGame",
     "Semivalue",
     "Shapley",
     "Stratified",
@@ -36,5 +39,6 @@ __all__ = [
     "closed_form",
     "estimate",
     "full_table",
+    "priority_aware_shapley",
     "semivalues_from_table",
 ]

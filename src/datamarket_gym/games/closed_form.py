@@ -207,3 +207,22 @@ class SplitGame(Game):
         whole = coalitions[:, self.pseudonyms].all(axis=1)
         honest = np.insert(coalitions[:, : self._others], self._player, whole, axis=1)
         return self._game.values(honest)
+
+
+class MergedGame(Game):
+    """Play ``game`` with all players of a cluster as one: the quotient game of a partition of its players.
+
+    ``cluster`` is the number of the cluster of each player, from 0.
+    """
+
+    def __init__(self, game: Game, cluster: Sequence[int]) -> None:
+        numbers = sorted(set(cluster))
+        if len(cluster) != game.n_players or numbers != list(range(len(numbers))):
+            raise ParameterError(
+                "cluster", cluster, f"number the clusters of {game.n_players} players from 0"
+            )
+        self._game, self._cluster = game, np.array(cluster, dtype=np.intp)
+        super().__init__(len(numbers))
+
+    def _evaluate(self, coalitions: CoalitionMatrix) -> Values:
+        return self._game.values(coalitions[:, self._cluster])

@@ -1,6 +1,10 @@
-"""What theorems say, measured: kinds ``split_gain``, ``fairness`` and ``budget``.
+"""What theorems say, measured: kinds ``split_gain``, ``royalty``, ``fairness`` and ``budget``.
 
 ``split_gain`` (S1): the gain of Proposition 1, by enumeration on unanimity and random games.
+
+``royalty``: what a brand of the royalty game gains by submitting its two parts under two names. Where the parts are one
+cluster, the quotient game is played; the faithful group Shapley value (Lee et al. 2025) of a group is the sum of its
+members' Shapley values in the game of the finest partition that is known, here the six parts.
 
 ``fairness`` (S6): the quotient-game distance Delta and the fairness loss it bounds, both by enumeration. For a profile
 and a clustering with K clusters, v_merge(Q) is the value of the *honest* units (what providers own, as they own it,
@@ -28,9 +32,10 @@ from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.experiments.cells import Cell, Row, kind, labels_of
 from datamarket_gym.experiments.kinds.market import MarketOptions, measure
 from datamarket_gym.games import full_table, semivalues_from_table
-from datamarket_gym.games.closed_form import RandomMonotoneGame, SplitGame, UnanimityGame
+from datamarket_gym.games.closed_form import MergedGame, RandomMonotoneGame, SplitGame, UnanimityGame
 from datamarket_gym.games.game import Game
-from datamarket_gym.games.semivalues import SEMIVALUES
+from datamarket_gym.games.royalty import RoyaltyGame
+from datamarket_gym.games.semivalues import SEMIVALUES, Shapley
 from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.quotient_game import QuotientGame
@@ -74,6 +79,12 @@ def split_gain_cell(cell: Cell) -> Iterator[Row]:
                 }
 
 
+class RoyaltyOptions(Document):
+    """Semivalues."""
+
+    semivalues: list[str] = Field(min_length=1)
+
+
 def _gains(before: float, after: float, grand_value: float, providers: int) -> Row:
     return {
         "honest_payment": before,
@@ -88,6 +99,38 @@ def _game(name: str, n: int, seed: int) -> Game:
     if name == "unanimity":
         return UnanimityGame(n)
     return RandomMonotoneGame(n, np.random.default_rng(np.random.SeedSequence([seed, n])))
+
+
+@kind("royalty", RoyaltyOptions)
+def royalty_cell(cell: Cell) -> Iterator[Row]:
+    """Yield every brand and rule: what the brand's two parts earn, and what it earns whole."""
+    options, prompt = RoyaltyOptions(**cell.spec.options), str(cell.task.axes["prompt"])
+    semivalues = [SEMIVALUES.create(name) for name in options.semivalues]
+    rules = [MECHANISM[name] for name in options.semivalues]
+    rules = [*rules, *(f"quotient_{rule}" for rule in rules), "fgsv"]
+    whole, finest = RoyaltyGame(prompt), RoyaltyGame(prompt, "both")
+    scores = semivalues_from_table(full_table(whole), semivalues)
+    faithful = dict(
+        zip(finest.names, semivalues_from_table(full_table(finest), [Shapley()])[0], strict=True)
+    )
+    for player, brand in enumerate(whole.names[:2]):
+        split = RoyaltyGame(prompt, brand)
+        cluster = [whole.names.index(owner) for owner in split.brands]
+        own = np.flatnonzero(np.equal(cluster, player))
+        named = semivalues_from_table(full_table(split), semivalues)[:, own].sum(axis=1)
+        matched = semivalues_from_table(full_table(MergedGame(split, cluster)), semivalues)[:, player]
+        parts = sum(faithful[part] for part in finest.names if part.startswith(brand))
+        honest = [*scores[:, player], *scores[:, player], parts]
+        attacked = [*named, *matched, sum(faithful[split.names[part]] for part in own)]
+        for rule, before, after in zip(rules, honest, attacked, strict=True):
+            yield {
+                "task": cell.task.task,
+                "prompt": prompt,
+                "brand": brand,
+                "attack": "sybil_split_2",
+                "mechanism": rule,
+                **_gains(before, after, whole.grand_value(), len(whole.names)),
+            }
 
 
 _SLACK = 1e-9  # of rounding in sums of coalition values
