@@ -31,6 +31,7 @@ PAPER = {"marker": "x", "color": RED, "linestyle": "none", "markersize": 6, "zor
 MAP = "cividis"  # its lightness is monotone
 _TICKS = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)  # of an axis that is logarithmic beyond 1
 _EDGE = 0.45  # of an axis: the room for values written at its right edge
+_NAME_WIDTH, _NAME_HEIGHT = 0.5, 0.035  # of the range of the dots: what a name beside a dot takes
 _NAMED = 3  # lines above the tolerance whose names a panel has room for
 
 
@@ -50,7 +51,8 @@ class CurvePanel:
     ``scale`` is "linear", "net" (logarithmic beyond 1), "percent" or "log"; ``across`` is "linear", "levels" (evenly
     spaced), "percent" or "log". ``levels`` hold along the whole axis, ``marks`` are single dots, ``bounds`` places on
     the axis. ``honest`` is where an attack gains nothing, ``limit`` the largest value that is tolerated. Lines too many
-    for a style each have that of their family, one of ``families``, the last of them in red.
+    for a style each have that of their family, one of ``families``, the last of them in red. With ``named`` marks have
+    their names beside them, and ``chosen`` is the name of one that stands out.
     """
 
     title: str
@@ -66,8 +68,12 @@ class CurvePanel:
     marks: list[Curve] = field(default_factory=list)
     bounds: list[tuple[str, float]] = field(default_factory=list)
     families: Sequence[str] = ()
+    named: bool = False
+    chosen: str = ""
 
-    size = (3.5, 2.8)
+    @property
+    def size(self) -> tuple[float, float]:
+        return (6.0, 5.2) if self.named else (3.5, 2.8)
 
     @property
     def rows(self) -> list[Row]:
@@ -224,7 +230,9 @@ def draw_curves(axis: Any, panel: CurvePanel) -> None:
         axis.plot(x, y, label=curve.family if shared else curve.label, **style)
         if not thin:
             axis.fill_between(x, y - se, y + se, color=style["color"], alpha=0.18, lw=0)
-    for number, curve in enumerate(panel.marks):
+    if panel.named:
+        _name_marks(axis, panel)
+    for number, curve in enumerate(() if panel.named else panel.marks):
         look = number + (1 if len(panel.curves) == 1 else 0)
         x, y, se = _along(curve.rows, panel.along, at)
         xerr = [row.get(f"{panel.along}_se") or 0.0 for row in curve.rows]
@@ -241,6 +249,28 @@ def draw_curves(axis: Any, panel: CurvePanel) -> None:
     if shared and panel.limit is not None:
         _name_above(axis, panel.curves, panel.limit)
     _scale_axes(axis, panel, places)
+
+
+def _name_marks(axis: Any, panel: CurvePanel) -> None:
+    """Draw single dots, each with its name beside it; the chosen one as a star."""
+    places = [(mark.label, mark.rows[0][panel.along], mark.rows[0]["value"]) for mark in panel.marks]
+    _, across, up = zip(*places, strict=True)
+    wide, high = (max(np.ptp(numbers), 1e-9) for numbers in (across, up))
+    names: list[tuple[float, float]] = []
+    for label, x, y in sorted(places, key=lambda place: place[2]):
+        is_chosen, at = label == panel.chosen, y
+        style = {"color": RED, "marker": "*", "markersize": 11} if is_chosen else {"color": COLOURS[1]}
+        axis.plot(x, y, **{"marker": "o", "linestyle": "none", "zorder": 4, **style})
+        for other, past in names:  # from the lowest up: names that would meet keep a line's height apart
+            if abs(other - x) < _NAME_WIDTH * wide and abs(at - past) < _NAME_HEIGHT * high:
+                at = past + _NAME_HEIGHT * high
+        names.append((x, at))
+        axis.annotate(
+            label, (x, y), (x + 0.02 * wide, at), fontsize=6.5, va="center",
+            weight="bold" if is_chosen else "normal",
+            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": GREY, "shrinkB": 2} if at > y else None,
+        )  # fmt: skip
+    axis.set_xlim(right=max(across) + 0.45 * wide)  # room for the last name
 
 
 def _along(rows: Sequence[Row], key: str, at: Any) -> tuple[list[Any], Any, Any]:

@@ -33,6 +33,7 @@ from datamarket_gym.experiments.plotters import (
 from datamarket_gym.experiments.spec import Figure, builtin_specs
 from datamarket_gym.experiments.summary import matches
 from datamarket_gym.experiments.tables import attack_words, axes_of, metric_titles
+from datamarket_gym.experiments.utility_choice import choose_utility, undominated, utility_points
 
 Rows = Sequence[Row]
 
@@ -58,6 +59,8 @@ class Preset:
             return make_facets(figure, rows), figure.notes
         if figure.kind == "domain":
             return domain(rows, others), figure.notes
+        if figure.kind == "frontier":
+            return frontier(rows, others, figure.words.get("learner", {})), figure.notes
         return _SPECIAL[figure.kind](name_values(rows, figure)), figure.notes
 
 
@@ -342,6 +345,41 @@ def domain(rows: Rows, geometry: Rows) -> list[Panel]:
         ),
         replace(_dots(units, unit_level, "gain"), title="unit level: gain"),
     ]
+
+
+VALIDATION = {"secret": "validation set secret", "leaked": "a quarter of it leaked"}
+
+
+def frontier(rows: Rows, scores: Rows, words: Mapping[str, str]) -> list[Panel]:
+    """Show fidelity against the worst gain, the validation set secret and leaked; without fidelity the gains alone."""
+    points = utility_points(rows, scores)
+    gains = {"secret": [p.mean_secret for p in points], "leaked": [p.mean_leaked for p in points]}
+    names = {point.learner: words.get(point.learner, point.learner) for point in points}
+    if not points:
+        raise DataMarketError(
+            "these results have no worst gain on all domains; run the whole experiment"
+        )
+    if not any(point.fidelity for point in points):
+        dots = [
+            {"line": names[point.learner], "series": VALIDATION[validation], "value": gain, "se": None}
+            for validation in VALIDATION
+            for point, gain in zip(points, gains[validation], strict=True)
+        ]
+        return [DotPanel("", "line", "series", dots, "worst unchecked gain")]
+    chosen = names[choose_utility(points).learner]
+    panels: list[Panel] = []
+    for validation, title in VALIDATION.items():
+        places: dict[str, Row] = {
+            point.learner: {"worst_gain": gain, "value": point.lds}
+            for point, gain in zip(points, gains[validation], strict=True)
+            if point.lds is not None
+        }
+        line = [places[point.learner] for point in undominated(points, validation)]
+        marks = [Curve(names[learner], [place]) for learner, place in places.items()]
+        y = "LDS against logistic regression"
+        joined = [Curve("beaten by no other in both", line)]
+        panels.append(CurvePanel(title, "worst_gain", joined, y, marks=marks, named=True, chosen=chosen))
+    return panels
 
 
 def any_experiment(rows: Rows) -> list[Panel]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,15 @@ class MarketState(Shown):
         n = len(label)
         leaked = keyed_generator(seed, "leak").permutation(n)[: max(1, round(_LEAK * n))]
         return cls(honest, features[leaked], label[leaked], seed, **rest)
+
+    def keep_validation_secret(self, provider_id: str | int) -> MarketState:
+        """Return the state in which no validation row leaked: other providers' units stand in for leaked rows.
+
+        That is the best sample of the market that is left to a provider. No validation row is read.
+        """
+        honest, truth = self.honest.submission, self.honest.truth.aligned(self.honest.submission)
+        others = truth.owner != self.provider(provider_id)
+        return replace(self, leaked_features=honest.features[others], leaked_label=honest.label[others])
 
     @property
     def providers(self) -> list[str]:

@@ -14,9 +14,9 @@ paid once and priced at every level of costs and checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
@@ -179,6 +179,8 @@ Attackers who forge the clock, or see units before they come, own them under any
 """
 
 FAMILIES = tuple(SPACE)
+UNLEAKED = tuple(name for name in SPACE if name not in ("leak_stuffing", "squat"))
+"""Families that submit no leaked row. Others that look at leaked rows take what the market's state holds for them."""
 DIMENSIONS = max(len(parameters) for parameters in SPACE.values())
 _HALF_A_DEVIATION = 0.69  # a noise parameter of half a standard deviation: escapes, and still teaches
 _ONE_DEVIATION = 0.81
@@ -191,7 +193,7 @@ _LITTLE = {"steal": _FIVE_PERCENT, "steal_sigma": _ONE_DEVIATION, "pick": 1.0}
 _OWN_COPIES = {"copy": 1.0, "steal": 0.0, "first": 1.0}
 
 
-def starts() -> list[tuple[str, dict[str, float]]]:
+def starts(families: Sequence[str] = FAMILIES) -> list[tuple[str, dict[str, float]]]:
     """Return where a search begins: each family at 1, 1/2 and 0, and four good composite attacks."""
     grid = [
         (family, {d.name: _HALF_A_DEVIATION if d.kind == "noise" else at for d in parameters})
@@ -199,7 +201,8 @@ def starts() -> list[tuple[str, dict[str, float]]]:
         for family, parameters in SPACE.items()
     ]
     changes: tuple[dict[str, float], ...] = ({}, _LITTLE, _LITTLE | {"keep": 0.86}, _OWN_COPIES)
-    return [*(("composite", _THEFT | change) for change in changes), *grid]
+    every = [*(("composite", _THEFT | change) for change in changes), *grid]
+    return [(family, parameters) for family, parameters in every if family in families]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,9 +213,12 @@ class Space(Described):
     ----------
     scale
         The typical standard deviation of a feature, in which noise is counted.
+    families
+        The families that are searched.
     """
 
     scale: float
+    families: tuple[str, ...] = FAMILIES
 
     @classmethod
     def of(cls, state: MarketState) -> Space:
@@ -226,10 +232,12 @@ class Space(Described):
         return written(ATTACKS.create({"name": family, **values}))
 
     @staticmethod
-    def point(family: str, parameters: Mapping[str, float]) -> list[float]:
+    def point(
+        family: str, parameters: Mapping[str, float], families: Sequence[str] = FAMILIES
+    ) -> list[float]:
         """Return the point of [0, 1]^(1 + DIMENSIONS) that `attack_at` reads as this family and parameters."""
         values = [parameters[parameter.name] for parameter in SPACE[family]]
-        first = (FAMILIES.index(family) + 0.5) / len(FAMILIES)
+        first = (families.index(family) + 0.5) / len(families)
         return [first, *values, *[0.5] * (DIMENSIONS - len(values))]
 
     def attack_at(self, point: np.ndarray) -> str:
@@ -238,7 +246,8 @@ class Space(Described):
             raise ParameterError(
                 "action", np.array2string(point, threshold=5), f"give {1 + DIMENSIONS} numbers in [0, 1]"
             )
-        family = FAMILIES[min(int(point[0] * len(FAMILIES)), len(FAMILIES) - 1)]
+        number = min(int(point[0] * len(self.families)), len(self.families) - 1)
+        family = self.families[number]
         names = [parameter.name for parameter in SPACE[family]]
         return self.attack(family, dict(zip(names, point[1:].tolist(), strict=False)))
 
@@ -436,6 +445,7 @@ def best_response(
     trials: int = 200,
     seed: int = 0,
     optimiser: str = "auto",
+    families: Sequence[str] = FAMILIES,
 ) -> Priced:
     """Search for the attack with the largest net gain.
 
@@ -449,6 +459,8 @@ def best_response(
         How many attacks are tried, and the seed of the search.
     optimiser
         ``optuna``, ``scipy``, or ``auto``: Optuna where it is installed.
+    families
+        The attack families that are searched; all if left out.
 
     Returns
     -------
@@ -462,7 +474,9 @@ def best_response(
     if optimiser == "optuna":
         require_extra("optuna", "gym")
     costs = costs or AttackCosts()
-    space = Space.of(target.state)
+    for family in families:
+        require_choice("families", family, FAMILIES)
+    space = replace(Space.of(target.state), families=tuple(families))
     search = _by_optuna if optimiser == "optuna" else _by_scipy
 
     def price(attack: str) -> float:
@@ -482,13 +496,14 @@ def _by_optuna(price: Callable[[str], float], space: Space, trials: int, seed: i
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
     def objective(trial: optuna.Trial) -> float:
-        family = trial.suggest_categorical("family", FAMILIES)
+        family = trial.suggest_categorical("family", space.families)
         at = {p.name: trial.suggest_float(f"{family}.{p.name}", 0.0, 1.0) for p in SPACE[family]}
         return price(space.attack(family, at))
 
-    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(starts()))
+    first = starts(space.families)
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(first))
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    for family, parameters in starts():
+    for family, parameters in first:
         at = {f"{family}.{name}": value for name, value in parameters.items()}
         study.enqueue_trial({"family": family, **at})
     study.optimize(objective, n_trials=trials)
@@ -502,7 +517,12 @@ def _by_scipy(price: Callable[[str], float], space: Space, trials: int, seed: in
     def loss(point: np.ndarray) -> float:
         return 0.0 if next(left, None) is None else -price(space.attack_at(point))
 
-    first = np.array([space.point(family, parameters) for family, parameters in starts()])
+    first = np.array(
+        [
+            space.point(family, parameters, space.families)
+            for family, parameters in starts(space.families)
+        ]
+    )
     people = len(first) + 15
     others = keyed_generator(seed, "best response").random((people - len(first), 1 + DIMENSIONS))
     differential_evolution(
