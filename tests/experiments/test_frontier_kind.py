@@ -27,7 +27,7 @@ ATTACKS_OF |= {"strategic_curation@0.5", "leak_stuffing", "leak_stuffing(sigma={
 
 def small(**changes):
     attacks = [attack for attack in FRONTIER.attacks if attack in ATTACKS_OF]
-    options = {**FRONTIER.options, "trials": 3, "leaked": ["leaked_rows", "leaked_rows_0.6_spreads"]}
+    options = {**FRONTIER.options, "trials": 3, "leaked": ["leaked_rows", "leaked_rows_0.6_sd"]}
     asked = {
         "tasks": [TaskEntry(task=SMALL)], "seeds": 1, "first_seed": 3, "attacks": attacks,
         "called": {name: word for name, word in FRONTIER.called.items() if name in attacks},
@@ -70,7 +70,7 @@ def test_the_worst_is_the_largest_of_the_library_and_of_the_search(rows, learner
 
 
 def test_attacks_that_submit_leaked_rows_are_played_where_rows_leaked(rows):
-    leaked = {"leaked_rows", "leaked_rows_0.6_spreads"}
+    leaked = {"leaked_rows", "leaked_rows_0.6_sd"}
     for learner in LEARNERS:
         secret, known = gains(rows, learner, "secret"), gains(rows, learner, "leaked")
         assert set(known) - set(secret) == leaked

@@ -151,4 +151,4 @@ def test_the_figure_names_every_utility_and_draws_gains_alone_without_fidelity(r
             assert text.count(words[learner]) == (2 if both else 1)
         assert ("LDS against logistic regression" in text) == both
         assert "validation set secret" in text
-        assert "a quarter of it leaked" in text
+        assert "a quarter of the validation set leaked" in text

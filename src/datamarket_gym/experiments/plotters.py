@@ -266,7 +266,8 @@ def _name_marks(axis: Any, panel: CurvePanel) -> None:
                 at = past + _NAME_HEIGHT * high
         names.append((x, at))
         axis.annotate(
-            label, (x, y), (x + 0.02 * wide, at), fontsize=6.5, va="center",
+            label, (x, y), (x + 0.02 * wide, at), fontsize=6.5, va="center", zorder=3,
+            bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5, "alpha": 0.7},
             weight="bold" if is_chosen else "normal",
             arrowprops={"arrowstyle": "-", "lw": 0.4, "color": GREY, "shrinkB": 2} if at > y else None,
         )  # fmt: skip
@@ -474,6 +475,8 @@ def describe_bars(panels: Sequence[Panel]) -> str:
         rows = [row for panel in maps for line in panel.cells for cell in line for row in cell]
         largest = max((row.get("se") or 0.0 for row in rows), default=0.0)
         return f"standard errors over seeds up to {largest:.2f}" if largest else "no error bars"
+    if any(isinstance(panel, CurvePanel) and panel.named for panel in panels):
+        return "no error bars"
     if any(isinstance(panel, CurvePanel) and panel.families for panel in panels):
         return (
             "no bars on the lines of single attacks; on best responses ± one standard error over seeds"

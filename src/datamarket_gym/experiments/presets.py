@@ -347,7 +347,7 @@ def domain(rows: Rows, geometry: Rows) -> list[Panel]:
     ]
 
 
-VALIDATION = {"secret": "validation set secret", "leaked": "a quarter of it leaked"}
+VALIDATION = {"secret": "validation set secret", "leaked": "a quarter of the validation set leaked"}
 
 
 def frontier(rows: Rows, scores: Rows, words: Mapping[str, str]) -> list[Panel]:
