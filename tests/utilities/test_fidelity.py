@@ -216,7 +216,7 @@ def wrong(**changes):
 @pytest.mark.parametrize(
     ("changes", "kind", "text"),
     [
-        ({"y": np.r_[7, np.arange(59) % 3]}, SubmissionError, "1 class of 4 .* 7, with 1 unit, from .* add units"),
+        ({"y": np.r_[7, np.arange(59) % 3]}, SubmissionError, "1 of 4 .* 7, with 1 unit, .* add units"),
         ({"y": np.zeros(60, int)}, SubmissionError, "all units have the label 0.*two classes"),
         ({"X": np.eye(4), "y": [0, 1, 2, 0]}, SubmissionError, "there are 4 units.*need at least 10; give more units"),
         ({"attributions": np.zeros((3, 25))}, SubmissionError, r"shape \(3, 25\).* 60 units .* 25 validation rows"),

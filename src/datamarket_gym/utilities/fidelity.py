@@ -388,9 +388,9 @@ def _require_all_classes(
         worst, lacking = int(missing.argmax()), int((missing > 0).sum())
         units = counted(int((code == worst).sum()), "unit")
         raise SubmissionError(
-            f"{counted(lacking, 'class', 'classes')} of {len(classes)} are missing from some of the {len(halves)} "
-            f"random halves: {classes[worst].item()!r}, with {units}, from {missing[worst]}; add units of such classes, "
-            "or drop them and their validation rows"
+            f"some of the {len(halves)} random halves lack a class ({lacking} of {len(classes)} classes in all): "
+            f"{classes[worst].item()!r}, with {units}, is missing from {missing[worst]}; add units of such "
+            "classes, or drop them and their validation rows"
         )
 
 
