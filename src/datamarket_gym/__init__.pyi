@@ -54,6 +54,8 @@ from datamarket_gym.utilities.base import Scorer as Scorer
 from datamarket_gym.utilities.base import UtilityFunction as UtilityFunction
 from datamarket_gym.utilities.custom import UtilityRows as UtilityRows
 from datamarket_gym.utilities.custom import utility as utility
+from datamarket_gym.utilities.fidelity import Fidelity as Fidelity
+from datamarket_gym.utilities.fidelity import fidelity as fidelity
 from datamarket_gym.utilities.imported_scores import ImportedScores as ImportedScores
 from datamarket_gym.utilities.imported_scores import ScoreTable as ScoreTable
 from datamarket_gym.utilities.oracle import ReferenceRows as ReferenceRows

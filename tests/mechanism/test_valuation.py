@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from datamarket_gym import FitFailedWarning, Submission, UtilityOracle, value
-from datamarket_gym.errors import SubmissionError, UtilityError
+from datamarket_gym import FitFailedWarning, Submission, UtilityOracle, fidelity, value
+from datamarket_gym.errors import DataMarketError, SubmissionError, UtilityError
 from datamarket_gym.utilities.custom import as_utility
 
 X, Y = load_iris(return_X_y=True)
@@ -291,3 +291,23 @@ def test_no_warning_where_nothing_is_wrong():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         value(*TRAIN, *HELD, owner=OWNER)
+
+
+def test_values_say_how_well_they_predict_what_a_model_learns():
+    rng = np.random.default_rng(0)
+    centres, y, z = rng.standard_normal((2, 3)), np.arange(40) % 2, np.arange(20) % 2
+    X, V = centres[y] + rng.standard_normal((40, 3)), centres[z] + rng.standard_normal((20, 3))
+    values = value(X, y, V, z, utility="knn", fidelity=True)
+    measured = values.fidelity()
+    assert values.summary()["lds"].tolist() == [measured.lds]
+    assert values.summary()["lds_total"].tolist() == [measured.lds_total]
+    assert measured.lds == pytest.approx(fidelity(X, y, V, z, utility="knn").lds)
+    assert measured.lds > 0.2
+    assert "lds" not in value(X, y, V, z, utility="knn").summary().columns
+    owners = value(X, y, V, z, owner=np.arange(40) % 4, utility="coverage")
+    assert "by identity" in owners.fidelity("knn", 20).attributions
+    assert "by unit" in owners.fidelity("knn", 20, level="unit").attributions
+    with pytest.raises(DataMarketError, match="level = 'row': choose one of unit, owner"):
+        owners.fidelity(level="row")
+    with pytest.raises(DataMarketError, match="numbers to predict"):
+        value(X, X[:, 0], V, V[:, 0], utility="knn_regression", fidelity=True)

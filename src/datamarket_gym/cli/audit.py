@@ -56,6 +56,9 @@ class AuditOptions(Document):
     providers: int | None = option("How many providers attack, drawn at random; all if left out.", ge=1)
     only: str | None = option("Only these attacks: names separated by commas, * allowed.")
     stop_at: float = option("An attack with a gain of at most this counts as stopped.", 1.05, ge=1)
+    fidelity: bool = option(
+        "Also measure how well values predict what a model learns from honest units.", False
+    )
     seed: int = option("Seed of the attackers' random choices.", 0, ge=0)
     out: Path = option("Folder for the report.", Path("runs/audit"))
 
@@ -106,7 +109,9 @@ def audit(
             state,
             chosen,
             oracle,
-            **options.model_dump(include={"providers", "only", "stop_at", "out", "knowledge"}),
+            **options.model_dump(
+                include={"providers", "only", "stop_at", "out", "knowledge", "fidelity"}
+            ),
             jobs=jobs or available_cores(),
             progress=progress,
             checks=requested_checks(chosen, checks, spec.power),
@@ -238,6 +243,8 @@ def _paragraphs(report: AuditReport) -> Iterator[str]:
             "What others lose is competition: no attack that was tried makes evidence cost any of them more than "
             f"{STOP_LOSS:.0%} of the honest share; others may."
         )
+    if report.fidelity is not None:
+        yield report.fidelity.words
     for forgery in forgeries(report):
         yield forgery.words(forgery.family)
     if report.evidence:

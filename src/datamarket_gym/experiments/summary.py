@@ -43,6 +43,7 @@ AVERAGED = (
     "plays_honest", "plays_theft", "plays_own_again", "plays_made", "plays_left_out", "plays_other",
     "unplayable", "attack_adds",
     "changed", "accuracy", "lead", "unit_agreement", "share_agreement", "share_l1", "reliability",
+    "lds", "lds_total", "unreached",
 )  # fmt: skip
 MEASURES = (
     "gain", *AVERAGED, "honest_payment", "attacked_payment", "honest_payment_fresh",

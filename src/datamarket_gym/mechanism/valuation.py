@@ -19,6 +19,7 @@ from datamarket_gym.errors import (
     SubmissionError,
     UnknownNameError,
     require_choice,
+    require_instance,
     require_whole,
 )
 from datamarket_gym.execution.progress import show_progress
@@ -29,8 +30,10 @@ from datamarket_gym.registry import components
 from datamarket_gym.result_table import ResultTable
 from datamarket_gym.utilities.base import UtilityFunction
 from datamarket_gym.utilities.custom import as_utility, utility_title
+from datamarket_gym.utilities.fidelity import Fidelity, measure_fidelity, train_on_halves
 from datamarket_gym.utilities.labels import require_learnable
 from datamarket_gym.utilities.oracle import SubmissionGame, UtilityOracle
+from datamarket_gym.utilities.subset_models import Model
 
 
 def value(
@@ -45,6 +48,7 @@ def value(
     scoring: Any = None,
     samples: int | None = None,
     empty: str | float = "none",
+    fidelity: bool = False,
     seed: int = 0,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Valuation:
@@ -72,8 +76,11 @@ def value(
         for all coalitions; 256 if left out.
     empty : {"none", "chance"} or float
         What no data are worth: 0, as in most of the literature, the accuracy of guessing, 1 / classes, or a number.
+    fidelity : bool
+        Whether `Valuation.summary` also says how well the values predict what logistic regression learns
+        (`Valuation.fidelity`); it is trained on 150 random halves of the rows.
     seed : int
-        Seed of the sampling.
+        Seed of the sampling, and of the halves.
     progress : bool or callable, optional
         Whether to show progress; by default after two seconds in a terminal or notebook. A function is called with
         (evaluations done, at most so many).
@@ -116,8 +123,13 @@ def value(
     oracle = oracle.counted_from(_empty_value(empty, learner, scoring))
     submission = Submission.from_arrays(features, y, owner)
     require_learnable(submission.label, oracle)
-    valuation = Valuation(submission, oracle, semivalue, samples, seed, owner is not None, progress)
+    require_instance("fidelity", fidelity, bool, "True or False")
+    valuation = Valuation(
+        submission, oracle, semivalue, samples, seed, owner is not None, progress, fidelity
+    )
     valuation.estimate(valuation.level)
+    if fidelity:
+        valuation.fidelity()
     return valuation
 
 
@@ -156,6 +168,8 @@ class Valuation(Shown):
         Whether owners were named.
     progress
         Whether progress is shown, or a function that is called with it.
+    with_fidelity
+        Whether the summary says how well the values predict what a model learns.
     """
 
     submission: Submission
@@ -165,6 +179,7 @@ class Valuation(Shown):
     seed: int
     has_owners: bool
     progress: bool | Callable[[int, int], None] | None = None
+    with_fidelity: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: not the caller's function for progress."""
@@ -265,7 +280,8 @@ class Valuation(Shown):
         -------
         ResultTable
             Columns ``players`` (owners or units), ``grand_value`` (v of all data), ``sum``, ``mean``, ``largest``,
-            ``smallest``, ``negative`` (how many are below zero), ``largest_standard_error`` and ``evaluations``.
+            ``smallest``, ``negative`` (how many are below zero), ``largest_standard_error`` and ``evaluations``; with
+            ``fidelity=True`` also ``lds``, per validation row, and ``lds_total`` (`Fidelity`).
         """
         estimate, v = self.estimate(self.level), self.estimate(self.level).values
         columns = {
@@ -276,7 +292,50 @@ class Valuation(Shown):
             "largest_standard_error": [estimate.standard_errors.max()],
             "evaluations": [estimate.evaluations],
         }  # fmt: skip
+        if self.with_fidelity:
+            measured = self.fidelity()
+            columns |= {"lds": [measured.lds], "lds_total": [measured.lds_total]}
         return ResultTable(self._title(self.level), columns)
+
+    def fidelity(
+        self, model: Model = "logistic", halves: int | None = None, *, level: str | None = None
+    ) -> Fidelity:
+        """Measure how well the values predict what a model learns: the linear datamodeling score (LDS).
+
+        Parameters
+        ----------
+        model : str, estimator, or callable
+            What is trained on random halves of the rows: ``"logistic"``, ``"knn"``, ``"ridge"``, ``"mlp"``, an
+            estimator with ``predict_proba``, or a function ``f(X, y, X_val, y_val)`` that returns log-odds.
+        halves : int, optional
+            How many halves; 150 if left out, 50 of models that are trained one after the other.
+        level : {"unit", "owner"}, optional
+            Whose values; those that `value` was called for if left out. An owner's is divided equally among its units.
+
+        Returns
+        -------
+        Fidelity
+            The LDS per validation row and of the total, with 95 % intervals.
+
+        Raises
+        ------
+        DataMarketError
+            If labels are no classes, units are too few, or a half lacks a class; the message says what to do.
+        """
+        level = self.level if level is None else level
+        require_choice("level", level, ("unit", "owner"))
+        key = str(model), halves, level
+        if key not in self._fidelities or not isinstance(model, str):  # two functions may have one name
+            outcomes = train_on_halves(self.submission, self.oracle, model, halves, self.seed)
+            self._fidelities[key] = measure_fidelity(
+                self.submission, self.oracle, self.semivalue, "unit" if level == "unit" else "identity",
+                outcomes=outcomes, samples=self.samples, seed=self.seed,
+            )  # fmt: skip
+        return self._fidelities[key]
+
+    @cached_property
+    def _fidelities(self) -> dict[Any, Fidelity]:
+        return {}
 
     def plot(self) -> Any:
         """Plot the values with 95 % intervals, the largest first, with matplotlib or else with plotly."""

@@ -296,6 +296,18 @@ class RidgeScorer(RidgeEngine):
         right = equal_best.argmax(axis=2) == self._truth[:, None]
         return right.mean(axis=0)
 
+    def class_scores(self, coalitions: CoalitionMatrix) -> Features:
+        """Predict the one-hot label of validation rows, shape (B, rows, classes); -inf for absent classes."""
+        from threadpoolctl import threadpool_limits
+
+        out = np.empty((len(coalitions), len(self._truth), self._scaled.targets.shape[1]))
+        with threadpool_limits(limits=1, user_api="blas"):
+            for b, coalition in enumerate(coalitions):
+                models = from_rows(self._scaled, coalition, self._alpha)
+                out[b] = models.predictions(self._scaled.validation)[:, 0]
+                out[b, :, models.level[0] == 0.0] = -np.inf
+        return out
+
 
 @register("learner", "ridge_regression")
 @dataclass(frozen=True)

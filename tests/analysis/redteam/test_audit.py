@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from comparing import assert_near
+from datamarket_gym import fidelity
 from datamarket_gym.analysis.metrics import pot_shares, provider_totals
 from datamarket_gym.analysis.redteam import attack_grid, audit, market_state
 from datamarket_gym.analysis.redteam import audit as audit_function
@@ -411,3 +412,23 @@ def test_an_audit_of_components_names_units_that_chain_large_groups(monkeypatch)
     (words,) = told("cosine@0.85")
     assert "chains through few units were not counted" in words
     assert "between of mallory" in words
+
+
+def test_an_audit_may_say_how_well_pay_follows_what_a_model_learns(tmp_path):
+    market = ProviderMarket.from_task(Synthetic(n_providers=3, per_provider=40, validation=50), 1)
+    assert run(market, only=RUIN).fidelity is None
+    oracle = market.utility_oracle(Utility("coverage"))
+    report = audit(market, get_mechanism("recommended"), oracle, only=RUIN, fidelity=True, out=tmp_path)
+    found, units = report.fidelity, market.honest.submission
+    data = market.dataset
+    measured = fidelity(
+        units.features, units.label, data.validation_features, data.validation_label,
+        utility="coverage", seed=market.seed,
+    )  # fmt: skip
+    assert found.lds == pytest.approx(measured.lds)
+    assert found.lds_total == pytest.approx(measured.lds_total)
+    assert "coverage" in found.attributions
+    assert f"{found.lds:.2f} (95 % interval" in found.words
+    assert AuditReport.model_validate_json((tmp_path / "audit.json").read_text()).fidelity == found
+    names = audit(market, get_mechanism("shapley"), market.utility_oracle(), only=RUIN, fidelity=True)
+    assert "logistic by identity" in names.fidelity.words

@@ -23,6 +23,7 @@ from datamarket_gym.analysis.redteam.findings import (
     STOP_AT,
     STOP_LOSS,
     AuditReport,
+    FidelityRecord,
     Finding,
     Group,
     Loss,
@@ -51,12 +52,14 @@ from datamarket_gym.execution.files import write_json, write_text
 from datamarket_gym.execution.parallel import executor_of_steps
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.execution.runs import MANIFEST, Format, Run, Unkept, open_run
+from datamarket_gym.games.semivalues import SEMIVALUES
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import looking_in, named_folder
 from datamarket_gym.market.market import MarketState, ProviderMarket
 from datamarket_gym.mechanism.own_mechanism import OwnMechanism, Payer
 from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism, describe_leaks
 from datamarket_gym.registry import written
+from datamarket_gym.utilities.fidelity import measure_fidelity, train_on_halves
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 _MOST = 3  # in a sentence
@@ -165,6 +168,7 @@ class Context:
     warnings: list[str]
     checks: Checks | None
     knowledge: float
+    fidelity: FidelityRecord | None
 
     def attacked(self, provider: str, attack: str, clock: str) -> SubmittedProfile:
         state = replace(self.state, logged=clock != BELIEVED) if clock else self.state
@@ -186,6 +190,7 @@ def audit(
     threshold: Threshold | None = None,
     checks: Checks | None = None,
     knowledge: float = 1.0,
+    fidelity: bool = False,
 ) -> AuditReport:
     """Run the attack library against a mechanism, provider by provider.
 
@@ -205,6 +210,9 @@ def audit(
         Which similarity thresholds the whole market admits, where this one is a sample of it.
     checks, knowledge
         Spot checks of each payee (gains are expected ones then), and the share of others' units that attackers see.
+    fidelity
+        Whether it is also measured how well the utility's values of honest units predict what logistic regression
+        learns (`datamarket_gym.fidelity`).
 
     Returns
     -------
@@ -237,6 +245,7 @@ def audit(
         warnings=warnings if undated is None else [*warnings, undated],
         checks=checks,
         knowledge=knowledge,
+        fidelity=_fidelity(state, utility) if fidelity else None,
     )
     if out is None:
         return _report(context, Unkept(executor_of_steps(jobs), progress or SILENT))
@@ -250,6 +259,14 @@ def audit(
             manifest = {"kind": "audit", "mechanism": payer.id, "digest": digest}
             write_json(out / MANIFEST, manifest, indent=2, sort=False)
         return AuditReport.model_validate_json(path.read_text(encoding="utf-8"))
+
+
+def _fidelity(state: MarketState, utility: UtilityOracle) -> FidelityRecord:
+    """Measure fidelity at unit level, or at identity level where units have no formula."""
+    units, shapley = state.honest.submission, SEMIVALUES.create("shapley")
+    outcomes = train_on_halves(units, utility, seed=state.seed)
+    level = "unit" if utility.game(units).closed_form(shapley) is not None else "identity"
+    return FidelityRecord.of(measure_fidelity(units, utility, shapley, level, outcomes=outcomes))
 
 
 def _resolved(
@@ -292,6 +309,7 @@ def _report(context: Context, run: Run | Unkept) -> AuditReport:
         checks=context.checks,
         knowledge=context.knowledge,
         logged=state.logged,
+        fidelity=context.fidelity,
         providers=context.providers,
         trials=trials,
         findings=findings,
@@ -400,6 +418,8 @@ def _digest(context: Context) -> str:
         submission.keys.tolist(), utility.label.tolist(),
     ]  # fmt: skip
     arrays = [submission.vectors, utility.features, utility.embedding, state.leaked_features]
+    if context.fidelity is not None:
+        parts.append("fidelity")
     if (reference := utility.reference) is not None:
         parts += [reference.label.tolist(), reference.text]
         arrays += [reference.features, reference.embedding]

@@ -19,6 +19,7 @@ from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.plots import plot_pairs
 from datamarket_gym.registry import Document
 from datamarket_gym.result_table import Tabular
+from datamarket_gym.utilities.fidelity import Fidelity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,6 +192,45 @@ def worst_first(trials: list[Trial]) -> list[Group]:
     return sorted(worst, key=lambda group: (not group.worst.assumes, group.worst.rank), reverse=True)
 
 
+class FidelityRecord(Document):
+    """Record how well honest pay predicts what a model learns; ``lds`` is None for utilities without values by row."""
+
+    attributions: str
+    model: str
+    halves: int
+    lds: float | None
+    interval: tuple[float, float] | None
+    lds_total: float
+    total_interval: tuple[float, float]
+
+    @classmethod
+    def of(cls, fidelity: Fidelity) -> FidelityRecord:
+        """Take down the numbers of a `Fidelity`."""
+        by_row = fidelity.predicted_ranks is not None
+        return cls(
+            attributions=fidelity.attributions,
+            model=fidelity.model,
+            halves=len(fidelity.observed_ranks),
+            lds=fidelity.lds if by_row else None,
+            interval=fidelity.interval if by_row else None,
+            lds_total=fidelity.lds_total,
+            total_interval=fidelity.total_interval,
+        )
+
+    @property
+    def words(self) -> str:
+        def shown(lds: float, interval: tuple[float, float]) -> str:
+            return f"{lds:.2f} (95 % interval {interval[0]:.2f} to {interval[1]:.2f})"
+
+        by_row = self.lds is not None and self.interval is not None
+        row = f"{shown(self.lds, self.interval)} per validation row and " if by_row else ""  # type: ignore[arg-type]
+        return (
+            f"Fidelity: values of {self.attributions} have a rank correlation (LDS) of {row}"
+            f"{shown(self.lds_total, self.total_interval)} in total with the log-odds of {self.model} trained on "
+            f"{self.halves} random halves of the honest units."
+        )
+
+
 class AuditReport(Document, Tabular):
     """Report what an audit tried and found, worst gain first; attacks that assume something broken come last.
 
@@ -207,6 +247,8 @@ class AuditReport(Document, Tabular):
         The gain up to which an attack counts as stopped.
     checks, knowledge, logged
         The spot checks that payees expect, the share of others' units that attackers see, and whether times are logged.
+    fidelity
+        How well honest pay predicts what a model learns, where that was asked for.
     providers, trials, findings
         Who attacked, every attack by each, and the worst trial of each attack, explained.
     """
@@ -220,6 +262,7 @@ class AuditReport(Document, Tabular):
     checks: Checks | None = None
     knowledge: float = 1.0
     logged: bool = False
+    fidelity: FidelityRecord | None = None
     providers: list[str]
     trials: list[Trial]
     findings: list[Finding]

@@ -100,6 +100,8 @@ FIRST_GOAL = 1e-3  # decrement at which a coalition is judged first
 MARGIN = 0.8  # of the shrinking that a judgement asked for, as a precaution
 _ROUNDING_LEVEL = 1e-13  # decrement, times the root of the mass, below which nothing is gained
 _MAX_SWEEPS = 1000
+_CONVERGED, _SWEEPS_BETWEEN = 1e-6, 4
+"""The decrement, over the root of the mass, of a converged model, and sweeps between two looks at it."""
 CLOSE_UP = 0.7  # share of places in use below which they are closed up
 _COMPANY = 0.35  # judge when this share of the open ones is due,
 _PATIENCE = (6, 16)  # or after so many sweeps (the second where sweeps are quick)
@@ -153,19 +155,50 @@ class BatchedGames:
                     answer.gradients += batch.gradients[g]
         return answers
 
+    def logits(self, coalitions: CoalitionMatrix) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Compute logits (B, validation rows, C) of converged models of the only game, and which models converged.
+
+        Every coalition has at least two classes; the logit of a class that it lacks is minus infinity.
+        """
+        stack, size = self.stack, len(coalitions)
+        scores = np.empty((size, stack.val.shape[1], stack.n_classes))
+        converged = np.zeros(size, dtype=bool)
+        self.cells = cells_of(stack.x)
+
+        def fit(part: NDArray[np.int64]) -> None:
+            batch, careful = self._batch([coalitions], [part])
+            done = batch.converge()
+            scores[part] = host(batch.logits())[0].swapaxes(1, 2)
+            converged[part] = done[0] & ~host(careful)[0]
+
+        with (
+            threadpool_limits(1, user_api="blas"),
+            ThreadPoolExecutor(self.jobs) as pool,
+            np.errstate(all="ignore"),
+        ):
+            if self.anchor is None:
+                self.anchor = anchor(stack)
+            list(pool.map(fit, [part for (part,) in self._chunks([size])]))
+        return scores, converged
+
     def _run(
         self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]
     ) -> CoalitionBatch:
+        # a problem that runs away is not proven, and `exact` solves it
+        with np.errstate(all="ignore"):
+            batch, _ = self._batch(coalitions, parts)
+            batch.run()
+        return batch
+
+    def _batch(
+        self, coalitions: Sequence[CoalitionMatrix], parts: list[NDArray[np.int64]]
+    ) -> tuple[CoalitionBatch, Array]:
+        """Lay out coalitions at their start; the mask says which need more care than this descent takes."""
         assert self.anchor is not None
         places, careful = slots(self.stack, [c[part] for c, part in zip(coalitions, parts, strict=True)])
         active, start = (places.origin >= 0) & ~careful, self.anchor.start(places)
-        # a problem that runs away is not proven, and `exact` solves it
-        with np.errstate(all="ignore"):
-            batch = CoalitionBatch(
-                self.stack, places, active, start, self.anchor.precondition, self.cells
-            )
-            batch.run()
-        return batch
+        batch = CoalitionBatch(self.stack, places, active, start, self.anchor.precondition, self.cells)
+        return batch, careful
 
     def _chunks(self, sizes: Sequence[int]) -> Iterator[list[NDArray[np.int64]]]:
         stack, classes = self.stack, self.stack.n_classes
@@ -233,6 +266,24 @@ class CoalitionBatch:
             self.gradients = [sum_ + burst * n for sum_, n in zip(self.gradients, active, strict=True)]
             sweeps += burst
             waiting = waiting + burst if ready else 0
+
+    def converge(self) -> NDArray[np.bool_]:
+        """Sweep until the decrement of every coalition is at most `_CONVERGED`; tell which are there."""
+        sweeps = 0
+        while sweeps < _MAX_SWEEPS:
+            close = host(self.state.decrement <= _CONVERGED * self.slots.mass**0.5)
+            if (close | ~host(self.active)).all():
+                break
+            for _ in range(_SWEEPS_BETWEEN):
+                self._sweep()
+            sweeps += _SWEEPS_BETWEEN
+        return np.asarray(close)
+
+    def logits(self) -> Array:
+        """Logits (G, B, C, validation rows), minus infinity for absent classes."""
+        return (
+            descent.logits(self._shaped(self.state.point), self.stack.val) + self.slots.absent[..., None]
+        )
 
     def _flat(self, weights: Array) -> Array:
         return weights.reshape(*weights.shape[:2], -1)

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import ParameterError, require_in
@@ -27,11 +28,12 @@ from datamarket_gym.utilities.logistic import certainty
 from datamarket_gym.utilities.logistic.batched import Answer, BatchedGames
 from datamarket_gym.utilities.logistic.layout import stack
 from datamarket_gym.utilities.logistic.low_precision import Wide
-from datamarket_gym.utilities.logistic.problem import Problem, prepare, present
+from datamarket_gym.utilities.logistic.problem import Problem, prepare, present, standardise
 
 _COMPILED = 400  # parameters up to which compiled kernels beat matrix products
 _WIDE = 65  # features from which rows are fitted so closely that few of them bend the loss
 _WORTH_LOADING = 200  # coalitions that take as long in batches as loading the kernels
+_ITERATIONS = 10_000  # of scikit-learn's solver, where the batched one fails
 _WORTH_COMPILING = 4000  # half a minute, once on a machine: nobody should wait for it to solve a few
 
 
@@ -138,6 +140,33 @@ class LogisticScorer(Scorer):
             _complete(self.problem, self.C, remaining, answer, self.report)
             correct[todo] = answer.correct
         return correct
+
+    def class_scores(self, coalitions: CoalitionMatrix) -> Values:
+        """Compute logits of validation rows, shape (B, rows, classes), of converged models; -inf for absent classes."""
+        problem = self.problem
+        having = present(coalitions, problem.classes)
+        rows = len(problem.validation_label)
+        out = np.where(having, 0.0, -np.inf)[:, None].repeat(rows, axis=1)  # so of one class alone
+        todo = np.flatnonzero(having.sum(axis=1) > 1)
+        if len(todo):
+            games = Batched(problem, self.C, self.jobs).games
+            out[todo], converged = games.logits(coalitions[todo])
+            for b in todo[~converged]:
+                out[b] = self._by_sklearn(coalitions[b])
+        return out
+
+    def _by_sklearn(self, coalition: NDArray[np.bool_]) -> Values:
+        """Compute the logits of a coalition with which the descent has trouble."""
+        from sklearn.linear_model import LogisticRegression
+
+        problem, at = self.problem, self.problem.rows_of(coalition)
+        weight, label = problem.weight[at], problem.label[at]
+        x, z = standardise(problem.features[at], weight, problem.validation)
+        fitted = LogisticRegression(C=self.C, max_iter=_ITERATIONS).fit(x, label, weight)
+        score = fitted.decision_function(z)
+        out = np.full((len(z), problem.n_classes), -np.inf)
+        out[:, fitted.classes_] = np.c_[-score / 2, score / 2] if score.ndim == 1 else score
+        return out
 
 
 class StackedLogisticScorer(Shown):
