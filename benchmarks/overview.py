@@ -27,8 +27,8 @@ MECHANISMS = {  # title: mechanism, utility, U(empty), spot checks
     "Shapley over identities, U(empty) = 0": ("shapley", "logistic", "none", None),
     "Shapley over identities": ("shapley", "logistic", "chance", None),
     "quotient, cosine 0.99": ("quotient_shapley/cosine@0.99", "logistic", "chance", None),
-    "recommended": ("recommended", "coverage", "none", None),
-    "recommended, 3 spot checks": ("recommended", "coverage", "none", CHECKS),
+    "recommended": ("recommended", "recommended", "none", None),
+    "recommended, 3 spot checks": ("recommended", "recommended", "none", CHECKS),
 }
 CLASSES = {  # {x} is x times the typical standard deviation of a feature
     "splits into 2 to 4 identities": ["sybil_split_k@2", "sybil_split_k@3", "sybil_split_k@4"],
