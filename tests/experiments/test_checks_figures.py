@@ -29,7 +29,7 @@ def net(attack, learner, m, q):
 
 def rows():
     asked = itertools.product(
-        ("agnews", "imdb"), ("coverage", "knn", "logistic"), ATTACKS, CHECKS, (0.5, 1.0)
+        ("agnews", "imdb"), ("recommended", "knn", "logistic"), ATTACKS, CHECKS, (0.5, 1.0)
     )
     return [
         {
@@ -68,7 +68,7 @@ def test_lines_by_checks_name_what_stays_above_the_bar(texts):
     text = texts["s11"]
     assert text.count("best response 1.40") == 2  # k-NN on both domains
     assert f"{attack_words('turn@0.6')} " not in text  # at 3 checks it nets less than honesty
-    for said in ("AG News: coverage", "IMDB: 5-NN over chance", "needs a forged clock or foresight"):
+    for said in ("AG News: recommended coverage", "IMDB: 5-NN over chance", "needs a forged clock or foresight"):
         assert said in text
 
 
@@ -81,7 +81,7 @@ def test_every_attack_has_its_row_with_both_numbers(texts):
 
 def test_best_responses_say_what_they_know(texts):
     for share in ("50%", "100%"):
-        assert f"coverage, knows {share} of others' units" in texts["s11-responses"]
+        assert f"recommended coverage, knows {share} of others' units" in texts["s11-responses"]
 
 
 def test_results_without_best_responses_or_checks_are_refused(tmp_path):

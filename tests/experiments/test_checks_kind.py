@@ -30,7 +30,7 @@ ATTACKS = [
 
 
 def small(**changes):
-    searched = {"coverage": {"knowledge": [1.0], "trials": 3}}
+    searched = {"recommended": {"knowledge": [1.0], "trials": 3}}
     options = {**S11.options, "searched": searched, **changes.pop("options", {})}
     asked = {"tasks": [TaskEntry(task=SMALL)], "attacks": ATTACKS, "seeds": 1, "first_seed": 3}
     asked |= {"called": {THEFT: S11.called[THEFT]}, "options": options, **changes}
@@ -43,7 +43,7 @@ def rows():
     return compute(spec, spec.tasks[0], 3, {})
 
 
-def nets(rows, attack, learner="coverage", knowledge=1.0):
+def nets(rows, attack, learner="recommended", knowledge=1.0):
     return {
         (row["checks"], row["power"]): row["expected_net_gain"]
         for row in rows
@@ -52,7 +52,7 @@ def nets(rows, attack, learner="coverage", knowledge=1.0):
     }
 
 
-@pytest.mark.parametrize("learner", ["coverage", "knn", "logistic"])
+@pytest.mark.parametrize("learner", ["recommended", "knn", "logistic"])
 def test_honesty_nets_one_under_any_checks_and_utility(rows, learner):
     found = nets(rows, "honest", learner)
     assert set(found) == {(0, 0.8), (1, 0.8), (1, 1.0), (2, 0.8), (3, 0.8)}
@@ -78,7 +78,7 @@ def test_the_expectation_is_the_formula_s_where_one_name_holds_all(rows):
     (whole,) = [
         row
         for row in rows
-        if row["attack"] == "noisy_theft_0.6_spreads" and row["learner"] == "coverage"
+        if row["attack"] == "noisy_theft_0.6_spreads" and row["learner"] == "recommended"
         if row["knowledge"] == 1.0 and "gain" in row
     ]
     y, gain = whole["false_share"], whole["gain"]
@@ -91,7 +91,7 @@ def test_the_expectation_is_the_formula_s_where_one_name_holds_all(rows):
 def test_knowledge_is_played_where_it_makes_a_difference_alone(rows):
     played = {}
     for row in rows:
-        if row["learner"] == "coverage" and row.get("checks") == 3:
+        if row["learner"] == "recommended" and row.get("checks") == 3:
             played.setdefault(row["attack"], set()).add(row["knowledge"])
     assert played["sybil_split_3"] == played["honest"] == {1.0}
     assert played["exact_dup_2x_sybils"] == {1.0}  # its copies come last, whomever it sees
@@ -108,10 +108,10 @@ def test_noise_is_in_spreads_of_the_market():
 
 def test_best_responses_are_those_of_the_search_and_never_below_honesty(rows):
     found = [row for row in rows if row["attack"] == "best_response"]
-    assert {(row["learner"], row["knowledge"]) for row in found} == {("coverage", 1.0)}
+    assert {(row["learner"], row["knowledge"]) for row in found} == {("recommended", 1.0)}
     assert all(row["expected_net_gain"] >= 1.0 for row in found)
     market = market_of(TaskEntry(task=SMALL), 3)
-    oracle = market.utility_oracle(Utility("coverage"))
+    oracle = market.utility_oracle(Utility("recommended"))
     target = Target(market.state, get_mechanism("recommended").seeded(3), oracle, 0, Checks(0))
     alone = best_response(target, trials=3, seed=3)
     (row,) = [row for row in found if row["checks"] == 0]
@@ -120,7 +120,7 @@ def test_best_responses_are_those_of_the_search_and_never_below_honesty(rows):
 
 def test_fairness_is_of_the_honest_market(rows):
     found = [row for row in rows if row.get("l1_to_logistic") is not None]
-    assert {row["learner"] for row in found} == {"coverage", "knn"}
+    assert {row["learner"] for row in found} == {"recommended", "knn"}
     market = market_of(TaskEntry(task=SMALL), 3)
     shares = []
     for name, utility in (("recommended", Utility.paying()), ("shapley", Utility.paying("logistic"))):
@@ -128,7 +128,7 @@ def test_fairness_is_of_the_honest_market(rows):
             get_mechanism(name).seeded(3).pay(market.honest.submission, market.utility_oracle(utility))
         )
         shares.append(paid.totals / paid.totals.sum())
-    row = next(row for row in found if row["learner"] == "coverage")
+    row = next(row for row in found if row["learner"] == "recommended")
     assert row["l1_to_logistic"] == pytest.approx(abs(shares[0] - shares[1]).sum())
     assert 0.0 <= row["honest_cost"] < 0.2
 
@@ -150,14 +150,14 @@ def test_a_class_that_nobody_else_holds_cannot_be_taken_away_under_accuracy():
         tasks=[TaskEntry(task=f"{SMALL[:-1]}, flip_y=0.0, partition=class_stratified)")],
     )  # fmt: skip
     found = {row["learner"] for row in compute(spec, spec.tasks[0], 0, {}) if "gain" in row}
-    assert found == {"coverage"}
+    assert found == {"recommended"}
 
 
 def test_what_pays_by_a_learner_must_be_said():
-    spec = small(options={"paid": {"coverage": "recommended", "logistic": "shapley"}})
+    spec = small(options={"paid": {"recommended": "recommended", "logistic": "shapley"}})
     with pytest.raises(DataMarketError, match=r"options\.paid does not say .* knn"):
         compute(spec, spec.tasks[0], 3, {})
-    spec = small(options={"paid": dict.fromkeys(("coverage", "knn", "logistic"), "banzhaf")})
+    spec = small(options={"paid": dict.fromkeys(("recommended", "knn", "logistic"), "banzhaf")})
     with pytest.raises(UnknownNameError, match="banzhaf"):
         compute(spec, spec.tasks[0], 3, {})
 
@@ -170,13 +170,13 @@ def test_tasks_may_be_paid_under_some_of_the_learners_and_the_results_are_the_sa
         run_experiment(spec, tmp_path / name) for name, spec in (("whole", whole), ("parts", parts))
     ]
     assert tables[0] == tables[1]
-    assert {row["learner"] for row in tables[0]} == {"coverage", "knn", "logistic"}
+    assert {row["learner"] for row in tables[0]} == {"recommended", "knn", "logistic"}
 
 
 @pytest.mark.parametrize(
     ("learners", "says"),
     [
-        ([["coverage"], ["coverage", "knn"]], "is paid under coverage twice"),
+        ([["recommended"], ["recommended", "knn"]], "is paid under recommended twice"),
         ([[], ["knn"]], "is paid under knn twice"),
         ([["ridge"]], "unknown learner of this experiment's utilities 'ridge'"),
     ],
@@ -202,7 +202,7 @@ def test_a_run_has_a_table_for_every_utility_and_a_row_for_every_outcome(kept):
     assert all(set(axes) <= set(row) for row in found)
     table = (kept / "runs" / "s11" / "table.md").read_text(encoding="utf-8")
     for words in (
-        "coverage, U(empty) = 0, recommended, knowledge = 1.0, checks = 0, power = 0.8",
+        "learner recommended, U(empty) = 0, recommended, knowledge = 1.0, checks = 0, power = 0.8",
         "knn, U(empty) = chance, recommended, knowledge = 1.0, checks = 3, power = 0.8",
         "logistic, U(empty) = 0, shapley, knowledge = 1.0, checks = 3, power = 0.8",
         "## Expected net gain: unit granularity, `capped` representative, best_response",
@@ -231,7 +231,7 @@ def test_the_published_seeds_are_fresh_and_at_least_five():
     assert {(task.task, *task.learners) for task in S11.tasks} == {
         (task, learner)
         for task in ("synthetic", "agnews", "imdb", "stl10", "cifar10")
-        for learner in ("coverage", "knn", "logistic")
+        for learner in ("recommended", "knn", "logistic")
     }
 
 

@@ -17,7 +17,7 @@ THEFTS = [theft["called"] for theft in builtin_specs()["s12"].options["thefts"]]
 
 def rows():
     asked = itertools.product(
-        ("synthetic", "stl10"), ("newcomers", "continuing"), ("coverage", "knn"), map(str.split, SERIES), THEFTS,
+        ("synthetic", "stl10"), ("newcomers", "continuing"), ("recommended", "knn"), map(str.split, SERIES), THEFTS,
         (0.0, 1.0), ("gain", "victim_loss"),
     )  # fmt: skip
     return [
@@ -61,7 +61,7 @@ def test_there_is_a_panel_for_every_domain_utility_and_layout(texts):
     assert gains.count("synthetic market") == 4
     assert gains.count("STL-10") == 4
     assert victims.count("synthetic market") == 2  # newcomers have no victims who sell
-    for said in ("newcomers, coverage", "continuing, 5-NN over chance", "dotted: 1.05"):
+    for said in ("newcomers, recommended coverage", "continuing, 5-NN over chance", "dotted: 1.05"):
         assert said in gains
     assert "dotted: 2%" in victims
 
@@ -74,7 +74,7 @@ def test_results_without_copies_are_refused(tmp_path):
 
 
 def test_dimensions_are_told_apart_by_their_lines(tmp_path):
-    of = {"layout": "newcomers", "learner": "coverage", "task": "synthetic"}
+    of = {"layout": "newcomers", "learner": "recommended", "task": "synthetic"}
     shown = [
         {**row, "experiment": "s12-dimensions", "dimensions": d, "value": 1.0 + row["noise"] / d}
         for row in rows()

@@ -31,7 +31,7 @@ def rows():
 
 
 def at(rows, attack, noise=0.0, acquired="with", layout="continuing", **more):
-    of = {"learner": "coverage", "mechanism": "recommended"} | more
+    of = {"learner": "recommended", "mechanism": "recommended"} | more
     return rows[layout, of["learner"], of["mechanism"], acquired, attack, noise]
 
 
@@ -118,7 +118,7 @@ def test_a_theft_that_takes_a_class_away_is_not_played_where_accuracy_is_paid():
         for r in compute(spec, spec.tasks[0], 0, {})
         if r["attack"] == "copies_alone"
     }
-    assert found == {("coverage", "with"), ("coverage", "without"), ("knn", "with")}
+    assert found == {("recommended", "with"), ("recommended", "without"), ("knn", "with")}
 
 
 def test_relabelled_copies_have_the_next_class_and_alone_means_no_own_units():
@@ -149,7 +149,7 @@ def test_markets_without_a_clock_are_divided_too(times):
     assert (profile.submission.time is None) == (times == "none")
 
 
-@pytest.mark.parametrize("learner", ["coverage", "knn"])
+@pytest.mark.parametrize("learner", ["recommended", "knn"])
 @pytest.mark.parametrize("mechanism", ["recommended", "equal_units_alone"])
 def test_one_s_own_units_again_earn_exactly_nothing_more_and_much_without_acquired_art(
     rows, learner, mechanism
@@ -231,7 +231,7 @@ def test_the_published_seeds_are_fresh_and_ten():
         (task, layout, learner)
         for task in ("synthetic", "agnews", "imdb", "stl10", "cifar10")
         for layout in LAYOUTS
-        for learner in ("coverage", "knn")
+        for learner in ("recommended", "knn")
     }
 
 

@@ -20,7 +20,7 @@ title = "A few attackers"
 kind = "multi_attacker"
 seeds = 2
 tasks = [{ task = "synthetic(n_providers=3, per_provider=10, validation=40)" }]
-utilities = [{ learner = "coverage" }]
+utilities = [{ learner = "recommended" }]
 attacks = ["sybil_split_k(k=2)", "copycat(sigma={0.6})"]
 called = { "copycat(sigma={0.6})" = "noisy copies" }
 mechanisms = [{ name = "uniform" }, { name = "recommended" }]

@@ -187,7 +187,10 @@ def caption(fixed: Row) -> str:
         words.append(f"`{fixed.pop('representative')}` representative")
     if "learner" in fixed:
         empty = fixed.pop("empty", "none")
-        words.append(f"{fixed.pop('learner')}, U(empty) = {'0' if empty == 'none' else empty}")
+        learner = fixed.pop("learner")
+        if learner == fixed.get("mechanism"):  # the utility and the mechanism that are recommended
+            learner = f"learner {learner}"
+        words.append(f"{learner}, U(empty) = {'0' if empty == 'none' else empty}")
     for key in ("attack", "mechanism"):
         if key in fixed:
             words.append(str(fixed.pop(key)))
