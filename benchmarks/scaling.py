@@ -163,6 +163,7 @@ WORKLOADS: dict[str, Callable[[Market], Work] | None] = {
     "search": search,
     "pairs": pairs,
     "coverage": scores("coverage"),
+    "recommended": scores("recommended"),
     "coverage-unlabelled": scores("coverage(labels=False)"),
     "knn": scores("knn@5"),
     "knn-truncated": scores("knn_truncated(k=5)"),
