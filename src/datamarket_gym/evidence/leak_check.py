@@ -93,11 +93,16 @@ class LabelledVectors:
 
     def pool(self) -> LabelledVectors:
         """Take each unit once, in order of content, without vectors of zeros, which have no cosine."""
+        rows = self.different()
+        return LabelledVectors(self.vectors[rows], self.classes[rows])
+
+    def different(self) -> Codes:
+        """Return the rows of the pool."""
         pointed = np.flatnonzero(self.vectors.any(axis=1))
         keys = unit_keys(self.vectors[pointed], self.classes[pointed])
         first = pointed[np.unique(keys, return_index=True)[1]]
-        rows: Codes = first[np.sort(keyed_generator("threshold").permutation(len(first))[:_POOL])]
-        return LabelledVectors(self.vectors[rows], self.classes[rows])
+        chosen: Codes = first[np.sort(keyed_generator("threshold").permutation(len(first))[:_POOL])]
+        return chosen
 
 
 def copy_cosines(vectors: Features, seed: int = 0, most: int | None = None) -> Values:
@@ -328,7 +333,7 @@ def _similar_texts(units: NDArray[Any] | None, rows: Sequence[str | None] | None
 
 
 def _grams(text: str | None) -> frozenset[str]:
-    return ngrams(text, _WORDS) if text and text.strip() else frozenset()
+    return ngrams(text, _WORDS) if isinstance(text, str) and text.strip() else frozenset()
 
 
 def _closest(unit: Codes, row: Codes, likeness: Values, least: float, at: int) -> Likest:

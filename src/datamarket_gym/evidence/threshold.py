@@ -25,6 +25,14 @@ evidence off; therefore the cost is measured on the operator's own rows. Fewer t
 alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
 (`evidence.leak_check`). Where the rows have no embeddings, or are fewer than 20, identical units alone are matched.
 
+Texts, where units and the operator's rows have some, are compared by words first (`evidence.text_containment`). Their
+threshold is the highest of three: `LEAST_WORDS`, below which genuine texts on one subject match; the lowest share whose
+false-match cost is at most 1 %, by the same deals; and the density correction, the share that one in twenty of the
+operator's texts reaches with a submitted one, without those that reach `DUPLICATE`, which are one passage published
+twice. So no submission lifts the threshold beyond `DUPLICATE`. Fewer than 100 texts say nothing of cost, and then half
+of the pairs must agree. Units that both have texts match by similarity from the level of near copies on, the others as
+without texts.
+
 This resolves ``lineage@auto`` in `Mechanism.pay`, experiments, audits, payout runs and ``datamarket theta``. Neither
 names nor the order of rows nor a seed decide it. Evidence compares the embeddings of a submission, else what the
 utility compares of features (`UtilityFunction.compared`): coverage of a table goes by standardised features, and so
@@ -48,9 +56,22 @@ from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, counted
 from datamarket_gym.errors import DataMarketError, SubmissionError
-from datamarket_gym.evidence.leak_check import LabelledVectors, ValidationContent, copy_level, find_leaks
+from datamarket_gym.evidence.leak_check import (
+    LabelledVectors,
+    ValidationContent,
+    copy_level,
+    find_leaks,
+    near_copy_level,
+)
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import nearest_earlier
+from datamarket_gym.evidence.text_containment import (
+    Pairs,
+    WordPairs,
+    common_pairs,
+    most_contained,
+    no_pairs,
+)
 from datamarket_gym.execution.arrays import (
     WHOLE,
     Codes,
@@ -74,6 +95,11 @@ LIMIT = 0.01
 GRID: Values = np.round(np.arange(100, 49, -1) / 100, 2)
 """Thresholds from high to low. Below one half units have less in common than not."""
 
+LEAST_WORDS, FEW_WORDS, DUPLICATE = 0.35, 0.5, 0.6
+"""Shares of word pairs: the lowest threshold, that of few texts, and from which on a text is published twice."""
+
+WORDS_GRID: Values = np.round(np.arange(100, 34, -1) / 100, 2)
+
 PROVIDERS, DEALS, NEIGHBOURS = 8, 20, 5
 _ROWS = 500  # of each deal, as many as a market of 8 x 50 units and 100 validation rows
 _ERRORS = 3.0
@@ -95,16 +121,25 @@ class FalseMatchCost(Document):
         return self.costs[int(np.argmin(np.abs(np.array(self.thetas) - theta)))]
 
 
-def false_match_cost(vectors: Features, label: NDArray[np.generic]) -> FalseMatchCost:
-    """Measure the cost of lineage among honest units, in content order (no two equal, none of zero length)."""
+def false_match_cost(
+    vectors: Features,
+    label: NDArray[np.generic],
+    grid: Values = GRID,
+    compare: Callable[[Codes], Values] | None = None,
+) -> FalseMatchCost:
+    """Measure the cost of lineage among honest units, in content order (no two equal, none of zero length).
+
+    ``compare`` says how near each of some units, in this order, comes to an earlier one; by cosine if left out.
+    """
     code = np.unique(label, return_inverse=True)[1].astype(np.int64)
     rng = keyed_generator("honest price")  # the key decides payments: it stays as it is
     size = min(len(vectors), _ROWS)
     n = size * 4 // 5
-    deals = [_Deal(vectors, code, rng.permutation(len(vectors))[:size], n) for _ in range(DEALS)]
+    dealt = [rng.permutation(len(vectors))[:size] for _ in range(DEALS)]
+    deals = [_Deal(vectors, code, rows, n, compare and compare(rows[:n])) for rows in dealt]
     thetas, costs, errors = [], [], []
     lowest = None
-    for theta in GRID.tolist():
+    for theta in grid.tolist():
         moved = np.array([deal.cost(theta) for deal in deals])
         thetas.append(theta)
         costs.append(round(float(moved.mean()), 6))
@@ -120,9 +155,11 @@ def false_match_cost(vectors: Features, label: NDArray[np.generic]) -> FalseMatc
 class _Deal:
     """One pretend market: its first ``n`` rows are units, in order of time, the others validate."""
 
-    def __init__(self, vectors: Features, code: Codes, rows: Codes, n: int) -> None:
+    def __init__(
+        self, vectors: Features, code: Codes, rows: Codes, n: int, nearness: Values | None = None
+    ) -> None:
         units, validation = rows[:n], rows[n:]
-        self._cosine = nearest_earlier(vectors[units])[1]
+        self._nearness = nearest_earlier(vectors[units])[1] if nearness is None else nearness
         pay: type[_Accuracy] | type[_Covered] = _Accuracy if code.any() else _Covered
         self._pay = pay(vectors, code, units, validation)
         self._provider: Codes = np.arange(n) % PROVIDERS
@@ -131,7 +168,7 @@ class _Deal:
 
     def cost(self, theta: float) -> float:
         """Return half the L1 distance between shares with lineage and without; 1 where no provider earns anything."""
-        unmatched = self._cosine < theta
+        unmatched = self._nearness < theta
         left = int(unmatched.sum())
         if self._alone is None:
             return 1.0
@@ -226,6 +263,10 @@ class Threshold(Document):
     density: float | None = None
     near_copies: float | None = None
     measured_on: Sample = "validation"
+    words: float | None = None
+    text_copies: float | None = None
+    words_cost: FalseMatchCost | None = None
+    words_density: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -247,7 +288,8 @@ class Threshold(Document):
 
     def screen(self) -> Screen:
         """Show the evidence and why it is used, and what was measured."""
-        measured = {name: getattr(self, name) for name in ("cost", "density", "near_copies")}
+        names = ("cost", "density", "near_copies", "words_cost", "words_density")
+        measured = {name: getattr(self, name) for name in names}
         measured = {name: value for name, value in measured.items() if value is not None}
         return Screen.of_fields(f"Threshold: {self.evidence}; {self.why}", measured)
 
@@ -419,10 +461,96 @@ def measure_threshold(
     wanted: str = AUTO,
     cache: dict[str, Values] | None = None,
 ) -> Threshold:
-    """Measure which threshold a submission admits, together with previously acquired data.
+    """Measure which threshold a submission admits, together with previously acquired data; for ``auto`` of texts, too.
 
     ``cache`` is filled with the highest cosines of the submission alone, for `highest_for_later`.
     """
+    threshold = _measure_similarity(submission, utility, wanted, cache)
+    return _with_words(threshold, submission, utility) if wanted == AUTO else threshold
+
+
+def operator_texts(utility: UtilityOracle) -> tuple[Any, ...] | None:
+    """Return the texts of the rows that thresholds are measured on; None where they have none."""
+    return utility.text if utility.reference is None else utility.reference.text  # type: ignore[return-value]
+
+
+def uncounted_pairs(utility: UtilityOracle | None) -> Pairs:
+    """Find the word pairs that do not count, as many of the operator's texts hold them."""
+    texts = None if utility is None else operator_texts(utility)
+    return no_pairs() if texts is None else common_pairs(texts)
+
+
+def _with_words(threshold: Threshold, submission: Submission, utility: UtilityOracle) -> Threshold:
+    """Add the threshold of texts where units and the operator's rows have some."""
+    pairs, texts, name = (
+        WordPairs.of_submission(submission),
+        operator_texts(utility),
+        threshold.measured_on,
+    )
+    if pairs is None:
+        return threshold
+    if texts is None or len(sample := _sampled_texts(texts)) < FEWEST:
+        count = "no" if texts is None else f"only {len(sample)}"
+        why = f"the {name} rows have {count} texts, so texts are not compared by words; {threshold.why}"
+        return threshold.model_copy(update={"why": why})
+    common, honest = common_pairs(texts), honest_vectors(submission, utility)
+    cost = None if honest is None else _measure_words(honest, texts)
+    density = None
+    if cost is None:
+        words = FEW_WORDS
+        reason = f"of fewer than {LEAST} {name} texts no false-match cost is measured"
+    else:
+        words = 1.0 if cost.theta is None else cost.theta
+        reason = (
+            f"among {cost.rows:,} {name} texts, dealt to {PROVIDERS} pretend providers, that moves "
+            f"{cost.at(words):.1%} of honest pay, at most {LIMIT:.0%} being allowed"
+        )
+        both = WordPairs.concat([pairs, sample])
+        nearest = most_contained(both, common, LEAST_WORDS, old=len(pairs))[1][len(pairs) :]
+        density = density_floor(rest) if len(rest := nearest[nearest < DUPLICATE]) else 0.0
+        if density > words:
+            words = math.ceil(100 * density - _ROUNDING) / 100
+            reason += f", and {ALLOWED:.0%} of the {name} texts share {density:.2f} or more with a submitted one"
+    level = None if honest is None else near_copy_level(honest.vectors)
+    level = None if level is None else min(1.0, math.ceil(1e4 * level) / 1e4)
+    theta = NONE if threshold.theta is None else threshold.theta
+    layer = Lineage(theta, words=words, copies=NONE if level is None else level)
+    why = (
+        f"texts descend from the earlier text that shares most word pairs with them, from {words:.0%} of the pairs of "
+        f"the shorter text on: {reason}; units without text are compared by their vectors: {threshold.why}"
+    )
+    update = {"words": words, "text_copies": level, "words_cost": cost, "words_density": density}
+    return threshold.model_copy(update=update | {"why": why, "evidence": written(layer)})
+
+
+@lru_cache(maxsize=8)  # as below
+def _sampled_texts(texts: tuple[Any, ...]) -> WordPairs:
+    """Find the pairs of some of the operator's texts, those without words aside."""
+    pairs = WordPairs.of(texts)
+    filled = np.flatnonzero(pairs.size)
+    chosen = keyed_generator("texts").permutation(len(filled))[:_DENSITY_ROWS]
+    return pairs.take(filled[np.sort(chosen)])
+
+
+@lru_cache(maxsize=8)
+def _measure_words(honest: LabelledVectors, texts: tuple[Any, ...]) -> FalseMatchCost | None:
+    """Measure the false-match cost of matching texts by words; None for few rows."""
+    rows, pairs = honest.different(), WordPairs.of(texts)
+    rows = rows[pairs.size[rows] > 0]
+    if len(rows) < LEAST:
+        return None
+    pairs, common, pool = pairs.take(rows), common_pairs(texts), honest.classes[rows]
+    return false_match_cost(
+        honest.vectors[rows],
+        pool,
+        WORDS_GRID,
+        lambda units: most_contained(pairs.take(units), common, LEAST_WORDS)[1],
+    )
+
+
+def _measure_similarity(
+    submission: Submission, utility: UtilityOracle, wanted: str, cache: dict[str, Values] | None
+) -> Threshold:
     acquired = utility.acquired
     periods = [submission]
     if acquired is not None:
@@ -474,7 +602,8 @@ def _rows_not_leaked(
     if not len(others):
         return None
     compared, embedded = with_compared_vectors(units.take(others), utility)
-    leaks = find_leaks(compared, ValidationContent(embedded.features, embedded.embedding))
+    content = ValidationContent(embedded.features, embedded.embedding, embedded.text)
+    leaks = find_leaks(compared, content)
     return np.delete(np.arange(len(units)), others[leaks.unit]) if len(leaks) else None
 
 
