@@ -112,7 +112,7 @@ class WordPairs:
         code = np.array([_hash(word) for word in number], dtype=np.uint64)[
             np.array(flat, dtype=np.int64)
         ]
-        text = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+        text = np.repeat(np.arange(len(ends)), np.diff(np.array(ends, dtype=np.int64), prepend=0))
         length = np.bincount(text, minlength=len(ends))
         second = np.r_[code[1:], code[:1]]
         # Whether a word is followed by another of its text; one that is alone is followed by itself.
