@@ -166,6 +166,18 @@ def test_word_pairs_of_many_validation_texts_do_not_count():
     assert not len(common_pairs(validation[: FEW - 1]))  # too few to tell
 
 
+def test_boilerplate_of_the_operators_texts_matches_nobody_in_payments():
+    boilerplate = article(5, 25)
+    utility = oracle(tuple(f"{text} {boilerplate}" for text in OPERATOR))
+    texts = [f"{article(i, 20)} {boilerplate}" for i in range(12)]
+    for evidence in ("containment@auto", "containment@0.35"):
+        paid = get_mechanism("recommended", evidence=evidence).pay(submit(texts), utility)
+        assert not len(paid.clustering.edges)
+    assert (
+        len(EvidenceGraph.build(submit(texts), "containment@0.35").edges) == 11
+    )  # no operator: all pairs count
+
+
 def test_short_texts_match_when_identical_and_not_else():
     assert parents(["good film", "Good film!", "good films", "", None, "", "fine"]) == [
         -1,

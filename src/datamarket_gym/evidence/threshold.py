@@ -30,8 +30,8 @@ threshold is the highest of three: `LEAST_WORDS`, below which genuine texts on o
 false-match cost is at most 1 %, by the same deals; and the density correction, the share that one in twenty of the
 operator's texts reaches with a submitted one, without those that reach `DUPLICATE`, which are one passage published
 twice. So no submission lifts the threshold beyond `DUPLICATE`. Fewer than 100 texts say nothing of cost, and then half
-of the pairs must agree. Units that both have texts match by similarity from the level of near copies on, the others as
-without texts.
+of the pairs must agree. Units that both have texts match by similarity from the level of near copies on, among so many
+units (`evidence.leak_check`), the others as without texts.
 
 This resolves ``lineage@auto`` in `Mechanism.pay`, experiments, audits, payout runs and ``datamarket theta``. Neither
 names nor the order of rows nor a seed decide it. Evidence compares the embeddings of a submission, else what the
@@ -57,11 +57,11 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, counted
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.evidence.leak_check import (
+    HIT,
     LabelledVectors,
     ValidationContent,
     copy_level,
     find_leaks,
-    near_copy_level,
 )
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
 from datamarket_gym.evidence.similarity_search import nearest_earlier
@@ -95,10 +95,10 @@ LIMIT = 0.01
 GRID: Values = np.round(np.arange(100, 49, -1) / 100, 2)
 """Thresholds from high to low. Below one half units have less in common than not."""
 
-LEAST_WORDS, FEW_WORDS, DUPLICATE = 0.35, 0.5, 0.6
+LEAST_WORDS, FEW_WORDS, DUPLICATE = 0.38, 0.5, 0.6
 """Shares of word pairs: the lowest threshold, that of few texts, and from which on a text is published twice."""
 
-WORDS_GRID: Values = np.round(np.arange(100, 34, -1) / 100, 2)
+WORDS_GRID: Values = np.round(np.arange(100, 37, -1) / 100, 2)
 
 PROVIDERS, DEALS, NEIGHBOURS = 8, 20, 5
 _ROWS = 500  # of each deal, as many as a market of 8 x 50 units and 100 validation rows
@@ -224,7 +224,7 @@ class _Covered:
 
 
 ALLOWED = 0.05
-_DENSITY_ROWS = 1000
+_DENSITY_ROWS, _COPY_ROWS = 1000, 2000
 
 
 def density_sample(honest: Features) -> Features:
@@ -511,8 +511,7 @@ def _with_words(threshold: Threshold, submission: Submission, utility: UtilityOr
         if density > words:
             words = math.ceil(100 * density - _ROUNDING) / 100
             reason += f", and {ALLOWED:.0%} of the {name} texts share {density:.2f} or more with a submitted one"
-    level = None if honest is None else near_copy_level(honest.vectors)
-    level = None if level is None else min(1.0, math.ceil(1e4 * level) / 1e4)
+    level = None if honest is None else _text_copy_level(honest, len(np.unique(submission.keys)))
     theta = NONE if threshold.theta is None else threshold.theta
     layer = Lineage(theta, words=words, copies=NONE if level is None else level)
     why = (
@@ -521,6 +520,13 @@ def _with_words(threshold: Threshold, submission: Submission, utility: UtilityOr
     )
     update = {"words": words, "text_copies": level, "words_cost": cost, "words_density": density}
     return threshold.model_copy(update=update | {"why": why, "evidence": written(layer)})
+
+
+def _text_copy_level(honest: LabelledVectors, units: int) -> float | None:
+    """Measure the cosine of near copies among so many units, rounded up; None where no direction tells a copy."""
+    rows = honest.pool().vectors[:_COPY_ROWS]
+    level = None if len(rows) < FEWEST else copy_level(rows, HIT, max(1.0, units / len(rows)))
+    return None if level is None else min(1.0, math.ceil(1e4 * level) / 1e4)
 
 
 @lru_cache(maxsize=8)  # as below
