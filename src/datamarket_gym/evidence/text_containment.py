@@ -105,21 +105,21 @@ class WordPairs:
         """Find the pairs of texts; one word alone is a pair of its own."""
         number: dict[str, int] = {}
         flat: list[int] = []
-        ends = []
+        length = []
         for text in texts:
-            flat += [number.setdefault(word, len(number)) for word in words(text)]
-            ends.append(len(flat))
+            found = words(text)
+            flat += [number.setdefault(word, len(number)) for word in found]
+            length.append(len(found))
         code = np.array([_hash(word) for word in number], dtype=np.uint64)[
             np.array(flat, dtype=np.int64)
         ]
-        text = np.repeat(np.arange(len(ends)), np.diff(np.array(ends, dtype=np.int64), prepend=0))
-        length = np.bincount(text, minlength=len(ends))
+        row = np.repeat(np.arange(len(length)), np.array(length, dtype=np.int64))
         second = np.r_[code[1:], code[:1]]
-        # Whether a word is followed by another of its text; one that is alone is followed by itself.
-        follows = np.r_[text[1:] == text[:-1], False][: len(text)]
+        follows = np.r_[row[1:] == row[:-1], False][: len(row)]  # a word by another of its text
+        alone = np.array(length, dtype=np.int64)[row] == 1
         pair = _mixed(code, np.where(follows, second, np.uint64(0)))
-        counts = follows | (length[text] == 1)
-        return WordPairs._distinct(text[counts], pair[counts], len(ends))
+        counts = follows | alone
+        return WordPairs._distinct(row[counts], pair[counts], len(length))
 
     @staticmethod
     def of_submission(submission: Submission) -> WordPairs | None:
