@@ -6,6 +6,9 @@ text that is joined of two counts as matched with either; of any other its origi
 
 Of genuine units that are matched, those count as true duplicates that share a run of ``[options] run`` words with the
 unit they are matched with: a passage that was published twice.
+
+Last, an attacker who has other texts of the corpus submits them before everybody else, as they are or cut into phrases:
+the share of honest texts that such early texts own.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ from pydantic import Field
 
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.evidence.text_containment import words
+from datamarket_gym.evidence.text_containment import WordPairs, most_contained, words
+from datamarket_gym.evidence.threshold import uncounted_pairs
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.experiments.cells import Cell, Row, kind
 from datamarket_gym.market.attacks.content import TEXT_RULES
+from datamarket_gym.market.datasets import load_corpus
 from datamarket_gym.mechanism.pipeline import Pipeline, match_units
 from datamarket_gym.registry import Document
 
@@ -72,6 +77,29 @@ def texts_cell(cell: Cell) -> Iterator[Row]:
                 matched = (parent[n:, None] == origins).any(axis=1).mean()
                 name = f"{rule}, strength {strength}"
                 yield {**at, "quantity": name, "measured": float(matched)}
+        corpus = set(load_corpus(market.dataset.name).content.tolist())
+        others = sorted(corpus - set(text) - set(oracle.text or ()))
+        rng = keyed_generator(cell.seed, "public texts")
+        public = [others[i] for i in rng.permutation(len(others))[:n]]
+        for name, early in early_texts(public):
+            pairs = WordPairs.of([*early, *text.tolist()])
+            near = most_contained(pairs, uncounted_pairs(oracle), threshold.words or 1.0)[0][
+                len(early) :
+            ]
+            owned = ((near >= 0) & (near < len(early))).mean()
+            yield {**at, "quantity": f"owned by {name} submitted first", "measured": float(owned)}
+
+
+def early_texts(public: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what an attacker makes of public texts, to be first with what others will write."""
+    yield "public texts", public
+    for length in (6, 10):
+        phrases: list[str] = []
+        for text in public:
+            found = text.split()
+            starts = range(0, max(1, len(found) - length), 2 * length)
+            phrases += [" ".join(found[at : at + length]) for at in starts]
+        yield f"phrases of {length} words", phrases[: 3 * len(public)]
 
 
 def rewritten(
