@@ -50,7 +50,7 @@ LONGER = 8
 """How many times as many pairs as a later text an earlier one may have."""
 COMMON, FEW = 0.005, 100
 """The share of the operator's texts from which on a pair is common, and the number of texts that can say so."""
-_BLOCK = 4096
+_BLOCK = 1024
 
 _MARKUP = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
@@ -243,8 +243,9 @@ def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
         near, score = np.full(mine.shape[0], -1), np.zeros(mine.shape[0])
         for other, theirs in enumerate(turned[: None if old else at // _BLOCK + 1]):
             shared = mine @ theirs
-            row = np.repeat(np.arange(len(near)), np.diff(shared.indptr))
-            place, both = shared.indices.astype(np.int64) + other * _BLOCK, shared.data
+            some = np.flatnonzero(shared.data >= least * LEAST_PAIRS)  # most share a single pair
+            row = np.searchsorted(shared.indptr, some, side="right") - 1
+            place, both = shared.indices[some].astype(np.int64) + other * _BLOCK, shared.data[some]
             own, other_size = size[at + row], size[place]
             smaller = np.minimum(own, other_size)
             enough = (both >= least * smaller) & (place < (old or at + row))
