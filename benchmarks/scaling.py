@@ -110,6 +110,22 @@ def search(market: Market) -> Work:
     return lambda: nearest_rows(features, THETA)
 
 
+def texts(market: Market) -> Work:
+    """Find the earlier text that shares most word pairs with each: articles of AG News, and halves of two of them."""
+    from datamarket_gym.evidence.text_containment import WordPairs, common_pairs, most_contained
+    from datamarket_gym.market.datasets import load_corpus
+
+    corpus, rng = load_corpus("agnews").content, np.random.default_rng(0)
+    n = market.units
+    articles = corpus[rng.permutation(len(corpus))].tolist()
+    common = common_pairs(tuple(articles[:500]))
+    made = articles[500 : 500 + n]
+    while len(made) < n:
+        first, second = (articles[i].split() for i in rng.integers(len(articles), size=2))
+        made.append(" ".join([*first[: len(first) // 2], *second[len(second) // 2 :]]))
+    return lambda: most_contained(WordPairs.of(made), common, 0.38)
+
+
 def pairs(market: Market) -> Work:
     """Prepare the search for all pairs at cosine .95 and more."""
     from datamarket_gym.data.content_keys import DistinctRows
@@ -161,15 +177,17 @@ def one_pass(market: Market) -> Work:
 WORKLOADS: dict[str, Callable[[Market], Work] | None] = {
     "pass": one_pass,
     "search": search,
+    "texts": texts,
     "pairs": pairs,
     "coverage": scores("coverage"),
+    "recommended": scores("recommended"),
     "coverage-unlabelled": scores("coverage(labels=False)"),
     "knn": scores("knn@5"),
     "knn-truncated": scores("knn_truncated(k=5)"),
     "reading": None,  # these two read a market from files
     "payout": None,
 }
-SIZE_ALONE = ("search", "pairs", "reading")
+SIZE_ALONE = ("search", "texts", "pairs", "reading")
 """Workloads in which validation rows take no part."""
 
 

@@ -26,7 +26,7 @@ WRITTEN = {
     ("evidence", "lineage"): "lineage@0.95",
     ("evidence", "hybrid_source_cosine"): "hybrid_source_cosine@0.95",
     ("evidence", "hybrid_hash_cosine"): "hybrid_hash_cosine@0.95",
-    ("evidence", "hybrid_minhash_cosine"): "hybrid_minhash_cosine@0.95",
+    ("evidence", "containment"): "containment@0.4",
     ("evidence", "hybrid_perceptual_cosine"): "hybrid_perceptual_cosine@0.95",
     ("evidence", "noisy_oracle_latent"): "noisy_oracle_latent(p_fs=0.2, p_fm=0.1)",
     ("learner", "sklearn"): "sklearn@GaussianNB",

@@ -49,7 +49,7 @@ SECTIONS = (
         "Results", "questions/index.md", "What was measured, one page a question.",
         (
             "results.md", "reproduce.md", "questions/*", "multi-attacker.md", "gallery.md", "utilities.md",
-            "royalty.md", "mutants.md",
+            "fidelity.md", "royalty.md", "mutants.md",
         ),
     ),
     Section("Full tables", "section-tables.md", "Every row that the answers rest on.", ("results/*",)),

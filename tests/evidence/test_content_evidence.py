@@ -126,7 +126,7 @@ def test_submissions_without_the_column_or_with_a_broken_image(market):
     with pytest.raises(ParameterError, match="jaccard"):
         create("evidence", "minhash@0")
     with pytest.raises(ParameterError, match="theta"):
-        create("evidence", "hybrid_minhash_cosine@2")
+        create("evidence", "containment@2")
 
 
 def test_hashes_of_no_images():

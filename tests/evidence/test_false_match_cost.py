@@ -5,17 +5,13 @@ import pytest
 
 from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism
 from datamarket_gym.data.content_keys import keyed_generator
-from datamarket_gym.evidence import threshold as module
+from datamarket_gym.evidence import false_match_cost as module
+from datamarket_gym.evidence.false_match_cost import DEALS, GRID, LIMIT, PROVIDERS, false_match_cost
 from datamarket_gym.evidence.leak_check import LabelledVectors, stranger_level
 from datamarket_gym.evidence.threshold import (
-    DEALS,
     FEWEST,
-    GRID,
     LEAST,
-    LIMIT,
-    PROVIDERS,
     choose_threshold,
-    false_match_cost,
     honest_vectors,
 )
 from datamarket_gym.execution.arrays import directions, highest_cosines

@@ -101,8 +101,24 @@ def test_texts_are_compared_where_both_have_them(rows, strangers):
     assert leaks.row.tolist() == [5]
     assert leaks.by.tolist() == ["text"]
     # 12 word pairs each: "tomorrow morning" and "morning then" differ
-    assert leaks.likeness.tolist() == [10 / 14]
+    assert leaks.likeness.tolist() == [10 / 12]
     assert len(find_leaks(submission, ValidationContent(rows))) == 0
+
+
+def test_a_part_of_a_validation_text_and_one_among_other_words_are_leaks(rows, strangers):
+    said = [
+        " ".join(
+            f"{word}{i}"
+            for word in ["rain", "is", "due", "in", "the", "north", "of", "our", "country", "soon"]
+        )
+        for i in range(120)
+    ]
+    others = " ".join(f"word{i}" for i in range(80))
+    texts = np.array(
+        [" ".join(said[3].split()[:6]), f"{others} {said[4].upper()}", others], dtype=object
+    )
+    submission = units(strangers[:3], metadata={"text": texts})
+    assert found(submission, ValidationContent(rows, text=said)) == [(0, 3, "text"), (1, 4, "text")]
 
 
 def test_texts_of_another_story_are_no_leaks(rows, strangers):

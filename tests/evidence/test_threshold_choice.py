@@ -5,7 +5,8 @@ import pytest
 
 from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.evidence.threshold import GRID, FalseMatchCost, Threshold
+from datamarket_gym.evidence.false_match_cost import GRID, FalseMatchCost
+from datamarket_gym.evidence.threshold import Threshold
 
 
 def price(theta):

@@ -18,7 +18,7 @@ from datamarket_gym.testing.base import SAMPLE_ENCODERS
 NEEDED = {
     "cosine": "cosine@0.9",
     "hybrid_hash_cosine": "hybrid_hash_cosine@0.9",
-    "hybrid_minhash_cosine": "hybrid_minhash_cosine@0.9",
+    "containment": "containment@0.4",
     "hybrid_perceptual_cosine": "hybrid_perceptual_cosine@0.9",
     "hybrid_source_cosine": "hybrid_source_cosine@0.9",
     "lineage": "lineage@0.9",

@@ -178,7 +178,7 @@ def test_content_experiments_say_what_was_caught(stand_in, monkeypatch):
     )
     rows = run_experiment(small, stand_in / "content")
     caught = {r["mechanism"]: r["value"] for r in rows if r["metric"] == "caught"}
-    assert caught == {"none": 0.0, "exact_hash": 1.0, "minhash": 1.0}
+    assert caught == {"none": 0.0, "exact_hash": 1.0, "minhash": 1.0, "containment": 1.0}
 
 
 def _stored():

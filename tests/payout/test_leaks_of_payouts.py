@@ -196,6 +196,25 @@ def test_texts_are_compared(tmp_path):
     assert [(r["unit"], r["validation_row"], r["by"]) for r in listed] == [("u3", 9, "text")]
 
 
+def test_texts_are_matched_by_words(tmp_path):
+    columns, held = units(), validation(n=120)
+    columns["words"], held["words"] = texts(66, 0), texts(120, 1)
+    columns["words"][65] = (
+        f"{columns['words'][2].title()} {texts(1, 7)[0]}"  # a padded copy beside other features
+    )
+    given = {"text": "words", "features": "features"}
+    folder = run(tmp_path, columns, held, columns=given, theta="auto", audit=True)
+    assert "none" not in json.loads((folder / "audit.json").read_text())
+    threshold = json.loads((folder / "threshold.json").read_text())
+    assert (threshold["words"], threshold["words_cost"]["rows"]) == (0.38, 120)
+    pairs = pq.read_table(folder / "evidence.parquet").to_pylist()
+    found = [(row["left"], row["right"], row["score"]) for row in pairs if row["reason"] == "words"]
+    assert ("u2", "u65", 1.0) in found
+    page = (folder / "report.html").read_text()
+    assert "shared words" in page
+    assert "of the pairs of the shorter text on" in page
+
+
 @pytest.mark.parametrize("copied", [False, True])
 def test_one_file_as_both_is_an_error(tmp_path, copied):
     path, other = tmp_path / "units.parquet", tmp_path / "copy.parquet"

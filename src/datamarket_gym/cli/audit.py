@@ -131,13 +131,23 @@ def _market(
     submissions, validation = tables["submissions"], tables["validation"]
     read = InputReader(spec, log).read(submissions, validation, tables.get("reference"))
     rows, other = read.validation, read.reference
-    sample = None if other is None else ReferenceRows(other.features, other.label, other.embedding)
+    sample = (
+        None
+        if other is None
+        else ReferenceRows(other.features, other.label, other.embedding, other.text)
+    )
     file, learner = scores_file(spec, tables.get("scores")), None
     if file is not None:
         learner = read_scored(file, submissions, validation, spec, read.rows, rows).learner
     features, label, embedding = rows.features, rows.label, rows.embedding
     oracle = UtilityOracle(
-        features, label, utility, learner=learner, embedding=embedding, reference=sample
+        features,
+        label,
+        utility,
+        learner=learner,
+        embedding=embedding,
+        text=rows.text,
+        reference=sample,
     )
     submission = _submission(submissions, spec, read.rows)
     state = market_state(submission, features, label, seed, log is not None)

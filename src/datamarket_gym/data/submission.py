@@ -422,14 +422,20 @@ def read_submission(path: str | Path, columns: Mapping[str, str] | None = None) 
         return _submission(Table.open(files["submission"]), columns)
 
 
-def read_validation(path: Any) -> tuple[Features, NDArray[Any]]:
-    """Read features and labels of validation rows, of a file or a table; they need no ids, identities or labels."""
+def read_validation(path: Any) -> tuple[Features, NDArray[Any], list[Any] | None]:
+    """Read features, labels and texts of validation rows, of a file or a table; they need no ids or identities.
+
+    Labels are blank, and texts None, where there is no such column.
+    """
     table = Table.open(Path(path)) if isinstance(path, str | Path) else Table.of(path)
     features, label = table.require_matrix("features", "features"), table.label_column()
-    single, dense = table.read(other=[label] if label else [], matrices={"features": features})
+    text = ["text"] if "text" in table.names and "text" not in (label, *features) else []
+    named = [label] if label else []
+    single, dense = table.read(other=[*named, *text], matrices={"features": features})
     rows = dense["features"]
     filled = label is not None and single[label].is_filled()
-    return rows, single[str(label)].values() if filled else unlabelled(len(rows))
+    texts = single["text"].objects().tolist() if text else None
+    return rows, single[str(label)].values() if filled else unlabelled(len(rows)), texts
 
 
 def require_two_tables(submissions: Path, reference: Path, whose: str = "validation") -> None:

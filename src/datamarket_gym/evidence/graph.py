@@ -44,6 +44,7 @@ from datamarket_gym.errors import (
     require_instance,
 )
 from datamarket_gym.evidence.similarity_search import NearestRows
+from datamarket_gym.evidence.text_containment import Pairs, no_pairs
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.plots import plot_clusters
 from datamarket_gym.registry import Component, Kind, name_of
@@ -213,6 +214,8 @@ class View(Shown):
         How many units, the first, are of earlier periods; only their matches with the others count then.
     nearest
         Nearest earlier units computed before, which saves work.
+    common
+        Word pairs that do not count where texts are compared (`evidence.text_containment`).
     """
 
     submission: Submission
@@ -223,6 +226,7 @@ class View(Shown):
     tie_breaker: str = ""
     n_acquired: int = 0
     nearest: NearestRows | None = None
+    common: Pairs = field(default_factory=no_pairs)
 
     @cached_property
     def rank(self) -> Codes:
@@ -360,6 +364,7 @@ class EvidenceGraph:
         tie_breaker: str = "",
         n_acquired: int = 0,
         nearest: NearestRows | None = None,
+        common: Pairs | None = None,
     ) -> Clusters:
         """Cluster a profile by an evidence layer, named as in ``cosine@0.99``.
 
@@ -383,6 +388,8 @@ class EvidenceGraph:
             How many of the first units were acquired before; then only edges between them and the others count.
         nearest : NearestRows, optional
             Nearest earlier units computed before; saves work and changes nothing.
+        common
+            Word pairs that do not count where texts are compared; all count if left out.
 
         Returns
         -------
@@ -400,7 +407,8 @@ class EvidenceGraph:
         require_in("n_acquired", n_acquired, 0, len(submission) - 1)
         layer, node = _layer(oracle, threshold), _nodes(submission, granularity)
         shown = truth if layer.needs_oracle else None
-        view = View(submission, granularity, node, seed, shown, tie_breaker, n_acquired, nearest)
+        pairs = no_pairs() if common is None else common
+        view = View(submission, granularity, node, seed, shown, tie_breaker, n_acquired, nearest, pairs)
         edges = layer.edges(view)
         if n_acquired:
             edges = edges.where((edges.left < n_acquired) != (edges.right < n_acquired))

@@ -4,7 +4,8 @@ Validation rows decide what units are worth, so a unit that equals one is worth 
 rows would be paid for the knowledge of them. A unit is taken for a leaked row where
 
 - its features equal the row's (sha256 of the payload without the label, rounded as `exact_hash` rounds), or
-- it shares half of its word pairs with the row, where both have texts (exact Jaccard similarity), or
+- three fifths of the word pairs of the shorter text are in the other, where both have texts, so that neither a part of
+  a row nor a row among other words passes (`evidence.text_containment`), or
 - its cosine with the row, by features or by embeddings, reaches the level of near copies.
 
 The label does not count: a copied row under another label is a copied row. No submission moves the level, so a unit is
@@ -40,7 +41,7 @@ from datamarket_gym.data.inputs import are_numbers, unlabelled
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Shown, counted, listed
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.evidence.layers.minhash import ngrams
+from datamarket_gym.evidence.text_containment import WordPairs, common_pairs, most_contained
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -55,7 +56,8 @@ from datamarket_gym.execution.parallel import over_blocks
 
 HIT = 5e-4
 """Share of honest units that the level takes for copies; near duplicates that data sets hold come on top."""
-JACCARD, _WORDS = 0.5, 2
+CONTAINED = 0.6
+"""Share of the word pairs of the shorter text from which on a unit holds the text of a validation row."""
 _LISTED = 5  # leaks that a sentence lists
 _LEAST = 20  # rows below which nothing is said of near copies
 _SAMPLE = 2000  # validation rows that the level is measured on
@@ -93,11 +95,16 @@ class LabelledVectors:
 
     def pool(self) -> LabelledVectors:
         """Take each unit once, in order of content, without vectors of zeros, which have no cosine."""
+        rows = self.different()
+        return LabelledVectors(self.vectors[rows], self.classes[rows])
+
+    def different(self) -> Codes:
+        """Return the rows of the pool."""
         pointed = np.flatnonzero(self.vectors.any(axis=1))
         keys = unit_keys(self.vectors[pointed], self.classes[pointed])
         first = pointed[np.unique(keys, return_index=True)[1]]
-        rows: Codes = first[np.sort(keyed_generator("threshold").permutation(len(first))[:_POOL])]
-        return LabelledVectors(self.vectors[rows], self.classes[rows])
+        chosen: Codes = first[np.sort(keyed_generator("threshold").permutation(len(first))[:_POOL])]
+        return chosen
 
 
 def copy_cosines(vectors: Features, seed: int = 0, most: int | None = None) -> Values:
@@ -171,8 +178,8 @@ class Leaks(Shown):
     """Units that equal validation rows or nearly: ``unit[i]`` (its place in the submission) equals row ``row[i]``.
 
     ``id`` and ``identity`` are the submission's names of it. ``by`` says what they share: ``identical`` features,
-    ``text``, or the direction of their ``features`` or ``embedding``; ``likeness`` how much of it: 1, the Jaccard
-    similarity, or the cosine. ``units`` are the leaked units where later periods need them.
+    ``text``, or the direction of their ``features`` or ``embedding``; ``likeness`` how much of it: 1, the share of
+    word pairs, or the cosine. ``units`` are the leaked units where later periods need them.
     """
 
     unit: Codes
@@ -224,7 +231,7 @@ def find_leaks(submission: Submission, validation: ValidationContent) -> Leaks:
         level, unit = _measure(LabelledVectors(theirs))
         if level is not None:
             pairs.append((name, _near(ours, unit, level)))
-    pairs.append(("text", _similar_texts(submission.metadata.get("text"), validation.text)))
+    pairs.append(("text", _similar_texts(WordPairs.of_submission(submission), validation.text)))
     pairs.append(("identical", _identical(submission.features, validation.features)))
     n = len(submission)
     row, likeness, by = np.full(n, -1), np.zeros(n), np.full(n, "", dtype="<U9")
@@ -308,27 +315,15 @@ def _identical(units: Features, rows: Features) -> Likest:
     return _joined(parts)
 
 
-def _similar_texts(units: NDArray[Any] | None, rows: Sequence[str | None] | None) -> Likest:
-    """Find the most similar row of each unit that shares half of its n-grams or more; blank texts share none."""
-    if units is None or rows is None or not (words := {gram for text in rows for gram in _grams(text)}):
+def _similar_texts(units: WordPairs | None, rows: Sequence[str | None] | None) -> Likest:
+    """Find the row that shares most word pairs with each unit, by the rules of evidence from texts."""
+    if units is None or rows is None:
         return _joined([])
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    count = CountVectorizer(analyzer=_grams, vocabulary=sorted(words), binary=True, dtype=np.float64)
-    theirs, length = count.transform(rows), np.array([len(_grams(text)) for text in rows])
-    parts: list[Likest] = []
-    for at in range(0, len(units), _BLOCK):
-        block = units[at : at + _BLOCK].tolist()
-        shared = (count.transform(block) @ theirs.T).tocoo()
-        unit, row, both = shared.row.astype(np.int64), shared.col.astype(np.int64), shared.data
-        own = np.array([len(_grams(text)) for text in block])
-        jaccard = both / (own[unit] + length[row] - both)
-        parts.append(_closest(unit, row, jaccard, JACCARD, at))
-    return _joined(parts)
-
-
-def _grams(text: str | None) -> frozenset[str]:
-    return ngrams(text, _WORDS) if text and text.strip() else frozenset()
+    texts = WordPairs.concat([WordPairs.of(rows), units])
+    row, shared = most_contained(texts, common_pairs(tuple(rows)), CONTAINED, old=len(rows))
+    row, shared = row[len(rows) :], shared[len(rows) :]
+    leaked = np.flatnonzero(row >= 0)
+    return leaked, row[leaked], shared[leaked]
 
 
 def _closest(unit: Codes, row: Codes, likeness: Values, least: float, at: int) -> Likest:

@@ -10,12 +10,19 @@ Proof. p(u) depends on u and on units before u alone, so the edges among the uni
 comes later. A later unit has one parent, hence joins one tree, as a leaf: no path between two earlier units passes
 through it, and it is no other unit's root. So neither trees nor roots of the units up to t change. QED.
 
+Where units carry texts and ``words`` is a threshold, p(u) is the earlier unit whose text contains most of u's, or most
+of whose text u's contains (`evidence.text_containment`). Two units that both have texts are then matched by their
+vectors only at the level of near copies, so that a made-up text beside stolen features does not help; where one of them
+has none, or one too short, theta decides as before, so that leaving the text out does not help either. Identical
+features, and identical texts, always match. The proof is the same: each rule looks at u and at earlier units alone.
+
 Connected components of all similar pairs have no such property: a later unit that is similar to two clusters
 merges them, and everything in both goes to the owner of the earliest unit.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -26,7 +33,7 @@ from datamarket_gym.data.content_keys import DECIMALS, feature_keys, first_dupli
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
-from datamarket_gym.evidence.layers.content import value_codes
+from datamarket_gym.evidence.layers.content import raw_content, value_codes
 from datamarket_gym.evidence.similarity_bounds import evenly
 from datamarket_gym.evidence.similarity_search import (
     NearestRows,
@@ -34,11 +41,20 @@ from datamarket_gym.evidence.similarity_search import (
     nearest_earlier,
     nearest_rows,
 )
+from datamarket_gym.evidence.text_containment import (
+    LEAST_PAIRS,
+    Pairs,
+    WordPairs,
+    most_contained,
+    no_pairs,
+)
 from datamarket_gym.execution.arrays import Codes, Rows, Values, in_order
 from datamarket_gym.registry import OneOf, Range, register
 
 AUTO, NONE = "auto", "none"
-METADATA = "same metadata"
+METADATA, WORDS = "same metadata", "words"
+Text = tuple[WordPairs, Pairs]
+"""The word pairs of texts, and those pairs that do not count."""
 _BLOCK = 4096  # rows read at a time
 
 
@@ -51,7 +67,8 @@ class Lineage(EvidenceLayer):
     ``none`` matches identical features alone. With ``sources`` a unit whose column ``source`` names an earlier
     unit descends from that one instead; a source that is the unit's own id, unknown or not earlier says nothing.
     With ``metadata``, a column, a unit that agrees in it with an earlier unit descends from the first such one, unless
-    a source is named. A vector of zeros is similar to nothing.
+    a source is named. A vector of zeros is similar to nothing. With ``words`` texts are compared first, and units that
+    both have texts match by similarity from ``copies`` on; ``auto`` sets both where there are texts.
     """
 
     title = "descent from an earlier unit"
@@ -64,6 +81,18 @@ class Lineage(EvidenceLayer):
     ]
     sources: Annotated[bool, "trust the column of sources"] = False
     metadata: Annotated[str, "a column whose equal values match units"] = ""
+    words: Annotated[
+        float | str,
+        Range(0, 1, open_low=True),
+        OneOf(NONE),
+        "the share of word pairs of the shorter text from which on a text descends from an earlier one",
+    ] = NONE
+    copies: Annotated[
+        float | str,
+        Range(-1, 1, open_low=True),
+        OneOf(NONE),
+        "the similarity from which on units that both have texts match",
+    ] = NONE
     by_similarity: ClassVar[bool] = True
 
     def edges(self, view: View) -> Edges:
@@ -73,14 +102,18 @@ class Lineage(EvidenceLayer):
         if view.n_acquired:
             places = np.arange(len(submission))
             old, new = np.split(places, [view.n_acquired])
-            return self.edges_to(submission.take(old), submission.take(new))
+            return self.edges_to(submission.take(old), submission.take(new), common=view.common)
         codes = value_codes(submission, self.metadata) if self.metadata else None
-        order = _order(view, codes)
+        order = self._order(view, codes)
         row, parents = np.arange(len(order)), []
-        if isinstance(self.theta, float | int):
+        pairs = self._pairs(submission)
+        text = None if pairs is None else (pairs.take(order), view.common)
+        if (least := self._least(text)) is not None:
             vectors = _arranged(submission.vectors, order)
-            near, cosine = nearest_earlier(vectors, float(self.theta), view.nearest)
-            parents.append((near, cosine, "lineage"))
+            near, cosine = nearest_earlier(vectors, least, view.nearest)
+            parents.append((self._similar(near, cosine, text), cosine, "lineage"))
+        if text is not None:
+            parents.append((*most_contained(*text, float(self.words)), WORDS))
         same = first_duplicates(feature_keys(submission.features)[order])
         parents.append((np.where(same < row, same, -1), np.ones(len(row)), "exact_hash"))
         if codes is not None:
@@ -92,17 +125,30 @@ class Lineage(EvidenceLayer):
             parents.append((named, np.ones(len(row)), "trusted source"))
         return _descent(parents).at(order)
 
-    def edges_to(self, old: Submission, new: Submission, vectors: Rows | None = None) -> Edges:
+    def edges_to(
+        self,
+        old: Submission,
+        new: Submission,
+        vectors: Rows | None = None,
+        common: Pairs | None = None,
+    ) -> Edges:
         """Match new units with acquired ones; rows of the new are counted after the old.
 
-        ``vectors`` is what is compared of the old, where that is not their own vectors.
+        ``vectors`` is what is compared of the old, where that is not their own vectors; ``common`` are word pairs that
+        do not count.
         """
         self._require_theta()
-        parents = []
-        if isinstance(self.theta, float | int):
+        parents, text = [], None
+        theirs, ours = self._pairs(old), self._pairs(new)
+        if theirs is not None and ours is not None:
+            text = (WordPairs.concat([theirs, ours]), no_pairs() if common is None else common)
+        if (least := self._least(text)) is not None:
             vectors = old.vectors if vectors is None else vectors
-            near, cosine = nearest_acquired(vectors, new.vectors, float(self.theta))
-            parents.append((near, cosine, "lineage"))
+            near, cosine = nearest_acquired(vectors, new.vectors, least)
+            parents.append((self._similar(near, cosine, text, len(old)), cosine, "lineage"))
+        if text is not None:
+            near, share = most_contained(*text, float(self.words), old=len(old))
+            parents.append((near[len(old) :], share[len(old) :], WORDS))
         parents.append((_copied(old, new), np.ones(len(new)), "exact_hash"))
         edges = _descent(parents)
         return replace(edges, right=len(old) + edges.right)
@@ -114,11 +160,83 @@ class Lineage(EvidenceLayer):
 
     def nearest(self, view: View, cached: NearestRows | None = None) -> NearestRows:
         """Return what the edges of a view without acquired units rest on, to be reused (`View.nearest`)."""
-        if not isinstance(self.theta, float | int):
+        pairs = self._pairs(view.submission)
+        least = self._least(None if pairs is None else (pairs, view.common))
+        if least is None:
             return NearestRows.none()
         codes = value_codes(view.submission, self.metadata) if self.metadata else None
-        vectors = _arranged(view.submission.vectors, _order(view, codes))
-        return nearest_rows(vectors, float(self.theta), cached)
+        vectors = _arranged(view.submission.vectors, self._order(view, codes))
+        return nearest_rows(vectors, least, cached)
+
+    def _pairs(self, submission: Submission) -> WordPairs | None:
+        """Find the word pairs of units; None where texts are not compared."""
+        return None if self.words == NONE else WordPairs.of_submission(submission)
+
+    def _least(self, text: Text | None) -> float | None:
+        """Return the similarity below which no units match; None where similarity matches none."""
+        levels = [self.theta] if text is None else [self.theta, self.copies]
+        return min((float(level) for level in levels if level != NONE), default=None)
+
+    def _similar(self, near: Codes, cosine: Values, text: Text | None, old: int = 0) -> Codes:
+        """Keep of the most similar units those similar enough: near copies, or one without text at theta."""
+        if text is None:
+            return near
+        has = text[0].without(text[1]).size >= LEAST_PAIRS
+        both = has[old:] & has[near] & (near >= 0)
+        theta, copies = (
+            np.inf if level == NONE else float(level) for level in (self.theta, self.copies)
+        )
+        return np.where(cosine >= np.where(both, copies, theta), near, -1)
+
+    def _order(self, view: View, codes: Codes | None) -> Codes:
+        """Order units by seniority; twins, of which none is first, by embedding, metadata and text.
+
+        Row order decides nothing.
+        """
+        embedding, rank = view.submission.embedding, view.rank
+        key, text = np.zeros(len(rank), dtype="S64"), np.zeros(len(rank), dtype="S64")
+        column = None if self.words == NONE else view.submission.metadata.get("text")
+        if embedding is not None or column is not None:
+            _, group, count = np.unique(rank, return_inverse=True, return_counts=True)
+            twins = np.flatnonzero(count[group] > 1)
+            for at in range(0, len(twins), _BLOCK):
+                some = twins[at : at + _BLOCK]
+                if embedding is not None:
+                    key[some] = row_keys(embedding[some])
+                if column is not None:
+                    cells = [repr(cell).encode() for cell in column[some].tolist()]
+                    text[some] = [hashlib.sha256(cell).hexdigest() for cell in cells]
+        return np.lexsort((text, key, rank) if codes is None else (text, codes, key, rank))
+
+
+@register("evidence", "containment")
+@dataclass(frozen=True)
+class Containment(EvidenceLayer):
+    """Match each text with the earlier one that shares most of its word pairs, if it shares enough of them.
+
+    ``auto`` leaves the threshold to the operator's validation texts, and compares units without text by their vectors
+    (`Lineage`). At a number texts alone are compared, and identical features.
+    """
+
+    title = "shared word pairs of an earlier text"
+
+    theta: Annotated[
+        float | str,
+        Range(0, 1, open_low=True),
+        OneOf(AUTO),
+        "theta; the share of word pairs of the shorter text from which on texts match, auto: as the validation texts "
+        "allow",
+    ]
+    needs_content: ClassVar[str] = "text"
+    by_similarity: ClassVar[bool] = True
+
+    def edges(self, view: View) -> Edges:
+        """Return an edge for each unit that descends from another, from the parent to the child."""
+        raw_content(view.submission, "text", "containment")
+        if self.theta == AUTO:
+            remedy = "pay by a mechanism, resolve the threshold first, or name a number"
+            raise ParameterError("theta", AUTO, f"it depends on the validation texts: {remedy}")
+        return Lineage(NONE, words=self.theta).edges(view)
 
 
 def _descent(parents: list[tuple[Codes, Values, str]]) -> Edges:
@@ -149,18 +267,6 @@ def _copied(old: Submission, new: Submission) -> Codes:
     keys = [feature_keys(old.features[rows]), feature_keys(new.features)]
     same = first_duplicates(np.concatenate(keys))[len(rows) :]
     return np.r_[rows, np.full(len(new), -1)][same]
-
-
-def _order(view: View, codes: Codes | None) -> Codes:
-    """Order units by seniority; twins, of which none is first, by embedding and metadata: row order decides nothing."""
-    embedding, rank = view.submission.embedding, view.rank
-    key = np.zeros(len(rank), dtype="S64")
-    if embedding is not None:
-        _, group, count = np.unique(rank, return_inverse=True, return_counts=True)
-        twins = np.flatnonzero(count[group] > 1)
-        for at in range(0, len(twins), _BLOCK):
-            key[twins[at : at + _BLOCK]] = row_keys(embedding[twins[at : at + _BLOCK]])
-    return np.lexsort((key, rank) if codes is None else (codes, key, rank))
 
 
 def _named_sources(ids: NDArray[np.str_], source: NDArray[np.str_], rank: Codes) -> Codes:

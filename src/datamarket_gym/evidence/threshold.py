@@ -1,18 +1,8 @@
 """How theta is chosen: the lowest threshold of lineage whose false-match cost is small, corrected for density.
 
-False-match cost: how much pay lineage moves between providers who all are honest, by theta. The operator's rows
-(validation rows, or another sample of honest units) are dealt to pretend providers with random times, a fifth of each
-deal kept as pretend validation rows. All are honest, so every match of lineage is a mistake:
-
-    cost(theta) = mean over deals of 1/2 sum_p |share of p with lineage@theta - share of p without|.
-
-The pay is fixed, whatever the market pays by: the Shapley value of 5 nearest neighbours on the same vectors, in closed
-form, counted over chance, negative totals raised to 0. Where rows have one class, no labels or numbers, it is the
-Shapley value of coverage without labels, cosines above c, the 0.9 quantile of those between pretend validation rows
-(docs/real-domains.md says how little that changes). The numbers of pretend providers and units are fixed, too: were
-they the market's, splitting into names would move theta. The threshold is the lowest of the grid such that there *and
-at every higher one* the cost, plus three standard errors over the deals, is at most 1 %: the highest similarities among
-few hundred rows say little about the highest in a market.
+False-match cost: the pay that lineage moves among the operator's own units (`evidence.false_match_cost`). The threshold
+is the lowest of the grid such that there *and at every higher one* the cost, plus three standard errors over the deals,
+is at most 1 %.
 
 Density correction: the more units there are, the closer the nearest stranger comes. The validation rows are honest
 units that were never submitted: the 95th percentile of their highest cosine with any submitted unit is a lower bound
@@ -24,6 +14,14 @@ Measured on the submissions, copies would look like similar honest units, and su
 evidence off; therefore the cost is measured on the operator's own rows. Fewer than 100 are too few: then near copies
 alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
 (`evidence.leak_check`). Where the rows have no embeddings, or are fewer than 20, identical units alone are matched.
+
+Texts, where units and the operator's rows have some, are compared by words first (`evidence.text_containment`). Their
+threshold is the highest of three: `LEAST_WORDS`, below which genuine texts on one subject match; the lowest share whose
+false-match cost is at most 1 %, by the same deals; and the density correction, the share that one in twenty of the
+operator's texts reaches with a submitted one, without those that reach `DUPLICATE`, which are one passage published
+twice. So no submission lifts the threshold beyond `DUPLICATE`. Fewer than 100 texts say nothing of cost, and then half
+of the pairs must agree. Units that both have texts match by similarity from the level of near copies on, among so many
+units (`evidence.leak_check`), the others as without texts.
 
 This resolves ``lineage@auto`` in `Mechanism.pay`, experiments, audits, payout runs and ``datamarket theta``. Neither
 names nor the order of rows nor a seed decide it. Evidence compares the embeddings of a submission, else what the
@@ -40,7 +38,6 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from datamarket_gym.data.acquired import AcquiredData, require_same_columns
 from datamarket_gym.data.content_keys import keyed_generator, unit_keys
@@ -48,9 +45,27 @@ from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, counted
 from datamarket_gym.errors import DataMarketError, SubmissionError
-from datamarket_gym.evidence.leak_check import LabelledVectors, ValidationContent, copy_level, find_leaks
+from datamarket_gym.evidence.false_match_cost import (
+    LIMIT,
+    PROVIDERS,
+    FalseMatchCost,
+    false_match_cost,
+)
+from datamarket_gym.evidence.leak_check import (
+    HIT,
+    LabelledVectors,
+    ValidationContent,
+    copy_level,
+    find_leaks,
+)
 from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
-from datamarket_gym.evidence.similarity_search import nearest_earlier
+from datamarket_gym.evidence.text_containment import (
+    Pairs,
+    WordPairs,
+    common_pairs,
+    most_contained,
+    no_pairs,
+)
 from datamarket_gym.execution.arrays import (
     WHOLE,
     Codes,
@@ -65,129 +80,15 @@ from datamarket_gym.execution.arrays import (
 )
 from datamarket_gym.plots import plot_thresholds
 from datamarket_gym.registry import Document, written
-from datamarket_gym.utilities.knn import NearestNeighbourGame
 from datamarket_gym.utilities.oracle import UtilityOracle
 
-LIMIT = 0.01
-"""The share of honest pay that lineage may move between providers."""
+LEAST_WORDS, FEW_WORDS, DUPLICATE = 0.38, 0.5, 0.6
+"""Shares of word pairs: the lowest threshold, that of few texts, and from which on a text is published twice."""
 
-GRID: Values = np.round(np.arange(100, 49, -1) / 100, 2)
-"""Thresholds from high to low. Below one half units have less in common than not."""
-
-PROVIDERS, DEALS, NEIGHBOURS = 8, 20, 5
-_ROWS = 500  # of each deal, as many as a market of 8 x 50 units and 100 validation rows
-_ERRORS = 3.0
-_STRANGERS = 0.9  # the quantile of coverage
-
-
-class FalseMatchCost(Document):
-    """Costs from the highest threshold down to the first that is too high, and the lowest theta before it."""
-
-    rows: int
-    units: int
-    thetas: list[float]
-    costs: list[float]  # means over deals
-    errors: list[float]  # their standard errors
-    theta: float | None
-
-    def at(self, theta: float) -> float:
-        """Return the cost at the nearest threshold that was tried."""
-        return self.costs[int(np.argmin(np.abs(np.array(self.thetas) - theta)))]
-
-
-def false_match_cost(vectors: Features, label: NDArray[np.generic]) -> FalseMatchCost:
-    """Measure the cost of lineage among honest units, in content order (no two equal, none of zero length)."""
-    code = np.unique(label, return_inverse=True)[1].astype(np.int64)
-    rng = keyed_generator("honest price")  # the key decides payments: it stays as it is
-    size = min(len(vectors), _ROWS)
-    n = size * 4 // 5
-    deals = [_Deal(vectors, code, rng.permutation(len(vectors))[:size], n) for _ in range(DEALS)]
-    thetas, costs, errors = [], [], []
-    lowest = None
-    for theta in GRID.tolist():
-        moved = np.array([deal.cost(theta) for deal in deals])
-        thetas.append(theta)
-        costs.append(round(float(moved.mean()), 6))
-        errors.append(round(float(moved.std(ddof=1) / np.sqrt(DEALS)), 6))
-        if costs[-1] + _ERRORS * errors[-1] > LIMIT:
-            break
-        lowest = theta
-    return FalseMatchCost(
-        rows=len(vectors), units=n, thetas=thetas, costs=costs, errors=errors, theta=lowest
-    )
-
-
-class _Deal:
-    """One pretend market: its first ``n`` rows are units, in order of time, the others validate."""
-
-    def __init__(self, vectors: Features, code: Codes, rows: Codes, n: int) -> None:
-        units, validation = rows[:n], rows[n:]
-        self._cosine = nearest_earlier(vectors[units])[1]
-        pay: type[_Accuracy] | type[_Covered] = _Accuracy if code.any() else _Covered
-        self._pay = pay(vectors, code, units, validation)
-        self._provider: Codes = np.arange(n) % PROVIDERS
-        self._alone = self._shares(np.ones(n, dtype=bool))
-        self._last = (n, 0.0)
-
-    def cost(self, theta: float) -> float:
-        """Return half the L1 distance between shares with lineage and without; 1 where no provider earns anything."""
-        unmatched = self._cosine < theta
-        left = int(unmatched.sum())
-        if self._alone is None:
-            return 1.0
-        if left != self._last[0]:
-            shares = self._shares(unmatched)
-            moved = 1.0 if shares is None else float(np.abs(shares - self._alone).sum() / 2)
-            self._last = (left, moved)
-        return self._last[1]
-
-    def _shares(self, playing: NDArray[np.bool_]) -> Values | None:
-        """Return shares of providers where these units play; None where no provider earns anything."""
-        unit, values = self._pay.pay(playing)
-        pay = np.bincount(self._provider[unit].ravel(), values.ravel(), PROVIDERS).clip(0.0)
-        total = float(pay.sum())
-        return pay / total if total > 0 else None
-
-
-class _Accuracy:
-    """Pay by nearest neighbours, over chance."""
-
-    def __init__(self, vectors: Features, code: Codes, units: Codes, validation: Codes) -> None:
-        distance = (vectors[units] ** 2).sum(axis=1) - 2.0 * vectors[validation] @ vectors[units].T
-        self._near: Codes = np.argsort(distance, axis=1, kind="stable")
-        self._agrees = (code[units][self._near] == code[validation][:, None]).astype(np.float64)
-        self._chance = 1.0 / (int(code.max()) + 1)
-
-    def pay(self, playing: NDArray[np.bool_]) -> tuple[Codes, Values]:
-        """Return for each validation row the units that play, the nearest first, and what it pays them."""
-        inside = playing[self._near]
-        near = self._near[inside].reshape(len(inside), -1)
-        agrees = self._agrees[inside].reshape(near.shape)
-        n = near.shape[1]
-        game = NearestNeighbourGame.from_weights(np.full(n, 1.0 / n), NEIGHBOURS)
-        return near, game.values(agrees, self._chance)
-
-
-class _Covered:
-    """Pay by coverage without labels, up to a factor: what counts are shares."""
-
-    def __init__(self, vectors: Features, code: Codes, units: Codes, validation: Codes) -> None:
-        towards, unit = directions(vectors[validation]), directions(vectors[units])
-        pairs = (towards @ towards.T)[np.triu_indices(len(validation), 1)]
-        above = np.maximum(towards @ unit.T - max(0.0, float(np.quantile(pairs, _STRANGERS))), 0.0)
-        self._rank: Codes = np.argsort(above, axis=1, kind="stable")
-        self._above = np.take_along_axis(above, self._rank, axis=1)
-
-    def pay(self, playing: NDArray[np.bool_]) -> tuple[Codes, Values]:
-        """Return for each validation row the units that play, what covers least first, and what it pays them."""
-        inside = playing[self._rank]
-        unit = self._rank[inside].reshape(len(inside), -1)
-        rise = np.diff(self._above[inside].reshape(unit.shape), axis=1, prepend=0.0)
-        return unit, np.cumsum(rise / np.arange(unit.shape[1], 0, -1), axis=1)
-
+WORDS_GRID: Values = np.round(np.arange(100, 37, -1) / 100, 2)
 
 ALLOWED = 0.05
-_DENSITY_ROWS = 1000
+_DENSITY_ROWS, _COPY_ROWS = 1000, 2000
 
 
 def density_sample(honest: Features) -> Features:
@@ -226,6 +127,10 @@ class Threshold(Document):
     density: float | None = None
     near_copies: float | None = None
     measured_on: Sample = "validation"
+    words: float | None = None
+    text_copies: float | None = None
+    words_cost: FalseMatchCost | None = None
+    words_density: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -247,7 +152,8 @@ class Threshold(Document):
 
     def screen(self) -> Screen:
         """Show the evidence and why it is used, and what was measured."""
-        measured = {name: getattr(self, name) for name in ("cost", "density", "near_copies")}
+        names = ("cost", "density", "near_copies", "words_cost", "words_density")
+        measured = {name: getattr(self, name) for name in names}
         measured = {name: value for name, value in measured.items() if value is not None}
         return Screen.of_fields(f"Threshold: {self.evidence}; {self.why}", measured)
 
@@ -419,10 +325,102 @@ def measure_threshold(
     wanted: str = AUTO,
     cache: dict[str, Values] | None = None,
 ) -> Threshold:
-    """Measure which threshold a submission admits, together with previously acquired data.
+    """Measure which threshold a submission admits, together with previously acquired data; for ``auto`` of texts, too.
 
     ``cache`` is filled with the highest cosines of the submission alone, for `highest_for_later`.
     """
+    threshold = _measure_similarity(submission, utility, wanted, cache)
+    return _with_words(threshold, submission, utility) if wanted == AUTO else threshold
+
+
+def operator_texts(utility: UtilityOracle) -> tuple[Any, ...] | None:
+    """Return the texts of the rows that thresholds are measured on; None where they have none."""
+    return utility.text if utility.reference is None else utility.reference.text  # type: ignore[return-value]
+
+
+def uncounted_pairs(utility: UtilityOracle | None) -> Pairs:
+    """Find the word pairs that do not count, as many of the operator's texts hold them."""
+    texts = None if utility is None else operator_texts(utility)
+    return no_pairs() if texts is None else common_pairs(texts)
+
+
+def _with_words(threshold: Threshold, submission: Submission, utility: UtilityOracle) -> Threshold:
+    """Add the threshold of texts where units and the operator's rows have some."""
+    pairs, texts, name = (
+        WordPairs.of_submission(submission),
+        operator_texts(utility),
+        threshold.measured_on,
+    )
+    if pairs is None:
+        return threshold
+    if texts is None or len(sample := _sampled_texts(texts)) < FEWEST:
+        count = "no" if texts is None else f"only {len(sample)}"
+        why = f"the {name} rows have {count} texts, so texts are not compared by words; {threshold.why}"
+        return threshold.model_copy(update={"why": why})
+    common, honest = common_pairs(texts), honest_vectors(submission, utility)
+    cost = None if honest is None else _measure_words(honest, texts)
+    density = None
+    if cost is None:
+        words = FEW_WORDS
+        reason = f"of fewer than {LEAST} {name} texts no false-match cost is measured"
+    else:
+        words = 1.0 if cost.theta is None else cost.theta
+        reason = (
+            f"among {cost.rows:,} {name} texts, dealt to {PROVIDERS} pretend providers, that moves "
+            f"{cost.at(words):.1%} of honest pay, at most {LIMIT:.0%} being allowed"
+        )
+        both = WordPairs.concat([pairs, sample])
+        nearest = most_contained(both, common, LEAST_WORDS, old=len(pairs))[1][len(pairs) :]
+        density = density_floor(rest) if len(rest := nearest[nearest < DUPLICATE]) else 0.0
+        if density > words:
+            words = math.ceil(100 * density - _ROUNDING) / 100
+            reason += f", and {ALLOWED:.0%} of the {name} texts share {density:.2f} or more with a submitted one"
+    level = None if honest is None else _text_copy_level(honest, len(np.unique(submission.keys)))
+    theta = NONE if threshold.theta is None else threshold.theta
+    layer = Lineage(theta, words=words, copies=NONE if level is None else level)
+    why = (
+        f"texts descend from the earlier text that shares most word pairs with them, from {words:.0%} of the pairs of "
+        f"the shorter text on: {reason}; units without text are compared by their vectors: {threshold.why}"
+    )
+    update = {"words": words, "text_copies": level, "words_cost": cost, "words_density": density}
+    return threshold.model_copy(update=update | {"why": why, "evidence": written(layer)})
+
+
+def _text_copy_level(honest: LabelledVectors, units: int) -> float | None:
+    """Measure the cosine of near copies among so many units, rounded up; None where no direction tells a copy."""
+    rows = honest.pool().vectors[:_COPY_ROWS]
+    level = None if len(rows) < FEWEST else copy_level(rows, HIT, max(1.0, units / len(rows)))
+    return None if level is None else min(1.0, math.ceil(1e4 * level) / 1e4)
+
+
+@lru_cache(maxsize=8)  # as below
+def _sampled_texts(texts: tuple[Any, ...]) -> WordPairs:
+    """Find the pairs of some of the operator's texts, those without words aside."""
+    pairs = WordPairs.of(texts)
+    filled = np.flatnonzero(pairs.size)
+    chosen = keyed_generator("texts").permutation(len(filled))[:_DENSITY_ROWS]
+    return pairs.take(filled[np.sort(chosen)])
+
+
+@lru_cache(maxsize=8)
+def _measure_words(honest: LabelledVectors, texts: tuple[Any, ...]) -> FalseMatchCost | None:
+    """Measure the false-match cost of matching texts by words; None for few rows."""
+    rows, pairs = honest.different(), WordPairs.of(texts)
+    rows = rows[pairs.size[rows] > 0]
+    if len(rows) < LEAST:
+        return None
+    pairs, common, pool = pairs.take(rows), common_pairs(texts), honest.classes[rows]
+    return false_match_cost(
+        honest.vectors[rows],
+        pool,
+        WORDS_GRID,
+        lambda units: most_contained(pairs.take(units), common, LEAST_WORDS)[1],
+    )
+
+
+def _measure_similarity(
+    submission: Submission, utility: UtilityOracle, wanted: str, cache: dict[str, Values] | None
+) -> Threshold:
     acquired = utility.acquired
     periods = [submission]
     if acquired is not None:
@@ -474,7 +472,8 @@ def _rows_not_leaked(
     if not len(others):
         return None
     compared, embedded = with_compared_vectors(units.take(others), utility)
-    leaks = find_leaks(compared, ValidationContent(embedded.features, embedded.embedding))
+    content = ValidationContent(embedded.features, embedded.embedding, embedded.text)
+    leaks = find_leaks(compared, content)
     return np.delete(np.arange(len(units)), others[leaks.unit]) if len(leaks) else None
 
 

@@ -26,9 +26,9 @@ from datamarket_gym.evidence.admissible_interval import (
     forest_of,
     honest_market,
 )
+from datamarket_gym.evidence.false_match_cost import LIMIT
 from datamarket_gym.evidence.leak_check import nearest_others
 from datamarket_gym.evidence.threshold import (
-    LIMIT,
     Threshold,
     choose_threshold,
     honest_vectors,

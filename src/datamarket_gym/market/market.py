@@ -290,4 +290,5 @@ class ProviderMarket(Shown):
             utility or self.utility,
             learner=learner or (self.own_utility if utility is None else None),
             cache=cache,
+            text=self.dataset.validation_content.get("text"),
         )

@@ -51,9 +51,10 @@ def pay(
     units : Submission, path, frame or mapping
         The submitted units: a `Submission`, a CSV, Parquet, Arrow, JSON lines or Excel file, or a pandas, polars or
         Arrow table (or a dict of columns) with the columns ``id``, ``identity``, ``features`` (or ``features_0``,
-        ``features_1`` and so on) and, where there are any, ``label`` and ``time``.
+        ``features_1`` and so on) and, where there are any, ``label``, ``time`` and ``text``.
     validation : tuple, path, frame or UtilityOracle
         The rows that data are measured on: ``(X_val, y_val)``, or a file or table with ``features`` and ``label``.
+        Texts of units are compared by words where these rows have a column ``text``, too.
     amount : float
         The money to divide, with at most two decimals. Payments sum to it to the cent.
     mechanism : str or Mechanism
@@ -134,9 +135,9 @@ def _oracle(validation: Any, utility: Any) -> UtilityOracle:
     if isinstance(validation, UtilityOracle):
         return validation
     if isinstance(validation, str | Path) or is_frame(validation) or isinstance(validation, Mapping):
-        features, label = read_validation(validation)
+        features, label, text = read_validation(validation)
     elif isinstance(validation, tuple) and len(validation) == 2:
-        features, label = validation
+        (features, label), text = validation, None
     else:
         raise InputTypeError(
             "validation",
@@ -144,4 +145,5 @@ def _oracle(validation: Any, utility: Any) -> UtilityOracle:
             "(X_val, y_val), a path or a table with features and labels, or a UtilityOracle",
         )
     learner = as_utility(utility)
-    return UtilityOracle(features, label, learner=learner).counted_from(learner.paid_from)
+    oracle = UtilityOracle(features, label, learner=learner, text=text)
+    return oracle.counted_from(learner.paid_from)

@@ -55,12 +55,13 @@ from datamarket_gym.evidence.graph import (
     find_collapse,
 )
 from datamarket_gym.evidence.leak_check import Leaks, ValidationContent, find_leaks
-from datamarket_gym.evidence.lineage import AUTO, NONE, Lineage
+from datamarket_gym.evidence.lineage import AUTO, NONE, Containment, Lineage
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.evidence.threshold import (
     Threshold,
     compared_vectors,
     measure_threshold,
+    uncounted_pairs,
     with_compared_vectors,
 )
 from datamarket_gym.execution.arrays import Codes
@@ -372,7 +373,7 @@ def find_leaked_units(
     if leak_check == "off":
         return Leaks.none()
     compared, embedded = with_compared_vectors(submission, utility)
-    rows = validation or ValidationContent(embedded.features, embedded.embedding)
+    rows = validation or ValidationContent(embedded.features, embedded.embedding, embedded.text)
     if validation is not None and embedded is not utility:
         rows = replace(validation, embedding=utility.compared(validation.features))
     leaks = find_leaks(compared, rows)
@@ -418,8 +419,8 @@ def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str
 
 
 def is_open(evidence: EvidenceLayer) -> bool:
-    """Tell whether evidence leaves its threshold to the validation rows (``lineage@auto``)."""
-    return isinstance(evidence, Lineage) and evidence.theta == AUTO
+    """Tell whether evidence leaves its threshold to the validation rows (``lineage@auto``, ``containment@auto``)."""
+    return isinstance(evidence, Lineage | Containment) and evidence.theta == AUTO
 
 
 def resolve_threshold(
@@ -447,11 +448,19 @@ def resolve_threshold(
     if not mechanism.beacon:
         mechanism = mechanism.model_copy(update={"beacon": utility.secret})
     layer = mechanism.evidence
-    if not isinstance(layer, Lineage) or not is_open(layer):
+    if not is_open(layer):
         return mechanism, None
     threshold = measure(submission, utility)
-    theta = NONE if threshold.theta is None else threshold.theta
-    return mechanism.model_copy(update={"evidence": replace(layer, theta=theta)}), threshold
+    if isinstance(layer, Containment) and threshold.words is None:
+        remedy = "give units and validation rows a column of texts, or match by lineage@auto"
+        raise ParameterError("evidence", str(layer), f"{threshold.why}. {remedy}")
+    theta, words, copies = (
+        NONE if level is None else level
+        for level in (threshold.theta, threshold.words, threshold.text_copies)
+    )
+    lineage = layer if isinstance(layer, Lineage) else Lineage(AUTO)
+    lineage = replace(lineage, theta=theta, words=words, copies=copies)
+    return mechanism.model_copy(update={"evidence": lineage}), threshold
 
 
 def match_units(
@@ -488,6 +497,7 @@ def match_units(
         seed=mechanism.seed,
         tie_breaker=mechanism.tie_breaker,
         nearest=nearest,
+        common=uncounted_pairs(utility),
     )
     return clusters if compared is submission else replace(clusters, submission=submission)
 
@@ -505,7 +515,13 @@ def nearest_units(
     if not isinstance(mechanism.evidence, Lineage):
         return NearestRows.none()
     compared = with_compared_vectors(submission, utility)[0]
-    view = View(compared, "unit", np.arange(len(compared)), tie_breaker=mechanism.tie_breaker)
+    view = View(
+        compared,
+        "unit",
+        np.arange(len(compared)),
+        tie_breaker=mechanism.tie_breaker,
+        common=uncounted_pairs(utility),
+    )
     return mechanism.evidence.nearest(view, cached)
 
 
@@ -530,11 +546,17 @@ def find_acquired_units(
     if isinstance(layer, Lineage):
         require_same_columns([acquired.units, submission])
         compared = with_compared_vectors(submission, utility)[0]
-        edges = layer.edges_to(acquired.units, compared, compared_vectors(acquired.units, utility))
+        vectors = compared_vectors(acquired.units, utility)
+        edges = layer.edges_to(acquired.units, compared, vectors, uncounted_pairs(utility))
     else:
         both = with_compared_vectors(joined(acquired, submission), utility)[0]
         edges = EvidenceGraph.build(
-            both, layer, seed=mechanism.seed, tie_breaker=mechanism.tie_breaker, n_acquired=n
+            both,
+            layer,
+            seed=mechanism.seed,
+            tie_breaker=mechanism.tie_breaker,
+            n_acquired=n,
+            common=uncounted_pairs(utility),
         ).edges
     old, unit = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right) - n
     order = np.lexsort((old, -edges.score, unit))

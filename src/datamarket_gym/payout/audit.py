@@ -70,6 +70,7 @@ def run_red_team(results: Results, state: Path, target: Path, progress: Progress
             spec.utility,
             learner=inputs.learner or spec.utility_function,
             embedding=embedding,
+            text=inputs.validation_text and [inputs.validation_text[row] for row in chosen.tolist()],
             reference=inputs.reference,
         )
         if inputs.acquired is not None:

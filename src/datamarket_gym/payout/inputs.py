@@ -143,12 +143,14 @@ class Inputs:
     def utility_oracle(self, spec: PayoutSpec) -> UtilityOracle:
         """Build the utility on the validation rows, given previously acquired units."""
         order, embedding = self.validation_order(spec), self.validation_embedding
+        text = self.validation_text
         utility = UtilityOracle(
             self.validation_features[order],
             self.validation_label[order],
             spec.utility,
             learner=self.learner or spec.utility_function,
             embedding=None if embedding is None else embedding[order],
+            text=text and [text[row] for row in order.tolist()],
             reference=self.reference,
         )
         return utility if self.acquired is None else utility.given(self.acquired.art)

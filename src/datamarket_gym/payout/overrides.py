@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from datamarket_gym.payout.settings import PayoutSpec
 
 
-DESCENT = ("exact_hash", "lineage", "trusted source", "same metadata")
+DESCENT = ("exact_hash", "lineage", "words", "trusted source", "same metadata")
 """The reasons of `evidence.lineage`, whose matches have a direction."""
 
 

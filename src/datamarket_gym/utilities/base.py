@@ -127,6 +127,8 @@ class ValidationRows(CodedLabels):
         Shape (n_val,); a class that no training row has keeps a code of its own.
     classes
         As in `TrainingRows`.
+    cache
+        What was computed of them (`once`).
     """
 
     features: Features

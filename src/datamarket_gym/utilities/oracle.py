@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -181,7 +181,9 @@ class ReferenceRows(Shown):
         object.__setattr__(self, "label", label_column(self.label, len(self.features)))
         if self.embedding is not None:
             object.__setattr__(self, "embedding", np.asarray(self.embedding, dtype=np.float64))
-        _require_rows("reference", self.features, self.label, self.embedding)
+        if self.text is not None:
+            object.__setattr__(self, "text", tuple(self.text))
+        _require_rows("reference", self.features, self.label, self.embedding, self.text)
 
 
 class UtilityOracle(Described):
@@ -201,6 +203,8 @@ class UtilityOracle(Described):
         A file in which values are cached and shared with other processes.
     embedding
         Embeddings of the validation rows, on which similarity thresholds are checked where units bring embeddings.
+    text
+        Texts of the validation rows, on which the threshold of texts is measured where units bring texts.
     reference
         Honest units on which thresholds are checked in place of the validation rows.
     """
@@ -217,6 +221,7 @@ class UtilityOracle(Described):
         learner: UtilityFunction | None = None,
         cache: str | Path | None = None,
         embedding: Features | None = None,
+        text: Iterable[str | None] | None = None,
         reference: ReferenceRows | None = None,
     ) -> None:
         if utility is not None and not isinstance(utility, Utility):
@@ -234,8 +239,9 @@ class UtilityOracle(Described):
         rows = len(self.features)
         self.label = label_array("validation_label", validation_label, rows, features).copy()
         self.embedding = None if embedding is None else np.array(embedding, dtype=np.float64)
+        self.text = None if text is None else tuple(text)
         self.reference = reference
-        _require_rows("validation", self.features, self.label, self.embedding)
+        _require_rows("validation", self.features, self.label, self.embedding, self.text)
         require_labels("the validation rows", self.label, self.learner)
         require_classes(self.label, self.learner)
         self.classes = np.unique(self.label)
@@ -482,14 +488,19 @@ class UtilityOracle(Described):
 
 
 def _require_rows(
-    rows: str, features: Features, label: NDArray[Any], embedding: Features | None
+    rows: str,
+    features: Features,
+    label: NDArray[Any],
+    embedding: Features | None,
+    text: Sequence[Any] | None,
 ) -> None:
     if features.ndim != 2 or label.shape != (len(features),) or not len(label):
         raise SubmissionError(
             f"{rows} features have shape {features.shape} and labels {label.shape}; "
             "give at least one row of features, and one label for each row"
         )
-    if embedding is not None and len(embedding) != len(label):
-        raise SubmissionError(
-            f"there are {len(embedding)} {rows} embeddings for {len(label)} {rows} rows; give one for each row"
-        )
+    for what, column in (("embeddings", embedding), ("texts", text)):
+        if column is not None and len(column) != len(label):
+            raise SubmissionError(
+                f"there are {len(column)} {rows} {what} for {len(label)} {rows} rows; give one for each row"
+            )

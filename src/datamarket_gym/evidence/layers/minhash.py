@@ -16,7 +16,7 @@ import numpy as np
 
 from datamarket_gym.errors import require_extra
 from datamarket_gym.evidence.graph import Edges, EvidenceLayer, View
-from datamarket_gym.evidence.layers.content import Cosine, Theta, raw_content
+from datamarket_gym.evidence.layers.content import raw_content
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.registry import Range, register
 
@@ -93,21 +93,3 @@ def enough_bands(jaccard: float) -> int:
         if (1 - jaccard**rows) ** bands <= MISSED:
             return bands
     return PERMUTATIONS
-
-
-@register("evidence", "hybrid_minhash_cosine")
-@dataclass(frozen=True)
-class HybridMinhashCosine(EvidenceLayer):
-    """Match texts that share enough of their phrases, or whose cosine similarity is at least theta."""
-
-    title = "shared phrases or cosine similarity"
-
-    theta: Theta
-    jaccard: Jaccard = MinHash.jaccard
-    words: PhraseWords = MinHash.words
-    needs_content: ClassVar[str] = "text"
-    by_similarity: ClassVar[bool] = True
-
-    def edges(self, view: View) -> Edges:
-        texts = MinHash(self.jaccard, self.words)
-        return Edges.concat([texts.edges(view), Cosine(self.theta).edges(view)])

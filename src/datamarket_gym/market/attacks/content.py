@@ -165,8 +165,8 @@ def mix_text_rules(text: str, others: Sequence[str], strength: int, rng: np.rand
 
 
 TEXT_RULES: dict[str, TextRule] = {
-    rule.__name__: rule
-    for rule in (synonyms, numbers, reorder, casing, typos, truncate, concat, mix_text_rules)
+    **{f.__name__: f for f in (synonyms, numbers, reorder, casing, typos, truncate, concat)},
+    "mixed": mix_text_rules,
 }
 """All rules by name."""
 
@@ -256,7 +256,8 @@ def _back(part: Any, image: Any) -> Any:
 
 
 IMAGE_RULES: dict[str, ImageRule] = {
-    rule.__name__: rule for rule in (flip, crop, colour, jpeg, blur, noise, rotate, mix_image_rules)
+    **{rule.__name__: rule for rule in (flip, crop, colour, jpeg, blur, noise, rotate)},
+    "mixed": mix_image_rules,
 }
 """All rules by name."""
 

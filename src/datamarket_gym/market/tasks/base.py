@@ -64,6 +64,8 @@ class Dataset(Shown):
         The validation rows.
     content, encoder
         The raw content behind the features by kind, where it is known, and what embedded it.
+    validation_content
+        That of the validation rows.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Dataset(Shown):
     validation_label: NDArray[Any]
     content: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     encoder: str = ""
+    validation_content: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         matrix("features", self.features)
@@ -87,6 +90,8 @@ class Dataset(Shown):
             object.__setattr__(self, name, label_column(getattr(self, name), rows))
         columns = [("label", self.label, n), ("validation_label", self.validation_label, validation)]
         columns += [(f"content {kind!r}", items, n) for kind, items in self.content.items()]
+        theirs = self.validation_content.items()
+        columns += [(f"validation_content {kind!r}", items, validation) for kind, items in theirs]
         for name, column, rows in columns:
             if len(column) != rows:
                 raise SubmissionError(

@@ -137,10 +137,11 @@ class DomainTask(Task):
         code = self._classes(everything.label, rng)
         dealt, validation = self._rows(code, everything.train, rng)
         rows = np.concatenate(dealt)
-        content = {}
+        content, validation_content = {}, {}
         if self.content:
             corpus = load_corpus(self.domain.name)
             content = {corpus.kind: corpus.content[rows]}
+            validation_content = {corpus.kind: corpus.content[validation]}
         dataset = Dataset(
             self.domain.name,
             everything.vectors[rows],
@@ -149,6 +150,7 @@ class DomainTask(Task):
             everything.label[validation],
             content,
             self.domain.encoder,
+            validation_content,
         )
         ends = np.cumsum([len(part) for part in dealt])
         return TaskDraw(dataset, np.split(np.arange(len(rows)), ends[:-1]))

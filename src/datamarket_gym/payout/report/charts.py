@@ -11,7 +11,7 @@ import numpy as np
 from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.findings import Trial
-from datamarket_gym.evidence.threshold import LIMIT
+from datamarket_gym.evidence.false_match_cost import LIMIT
 from datamarket_gym.payout.money import LEVEL, Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.results import DrawnThreshold, Results

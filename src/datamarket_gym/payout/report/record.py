@@ -24,7 +24,8 @@ from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
 from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
 from datamarket_gym.data.inputs import are_numbers
-from datamarket_gym.evidence.threshold import ALLOWED, LIMIT, Threshold
+from datamarket_gym.evidence.false_match_cost import LIMIT
+from datamarket_gym.evidence.threshold import ALLOWED, Threshold
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.payout.acquired_data import price_messages, priced_given
@@ -136,7 +137,7 @@ def period_message(spec: PayoutSpec) -> str:
 def evidence_message(threshold: Threshold) -> str:
     """Say which evidence was used and why, in a sentence or two."""
     why = f"{threshold.why[:1].upper()}{threshold.why[1:]}."
-    if threshold.theta is None:
+    if threshold.theta is None and threshold.words is None:
         why = f"Only identical units are matched, similar ones are not. {why}"
     return why
 

@@ -246,6 +246,7 @@ const REASONS = {
   pool: "one pool for all",
   perceptual: "the image's hash",
   minhash: "shared word sequences",
+  words: "shared words",
   oracle_latent: "the same owner (oracle)",
   oracle_source: "the same source (oracle)",
   false_merge: "an error of the oracle",

@@ -1,0 +1,266 @@
+"""Text containment: the share of the word pairs of the shorter of two texts that the other text has as well.
+
+A text is its set of pairs of neighbouring words. Words are compared without regard to case, accents, invisible
+characters and markup; characters that look alike count as one, whatever their script. Pairs that more than 0.5 % of the
+operator's texts hold are common and do not count (of fewer than 100 texts none is called common). With K(a) the pairs
+of text a that count,
+
+    containment(a, b) = |K(a) & K(b)| / min(|K(a)|, |K(b)|).
+
+Each text descends from the earlier text of the largest containment, the first of several, if it reaches the threshold
+and both have at least `LEAST_PAIRS` pairs that count. Two rules keep an early text from owning what comes after it:
+
+- an earlier text of more than `LONGER` times as many pairs owns nothing: one huge text would contain all others;
+- of an earlier text that is the shorter one at least `SHARED` pairs must be in the later: a phrase owns no article.
+
+A later text may be as much longer as it likes, so that padding a stolen text does not help. Texts of equal sets of
+pairs match whatever their length. Nothing here depends on later texts, so the past is immune (`evidence.lineage`); what
+is common depends on the operator's texts alone, so nobody makes another's word pairs common by submitting texts.
+
+The search multiplies sparse matrices a block of texts at a time: memory is bounded by a block of pairs of texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamarket_gym.data.content_keys import first_duplicates
+from datamarket_gym.data.submission import Submission
+from datamarket_gym.execution.arrays import Codes, Keys, Values
+from datamarket_gym.execution.parallel import over_blocks
+
+Pairs = NDArray[np.uint64]
+"""Word pairs, each a number."""
+LEAST_PAIRS = 4
+"""Pairs that count below which a text matches identical texts alone."""
+SHARED = 8
+"""Pairs that a longer, later text must share with an earlier one."""
+LONGER = 8
+"""How many times as many pairs as a later text an earlier one may have."""
+COMMON, FEW = 0.005, 100
+"""The share of the operator's texts from which on a pair is common, and the number of texts that can say so."""
+_BLOCK = 1024
+
+_MARKUP = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_ONE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # scripts without spaces: each character is a word
+_WORD = re.compile(rf"[{_ONE}]|[^\W_{_ONE}]+")
+# Each class is written by its first character. Capitals were folded before: a class holds what either case resembles.
+_ALIKE = (
+    "aаαɑ", "bвβьƅ", "cсϲ", "dԁ", "eеεєҽ", "fғϝ", "gɡց", "hнһηnνvѵ", "l1i|іιɩӏ", "jјϳ", "kкκ", "mмϻ", "o0оοσօ", "pрρ",  # noqa: RUF001
+    "qԛ", "rг", "sѕ", "tтτ", "uyуυγүս", "wԝωшѡ", "xхχ", "zζᴢ",  # noqa: RUF001
+)  # fmt: skip
+_FOLDED = str.maketrans({other: group[0] for group in _ALIKE for other in group[1:]})
+_HIDDEN = ("Mn", "Me", "Cf")  # marks on letters, and characters that are not seen
+
+
+def words(text: object) -> list[str]:
+    """Return the words of a text as they are compared; what is no text has none."""
+    if not isinstance(text, str):
+        return []
+    if "&" in text:
+        text = html.unescape(text)
+    if "<" in text:
+        text = _MARKUP.sub(" ", text)
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower().translate(_FOLDED))
+    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    seen = "".join(each for each in text if unicodedata.category(each) not in _HIDDEN)
+    return _WORD.findall(seen.translate(_FOLDED))
+
+
+@dataclass(frozen=True, eq=False)
+class WordPairs:
+    """The different word pairs of texts: those of text i are ``pair[start[i]:start[i + 1]]``, in ascending order."""
+
+    pair: Pairs
+    start: Codes
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def size(self) -> Codes:
+        """How many pairs each text has."""
+        return np.diff(self.start)
+
+    @property
+    def text(self) -> Codes:
+        """The text that each pair is in."""
+        return np.repeat(np.arange(len(self)), self.size)
+
+    @staticmethod
+    def of(texts: Iterable[object]) -> WordPairs:
+        """Find the pairs of texts; one word alone is a pair of its own."""
+        number: dict[str, int] = {}
+        flat: list[int] = []
+        length = []
+        for text in texts:
+            found = words(text)
+            flat += [number.setdefault(word, len(number)) for word in found]
+            length.append(len(found))
+        code = np.array([_hash(word) for word in number], dtype=np.uint64)[
+            np.array(flat, dtype=np.int64)
+        ]
+        row = np.repeat(np.arange(len(length)), np.array(length, dtype=np.int64))
+        second = np.r_[code[1:], code[:1]]
+        follows = np.r_[row[1:] == row[:-1], False][: len(row)]  # a word by another of its text
+        alone = np.array(length, dtype=np.int64)[row] == 1
+        pair = _mixed(code, np.where(follows, second, np.uint64(0)))
+        counts = follows | alone
+        return WordPairs._distinct(row[counts], pair[counts], len(length))
+
+    @staticmethod
+    def of_submission(submission: Submission) -> WordPairs | None:
+        """Find the pairs of units' texts, once for a submission; None where no unit has any."""
+        if "text" not in submission.metadata:
+            return None
+        cached: dict[str, WordPairs] = submission.__dict__.setdefault("word_pairs", {})
+        if "text" not in cached:
+            cached["text"] = WordPairs.of(submission.metadata["text"].tolist())
+        return cached["text"] if len(cached["text"].pair) else None
+
+    @staticmethod
+    def _distinct(text: Codes, pair: Pairs, n: int) -> WordPairs:
+        order = np.lexsort((pair, text))
+        text, pair = text[order], pair[order]
+        new = np.r_[True, (text[1:] != text[:-1]) | (pair[1:] != pair[:-1])][: len(text)]
+        return WordPairs(pair[new], np.r_[0, np.cumsum(np.bincount(text[new], minlength=n))])
+
+    @staticmethod
+    def concat(parts: Sequence[WordPairs]) -> WordPairs:
+        """Stack the pairs of several lists of texts."""
+        size = np.concatenate([part.size for part in parts])
+        return WordPairs(np.concatenate([part.pair for part in parts]), np.r_[0, np.cumsum(size)])
+
+    def take(self, rows: Codes) -> WordPairs:
+        """Take some texts, in this order."""
+        size, ends = self.size[rows], np.cumsum(self.size[rows])
+        place = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - size, size)
+        return WordPairs(self.pair[np.repeat(self.start[rows], size) + place], np.r_[0, ends])
+
+    def without(self, common: Pairs) -> WordPairs:
+        """Leave these pairs out."""
+        if not len(common):
+            return self
+        rest = ~np.isin(self.pair, common)
+        return WordPairs(self.pair[rest], np.r_[0, np.cumsum(rest)][self.start])
+
+    def keys(self) -> Keys:
+        """Hash the pairs of each text."""
+        raw = self.pair.tobytes()
+        ends = (8 * self.start).tolist()
+        digests = [hashlib.sha256(raw[a:b]).hexdigest() for a, b in pairwise(ends)]
+        return np.array(digests, dtype="S64")
+
+
+def no_pairs() -> Pairs:
+    """Return no pairs."""
+    return np.empty(0, dtype=np.uint64)
+
+
+def _hash(word: str) -> int:
+    return int.from_bytes(
+        hashlib.blake2b(word.encode(errors="replace"), digest_size=8).digest(), "little"
+    )
+
+
+def _mixed(first: Pairs, second: Pairs) -> Pairs:
+    """Mix the hashes of two words, in their order, into one."""
+    mixed = first * np.uint64(0x9E3779B97F4A7C15) ^ (second + np.uint64(0x7F4A7C15)) * np.uint64(
+        0xC2B2AE3D27D4EB4F
+    )
+    return (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+
+
+@lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same validation texts
+def common_pairs(texts: tuple[Any, ...]) -> Pairs:
+    """Find the pairs that more than 0.5 % of the operator's texts hold, in two texts at least; of few texts none."""
+    pairs = WordPairs.of(texts)
+    texts_with_words = int((pairs.size > 0).sum())
+    if texts_with_words < FEW:
+        return no_pairs()
+    pair, count = np.unique(pairs.pair, return_counts=True)
+    return pair[count > max(1.0, COMMON * texts_with_words)]
+
+
+def most_contained(texts: WordPairs, common: Pairs, least: float, old: int = 0) -> tuple[Codes, Values]:
+    """Find the earlier text of the largest containment of each text, the first of several, and the containment.
+
+    Where none reaches ``least``, or the rules above exclude it, it is -1 and the containment 0. Where the first ``old``
+    texts are of earlier periods, each other text is compared with these alone.
+    """
+    n = len(texts)
+    first = first_duplicates(texts.keys())
+    kept = texts.without(common)
+    whole = np.flatnonzero((first == np.arange(n)) & (kept.size >= LEAST_PAIRS))
+    parent, score = np.full(n, -1), np.zeros(n)
+    if len(whole) > 1:
+        near, containment = _search(kept.take(whole), least, int(np.searchsorted(whole, old)))
+        some = near >= 0
+        parent[whole[some]], score[whole[some]] = whole[near[some]], containment[some]
+    copies = np.flatnonzero((first < np.arange(n)) & (texts.size > 0))
+    own = first[copies] < old if old else np.ones(len(copies), dtype=bool)
+    parent[copies] = np.where(own, first[copies], parent[first[copies]])
+    score[copies] = np.where(own, 1.0, score[first[copies]])
+    return parent, score
+
+
+def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
+    """Compare different texts in blocks, each with the texts before it, or with the first ``old`` alone."""
+    from scipy.sparse import csr_array
+
+    n, size = len(texts), texts.size
+    _, column, count = np.unique(texts.pair, return_inverse=True, return_counts=True)
+    several = count[column] > 1  # a pair of one text alone is shared with none
+    column, start = (
+        (np.cumsum(count > 1) - 1)[column[several]],
+        np.r_[0, np.cumsum(several)][texts.start],
+    )
+    width = int((count > 1).sum())
+
+    def block(at: int) -> csr_array:
+        ends = start[at : min(at + _BLOCK, n) + 1]
+        ones = np.ones(ends[-1] - ends[0], dtype=np.int32)
+        inside = column[ends[0] : ends[-1]].astype(np.int32)
+        return csr_array((ones, inside, (ends - ends[0]).astype(np.int32)), shape=(len(ends) - 1, width))
+
+    turned = [block(at).T.tocsr() for at in range(0, old or n, _BLOCK)]
+
+    def best(at: int) -> tuple[Codes, Values]:
+        mine = block(at)
+        near, score = np.full(mine.shape[0], -1), np.zeros(mine.shape[0])
+        for other, theirs in enumerate(turned[: None if old else at // _BLOCK + 1]):
+            shared = mine @ theirs
+            some = np.flatnonzero(shared.data >= least * LEAST_PAIRS)  # most share a single pair
+            row = np.searchsorted(shared.indptr, some, side="right") - 1
+            place, both = shared.indices[some].astype(np.int64) + other * _BLOCK, shared.data[some]
+            own, other_size = size[at + row], size[place]
+            smaller = np.minimum(own, other_size)
+            enough = (both >= least * smaller) & (place < (old or at + row))
+            enough &= (other_size <= LONGER * own) & ((other_size >= own) | (both >= SHARED))
+            row, place, contained = row[enough], place[enough], both[enough] / smaller[enough]
+            order = np.lexsort((place, -contained, row))
+            order = order[np.unique(row[order], return_index=True)[1]]
+            row, place, contained = row[order], place[order], contained[order]
+            better = contained > score[row]
+            near[row[better]], score[row[better]] = place[better], contained[better]
+        return near, score
+
+    starts = range(old, n, _BLOCK)
+    parts = list(over_blocks(best, starts, n * n))
+    near, score = np.full(n, -1), np.zeros(n)
+    for at, (where, contained) in zip(starts, parts, strict=True):
+        near[at : at + len(where)], score[at : at + len(where)] = where, contained
+    return near, score
