@@ -31,7 +31,7 @@ PAPER = {"marker": "x", "color": RED, "linestyle": "none", "markersize": 6, "zor
 MAP = "cividis"  # its lightness is monotone
 _TICKS = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)  # of an axis that is logarithmic beyond 1
 _EDGE = 0.45  # of an axis: the room for values written at its right edge
-_NAME_WIDTH, _NAME_HEIGHT = 0.5, 0.035  # of the range of the dots: what a name beside a dot takes
+_LETTER_WIDTH, _NAME_HEIGHT = 0.0155, 0.035  # of the range of the dots: what a name beside a dot takes
 _NAMED = 3  # lines above the tolerance whose names a panel has room for
 
 
@@ -252,26 +252,38 @@ def draw_curves(axis: Any, panel: CurvePanel) -> None:
 
 
 def _name_marks(axis: Any, panel: CurvePanel) -> None:
-    """Draw single dots, each with its name beside it; the chosen one as a star."""
+    """Draw single dots, each with its name beside it, where there is room; the chosen one as a star."""
     places = [(mark.label, mark.rows[0][panel.along], mark.rows[0]["value"]) for mark in panel.marks]
     _, across, up = zip(*places, strict=True)
     wide, high = (max(np.ptp(numbers), 1e-9) for numbers in (across, up))
-    names: list[tuple[float, float]] = []
-    for label, x, y in sorted(places, key=lambda place: place[2]):
-        is_chosen, at = label == panel.chosen, y
+    gap, step = 0.02 * wide, _NAME_HEIGHT * high
+    taken = [(x - gap / 2, x + gap / 2, y) for _, x, y in places]  # from, to and at what height
+
+    def is_free(start: float, end: float, at: float) -> bool:
+        return not any(x < end and y > start and abs(at - up) < 0.9 * step for x, y, up in taken)
+
+    for label, x, y in sorted(places, key=lambda place: (place[0] != panel.chosen, -place[2])):
+        is_chosen = label == panel.chosen
         style = {"color": RED, "marker": "*", "markersize": 11} if is_chosen else {"color": COLOURS[1]}
         axis.plot(x, y, **{"marker": "o", "linestyle": "none", "zorder": 4, **style})
-        for other, past in names:  # from the lowest up: names that would meet keep a line's height apart
-            if abs(other - x) < _NAME_WIDTH * wide and abs(at - past) < _NAME_HEIGHT * high:
-                at = past + _NAME_HEIGHT * high
-        names.append((x, at))
+        length = _LETTER_WIDTH * wide * len(label)
+        tried = [
+            (start, y + line * step)
+            for line in sorted(range(-8, 9), key=abs)
+            for start in (x + gap, x - gap - length)
+        ]
+        start, at = next(
+            (place for place in tried if is_free(place[0], place[0] + length, place[1])), tried[0]
+        )
+        taken.append((start, start + length, at))
+        left = start < x
         axis.annotate(
-            label, (x, y), (x + 0.02 * wide, at), fontsize=6.5, va="center", zorder=3,
-            bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5, "alpha": 0.7},
-            weight="bold" if is_chosen else "normal",
-            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": GREY, "shrinkB": 2} if at > y else None,
+            label, (x, y), (x - gap if left else start, at), fontsize=6.5, va="center", zorder=3,
+            ha="right" if left else "left", weight="bold" if is_chosen else "normal",
+            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": GREY, "shrinkB": 2} if at != y else None,
         )  # fmt: skip
-    axis.set_xlim(right=max(across) + 0.45 * wide)  # room for the last name
+    starts, ends, _ = zip(*taken, strict=True)
+    axis.set_xlim(min(starts) - 2 * gap, max(ends) + gap)
 
 
 def _along(rows: Sequence[Row], key: str, at: Any) -> tuple[list[Any], Any, Any]:
