@@ -67,7 +67,8 @@ def table() -> str:
         f"markets of scikit-learn's digits, six providers of 50 units. Of the variants of a class the worst for the "
         f"mechanism counts; the search has {kept['trials']} trials in {searched} markets (planned: 60 in 10, cut for "
         "time). The first two columns pay by logistic regression with U(empty) = chance, the others by the "
-        f"recommended coverage of the validation rows (the learner `recommended`); with U(empty) = 0 the first cell is {split[0]:.2f} ± {split[1]:.2f}.",
+        "recommended coverage of the validation rows (the learner `recommended`); with U(empty) = 0 the first cell is "
+        f"{split[0]:.2f} ± {split[1]:.2f}.",
     ]) + "\n"  # fmt: skip
 
 

@@ -68,7 +68,11 @@ def test_lines_by_checks_name_what_stays_above_the_bar(texts):
     text = texts["s11"]
     assert text.count("best response 1.40") == 2  # k-NN on both domains
     assert f"{attack_words('turn@0.6')} " not in text  # at 3 checks it nets less than honesty
-    for said in ("AG News: recommended coverage", "IMDB: 5-NN over chance", "needs a forged clock or foresight"):
+    for said in (
+        "AG News: recommended coverage",
+        "IMDB: 5-NN over chance",
+        "needs a forged clock or foresight",
+    ):
         assert said in text
 
 
