@@ -488,7 +488,7 @@ def describe_bars(panels: Sequence[Panel]) -> str:
         largest = max((row.get("se") or 0.0 for row in rows), default=0.0)
         return f"standard errors over seeds up to {largest:.2f}" if largest else "no error bars"
     if any(isinstance(panel, CurvePanel) and panel.named for panel in panels):
-        return "no error bars"
+        return "standard errors are in the tables"
     if any(isinstance(panel, CurvePanel) and panel.families for panel in panels):
         return (
             "no bars on the lines of single attacks; on best responses ± one standard error over seeds"

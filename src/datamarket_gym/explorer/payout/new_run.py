@@ -89,8 +89,8 @@ def _field(name: str, setting: Setting) -> dict[str, Any]:
 
 
 def _suggestions() -> dict[str, list[str]]:
-    utilities = [name for name in components("learner") if name not in ("coverage", "sklearn")]
-    coverage = ["coverage", "coverage@0.9", "coverage(similarity=standardised)"]
+    coverage = ["recommended", "coverage"]
+    utilities = [name for name in components("learner") if name not in (*coverage, "sklearn")]
     encoders = sorted(components("encoder"))
     return {"learner": [*coverage, *utilities], "theta": ["auto", "none"], "encoder": encoders}
 
