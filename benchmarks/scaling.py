@@ -112,7 +112,7 @@ def search(market: Market) -> Work:
 
 def texts(market: Market) -> Work:
     """Find the earlier text that shares most word pairs with each: articles of AG News, and halves of two of them."""
-    from datamarket_gym.evidence.text_containment import WordPairs, common_pairs, most_contained
+    from datamarket_gym.evidence.text_containment import WordPairs, common_pairs, match_earlier_texts
     from datamarket_gym.market.datasets import load_corpus
 
     corpus, rng = load_corpus("agnews").content, np.random.default_rng(0)
@@ -123,7 +123,7 @@ def texts(market: Market) -> Work:
     while len(made) < n:
         first, second = (articles[i].split() for i in rng.integers(len(articles), size=2))
         made.append(" ".join([*first[: len(first) // 2], *second[len(second) // 2 :]]))
-    return lambda: most_contained(WordPairs.of(made), common, 0.38)
+    return lambda: match_earlier_texts(WordPairs.of(made), common, 0.38)
 
 
 def pairs(market: Market) -> Work:

@@ -98,7 +98,7 @@ def frontier(points: list[Any], best: str, rows: list[Row]) -> list[str]:
         f"{validation}: {TITLES[domain]}" for validation in ("secret", "leaked") for domain in DOMAINS
     ]
     lines = []
-    for point in sorted(points, key=lambda point: point.worst):
+    for point in sorted(points, key=lambda point: point.worst_gain):
         name = f"`{point.learner}`"
         line = [f"**{name}**" if point.learner == best else name, f"{point.lds:.3f}"]
         for validation in ("secret", "leaked"):

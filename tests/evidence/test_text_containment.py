@@ -16,14 +16,19 @@ from datamarket_gym.evidence import text_containment
 from datamarket_gym.evidence.graph import EvidenceGraph
 from datamarket_gym.evidence.lineage import Containment, Lineage
 from datamarket_gym.evidence.text_containment import (
-    FEW,
+    FEWEST_TEXTS,
     WordPairs,
     common_pairs,
-    most_contained,
+    match_earlier_texts,
     no_pairs,
-    words,
+    split_words,
 )
-from datamarket_gym.evidence.threshold import DUPLICATE, FEW_WORDS, LEAST_WORDS, measure_threshold
+from datamarket_gym.evidence.threshold import (
+    DUPLICATE_SHARE,
+    FEW_TEXTS_SHARE,
+    LEAST_SHARE,
+    measure_threshold,
+)
 from datamarket_gym.mechanism import Mechanism, acquired_from, get_mechanism, resolve_threshold
 from datamarket_gym.utilities.oracle import ReferenceRows, UtilityOracle
 
@@ -55,11 +60,11 @@ def submit(texts, features=None, owner=None, **rest) -> Submission:
 
 def parents(texts, least=0.35, common=None) -> list[int]:
     common = no_pairs() if common is None else common
-    return most_contained(WordPairs.of(texts), common, least)[0].tolist()
+    return match_earlier_texts(WordPairs.of(texts), common, least)[0].tolist()
 
 
 def pairs_in_python(text: str) -> set[tuple[str, ...]]:
-    found = words(text)
+    found = split_words(text)
     return set(pairwise(found)) if len(found) > 1 else {tuple(found)} - {()}
 
 
@@ -73,13 +78,13 @@ def pairs_in_python(text: str) -> set[tuple[str, ...]]:
     ],
 )  # fmt: skip
 def test_what_looks_the_same_is_the_same(changed):
-    assert words(changed) == words("the quick brown fox")
+    assert split_words(changed) == split_words("the quick brown fox")
 
 
 def test_what_is_no_text_has_no_words():
     for cell in (None, float("nan"), 3, b"the quick brown fox", "", "  ...  ", "<b></b>", ["a b"]):
-        assert words(cell) == []
-    assert len(words("数据市场")) == 4  # no spaces: each character is a word
+        assert split_words(cell) == []
+    assert len(split_words("数据市场")) == 4  # no spaces: each character is a word
 
 
 @given(st.lists(st.lists(st.sampled_from(LEXICON[:9]), max_size=14).map(" ".join), max_size=9))
@@ -88,9 +93,11 @@ def test_the_search_is_what_python_says(texts):
     """Brute force, in sets of strings, with all the rules."""
     sets, common = (
         [pairs_in_python(text) for text in texts],
-        {(words(LEXICON[0])[0], words(LEXICON[1])[0])},
+        {(split_words(LEXICON[0])[0], split_words(LEXICON[1])[0])},
     )
-    near, score = most_contained(WordPairs.of(texts), WordPairs.of([" ".join(LEXICON[:2])]).pair, 0.35)
+    near, score = match_earlier_texts(
+        WordPairs.of(texts), WordPairs.of([" ".join(LEXICON[:2])]).pair, 0.35
+    )
     for i, mine in enumerate(sets):
         best = (0.0, -1)
         for j in range(i):
@@ -113,9 +120,9 @@ def test_the_search_is_what_python_says(texts):
 
 def test_blocks_change_nothing(monkeypatch):
     texts = [article(i // 2, 12 + i % 5) for i in range(40)]
-    whole = most_contained(WordPairs.of(texts), no_pairs(), 0.35)
+    whole = match_earlier_texts(WordPairs.of(texts), no_pairs(), 0.35)
     monkeypatch.setattr(text_containment, "_BLOCK", 7)
-    blocks = most_contained(WordPairs.of(texts), no_pairs(), 0.35)
+    blocks = match_earlier_texts(WordPairs.of(texts), no_pairs(), 0.35)
     assert (whole[0] >= 0).sum() > 10
     for one, other in zip(whole, blocks, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -159,11 +166,11 @@ def test_stuffing_texts_makes_no_word_pair_of_a_victim_common():
 
 def test_word_pairs_of_many_validation_texts_do_not_count():
     boilerplate = article(5, 25)
-    validation = tuple(f"{article(i)} {boilerplate}" for i in range(100, 100 + FEW))
+    validation = tuple(f"{article(i)} {boilerplate}" for i in range(100, 100 + FEWEST_TEXTS))
     texts = [f"{article(1, 20)} {boilerplate}", f"{article(2, 20)} {boilerplate}"]
     assert parents(texts) == [-1, 0]
     assert parents(texts, common=common_pairs(validation)) == [-1, -1]
-    assert not len(common_pairs(validation[: FEW - 1]))  # too few to tell
+    assert not len(common_pairs(validation[: FEWEST_TEXTS - 1]))  # too few to tell
 
 
 def test_boilerplate_of_the_operators_texts_matches_nobody_in_payments():
@@ -204,7 +211,7 @@ def resolved(submission, utility, evidence="lineage@auto") -> tuple[Mechanism, o
 def test_auto_compares_words_where_both_sides_have_texts():
     texts = [article(i) for i in range(20)]
     mechanism, threshold = resolved(submit([*texts, article(0).upper()]), oracle())
-    assert threshold.words == LEAST_WORDS
+    assert threshold.words == LEAST_SHARE
     assert threshold.words_cost.at(threshold.words) <= 0.01
     assert "word pairs" in threshold.why
     assert mechanism.evidence == Lineage(
@@ -212,7 +219,7 @@ def test_auto_compares_words_where_both_sides_have_texts():
     )
     assert str(mechanism.evidence) == threshold.evidence
     by_name, _ = resolved(submit(texts), oracle(), "containment@auto")
-    assert by_name.evidence.words == LEAST_WORDS
+    assert by_name.evidence.words == LEAST_SHARE
 
 
 def test_explicit_lineage_ignores_texts():
@@ -243,14 +250,14 @@ def test_without_validation_texts_embeddings_decide_and_the_result_says_so():
 def test_few_validation_texts_say_nothing_of_cost():
     few = UtilityOracle(vectors(60, 3), None, "coverage", text=OPERATOR[:60])
     _, threshold = resolved(submit([article(0)] * 2), few)
-    assert (threshold.words, threshold.words_cost) == (FEW_WORDS, None)
+    assert (threshold.words, threshold.words_cost) == (FEW_TEXTS_SHARE, None)
 
 
 def test_reference_texts_stand_in_for_validation_texts():
     reference = ReferenceRows(vectors(150, 4), text=list(OPERATOR))
     utility = UtilityOracle(vectors(30, 3), None, "coverage", reference=reference)
     _, threshold = resolved(submit([article(0), article(1)]), utility)
-    assert threshold.words == LEAST_WORDS
+    assert threshold.words == LEAST_SHARE
     assert "reference texts" in threshold.why
 
 
@@ -261,9 +268,9 @@ def test_leaked_validation_texts_lift_the_threshold_no_further_than_duplicates()
     ]
     submission = submit(halves, vectors(150, 8))
     threshold = measure_threshold(submission, oracle())
-    assert LEAST_WORDS < threshold.words <= DUPLICATE
+    assert LEAST_SHARE < threshold.words <= DUPLICATE_SHARE
     everything = submit(list(OPERATOR), vectors(150, 8))  # whole ones are duplicates, which lift nothing
-    assert measure_threshold(everything, oracle()).words == LEAST_WORDS
+    assert measure_threshold(everything, oracle()).words == LEAST_SHARE
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def test_ties_within_two_hundredths_go_to_the_higher_fidelity():
 
 
 def test_without_fidelity_nothing_is_chosen_and_a_utility_without_it_is_not():
-    with pytest.raises(DataMarketError, match=r"no LDS of coverage@0.5"):
+    with pytest.raises(DataMarketError, match=r"LDS of coverage@0.5"):
         chosen(gains(REFERENCE, 2.0, 4.0), gains("knn", 1.0, 1.0), scores("knn", 0.5))
     assert chosen(market(), gains("logistic", 1.0, 1.0)) == REFERENCE
     missing = [row for row in scores(SHARP, 0.5) if row["task"] != "imdb"]

@@ -95,8 +95,8 @@ def test_without_priorities_it_is_shapley_and_without_edges_weighted_shapley():
 def test_bad_priorities_are_refused():
     game = UnanimityGame(3)
     for edges, weights, says in (
-        ([(0, 1), (1, 2), (2, 0)], None, "circle"),
-        ([(1, 1)], None, "circle"),
+        ([(0, 1), (1, 2), (2, 0)], None, "contain a cycle"),
+        ([(1, 1)], None, "contain a cycle"),
         ([(0, 3)], None, "name players"),
         ([], [1, 0, 1], "positive"),
         ([], [1, np.inf, 1], "positive"),

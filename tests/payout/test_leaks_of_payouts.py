@@ -212,7 +212,7 @@ def test_texts_are_matched_by_words(tmp_path):
     assert ("u2", "u65", 1.0) in found
     page = (folder / "report.html").read_text()
     assert "shared words" in page
-    assert "of the pairs of the shorter text on" in page
+    assert "of the pairs of the shorter one" in page
 
 
 @pytest.mark.parametrize("copied", [False, True])

@@ -13,11 +13,11 @@ from datamarket_gym.games.exact import semivalues_from_table
 from datamarket_gym.registry import create
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
 from datamarket_gym.utilities.coverage import Coverage
-from datamarket_gym.utilities.similarity import FEWEST
+from datamarket_gym.utilities.similarity import FEWEST_TO_WHITEN
 
 RNG = np.random.default_rng(0)
 MIXING = RNG.normal(size=(6, 6))
-HELD, UNITS = RNG.normal(size=(FEWEST, 6)) @ MIXING + 1.0, RNG.normal(size=(30, 6)) @ MIXING
+HELD, UNITS = RNG.normal(size=(FEWEST_TO_WHITEN, 6)) @ MIXING + 1.0, RNG.normal(size=(30, 6)) @ MIXING
 seeds = st.integers(0, 10**6)
 
 
@@ -49,19 +49,19 @@ def test_whitened_and_combined_are_what_they_are_defined_as():
 
 
 def test_few_validation_rows_are_compared_without_whitening_and_that_is_said():
-    few = HELD[: FEWEST - 1]
+    few = HELD[: FEWEST_TO_WHITEN - 1]
     for name in ("whitened", "combined"):
         np.testing.assert_array_equal(similar(name, held=few), similar("cosine", held=few))
         message = create("similarity", name).describe(few)
         assert (
             message
-            == f"cosine similarity (99 validation rows are too few to whiten by; {FEWEST} are needed)"
+            == f"cosine similarity (99 validation rows are too few to whiten by; {FEWEST_TO_WHITEN} are needed)"
         )
     assert (
         create("similarity", "whitened").describe(HELD).startswith("whitened cosine similarity (ridge ")
     )
     assert "mean of cosine similarity and whitened" in create("similarity", "combined").describe(HELD)
-    equal = np.ones((FEWEST, 6))
+    equal = np.ones((FEWEST_TO_WHITEN, 6))
     np.testing.assert_array_equal(similar("whitened", held=equal), similar("cosine", held=equal))
 
 

@@ -16,9 +16,9 @@ from datamarket_gym.utilities.fidelity import (
     HalfOutcomes,
     fidelity,
     measure_fidelity,
+    normalised_ranks,
     row_attributions,
     train_on_halves,
-    unit_ranks,
 )
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -203,7 +203,7 @@ def test_ranks_are_spearmans():
     rng = np.random.default_rng(4)
     a, b = rng.integers(0, 5, (40, 3)).astype(float), rng.standard_normal((40, 3))
     expected = [spearmanr(a[:, i], b[:, i]).statistic for i in range(3)]
-    np.testing.assert_allclose((unit_ranks(a) * unit_ranks(b)).sum(axis=0), expected)
+    np.testing.assert_allclose((normalised_ranks(a) * normalised_ranks(b)).sum(axis=0), expected)
 
 
 def wrong(**changes):
@@ -223,7 +223,7 @@ def wrong(**changes):
         ({"attributions": np.full((60, 25), np.nan)}, SubmissionError, "unit 0 on validation row 0 is nan"),
         ({"y_val": np.r_[5, np.arange(24) % 3]}, SubmissionError, "label 5 .row 0. is the label of no unit; drop"),
         ({"y": None, "y_val": None}, SubmissionError, "the units have no labels"),
-        ({"y": np.arange(60) / 7, "utility": "ridge_regression"}, SubmissionError, "numbers to predict"),
+        ({"y": np.arange(60) / 7, "utility": "ridge_regression"}, SubmissionError, "the labels are numbers"),
         ({"model": "coverage"}, DataMarketError, "model = 'coverage@?.*choose logistic, knn, ridge, mlp"),
         ({"model": "no_such"}, DataMarketError, "model = 'no_such': choose logistic"),
         ({"model": 3}, InputTypeError, "model is 3; pass one of logistic"),

@@ -1,7 +1,7 @@
-"""False-match cost: how much pay lineage moves between providers who all are honest, by theta.
+"""False-match cost: how much pay lineage moves between honest providers, as a function of theta.
 
 The operator's rows (validation rows, or another sample of honest units) are dealt to pretend providers with random
-times, a fifth of each deal kept as pretend validation rows. All are honest, so every match of lineage is a mistake:
+times; a fifth of each deal is kept as pretend validation rows. All are honest, so every match of lineage is a mistake:
 
     cost(theta) = mean over deals of 1/2 sum_p |share of p with lineage@theta - share of p without|.
 
@@ -40,7 +40,7 @@ _STRANGERS = 0.9  # the quantile of coverage
 
 
 class FalseMatchCost(Document):
-    """Costs from the highest threshold down to the first that is too high, and the lowest theta before it."""
+    """Hold costs from the highest threshold down to the first that is too high; ``theta`` is the one before it."""
 
     rows: int
     units: int
@@ -62,7 +62,8 @@ def false_match_cost(
 ) -> FalseMatchCost:
     """Measure the cost of lineage among honest units, in content order (no two equal, none of zero length).
 
-    ``compare`` says how near each of some units, in this order, comes to an earlier one; by cosine if left out.
+    ``compare`` takes row numbers and returns how similar each row is to the most similar one before it in this order;
+    cosine if left out.
     """
     code = np.unique(label, return_inverse=True)[1].astype(np.int64)
     rng = keyed_generator("honest price")  # the key decides payments: it stays as it is

@@ -41,7 +41,7 @@ from datamarket_gym.data.inputs import are_numbers, unlabelled
 from datamarket_gym.data.submission import Submission, Text
 from datamarket_gym.display import Shown, counted, listed
 from datamarket_gym.errors import SubmissionError
-from datamarket_gym.evidence.text_containment import WordPairs, common_pairs, most_contained
+from datamarket_gym.evidence.text_containment import WordPairs, common_pairs, match_earlier_texts
 from datamarket_gym.execution.arrays import (
     Codes,
     Features,
@@ -320,7 +320,7 @@ def _similar_texts(units: WordPairs | None, rows: Sequence[str | None] | None) -
     if units is None or rows is None:
         return _joined([])
     texts = WordPairs.concat([WordPairs.of(rows), units])
-    row, shared = most_contained(texts, common_pairs(tuple(rows)), CONTAINED, old=len(rows))
+    row, shared = match_earlier_texts(texts, common_pairs(tuple(rows)), CONTAINED, old=len(rows))
     row, shared = row[len(rows) :], shared[len(rows) :]
     leaked = np.flatnonzero(row >= 0)
     return leaked, row[leaked], shared[leaked]

@@ -10,11 +10,11 @@ Proof. p(u) depends on u and on units before u alone, so the edges among the uni
 comes later. A later unit has one parent, hence joins one tree, as a leaf: no path between two earlier units passes
 through it, and it is no other unit's root. So neither trees nor roots of the units up to t change. QED.
 
-Where units carry texts and ``words`` is a threshold, p(u) is the earlier unit whose text contains most of u's, or most
-of whose text u's contains (`evidence.text_containment`). Two units that both have texts are then matched by their
-vectors only at the level of near copies, so that a made-up text beside stolen features does not help; where one of them
-has none, or one too short, theta decides as before, so that leaving the text out does not help either. Identical
-features, and identical texts, always match. The proof is the same: each rule looks at u and at earlier units alone.
+Where units have texts and ``words`` is a threshold, p(u) is the earlier unit whose text has the largest containment
+with u's (`evidence.text_containment`). Two units that both have texts then match by their vectors only as near copies,
+and a made-up text beside stolen features still matches those. Where one of them has no text, or too short a one, theta
+decides as before: leaving the text out does not help. Identical features, and identical texts, always match. The proof
+is the same: each rule looks at u and at earlier units alone.
 
 Connected components of all similar pairs have no such property: a later unit that is similar to two clusters
 merges them, and everything in both goes to the owner of the earliest unit.
@@ -45,7 +45,7 @@ from datamarket_gym.evidence.text_containment import (
     LEAST_PAIRS,
     Pairs,
     WordPairs,
-    most_contained,
+    match_earlier_texts,
     no_pairs,
 )
 from datamarket_gym.execution.arrays import Codes, Rows, Values, in_order
@@ -53,8 +53,8 @@ from datamarket_gym.registry import OneOf, Range, register
 
 AUTO, NONE = "auto", "none"
 METADATA, WORDS = "same metadata", "words"
-Text = tuple[WordPairs, Pairs]
-"""The word pairs of texts, and those pairs that do not count."""
+ComparedTexts = tuple[WordPairs, Pairs]
+"""The word pairs of texts, and the common pairs, which do not count."""
 _BLOCK = 4096  # rows read at a time
 
 
@@ -67,8 +67,9 @@ class Lineage(EvidenceLayer):
     ``none`` matches identical features alone. With ``sources`` a unit whose column ``source`` names an earlier
     unit descends from that one instead; a source that is the unit's own id, unknown or not earlier says nothing.
     With ``metadata``, a column, a unit that agrees in it with an earlier unit descends from the first such one, unless
-    a source is named. A vector of zeros is similar to nothing. With ``words`` texts are compared first, and units that
-    both have texts match by similarity from ``copies`` on; ``auto`` sets both where there are texts.
+    a source is named. A vector of zeros is similar to nothing. With ``words``, a share of word pairs, texts are
+    compared first; two units that both have texts match by similarity only from ``copies`` on. Where there are texts,
+    ``auto`` sets both.
     """
 
     title = "descent from an earlier unit"
@@ -85,13 +86,13 @@ class Lineage(EvidenceLayer):
         float | str,
         Range(0, 1, open_low=True),
         OneOf(NONE),
-        "the share of word pairs of the shorter text from which on a text descends from an earlier one",
+        "the least share of the shorter text's word pairs that a text has in common with the one it descends from",
     ] = NONE
     copies: Annotated[
         float | str,
         Range(-1, 1, open_low=True),
         OneOf(NONE),
-        "the similarity from which on units that both have texts match",
+        "the least similarity at which two units that both have texts match",
     ] = NONE
     by_similarity: ClassVar[bool] = True
 
@@ -108,12 +109,12 @@ class Lineage(EvidenceLayer):
         row, parents = np.arange(len(order)), []
         pairs = self._pairs(submission)
         text = None if pairs is None else (pairs.take(order), view.common)
-        if (least := self._least(text)) is not None:
+        if (least := self._lowest_similarity(text)) is not None:
             vectors = _arranged(submission.vectors, order)
             near, cosine = nearest_earlier(vectors, least, view.nearest)
-            parents.append((self._similar(near, cosine, text), cosine, "lineage"))
+            parents.append((self._drop_dissimilar(near, cosine, text), cosine, "lineage"))
         if text is not None:
-            parents.append((*most_contained(*text, float(self.words)), WORDS))
+            parents.append((*match_earlier_texts(*text, float(self.words)), WORDS))
         same = first_duplicates(feature_keys(submission.features)[order])
         parents.append((np.where(same < row, same, -1), np.ones(len(row)), "exact_hash"))
         if codes is not None:
@@ -134,20 +135,20 @@ class Lineage(EvidenceLayer):
     ) -> Edges:
         """Match new units with acquired ones; rows of the new are counted after the old.
 
-        ``vectors`` is what is compared of the old, where that is not their own vectors; ``common`` are word pairs that
-        do not count.
+        ``vectors`` is what is compared of the old, where that is not their own vectors; ``common`` are word
+        pairs that do not count.
         """
         self._require_theta()
         parents, text = [], None
         theirs, ours = self._pairs(old), self._pairs(new)
         if theirs is not None and ours is not None:
             text = (WordPairs.concat([theirs, ours]), no_pairs() if common is None else common)
-        if (least := self._least(text)) is not None:
+        if (least := self._lowest_similarity(text)) is not None:
             vectors = old.vectors if vectors is None else vectors
             near, cosine = nearest_acquired(vectors, new.vectors, least)
-            parents.append((self._similar(near, cosine, text, len(old)), cosine, "lineage"))
+            parents.append((self._drop_dissimilar(near, cosine, text, len(old)), cosine, "lineage"))
         if text is not None:
-            near, share = most_contained(*text, float(self.words), old=len(old))
+            near, share = match_earlier_texts(*text, float(self.words), old=len(old))
             parents.append((near[len(old) :], share[len(old) :], WORDS))
         parents.append((_copied(old, new), np.ones(len(new)), "exact_hash"))
         edges = _descent(parents)
@@ -161,7 +162,7 @@ class Lineage(EvidenceLayer):
     def nearest(self, view: View, cached: NearestRows | None = None) -> NearestRows:
         """Return what the edges of a view without acquired units rest on, to be reused (`View.nearest`)."""
         pairs = self._pairs(view.submission)
-        least = self._least(None if pairs is None else (pairs, view.common))
+        least = self._lowest_similarity(None if pairs is None else (pairs, view.common))
         if least is None:
             return NearestRows.none()
         codes = value_codes(view.submission, self.metadata) if self.metadata else None
@@ -172,13 +173,15 @@ class Lineage(EvidenceLayer):
         """Find the word pairs of units; None where texts are not compared."""
         return None if self.words == NONE else WordPairs.of_submission(submission)
 
-    def _least(self, text: Text | None) -> float | None:
-        """Return the similarity below which no units match; None where similarity matches none."""
+    def _lowest_similarity(self, text: ComparedTexts | None) -> float | None:
+        """Return the lowest similarity at which units match; None if similarity never matches."""
         levels = [self.theta] if text is None else [self.theta, self.copies]
         return min((float(level) for level in levels if level != NONE), default=None)
 
-    def _similar(self, near: Codes, cosine: Values, text: Text | None, old: int = 0) -> Codes:
-        """Keep of the most similar units those similar enough: near copies, or one without text at theta."""
+    def _drop_dissimilar(
+        self, near: Codes, cosine: Values, text: ComparedTexts | None, old: int = 0
+    ) -> Codes:
+        """Drop parents not similar enough: below ``copies`` where both have texts, else below theta."""
         if text is None:
             return near
         has = text[0].without(text[1]).size >= LEAST_PAIRS
@@ -214,8 +217,8 @@ class Lineage(EvidenceLayer):
 class Containment(EvidenceLayer):
     """Match each text with the earlier one that shares most of its word pairs, if it shares enough of them.
 
-    ``auto`` leaves the threshold to the operator's validation texts, and compares units without text by their vectors
-    (`Lineage`). At a number texts alone are compared, and identical features.
+    ``auto`` resolves the threshold on the operator's validation texts, and compares units without text by their vectors
+    (`Lineage`). With a number only texts are compared; identical features match, too.
     """
 
     title = "shared word pairs of an earlier text"
@@ -224,8 +227,8 @@ class Containment(EvidenceLayer):
         float | str,
         Range(0, 1, open_low=True),
         OneOf(AUTO),
-        "theta; the share of word pairs of the shorter text from which on texts match, auto: as the validation texts "
-        "allow",
+        "theta; the least share of the shorter text's word pairs that matching texts have in common, auto: as the "
+        "validation texts allow",
     ]
     needs_content: ClassVar[str] = "text"
     by_similarity: ClassVar[bool] = True

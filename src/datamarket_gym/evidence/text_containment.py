@@ -1,21 +1,22 @@
-"""Text containment: the share of the word pairs of the shorter of two texts that the other text has as well.
+"""Text containment: the share of the shorter text's word pairs that the other text has as well.
 
 A text is its set of pairs of neighbouring words. Words are compared without regard to case, accents, invisible
-characters and markup; characters that look alike count as one, whatever their script. Pairs that more than 0.5 % of the
-operator's texts hold are common and do not count (of fewer than 100 texts none is called common). With K(a) the pairs
-of text a that count,
+characters and markup; characters that look alike count as one, whatever their script. Pairs that occur in more than
+0.5 % of the operator's texts are common and do not count; with fewer than 100 such texts no pair is common. With K(a)
+the pairs of text a that count,
 
     containment(a, b) = |K(a) & K(b)| / min(|K(a)|, |K(b)|).
 
-Each text descends from the earlier text of the largest containment, the first of several, if it reaches the threshold
-and both have at least `LEAST_PAIRS` pairs that count. Two rules keep an early text from owning what comes after it:
+Each text descends from the earlier text with the largest containment (ties: the first), if that reaches the threshold
+and both texts have at least `LEAST_PAIRS` pairs that count. Two rules keep an early text from owning what comes after
+it:
 
-- an earlier text of more than `LONGER` times as many pairs owns nothing: one huge text would contain all others;
-- of an earlier text that is the shorter one at least `SHARED` pairs must be in the later: a phrase owns no article.
+- an earlier text with more than `MAX_RATIO` times as many pairs is no parent: one huge text would contain all others;
+- an earlier text that is the shorter one must share at least `LEAST_SHARED` pairs: a phrase owns no article.
 
-A later text may be as much longer as it likes, so that padding a stolen text does not help. Texts of equal sets of
-pairs match whatever their length. Nothing here depends on later texts, so the past is immune (`evidence.lineage`); what
-is common depends on the operator's texts alone, so nobody makes another's word pairs common by submitting texts.
+A later text may be longer by any factor, so padding a stolen text does not help. Texts with equal sets of pairs
+match whatever their length. Nothing here depends on later texts, so the past is immune (`evidence.lineage`); which
+pairs are common depends on the operator's texts alone, so nobody can make another's word pairs common by submitting.
 
 The search multiplies sparse matrices a block of texts at a time: memory is bounded by a block of pairs of texts.
 """
@@ -43,30 +44,30 @@ from datamarket_gym.execution.parallel import over_blocks
 Pairs = NDArray[np.uint64]
 """Word pairs, each a number."""
 LEAST_PAIRS = 4
-"""Pairs that count below which a text matches identical texts alone."""
-SHARED = 8
-"""Pairs that a longer, later text must share with an earlier one."""
-LONGER = 8
-"""How many times as many pairs as a later text an earlier one may have."""
-COMMON, FEW = 0.005, 100
-"""The share of the operator's texts from which on a pair is common, and the number of texts that can say so."""
+"""A text with fewer pairs that count matches only texts with the same pairs."""
+LEAST_SHARED = 8
+"""Pairs that a later text must share with an earlier, shorter one."""
+MAX_RATIO = 8
+"""The largest ratio of an earlier text's pairs to a later one's."""
+COMMON_SHARE, FEWEST_TEXTS = 0.005, 100
+"""A pair in a larger share of the operator's texts is common, if there are at least so many texts."""
 _BLOCK = 1024
 
 _MARKUP = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
-_ONE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # scripts without spaces: each character is a word
-_WORD = re.compile(rf"[{_ONE}]|[^\W_{_ONE}]+")
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # scripts without spaces: each character is a word
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 # Each class is written by its first character. Capitals were folded before: a class holds what either case resembles.
-_ALIKE = (
+_LOOKALIKES = (
     "aаαɑ", "bвβьƅ", "cсϲ", "dԁ", "eеεєҽ", "fғϝ", "gɡց", "hнһηnνvѵ", "l1i|іιɩӏ", "jјϳ", "kкκ", "mмϻ", "o0оοσօ", "pрρ",  # noqa: RUF001
     "qԛ", "rг", "sѕ", "tтτ", "uyуυγүս", "wԝωшѡ", "xхχ", "zζᴢ",  # noqa: RUF001
 )  # fmt: skip
-_FOLDED = str.maketrans({other: group[0] for group in _ALIKE for other in group[1:]})
-_HIDDEN = ("Mn", "Me", "Cf")  # marks on letters, and characters that are not seen
+_FOLDED = str.maketrans({other: group[0] for group in _LOOKALIKES for other in group[1:]})
+_INVISIBLE = ("Mn", "Me", "Cf")  # marks on letters, and characters that are not seen
 
 
-def words(text: object) -> list[str]:
-    """Return the words of a text as they are compared; what is no text has none."""
+def split_words(text: object) -> list[str]:
+    """Split a text into words as they are compared; a cell that is no text has none."""
     if not isinstance(text, str):
         return []
     if "&" in text:
@@ -76,7 +77,7 @@ def words(text: object) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text.lower().translate(_FOLDED))
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    seen = "".join(each for each in text if unicodedata.category(each) not in _HIDDEN)
+    seen = "".join(each for each in text if unicodedata.category(each) not in _INVISIBLE)
     return _WORD.findall(seen.translate(_FOLDED))
 
 
@@ -102,12 +103,12 @@ class WordPairs:
 
     @staticmethod
     def of(texts: Iterable[object]) -> WordPairs:
-        """Find the pairs of texts; one word alone is a pair of its own."""
+        """Find the pairs of texts; a text of one word has one pair."""
         number: dict[str, int] = {}
         flat: list[int] = []
         length = []
         for text in texts:
-            found = words(text)
+            found = split_words(text)
             flat += [number.setdefault(word, len(number)) for word in found]
             length.append(len(found))
         code = np.array([_hash(word) for word in number], dtype=np.uint64)[
@@ -123,7 +124,7 @@ class WordPairs:
 
     @staticmethod
     def of_submission(submission: Submission) -> WordPairs | None:
-        """Find the pairs of units' texts, once for a submission; None where no unit has any."""
+        """Find and cache the pairs of units' texts; None where no unit has any."""
         if "text" not in submission.metadata:
             return None
         cached: dict[str, WordPairs] = submission.__dict__.setdefault("word_pairs", {})
@@ -186,20 +187,22 @@ def _mixed(first: Pairs, second: Pairs) -> Pairs:
 
 @lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same validation texts
 def common_pairs(texts: tuple[Any, ...]) -> Pairs:
-    """Find the pairs that more than 0.5 % of the operator's texts hold, in two texts at least; of few texts none."""
+    """Find the pairs in more than 0.5 % of the operator's texts, and in at least two; none where texts are few."""
     pairs = WordPairs.of(texts)
     texts_with_words = int((pairs.size > 0).sum())
-    if texts_with_words < FEW:
+    if texts_with_words < FEWEST_TEXTS:
         return no_pairs()
     pair, count = np.unique(pairs.pair, return_counts=True)
-    return pair[count > max(1.0, COMMON * texts_with_words)]
+    return pair[count > max(1.0, COMMON_SHARE * texts_with_words)]
 
 
-def most_contained(texts: WordPairs, common: Pairs, least: float, old: int = 0) -> tuple[Codes, Values]:
-    """Find the earlier text of the largest containment of each text, the first of several, and the containment.
+def match_earlier_texts(
+    texts: WordPairs, common: Pairs, least: float, old: int = 0
+) -> tuple[Codes, Values]:
+    """Match each text with the earlier text of the largest containment (ties: the first); return both.
 
-    Where none reaches ``least``, or the rules above exclude it, it is -1 and the containment 0. Where the first ``old``
-    texts are of earlier periods, each other text is compared with these alone.
+    A text without a match, by ``least`` and the rules of this module, has -1 and containment 0. If ``old`` is not 0,
+    the first ``old`` texts are of earlier periods, and each other text is compared with these alone.
     """
     n = len(texts)
     first = first_duplicates(texts.keys())
@@ -236,12 +239,12 @@ def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
         inside = column[ends[0] : ends[-1]].astype(np.int32)
         return csr_array((ones, inside, (ends - ends[0]).astype(np.int32)), shape=(len(ends) - 1, width))
 
-    turned = [block(at).T.tocsr() for at in range(0, old or n, _BLOCK)]
+    transposed = [block(at).T.tocsr() for at in range(0, old or n, _BLOCK)]
 
     def best(at: int) -> tuple[Codes, Values]:
         mine = block(at)
         near, score = np.full(mine.shape[0], -1), np.zeros(mine.shape[0])
-        for other, theirs in enumerate(turned[: None if old else at // _BLOCK + 1]):
+        for other, theirs in enumerate(transposed[: None if old else at // _BLOCK + 1]):
             shared = mine @ theirs
             some = np.flatnonzero(shared.data >= least * LEAST_PAIRS)  # most share a single pair
             row = np.searchsorted(shared.indptr, some, side="right") - 1
@@ -249,7 +252,7 @@ def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
             own, other_size = size[at + row], size[place]
             smaller = np.minimum(own, other_size)
             enough = (both >= least * smaller) & (place < (old or at + row))
-            enough &= (other_size <= LONGER * own) & ((other_size >= own) | (both >= SHARED))
+            enough &= (other_size <= MAX_RATIO * own) & ((other_size >= own) | (both >= LEAST_SHARED))
             row, place, contained = row[enough], place[enough], both[enough] / smaller[enough]
             order = np.lexsort((place, -contained, row))
             order = order[np.unique(row[order], return_index=True)[1]]

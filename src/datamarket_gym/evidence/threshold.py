@@ -1,8 +1,8 @@
 """How theta is chosen: the lowest threshold of lineage whose false-match cost is small, corrected for density.
 
-False-match cost: the pay that lineage moves among the operator's own units (`evidence.false_match_cost`). The threshold
-is the lowest of the grid such that there *and at every higher one* the cost, plus three standard errors over the deals,
-is at most 1 %.
+False-match cost: the share of pay that lineage moves between honest providers (`evidence.false_match_cost`). The
+threshold is the lowest of the grid such that there *and at every higher one* the cost, plus three standard errors over
+the deals, is at most 1 %.
 
 Density correction: the more units there are, the closer the nearest stranger comes. The validation rows are honest
 units that were never submitted: the 95th percentile of their highest cosine with any submitted unit is a lower bound
@@ -15,13 +15,13 @@ evidence off; therefore the cost is measured on the operator's own rows. Fewer t
 alone are matched, which are closer than all but one honest unit in a hundred come to their nearest stranger
 (`evidence.leak_check`). Where the rows have no embeddings, or are fewer than 20, identical units alone are matched.
 
-Texts, where units and the operator's rows have some, are compared by words first (`evidence.text_containment`). Their
-threshold is the highest of three: `LEAST_WORDS`, below which genuine texts on one subject match; the lowest share whose
-false-match cost is at most 1 %, by the same deals; and the density correction, the share that one in twenty of the
-operator's texts reaches with a submitted one, without those that reach `DUPLICATE`, which are one passage published
-twice. So no submission lifts the threshold beyond `DUPLICATE`. Fewer than 100 texts say nothing of cost, and then half
-of the pairs must agree. Units that both have texts match by similarity from the level of near copies on, among so many
-units (`evidence.leak_check`), the others as without texts.
+Where units and the operator's rows have texts, these are compared by words first (`evidence.text_containment`). The
+threshold is then a share of word pairs, the highest of three: `LEAST_SHARE`, below which genuine texts on one subject
+match; the lowest share whose false-match cost, measured in the same way, is at most 1 %; and the density correction,
+the share that one in twenty of the operator's texts has in common with a submitted one. Texts that share
+`DUPLICATE_SHARE` with one are left out of it, as the same passage published twice: so no submission raises the
+threshold above that. With fewer than 100 texts no cost is measured, and the threshold is `FEW_TEXTS_SHARE`. Two units
+that both have texts also match by similarity, but only as near copies (`evidence.leak_check`).
 
 This resolves ``lineage@auto`` in `Mechanism.pay`, experiments, audits, payout runs and ``datamarket theta``. Neither
 names nor the order of rows nor a seed decide it. Evidence compares the embeddings of a submission, else what the
@@ -63,7 +63,7 @@ from datamarket_gym.evidence.text_containment import (
     Pairs,
     WordPairs,
     common_pairs,
-    most_contained,
+    match_earlier_texts,
     no_pairs,
 )
 from datamarket_gym.execution.arrays import (
@@ -82,8 +82,8 @@ from datamarket_gym.plots import plot_thresholds
 from datamarket_gym.registry import Document, written
 from datamarket_gym.utilities.oracle import UtilityOracle
 
-LEAST_WORDS, FEW_WORDS, DUPLICATE = 0.38, 0.5, 0.6
-"""Shares of word pairs: the lowest threshold, that of few texts, and from which on a text is published twice."""
+LEAST_SHARE, FEW_TEXTS_SHARE, DUPLICATE_SHARE = 0.38, 0.5, 0.6
+"""Shares of word pairs: the lowest threshold, the threshold of few texts, and that of a text published twice."""
 
 WORDS_GRID: Values = np.round(np.arange(100, 37, -1) / 100, 2)
 
@@ -325,7 +325,7 @@ def measure_threshold(
     wanted: str = AUTO,
     cache: dict[str, Values] | None = None,
 ) -> Threshold:
-    """Measure which threshold a submission admits, together with previously acquired data; for ``auto`` of texts, too.
+    """Measure which threshold a submission admits, together with previously acquired data; with ``auto`` texts', too.
 
     ``cache`` is filled with the highest cosines of the submission alone, for `highest_for_later`.
     """
@@ -334,12 +334,12 @@ def measure_threshold(
 
 
 def operator_texts(utility: UtilityOracle) -> tuple[Any, ...] | None:
-    """Return the texts of the rows that thresholds are measured on; None where they have none."""
+    """Return the texts of the operator's rows, on which thresholds are measured; None where they have none."""
     return utility.text if utility.reference is None else utility.reference.text  # type: ignore[return-value]
 
 
-def uncounted_pairs(utility: UtilityOracle | None) -> Pairs:
-    """Find the word pairs that do not count, as many of the operator's texts hold them."""
+def operator_common_pairs(utility: UtilityOracle | None) -> Pairs:
+    """Find the word pairs that are common among the operator's texts, and do not count."""
     texts = None if utility is None else operator_texts(utility)
     return no_pairs() if texts is None else common_pairs(texts)
 
@@ -361,17 +361,17 @@ def _with_words(threshold: Threshold, submission: Submission, utility: UtilityOr
     cost = None if honest is None else _measure_words(honest, texts)
     density = None
     if cost is None:
-        words = FEW_WORDS
-        reason = f"of fewer than {LEAST} {name} texts no false-match cost is measured"
+        words = FEW_TEXTS_SHARE
+        reason = f"with fewer than {LEAST} {name} texts no false-match cost is measured"
     else:
         words = 1.0 if cost.theta is None else cost.theta
         reason = (
-            f"among {cost.rows:,} {name} texts, dealt to {PROVIDERS} pretend providers, that moves "
+            f"among {cost.rows:,} {name} texts, dealt to {PROVIDERS} pretend providers, such matches move "
             f"{cost.at(words):.1%} of honest pay, at most {LIMIT:.0%} being allowed"
         )
         both = WordPairs.concat([pairs, sample])
-        nearest = most_contained(both, common, LEAST_WORDS, old=len(pairs))[1][len(pairs) :]
-        density = density_floor(rest) if len(rest := nearest[nearest < DUPLICATE]) else 0.0
+        nearest = match_earlier_texts(both, common, LEAST_SHARE, old=len(pairs))[1][len(pairs) :]
+        density = density_floor(rest) if len(rest := nearest[nearest < DUPLICATE_SHARE]) else 0.0
         if density > words:
             words = math.ceil(100 * density - _ROUNDING) / 100
             reason += f", and {ALLOWED:.0%} of the {name} texts share {density:.2f} or more with a submitted one"
@@ -379,23 +379,23 @@ def _with_words(threshold: Threshold, submission: Submission, utility: UtilityOr
     theta = NONE if threshold.theta is None else threshold.theta
     layer = Lineage(theta, words=words, copies=NONE if level is None else level)
     why = (
-        f"texts descend from the earlier text that shares most word pairs with them, from {words:.0%} of the pairs of "
-        f"the shorter text on: {reason}; units without text are compared by their vectors: {threshold.why}"
+        f"a text descends from the earlier one that shares most word pairs with it, if they share at least {words:.0%} "
+        f"of the pairs of the shorter one: {reason}; units without text are compared by their vectors: {threshold.why}"
     )
     update = {"words": words, "text_copies": level, "words_cost": cost, "words_density": density}
     return threshold.model_copy(update=update | {"why": why, "evidence": written(layer)})
 
 
 def _text_copy_level(honest: LabelledVectors, units: int) -> float | None:
-    """Measure the cosine of near copies among so many units, rounded up; None where no direction tells a copy."""
+    """Measure the cosine of near copies, rounded up; None where directions do not tell copies."""
     rows = honest.pool().vectors[:_COPY_ROWS]
     level = None if len(rows) < FEWEST else copy_level(rows, HIT, max(1.0, units / len(rows)))
     return None if level is None else min(1.0, math.ceil(1e4 * level) / 1e4)
 
 
-@lru_cache(maxsize=8)  # as below
+@lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same texts
 def _sampled_texts(texts: tuple[Any, ...]) -> WordPairs:
-    """Find the pairs of some of the operator's texts, those without words aside."""
+    """Find the pairs of a sample of the operator's texts that have words."""
     pairs = WordPairs.of(texts)
     filled = np.flatnonzero(pairs.size)
     chosen = keyed_generator("texts").permutation(len(filled))[:_DENSITY_ROWS]
@@ -404,7 +404,7 @@ def _sampled_texts(texts: tuple[Any, ...]) -> WordPairs:
 
 @lru_cache(maxsize=8)
 def _measure_words(honest: LabelledVectors, texts: tuple[Any, ...]) -> FalseMatchCost | None:
-    """Measure the false-match cost of matching texts by words; None for few rows."""
+    """Measure the false-match cost of matching texts by words; None for fewer than `LEAST` rows."""
     rows, pairs = honest.different(), WordPairs.of(texts)
     rows = rows[pairs.size[rows] > 0]
     if len(rows) < LEAST:
@@ -414,7 +414,7 @@ def _measure_words(honest: LabelledVectors, texts: tuple[Any, ...]) -> FalseMatc
         honest.vectors[rows],
         pool,
         WORDS_GRID,
-        lambda units: most_contained(pairs.take(units), common, LEAST_WORDS)[1],
+        lambda units: match_earlier_texts(pairs.take(units), common, LEAST_SHARE)[1],
     )
 
 

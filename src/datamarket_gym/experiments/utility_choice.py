@@ -1,9 +1,9 @@
 """Choose a utility by its fidelity and the worst gain that it leaves: the rule of experiment ``frontier``.
 
-Kept are utilities whose linear datamodeling score (LDS) against logistic regression is at least 0.9 of that of
-``coverage@0.5`` on each of four domains. Of these the one is chosen with the smallest mean over the domains of
-(worst gain, validation set secret + worst gain, validation set leaked) / 2; of several within 0.02 of the smallest the
-one with the highest LDS, the mean over the domains. Gains and scores are those of summary rows: means over seeds.
+The rule keeps the utilities whose linear datamodeling score (LDS) against logistic regression is at least 0.9 of that
+of ``coverage@0.5`` on each of four domains. Of these it takes the smallest mean over the domains of (worst secret gain
++ worst leaked gain) / 2; among several within 0.02 of the smallest, the one with the highest mean LDS over the domains.
+Gains and scores are means over seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datamarket_gym.registry import written
 from datamarket_gym.utilities.base import LEARNERS
 
 DOMAINS = ("agnews", "imdb", "stl10", "cifar10")
-"""Tasks, by the names of their components, over which the rule takes means."""
+"""Names of the tasks over which the rule takes means."""
 REFERENCE = "coverage@0.5"
 KEPT, TIE = 0.9, 0.02
 MODEL = "logistic"
@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class UtilityPoint:
-    """Hold a utility's worst gains and its fidelity by domain; a utility that was not measured has no fidelity."""
+    """Hold a utility's worst gains and its LDS by domain; ``fidelity`` is empty if its LDS was not measured."""
 
     learner: str
     secret: Mapping[str, float]
@@ -46,8 +46,8 @@ class UtilityPoint:
         return fmean(self.leaked.values())
 
     @property
-    def worst(self) -> float:
-        """Return what the rule minimises."""
+    def worst_gain(self) -> float:
+        """Return the mean of secret and leaked, which the rule minimises."""
         return (self.mean_secret + self.mean_leaked) / 2
 
     @property
@@ -67,7 +67,7 @@ def utility_points(gains: Iterable[Row], scores: Iterable[Row]) -> list[UtilityP
     Parameters
     ----------
     gains, scores
-        The summary rows of ``frontier``, and those of ``lds`` (none: no utility has a fidelity).
+        The summary rows of ``frontier``, and those of ``lds`` (if empty, no utility has a fidelity).
 
     Returns
     -------
@@ -114,17 +114,17 @@ def choose_utility(points: Sequence[UtilityPoint]) -> UtilityPoint:
     reference = next((point for point in points if point.learner == REFERENCE), None)
     if reference is None or not reference.fidelity:
         raise DataMarketError(
-            f"there is no LDS of {REFERENCE} on each of {', '.join(DOMAINS)}, with which others are compared; run "
+            f"the LDS of {REFERENCE}, with which others are compared, is missing on one of {', '.join(DOMAINS)}; run "
             "the experiments frontier and lds, and give the folder that holds both"
         )
     kept = [point for point in points if point.is_faithful(reference)]
-    least = min(point.worst for point in kept)
-    tied = [point for point in kept if point.worst <= least + TIE + _ROUNDING]
+    least = min(point.worst_gain for point in kept)
+    tied = [point for point in kept if point.worst_gain <= least + TIE + _ROUNDING]
     return max(tied, key=lambda point: point.lds or 0.0)
 
 
 def undominated(points: Sequence[UtilityPoint], validation: str) -> list[UtilityPoint]:
-    """List the utilities with a fidelity that no other beats in it and in the gain, the smallest gain first."""
+    """List the utilities that no other beats in both LDS and gain, the smallest gain first."""
 
     def gain(point: UtilityPoint) -> float:
         return point.mean_secret if validation == "secret" else point.mean_leaked
@@ -137,7 +137,7 @@ def undominated(points: Sequence[UtilityPoint], validation: str) -> list[Utility
 
 
 def choice_table(points: Sequence[UtilityPoint]) -> list[str]:
-    """Write all points as a Markdown table, the smallest of what the rule minimises first, and what it chose."""
+    """Write all points as a Markdown table, sorted by what the rule minimises, with the chosen one marked."""
     reference = next((point for point in points if point.learner == REFERENCE), None)
     chosen = choose_utility(points).learner if reference and reference.fidelity else ""
     heads = ["utility", "rule"]
@@ -145,7 +145,7 @@ def choice_table(points: Sequence[UtilityPoint]) -> list[str]:
         heads += [f"{name}: {domain}" for domain in (*DOMAINS, "mean")]
     heads.append("mean of secret and leaked")
     lines = []
-    for point in sorted(points, key=lambda p: p.worst):
+    for point in sorted(points, key=lambda p: p.worst_gain):
         words = "no LDS"
         if point.fidelity and reference is not None and reference.fidelity:
             words = "kept" if point.is_faithful(reference) else "not kept"
@@ -154,7 +154,7 @@ def choice_table(points: Sequence[UtilityPoint]) -> list[str]:
             numbers = [values.get(domain) for domain in DOMAINS]
             numbers.append(fmean(values.values()) if values else None)
             line += ["-" if number is None else f"{number:.{digits}f}" for number in numbers]
-        lines.append([*line, f"{point.worst:.3f}"])
+        lines.append([*line, f"{point.worst_gain:.3f}"])
     return markdown_table(heads, lines, ", ".join(heads[2:]))
 
 
@@ -163,7 +163,7 @@ def _domain(row: Row) -> str:
 
 
 def _written(learner: str) -> str:
-    """Return one form of names that say the same; of what is no learner, such as imported scores, its name."""
+    """Return the canonical name of a learner; other names, such as of imported scores, as they are."""
     try:
         return written(LEARNERS.create(learner))
     except DataMarketError:
@@ -171,6 +171,6 @@ def _written(learner: str) -> str:
 
 
 def _on_all(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the values by domain, in order; nothing where one is missing."""
+    """Return the values by domain, in order; empty if one is missing."""
     known = all(domain in values for domain in DOMAINS)
     return {domain: values[domain] for domain in DOMAINS} if known else {}

@@ -210,9 +210,9 @@ class SplitGame(Game):
 
 
 class MergedGame(Game):
-    """Play ``game`` with all players of a cluster as one: the quotient game of a partition of its players.
+    """Play ``game`` with the players of each cluster as one player: the quotient game.
 
-    ``cluster`` is the number of the cluster of each player, from 0.
+    ``cluster`` holds the cluster of each player, numbered from 0.
     """
 
     def __init__(self, game: Game, cluster: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
-"""The priority-aware Shapley value (PASV) of Lee et al. (2026, arXiv 2602.09326), by all sets that can come first.
+"""The priority-aware Shapley value (PASV) of Lee et al. (2026, arXiv 2602.09326), by dynamic programming over sets.
 
 Players join in an order in which i comes before j for every edge (i, j). With S_t the first t players of an order and
-max(S) the members of S that precede no other member, an order has a probability proportional to (their equation 4)
+max(S) the members of S that precede no other member, an order has a probability proportional to (equation 4 there)
 
     product over t of w_{player t} |max(S_t)| / sum of w_k over k in max(S_t),
 
@@ -35,7 +35,7 @@ def priority_aware_shapley(
     edges
         Pairs (i, j): player i comes before player j in every order.
     weights
-        A positive number for each player, equal by default; a larger one puts the player later where edges allow it.
+        A positive number for each player, equal by default; a larger one tends to put the player later.
 
     Returns
     -------
@@ -45,7 +45,9 @@ def priority_aware_shapley(
     Raises
     ------
     ParameterError
-        If the edges make a circle, or a weight is not positive.
+        If the edges contain a cycle, or a weight is not positive.
+    TooManyPlayersError
+        If the game has more than 16 players.
     """
     n_players, edges = game.n_players, list(edges)
     if n_players > MAX_PLAYERS:
@@ -59,7 +61,7 @@ def priority_aware_shapley(
             raise ParameterError("edges", (i, j), f"name players among 0..{n_players - 1}")
         later[i] |= 1 << j
     sets, bits = np.arange(1 << n_players), 1 << np.arange(n_players)
-    # direct edges suffice: from a set that lacks a predecessor of a member no order goes on to all players
+    # direct edges suffice: a set that lacks a predecessor of a member leads to no complete order
     last = ((sets[:, None] & bits) != 0) & ((sets[:, None] & np.array(later)) == 0)
     chance = last * w * (last.sum(axis=1) / np.maximum(last @ w, w.min()))[:, None]
     by_size = [sets[np.bitwise_count(sets) == size] for size in range(1, n_players + 1)]
@@ -68,7 +70,7 @@ def priority_aware_shapley(
     for group in by_size:
         before[group] = (chance[group] * before[group[:, None] & ~bits]).sum(axis=1)
     if not before[-1] > 0:
-        raise ParameterError("edges", edges, "they make a circle; drop one of them")
+        raise ParameterError("edges", edges, "they contain a cycle; drop one of its edges")
     for group in reversed(by_size):
         for k, bit in enumerate(bits):
             after[group & ~bit] += np.where(group & bit, chance[group, k] * after[group], 0.0)

@@ -1,10 +1,10 @@
 """The royalty game of Lee et al. (2025): what brands' images add to a diffusion model that draws their logos.
 
-U(S) is the mean log-likelihood of 20 images under a model fine-tuned on the images of S; the model of all four brands
-drew them for a prompt. v(S) = U(S) - U(empty), where empty is the model without these brands. `royalty_data` holds U of
-all 64 coalitions of six parts for four prompts, computed from the tables of https://github.com/KiljaeL/Faithful_GSV
-(MIT): the Large part of Google and of Sprite are 20 images each, the Small part 10; Starbucks and Vodafone are one part
-each. A brand whose two parts are present is whole.
+For each prompt, the model fine-tuned on all four brands drew 20 images. U(S) is their mean log-likelihood under a model
+fine-tuned on the images of S. v(S) = U(S) - U(empty), where empty is the model without these brands. `royalty_data`
+holds U of all 64 coalitions of six parts for four prompts, computed from the tables of
+https://github.com/KiljaeL/Faithful_GSV (MIT): Google and Sprite have a Large part of 20 images and a Small one of 10;
+Starbucks and Vodafone are one part each. A brand whose two parts are in S is in S as a whole.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RoyaltyGame(Game):
 
 @cache
 def _likelihoods() -> dict[str, Values]:
-    """Return U of all coalitions of the six parts by prompt; bit k of a coalition's number is part k."""
+    """Return, by prompt, U of all coalitions of the six parts; bit k of a coalition's number is part k."""
     file = resources.files("datamarket_gym.games") / "royalty_data" / "royalty_coalitions.csv"
     tables = {prompt: np.full(1 << len(PARTS), np.nan) for prompt in PROMPTS}
     for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):

@@ -61,7 +61,7 @@ from datamarket_gym.evidence.threshold import (
     Threshold,
     compared_vectors,
     measure_threshold,
-    uncounted_pairs,
+    operator_common_pairs,
     with_compared_vectors,
 )
 from datamarket_gym.execution.arrays import Codes
@@ -497,7 +497,7 @@ def match_units(
         seed=mechanism.seed,
         tie_breaker=mechanism.tie_breaker,
         nearest=nearest,
-        common=uncounted_pairs(utility),
+        common=operator_common_pairs(utility),
     )
     return clusters if compared is submission else replace(clusters, submission=submission)
 
@@ -520,7 +520,7 @@ def nearest_units(
         "unit",
         np.arange(len(compared)),
         tie_breaker=mechanism.tie_breaker,
-        common=uncounted_pairs(utility),
+        common=operator_common_pairs(utility),
     )
     return mechanism.evidence.nearest(view, cached)
 
@@ -547,7 +547,7 @@ def find_acquired_units(
         require_same_columns([acquired.units, submission])
         compared = with_compared_vectors(submission, utility)[0]
         vectors = compared_vectors(acquired.units, utility)
-        edges = layer.edges_to(acquired.units, compared, vectors, uncounted_pairs(utility))
+        edges = layer.edges_to(acquired.units, compared, vectors, operator_common_pairs(utility))
     else:
         both = with_compared_vectors(joined(acquired, submission), utility)[0]
         edges = EvidenceGraph.build(
@@ -556,7 +556,7 @@ def find_acquired_units(
             seed=mechanism.seed,
             tie_breaker=mechanism.tie_breaker,
             n_acquired=n,
-            common=uncounted_pairs(utility),
+            common=operator_common_pairs(utility),
         ).edges
     old, unit = np.minimum(edges.left, edges.right), np.maximum(edges.left, edges.right) - n
     order = np.lexsort((old, -edges.score, unit))

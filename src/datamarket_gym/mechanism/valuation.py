@@ -77,8 +77,8 @@ def value(
     empty : {"none", "chance"} or float
         What no data are worth: 0, as in most of the literature, the accuracy of guessing, 1 / classes, or a number.
     fidelity : bool
-        Whether `Valuation.summary` also says how well the values predict what logistic regression learns
-        (`Valuation.fidelity`); it is trained on 150 random halves of the rows.
+        Whether `Valuation.summary` also shows how well the values predict what logistic regression learns from 150
+        random halves of the rows (`Valuation.fidelity`).
     seed : int
         Seed of the sampling, and of the halves.
     progress : bool or callable, optional
@@ -169,7 +169,7 @@ class Valuation(Shown):
     progress
         Whether progress is shown, or a function that is called with it.
     with_fidelity
-        Whether the summary says how well the values predict what a model learns.
+        Whether the summary shows how well the values predict what a model learns.
     """
 
     submission: Submission
@@ -308,9 +308,10 @@ class Valuation(Shown):
             What is trained on random halves of the rows: ``"logistic"``, ``"knn"``, ``"ridge"``, ``"mlp"``, an
             estimator with ``predict_proba``, or a function ``f(X, y, X_val, y_val)`` that returns log-odds.
         halves : int, optional
-            How many halves; 150 if left out, 50 of models that are trained one after the other.
+            How many halves; if left out, 150, or 50 for models that are trained one after the other.
         level : {"unit", "owner"}, optional
-            Whose values; those that `value` was called for if left out. An owner's is divided equally among its units.
+            Whose values; by default owners' if `value` was given owners. An owner's value is divided equally among its
+            units.
 
         Returns
         -------

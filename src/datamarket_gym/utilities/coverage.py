@@ -2,9 +2,10 @@
 
 g(z, u) = (s(z, u) - c) / (C - c), cut to [0, 1], where the labels of validation row z and unit u agree (or labels do
 not count, or are missing), else 0, with s their similarity and c a quantile of the similarities between validation
-rows, at least 0. C is 1, or with a cap below 1 that quantile of the similarities of validation rows to their nearest
-other one of the same label: to be nearer earns nothing more. U(S) is the mean over z of the largest g(z, u), u in S.
-A row of weight w stands for w copies of it, and copies cover nothing more: weights change nothing.
+rows, at least 0. C is 1 without a cap. With a cap below 1 take each validation row's similarity to the nearest other
+one of its label; C is their quantile at the cap: to be nearer earns nothing more. U(S) is the mean over z of the
+largest g(z, u), u in S. A row of weight w stands for w copies of it, and copies cover nothing more: weights change
+nothing.
 
 One validation row, players 1..N by falling g (of a player's rows the largest), g_{N+1} = 0. At a level between
 g_{i+1} and g_i a coalition wins if one of the first i is in it; a player among them is decisive if no other of
@@ -17,7 +18,8 @@ and adding is proved in docs/theory/coverage.md.
 
 With a saturation k a row is covered by k units: U(S) is the mean over z of 1/k times the sum of the k largest g(z, u).
 A unit adds 1/k to a level that fewer than k others of S reach, so that h_i = P(S has fewer than k of i - 1 fixed
-units) / k: 1 / max(i, k) for the Shapley value. The formula is one of single units; players of several are sampled.
+units) / k: 1 / max(i, k) for the Shapley value. This holds where every player is a single unit; values of players of
+several units are sampled.
 
 Given previously acquired rows P, max(g, g_P) - g_P = max(0, g - g_P) with g_P(z) the largest g over P: a baseline for
 each validation row. Players above the baseline play as before, between it and the largest g: g_{N+1} = g_P. A unit
@@ -95,7 +97,7 @@ _COMPILED_FROM = 1 << 23  # pairs; loading compiled loops takes as long as sorti
 
 
 def decisive_probabilities(weights: Values, saturation: int = 1) -> Values:
-    """Compute h_i, i = 1..N: what a player adds on average to a level that i - 1 of N - 1 others reach."""
+    """Compute h_i, i = 1..N: what a player adds on average to a level that i - 1 other players reach."""
     n = len(weights)
     if is_uniform(weights):
         return 1.0 / np.maximum(np.arange(1, n + 1), saturation)
@@ -119,8 +121,8 @@ Quantile = Annotated[
 Cap = Annotated[
     float,
     Range(0, 1),
-    "how near is near enough; similarity counts up to this quantile of those of validation rows to their nearest other "
-    "one of the same label, 1: up to equality",
+    "how near is near enough; similarity counts up to this quantile of the similarities of validation rows to the "
+    "nearest other one of their label, 1: no cap",
 ]
 
 
@@ -135,7 +137,7 @@ class Coverage(UtilityFunction):
     labels: Annotated[bool, "labels count"] = True
     similarity: str = "auto"
     cap: Cap = 1.0
-    saturation: Annotated[int, Range(1), "how many units cover a validation row in full"] = 1
+    saturation: Annotated[int, Range(1), "how many units it takes to cover a validation row in full"] = 1
     has_closed_form: ClassVar[bool] = True
     paid_from: ClassVar[str] = "none"
     target: ClassVar[Target] = "none"
@@ -160,7 +162,7 @@ class Coverage(UtilityFunction):
         self, rows: TrainingRows, background: TrainingRows, validation: ValidationRows
     ) -> CoverageScorer:
         if self.saturation > 1:
-            remedy = "with previously acquired data a row is covered by one unit; leave saturation out"
+            remedy = "leave it out: with previously acquired data one unit covers a validation row"
             raise ParameterError("saturation", self.saturation, remedy)
         if background.highest is None:
             require_valid(background, validation)
@@ -203,7 +205,7 @@ class Coverage(UtilityFunction):
         return c
 
     def directions(self, validation: ValidationRows) -> tuple[Callable[[Features], Features], Features]:
-        """Return the map from rows to directions, and those of the validation rows."""
+        """Return the map from rows to directions, and the directions of the validation rows."""
 
         def compute() -> tuple[Callable[[Features], Features], Features]:
             towards = self.measure.towards(validation.features)
@@ -212,7 +214,7 @@ class Coverage(UtilityFunction):
         return validation.once(self.measure, compute)
 
     def similarity_range(self, validation: ValidationRows) -> tuple[float, float]:
-        """Compute c and C: the similarities between which it counts. C is 1 where the cap would lie below c."""
+        """Compute c and C, between which similarity counts. C is 1 if the cap would lie below c."""
         labels = validation.label.tobytes() if self.cap < 1 and self.labels else b""
         key = self.measure, self.quantile, self.cap, labels
         return validation.once(key, lambda: self._compute_range(validation))
@@ -240,7 +242,7 @@ class Coverage(UtilityFunction):
 
 
 def _sampled(validation: Features) -> Codes:
-    """Choose validation rows between which similarities are measured: evenly of all, by content alone."""
+    """Choose rows evenly from all, by content alone; similarities are measured between these."""
     if len(validation) <= _SAMPLE:
         return np.arange(len(validation))
     distinct = distinct_rows(validation)[0]
@@ -250,7 +252,7 @@ def _sampled(validation: Features) -> Codes:
 @register("learner", "recommended")
 @dataclass(frozen=True)
 class RecommendedCoverage(Coverage):
-    """Value units by coverage as it is recommended: nearer than a typical good unit earns nothing more."""
+    """Value units by coverage as recommended; to be nearer than a typical good unit earns nothing more."""
 
     title = "recommended coverage"
 
@@ -260,7 +262,7 @@ class RecommendedCoverage(Coverage):
 
 
 RECOMMENDED = "coverage(quantile=0.9, similarity=combined, cap=0.5)"
-"""The recommended utility in full: what is recommended may change, and the record of a run must not."""
+"""The recommended utility with its settings, as records write it: a later recommendation must not change them."""
 
 
 @register("learner", "coverage_truncated")
@@ -380,7 +382,7 @@ GroupSums = tuple[Codes, Features, Values]
 
 @dataclass(frozen=True)
 class RowValues:
-    """Apply the formula to some validation rows; h_1, h_2, ... are ``decisive``, ``top`` is C.
+    """Apply the formula to some validation rows; ``decisive`` holds h_1, h_2, ..., and ``top`` is C.
 
     With ``nearest`` only so many players of a row are paid, above the next one's g; 0: all. ``pairs`` is the number
     of rows and players in all: where it is large, and numba is installed, loops are compiled.
@@ -637,7 +639,7 @@ class CoverageScorer(Scorer):
 
 
 class _PlayersOfUnits(Scorer):
-    """Answer coalitions of players of several units by the scorer of single units."""
+    """Score coalitions of players with several units each, by the scorer of single units."""
 
     def __init__(self, units: CoverageScorer, rows: TrainingRows, validation: ValidationRows) -> None:
         super().__init__(rows, validation)

@@ -1,18 +1,18 @@
 """Fidelity: how well attributions predict what a model learns, by the linear datamodeling score (LDS).
 
 Draw random halves H of the units, train a model on each, and observe o(H, z), its log-odds of the true class of
-validation row z. Attributions a(u, z) predict it by their sum p(H, z) over the units u in H. After Park et al. (2023,
-TRAK: Attributing Model Behavior at Scale)
+validation row z. Attributions a(u, z) predict it by their sum p(H, z) over the units u in H. With corr Spearman's rank
+correlation over the halves (Park et al. 2023, TRAK: Attributing Model Behavior at Scale)
 
-    LDS      = mean over z of Spearman's rank correlation of p(H, z) and o(H, z) over the halves,
-    LDS of the total = Spearman's rank correlation of the sums over z of p(H, z) and of o(H, z) over the halves.
+    LDS              = mean over z of corr(p(H, z), o(H, z)),
+    LDS of the total = corr(sum over z of p(H, z), sum over z of o(H, z)).
 
-A row for which every half is predicted alike, because no unit reaches it, counts 0: attributions say nothing of it. A
-row on which every half's model is equally sure has no correlation and is left out, under all attributions alike.
+A row that no unit reaches has the same prediction for every half, and counts 0. A row on which the models of all halves
+are equally sure has no correlation: it is left out, whatever the attributions.
 
 Halves are drawn, and rows are summed, in the order of content: renaming or reordering units or validation rows changes
-nothing. 95 % intervals are within one market: validation rows and halves are drawn again with replacement (halves
-alone for the total), with the ranks as they were; they say nothing of other markets.
+nothing. 95 % intervals are bootstraps within one market: validation rows and halves are drawn with replacement (halves
+alone for the total), and ranks are not computed anew. They say nothing of other markets.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ from datamarket_gym.utilities.subset_models import (
 )
 
 HALVES, FEWER_HALVES = 150, 50
-"""How many halves are drawn: for models that are solved together, and for those that are trained one by one."""
+"""How many halves are drawn: for models trained on all halves together, and for models trained one by one."""
 FEWEST_UNITS, FEWEST_HALVES = 10, 10
-ENUMERATED = 12
-"""Identities up to which every coalition of them is tried, where a utility has no formula for each validation row."""
-_CELLS = 1 << 27  # attributions that are held: 1 GiB
-_RESAMPLES, _TAILS = 1000, (2.5, 97.5)
-_DIGITS = 10  # of predictions, relative to the largest possible: what differs by less is rounding
+MOST_IDENTITIES = 12
+"""The most identities whose coalitions are all tried, where a utility has no formula for each validation row."""
+_CELLS = 1 << 27  # the most attributions that are held: 1 GiB
+_RESAMPLES, _PERCENTILES = 1000, (2.5, 97.5)
+_DIGITS = 10  # predictions are rounded to so many, relative to the largest possible
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fidelity(Shown):
-    """Hold how well attributions predict what a model learns from random halves of the units.
+    """Hold the LDS: how well attributions predict what a model learns from random halves of the units.
 
     Parameters
     ----------
     attributions, model
-        What was attributed and the model that was trained, in words.
+        Names of the attributions, and of the model that was trained.
     predicted_ranks, observed_ranks
         Ranks over the halves, centred and of length 1 (zero where all are equal), of each validation row's predicted
-        sum and observed log-odds, shape (halves, rows); None where there are totals alone.
+        sum and observed log-odds, shape (halves, rows); the predicted ranks are None if attributions are totals.
     predicted_total, observed_total
         The same of the total over all validation rows, shape (halves,).
     seed
@@ -94,14 +94,14 @@ class Fidelity(Shown):
 
     @cached_property
     def by_row(self) -> Values:
-        """LDS of each validation row: NaN where the model's log-odds do not vary, or there are totals alone."""
+        """LDS of each validation row: NaN where the model's log-odds do not vary, or if attributions are totals."""
         if self.predicted_ranks is None:
             return np.full(self.observed_ranks.shape[1], np.nan)
         return np.where(self.varies, (self.predicted_ranks * self.observed_ranks).sum(axis=0), np.nan)
 
     @property
     def lds(self) -> float:
-        """The mean LDS over validation rows; NaN where there are totals alone."""
+        """The mean LDS over validation rows; NaN if attributions are totals."""
         rows = self.by_row[self.varies]
         return float(rows.mean()) if len(rows) else float("nan")
 
@@ -113,7 +113,7 @@ class Fidelity(Shown):
 
     @property
     def unreached(self) -> float:
-        """The share of validation rows of which attributions say nothing, which count 0."""
+        """The share of validation rows that no unit reaches, which count 0."""
         if self.predicted_ranks is None:
             return float("nan")
         return float((~self.predicted_ranks.any(axis=0)).mean())
@@ -130,7 +130,7 @@ class Fidelity(Shown):
             correlation @ rng.multinomial(rows, np.full(rows, 1.0 / rows)) / rows
             for correlation in _resampled(x, y, rng.multinomial(halves, np.full(halves, 1.0 / halves), _RESAMPLES))
         ])  # fmt: skip
-        low, high = np.percentile(draws, _TAILS)
+        low, high = np.percentile(draws, _PERCENTILES)
         return float(low), float(high)
 
     @cached_property
@@ -139,7 +139,7 @@ class Fidelity(Shown):
         rng, halves = keyed_generator(self.seed, "bootstrap of halves"), len(self.observed_total)
         weight = rng.multinomial(halves, np.full(halves, 1.0 / halves), _RESAMPLES)
         draws = _resampled(self.predicted_total[:, None], self.observed_total[:, None], weight)
-        low, high = np.percentile(draws, _TAILS)
+        low, high = np.percentile(draws, _PERCENTILES)
         return float(low), float(high)
 
     def table(self) -> ResultTable:
@@ -192,16 +192,16 @@ class Fidelity(Shown):
 
 @dataclass(frozen=True, eq=False)
 class HalfOutcomes(Shown):
-    """Hold what a model learned from random halves of the units; any attributions can be held against it.
+    """Hold what a model learned from random halves of the units, to be compared with any attributions.
 
     Parameters
     ----------
     halves
-        Shape (halves, units), which units each half has.
+        Which units each half has, shape (halves, units).
     log_odds
-        Shape (halves, validation rows), each model's log-odds of the true class.
+        Each model's log-odds of the true class, shape (halves, validation rows).
     model
-        The model, in words.
+        The model's name.
     seed
         Seed of the halves.
     """
@@ -211,15 +211,15 @@ class HalfOutcomes(Shown):
     model: str
     seed: int
 
-    def fidelity(self, attributions: Any, called: str = "attributions") -> Fidelity:
+    def fidelity(self, attributions: Any, name: str = "attributions") -> Fidelity:
         """Compute the LDS of attributions.
 
         Parameters
         ----------
         attributions : array-like of shape (units, validation rows) or (units,)
             What each unit adds to each validation row, or to the total alone.
-        called : str
-            What results call them.
+        name : str
+            Their name in results.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class HalfOutcomes(Shown):
         Raises
         ------
         SubmissionError
-            If the shape is another, or a number is not finite.
+            If the shape is wrong, or a number is not finite.
         """
         (_, units), rows = self.halves.shape, self.log_odds.shape[1]
         a = np.asarray(attributions, dtype=np.float64)
@@ -247,17 +247,19 @@ class HalfOutcomes(Shown):
         inside = self.halves.astype(np.float64)
         by_row = None
         if a.ndim == 2:
-            by_row = unit_ranks(inside @ a, np.abs(a).sum(axis=0))
+            by_row = normalised_ranks(inside @ a, np.abs(a).sum(axis=0))
             a = a.sum(axis=1)
-        total = unit_ranks((inside @ a)[:, None], np.abs(a).sum(keepdims=True))[:, 0]
-        mean = unit_ranks(self.log_odds.mean(axis=1)[:, None])[:, 0]
-        return Fidelity(called, self.model, by_row, unit_ranks(self.log_odds), total, mean, self.seed)
+        total = normalised_ranks((inside @ a)[:, None], np.abs(a).sum(keepdims=True))[:, 0]
+        mean = normalised_ranks(self.log_odds.mean(axis=1)[:, None])[:, 0]
+        return Fidelity(
+            name, self.model, by_row, normalised_ranks(self.log_odds), total, mean, self.seed
+        )
 
 
-def unit_ranks(numbers: Values, scale: Values | None = None) -> Values:
+def normalised_ranks(numbers: Values, scale: Values | None = None) -> Values:
     """Rank each column, centred and scaled to length 1; columns of equal numbers become zero.
 
-    What differs by less than rounding is equal; ``scale`` is the size of what was summed, the largest number if None.
+    Numbers that differ by rounding are equal; ``scale`` is the size of what was summed, the largest number if None.
     """
     size = np.abs(numbers).max(axis=0) if scale is None else scale
     rounded = np.round(numbers / np.where(size > 0.0, size, 1.0), _DIGITS)
@@ -286,20 +288,20 @@ def train_on_halves(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> HalfOutcomes:
-    """Train a model on random halves of the units, and compute its log-odds of the true class of validation rows.
+    """Train a model on random halves of the units; compute its log-odds of each validation row's true class.
 
     Parameters
     ----------
     submission, oracle
-        The units, and the oracle whose validation rows they are held against.
+        The units, and the oracle with the validation rows.
     model
         See `datamarket_gym.utilities.subset_models`.
     halves
-        How many; `HALVES`, or `FEWER_HALVES` of a model that is trained one by one, if left out.
+        How many; if left out, `HALVES`, or `FEWER_HALVES` for a model that is trained one by one.
     seed
         Seed of the halves, and of estimators that take one.
     progress
-        Where it is told how many fits are done.
+        Receives how many fits are done.
 
     Returns
     -------
@@ -329,7 +331,7 @@ def train_on_halves(
     true_code = np.minimum(np.searchsorted(classes, truth), len(classes) - 1)
     units = TrainingRows(features, code, np.arange(len(code)), len(code), len(classes), classes=classes)
     validation = ValidationRows(oracle.features[row_order], true_code, classes)
-    if numbers:  # a code could not say it: no unit has that number
+    if numbers:  # a validation number has no class code: no unit has it
         validation = ValidationRows(validation.features, np.arange(len(truth)), truth)
     odds = log_odds(model, units, validation, drawn, seed, progress)
     inside, out = np.empty_like(drawn), np.empty_like(odds)
@@ -348,13 +350,13 @@ def _draw_halves(units: int, halves: int, seed: int) -> CoalitionMatrix:
 
 
 def _require_classes(submission: Submission, oracle: UtilityOracle, any_numbers: bool) -> None:
-    """Refuse units or validation rows without labels, numbers, one class, and validation labels that no unit has."""
+    """Refuse missing labels, labels that are numbers, a single class, and validation labels that no unit has."""
     label, truth = submission.label, oracle.label
     for rows, column in (("the units", label), ("the validation rows", truth)):
         if not is_labelled(column):
             raise SubmissionError(
-                f"{rows} have no labels, and fidelity is to a model that is trained on labels; give those of the units "
-                "and of the validation rows"
+                f"{rows} have no labels, and fidelity needs a model that is trained on labels; give labels of the "
+                "units and of the validation rows"
             )
     if any_numbers:
         return
@@ -362,7 +364,7 @@ def _require_classes(submission: Submission, oracle: UtilityOracle, any_numbers:
     measured = are_numbers(label) and label.dtype.kind == "f" and (label != np.round(label)).any()
     if oracle.learner.target == "number" or measured:
         raise SubmissionError(
-            "the labels are numbers to predict, and fidelity is to log-odds of classes; pass as model a function "
+            "the labels are numbers, and fidelity compares log-odds of classes; pass as model a function "
             "f(X, y, X_val, y_val) that returns, for example, minus the squared error of each validation row"
         )
     classes = np.unique(label)
@@ -389,8 +391,8 @@ def _require_all_classes(
         units = counted(int((code == worst).sum()), "unit")
         raise SubmissionError(
             f"some of the {len(halves)} random halves lack a class ({lacking} of {len(classes)} classes in all): "
-            f"{classes[worst].item()!r}, with {units}, is missing from {missing[worst]}; add units of such "
-            "classes, or drop them and their validation rows"
+            f"{classes[worst].item()!r}, with {units}, is missing from {missing[worst]} of them; add units of "
+            "such classes, or drop these classes from units and validation rows"
         )
 
 
@@ -399,9 +401,9 @@ def row_attributions(
 ) -> Values | None:
     """Compute each unit's semivalue on each validation row alone, shape (units, rows), where that is possible.
 
-    At level "identity" the identity's value is divided equally among its units. Utilities with a formula have one for
-    each row; accuracy of logistic and ridge regression is enumerated for up to `ENUMERATED` identities. None for other
-    utilities.
+    At level "identity" an identity's value is divided equally among its units. Utilities with a closed form have one
+    for each row; the accuracy of logistic and ridge regression is enumerated for up to `MOST_IDENTITIES` identities.
+    Other utilities: None.
 
     Parameters
     ----------
@@ -437,7 +439,7 @@ def _enumerated(submission: Submission, oracle: UtilityOracle, semivalue: Semiva
     """Compute identities' semivalues of each validation row's accuracy, from all coalitions of identities."""
     learner, k = oracle.learner, len(submission.identities)
     accuracy = isinstance(learner, Logistic | Ridge) and not isinstance(learner, RidgeRegression)
-    if not accuracy or k > ENUMERATED or oracle.acquired is not None:
+    if not accuracy or k > MOST_IDENTITIES or oracle.acquired is not None:
         return None
     order = np.argsort(submission.keys, kind="stable")
     classes, label = np.unique(submission.label[order], return_inverse=True)
@@ -471,7 +473,7 @@ def measure_fidelity(
     samples: int = 256,
     seed: int = 0,
 ) -> Fidelity:
-    """Compute the LDS of a utility's semivalues; of utilities without values for each row, that of the total alone.
+    """Compute the LDS of a utility's semivalues; if it has no values for each row, of the total alone.
 
     Parameters
     ----------
@@ -489,13 +491,13 @@ def measure_fidelity(
     Fidelity
         The LDS.
     """
-    called = f"{utility_title(oracle.learner)} by {level}"
+    name = f"{utility_title(oracle.learner)} by {level}"
     attributions = row_attributions(submission, oracle, semivalue, level)
     if attributions is None:
         values = estimate(oracle.game(submission, level), semivalue, samples=samples, seed=seed).values
         code = submission.identity_codes
         attributions = values if level == "unit" else (values / np.bincount(code))[code]
-    return outcomes.fidelity(attributions, called)
+    return outcomes.fidelity(attributions, name)
 
 
 def fidelity(
@@ -522,7 +524,7 @@ def fidelity(
     utility : str, estimator, or callable
         What a set of training rows is worth, as in `value`.
     attributions : array-like of shape (units, validation rows) or (units,), optional
-        Attributions of another tool, which are measured in place of a utility's.
+        Attributions of another tool; if given, they are measured and ``utility`` is ignored.
     owner : array-like, optional
         Who owns each row: values are then those of owners, divided equally among their rows.
     method : str or Semivalue
@@ -532,9 +534,9 @@ def fidelity(
         estimator with ``predict_proba``, or a function ``f(X, y, X_val, y_val)`` that trains any model and returns its
         log-odds of the true class of each validation row.
     halves : int, optional
-        How many halves; 150 if left out, 50 of models that are trained one after the other.
+        How many halves; if left out, 150, or 50 for models that are trained one after the other.
     samples, seed : int
-        The sampling of values without a formula, and the seed of all that is drawn.
+        How many coalitions are sampled where values have no closed form, and the seed of everything random.
 
     Returns
     -------

@@ -6,7 +6,7 @@ adds change no other unit's similarity.
 Whitening: with mu and Sigma the mean and covariance of the validation rows, m = trace(Sigma) / d and
 L L' = Sigma + m I, a row x has the direction of inv(L) (x - mu). The inner product of two such vectors is
 (x - mu)' inv(Sigma + m I) (y - mu): each principal axis counts divided by its eigenvalue plus the mean eigenvalue m.
-The mean of k similarities is one inner product: of their directions, each times sqrt(1 / k), one after the other.
+The mean of k similarities is a single inner product: that of their directions, each times sqrt(1 / k), concatenated.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ UNEQUAL = 10.0
 """Ratio of the largest to the median standard deviation of a feature from which rows are taken for a table's."""
 CLOSE = 0.9
 """Mean cosine from which rows differ in little but what their columns have in common."""
-FEWEST = 100
-"""Validation rows below which a covariance says too little to whiten by."""
+FEWEST_TO_WHITEN = 100
+"""The fewest validation rows whose covariance is good enough to whiten by."""
 
 
 class Similarity(Component, ABC):
@@ -126,10 +126,10 @@ class AutoSimilarity(Similarity):
 @register("similarity", "whitened")
 @dataclass(frozen=True)
 class WhitenedSimilarity(Similarity):
-    """Compare features by their cosine after whitening on the validation rows: what they have in common counts less.
+    """Compare features by their cosine after whitening: axes along which validation rows vary most count less.
 
     Each principal axis of the validation rows is divided by the root of its eigenvalue plus the mean eigenvalue. With
-    fewer than 100 validation rows a covariance says too little, and ``auto`` stands in.
+    fewer than 100 validation rows the covariance is too uncertain, and ``auto`` is used instead.
     """
 
     title = "whitened cosine similarity"
@@ -152,7 +152,7 @@ class WhitenedSimilarity(Similarity):
         return whitened
 
     def resolved(self, validation: Features) -> Similarity:
-        enough = len(validation) >= FEWEST and differing(validation).any()
+        enough = len(validation) >= FEWEST_TO_WHITEN and differing(validation).any()
         return self if enough else AutoSimilarity().resolved(validation)
 
     def for_evidence(self, validation: Features) -> Similarity:
@@ -161,16 +161,17 @@ class WhitenedSimilarity(Similarity):
     def describe(self, validation: Features) -> str:
         resolved = self.resolved(validation)
         if not isinstance(resolved, WhitenedSimilarity):
-            return f"{resolved.title} ({len(validation)} validation rows are too few to whiten by; {FEWEST} are needed)"
+            few = f"{len(validation)} validation rows are too few to whiten by"
+            return f"{resolved.title} ({few}; {FEWEST_TO_WHITEN} are needed)"
         return f"{self.title} (ridge {_ridge(_mean_and_covariance(validation)[1]):.3g})"
 
 
 @register("similarity", "combined")
 @dataclass(frozen=True)
 class CombinedSimilarity(Similarity):
-    """Compare features by the mean of several similarities, ``of`` which the names are joined by a plus sign.
+    """Compare features by the mean of several similarities: ``of`` joins their names with plus signs.
 
-    With fewer than 100 validation rows, where ``whitened`` has nothing to go by, the mean is that of the others.
+    With fewer than 100 validation rows, ``whitened`` is left out of the mean.
     """
 
     title = "mean of similarities"
@@ -220,7 +221,7 @@ def _mean_and_covariance(validation: Features) -> tuple[Features, Features]:
 
 
 def _ridge(covariance: Features) -> float:
-    """Compute the mean eigenvalue."""
+    """Compute m, the mean eigenvalue."""
     return float(np.trace(covariance)) / len(covariance)
 
 

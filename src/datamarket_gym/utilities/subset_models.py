@@ -2,14 +2,15 @@
 
 A model gives one number for each subset and validation row, the log-odds of the row's true class y:
 
-* ``logistic`` (settings as of the utility): multinomial logistic regression on standardised features, all subsets in
+* ``logistic`` (with the settings of the utility): multinomial logistic regression on standardised features, all subsets
+in
   lockstep until they converge; z_y - log(sum over other classes k of exp(z_k)) with z the logits.
 * ``ridge``: least squares on one-hot labels, in closed form. It has no probabilities: the number is the margin
   f_y - max over other classes k of f_k of its predictions f.
 * ``knn``: the k nearest units of the subset, from one table of distances. With v votes for y among k it is
   log((v + 1/2) / (k - v + 1/2)), which is finite where all agree.
 * ``mlp``, or any estimator with ``predict_proba``: scikit-learn, one fit after the other; log(p_y / (1 - p_y)) with p
-  at least `LEAST` and at most 1 - `LEAST`.
+  at least `LEAST_PROBABILITY` and at most 1 minus that.
 * a function ``f(X, y, X_val, y_val)`` that trains a model of any kind and returns the log-odds, one for each
   validation row.
 """
@@ -39,9 +40,9 @@ Model: TypeAlias = Any
 ClassScores: TypeAlias = NDArray[np.float64]
 """Shape (subsets, validation rows, classes); minus infinity for a class that no unit of the subset has."""
 
-NAMES = ("logistic", "knn", "ridge", "mlp")
-LEAST = 1e-6
-"""The smallest probability that counts: beyond it a network's log-odds are rounding."""
+MODEL_NAMES = ("logistic", "knn", "ridge", "mlp")
+LEAST_PROBABILITY = 1e-6
+"""Probabilities are clipped to this: below it a network's log-odds are rounding."""
 _ITERATIONS, _HIDDEN = 500, 64
 _KNN_CELLS = 1 << 26  # pairs of a validation row and a unit, times subsets, that are held at a time
 
@@ -52,7 +53,7 @@ def parse_model(model: Model) -> UtilityFunction | Callable[..., Any] | Any:
         from sklearn.neural_network import MLPClassifier
 
         return MLPClassifier(hidden_layer_sizes=(_HIDDEN,), max_iter=_ITERATIONS)
-    choose = f"choose {', '.join(NAMES)}, an estimator with predict_proba, or a function"
+    choose = f"choose {', '.join(MODEL_NAMES)}, an estimator with predict_proba, or a function"
     if isinstance(model, str):
         try:
             model = LEARNERS.create(model)
@@ -70,12 +71,12 @@ def parse_model(model: Model) -> UtilityFunction | Callable[..., Any] | Any:
         return model
     if callable(model) and not isinstance(model, type):
         return model
-    wanted = f"one of {', '.join(NAMES)}, an estimator with predict_proba, or a function"
+    wanted = f"one of {', '.join(MODEL_NAMES)}, an estimator with predict_proba, or a function"
     raise InputTypeError("model", model, wanted)
 
 
 def model_title(model: Model) -> str:
-    """Return what results call a model."""
+    """Return a model's name in results."""
     if isinstance(model, str):
         return model
     if isinstance(model, UtilityFunction):
@@ -84,7 +85,7 @@ def model_title(model: Model) -> str:
 
 
 def is_trained_one_by_one(model: Model) -> bool:
-    """Tell if each subset costs a fit of its own in Python, so that fewer of them are worth it."""
+    """Tell whether subsets are fitted one after the other in Python, which makes fewer of them affordable."""
     return not isinstance(parse_model(model), UtilityFunction)
 
 
@@ -109,7 +110,7 @@ def log_odds(
     seed
         Seed of estimators that take one (``random_state``).
     progress
-        Where it is told how many fits are done, for models that are trained one by one.
+        Receives how many fits are done, for models that are trained one by one.
 
     Returns
     -------
@@ -157,7 +158,11 @@ def _by_estimator(
         warnings.simplefilter("ignore", ConvergenceWarning)  # a network's log-odds count as they are
         pipeline = make_pipeline(StandardScaler(), fitted).fit(X, y)
     column = np.searchsorted(pipeline.classes_, y_val)
-    p = np.clip(pipeline.predict_proba(X_val)[np.arange(len(y_val)), column], LEAST, 1.0 - LEAST)
+    p = np.clip(
+        pipeline.predict_proba(X_val)[np.arange(len(y_val)), column],
+        LEAST_PROBABILITY,
+        1.0 - LEAST_PROBABILITY,
+    )
     return np.asarray(np.log(p / (1.0 - p)))
 
 
@@ -218,7 +223,7 @@ def class_scores(
 def _votes(
     k: int, units: TrainingRows, validation: ValidationRows, subsets: CoalitionMatrix
 ) -> ClassScores:
-    """Count the votes of the k nearest units of each subset, those of equal distance in their order."""
+    """Count the votes of the k nearest units of each subset; ties go by the order of units."""
     x, z = (
         np.asarray(rows, dtype=np.float64) - units.features.mean(axis=0)
         for rows in (units.features, validation.features)

@@ -1,12 +1,12 @@
 """How well utilities' values predict what models learn: kind ``fidelity`` (``datamarket run lds``).
 
-Everybody is honest. Each model is trained on random halves of the units, once for all utilities; each utility's Shapley
-values of units on single validation rows are then held against it (`datamarket_gym.utilities.fidelity`). Utilities
-that are named in ``by_identity`` have identities as players, whose value is divided equally among their units.
+Everybody is honest. Each model is trained on random halves of the units, once for all utilities. Each utility's Shapley
+values of units on single validation rows are compared with it (`datamarket_gym.utilities.fidelity`). For utilities in
+``by_identity`` the players are identities, whose value is divided equally among their units.
 
-Two rows are no utilities: ``scores``, the gradient products of `datamarket_gym.experiments.kinds.utilities` along the
-fit of a logistic regression and at its end (its influence, the yardstick), and ``random``, attributions that are drawn
-independently of the data (the control, whose LDS is zero in expectation).
+Two kinds of rows are no utilities: ``scores``, the gradient products of `datamarket_gym.experiments.kinds.utilities`
+along the fit of a logistic regression and at its end (its influence, the yardstick), and ``random``, attributions that
+are drawn independently of the data (the control, whose LDS is zero in expectation).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from datamarket_gym.utilities.fidelity import HALVES, row_attributions, train_on
 
 
 class ModelEntry(Document):
-    """A model that is trained on halves, and on how many."""
+    """Set a model, and on how many halves it is trained."""
 
     model: str
     halves: int = Field(default=HALVES, ge=10)
 
 
 class FidelityOptions(Document):
-    """The models, the utilities whose players are identities, and the imported scores."""
+    """Set the models, the utilities whose players are identities, and the imported scores."""
 
     models: list[ModelEntry] = Field(default=[ModelEntry(model="logistic")], min_length=1)
     by_identity: list[str] = Field(default=[])
@@ -70,7 +70,7 @@ def _attributions(cell: Cell, options: FidelityOptions) -> Iterator[tuple[str, V
         attributions = row_attributions(submission, cell.oracle(entry), shapley, level)
         if attributions is None:
             raise DataMarketError(
-                f"{entry.learner} has no values for each validation row at level {level!r}; leave it out, or, where it "
+                f"{entry.learner} has no values for each validation row at level {level!r}; leave it out, or, if it "
                 "is logistic or ridge, name it in options.by_identity"
             )
         yield entry.learner, attributions

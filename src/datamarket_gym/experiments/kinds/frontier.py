@@ -1,14 +1,14 @@
-"""What attacks gain under every utility, the validation set secret or leaked: kind ``frontier``.
+"""What attacks gain under every utility, where the validation set is secret and where it leaked: kind ``frontier``.
 
-``secret``: no validation row is among what the attacker knows; other providers' units stand in for leaked rows, and
-families that submit leaked rows are not played. ``leaked``: a quarter of the validation rows are known, and the attacks
-that ``leaked`` lists are played besides. Who knows validation rows need not use them: the worst of ``leaked`` is never
-below that of ``secret``.
+``secret``: the attacker knows no validation row; other providers' units stand in for leaked rows, and families that
+submit leaked rows are not played. ``leaked``: the attacker knows a quarter of the validation rows, and also plays the
+attacks that the option ``leaked`` lists. Such an attacker can play the attacks of ``secret`` too: the worst gain of
+``leaked`` is never below that of ``secret``.
 
-Beside every attack stand three rows that sum up a seed: ``best_response``, the best attack of a search,
-``worst_of_library``, and ``worst`` of both. Gains of several seeds are summarised as other experiments' are, so that
-the mean over seeds of a seed's worst, and the largest, are metrics of these rows. With ``checks`` a gain is the
-expected payment over the honest one.
+Three more rows sum up a seed: ``best_response``, the best attack of a search,
+``worst_of_library``, and ``worst`` of both. Their
+mean over seeds, and the largest, are summarised like any other gain. With ``checks`` a gain is the ratio of expected to
+honest payment.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _FREE = AttackCosts()
 
 
 class FrontierOptions(Document):
-    """Which attacks need leaked rows, which mechanism each learner pays by, and what is searched and checked.
+    """Set which attacks need leaked rows, the mechanism of each learner, and which learners are searched and checked.
 
-    A learner that ``paid`` does not name pays by the first of the experiment's mechanisms; those in ``unsearched`` are
-    played against the library alone, and those in ``checked`` with spot checks as well.
+    ``paid`` maps learners to mechanisms; any other learner is paid by the experiment's first. Learners in
+    ``unsearched`` face the attack library alone, those in ``checked`` also spot checks.
     """
 
     leaked: list[str] = Field(default_factory=list)
@@ -74,7 +74,7 @@ def frontier_cell(cell: Cell) -> Iterator[Row]:
 
 
 def _mechanism(cell: Cell, options: FrontierOptions, utility: UtilityEntry) -> Mechanism | OwnMechanism:
-    """Return the mechanism that pays by a learner: the first, if ``paid`` names none."""
+    """Return the mechanism of a learner: the first, if ``paid`` names none."""
     name = options.paid.get(utility.learner)
     return next(cell.mechanisms())[0] if name is None else cell.pipeline(name)[0]
 
@@ -111,10 +111,10 @@ class _PlayedMarket:
                     yield {**row, **at}
 
     def _played(self, target: Target, validation: str, known: _Known) -> Iterator[Row]:
-        """Yield a row for each attack and those that sum them up; add the worst to those known."""
+        """Yield a row for each attack and the rows that sum them up; add the worst to ``known``."""
         leaks, found = validation == LEAKED, []
         if self.learner not in self.options.unsearched:
-            # Before the library: a search counts all that was tried on its target.
+            # Before the library: a search counts every attack that was tried on its target.
             found = [
                 best_response(
                     target,

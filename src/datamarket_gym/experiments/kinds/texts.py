@@ -1,14 +1,14 @@
-"""Evidence from texts, kind ``texts``: rewritten texts that are matched, and genuine ones that are.
+"""How many rewritten texts, and how many genuine ones, words match: kind ``texts``.
 
 All providers are honest, and the recommended mechanism resolves its thresholds. Then texts of random units are changed
 by each rule of ``text_variants`` and submitted last, beside features drawn at random: nothing but words can match them.
-text that is joined of two counts as matched with either; of any other its original alone counts.
+A text joined from two counts as matched with either; any other counts as matched only with its original.
 
-Of genuine units that are matched, those count as true duplicates that share a run of ``[options] run`` words with the
-unit they are matched with: a passage that was published twice.
+A matched genuine unit is a true duplicate if it shares a run of ``[options] run`` words with its match: a passage that
+was published twice.
 
-Last, an attacker who has other texts of the corpus submits them before everybody else, as they are or cut into phrases:
-the share of honest texts that such early texts own.
+Last, an attacker submits other texts of the corpus before everybody else, as they are or cut into phrases; measured is
+the share of honest texts that they own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pydantic import Field
 
 from datamarket_gym.data.content_keys import keyed_generator
 from datamarket_gym.data.submission import Submission
-from datamarket_gym.evidence.text_containment import WordPairs, most_contained, words
-from datamarket_gym.evidence.threshold import uncounted_pairs
+from datamarket_gym.evidence.text_containment import WordPairs, match_earlier_texts, split_words
+from datamarket_gym.evidence.threshold import operator_common_pairs
 from datamarket_gym.execution.arrays import Codes
 from datamarket_gym.experiments.cells import Cell, Row, kind
 from datamarket_gym.market.attacks.content import TEXT_RULES
@@ -42,7 +42,7 @@ class TextOptions(Document):
 
 @kind("texts", TextOptions)
 def texts_cell(cell: Cell) -> Iterator[Row]:
-    """Yield shares of texts that are matched, and the pairs of genuine ones."""
+    """Yield the shares of genuine, rewritten and honest texts that are matched."""
     options, market = TextOptions(**cell.spec.options), cell.market
     honest = market.honest.submission
     oracle = cell.oracle(cell.spec.utilities[0])
@@ -69,7 +69,7 @@ def texts_cell(cell: Cell) -> Iterator[Row]:
         for strength in options.strengths:
             for rule in TEXT_RULES:
                 rng = keyed_generator(cell.seed, rule, str(strength))
-                copies, origins = rewritten(playing, rule, strength, options.rewritten, rng)
+                copies, origins = rewrite_texts(playing, rule, strength, options.rewritten, rng)
                 everyone = Submission.concat([playing, copies])
                 found = match_units(resolved, everyone, utility=oracle).edges
                 parent = np.full(len(everyone), -1)
@@ -83,7 +83,7 @@ def texts_cell(cell: Cell) -> Iterator[Row]:
         public = [others[i] for i in rng.permutation(len(others))[:n]]
         for name, early in early_texts(public):
             pairs = WordPairs.of([*early, *text.tolist()])
-            near = most_contained(pairs, uncounted_pairs(oracle), threshold.words or 1.0)[0][
+            near = match_earlier_texts(pairs, operator_common_pairs(oracle), threshold.words or 1.0)[0][
                 len(early) :
             ]
             owned = ((near >= 0) & (near < len(early))).mean()
@@ -91,7 +91,7 @@ def texts_cell(cell: Cell) -> Iterator[Row]:
 
 
 def early_texts(public: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield what an attacker makes of public texts, to be first with what others will write."""
+    """Yield lists of early texts that an attacker makes from public ones: whole texts, and phrases."""
     yield "public texts", public
     for length in (6, 10):
         phrases: list[str] = []
@@ -102,12 +102,12 @@ def early_texts(public: list[str]) -> Iterator[tuple[str, list[str]]]:
         yield f"phrases of {length} words", phrases[: 3 * len(public)]
 
 
-def rewritten(
+def rewrite_texts(
     units: Submission, rule: str, strength: int, count: int, rng: np.random.Generator
 ) -> tuple[Submission, Codes]:
-    """Change texts of random units by a rule, beside features drawn at random; return also what each is made of."""
+    """Change texts of random units by a rule, with random features; return them and the rows of their originals."""
     text, label = units.metadata["text"], units.label
-    filled = np.flatnonzero([len(words(each)) > 0 for each in text])
+    filled = np.flatnonzero([len(split_words(each)) > 0 for each in text])
     rows = rng.permutation(filled)[:count]
     origins = np.stack([rows, rows], axis=1)
     changed: list[Any] = []
@@ -131,6 +131,6 @@ def rewritten(
 
 
 def longest_run(one: str, other: str) -> int:
-    """Count the words of the longest run that two texts share."""
-    first, second = words(one), words(other)
+    """Return the length, in words, of the longest run that two texts share."""
+    first, second = split_words(one), split_words(other)
     return SequenceMatcher(None, first, second, autojunk=False).find_longest_match().size
