@@ -14,6 +14,7 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import text_containment
 from datamarket_gym.evidence.graph import EvidenceGraph
+from datamarket_gym.evidence.leak_check import ValidationContent, find_leaks
 from datamarket_gym.evidence.lineage import Containment, Lineage
 from datamarket_gym.evidence.text_containment import (
     FEW,
@@ -396,3 +397,17 @@ def test_frames_with_a_column_of_texts_are_matched_by_words():
     edges = paid.clustering.edges
     assert (edges.left.tolist(), edges.right.tolist(), edges.reason.tolist()) == ([0], [10], ["words"])
     assert paid.as_dict()["thief"] == 0.0
+
+
+@pytest.mark.parametrize("theirs", [["", None], ["short one"] * 2])
+def test_old_texts_without_pairs_match_nothing(theirs):
+    """Where no earlier text has enough pairs, later ones are not compared with one another."""
+    mine = [article(1), f"{article(1)} and more words", article(2)]
+    near, _ = most_contained(WordPairs.of([*theirs, *mine]), no_pairs(), 0.35, old=len(theirs))
+    assert near[2:].tolist() == [-1, -1, -1]
+
+
+def test_blank_validation_texts_are_no_leaks():
+    units = submit([article(1), f"{article(1)} and more words"], vectors(2, 3))
+    rows = ValidationContent(vectors(40, 4), text=[""] * 40)
+    assert len(find_leaks(units, rows)) == 0

@@ -195,7 +195,9 @@ def common_pairs(texts: tuple[Any, ...]) -> Pairs:
     return pair[count > max(1.0, COMMON * texts_with_words)]
 
 
-def most_contained(texts: WordPairs, common: Pairs, least: float, old: int = 0) -> tuple[Codes, Values]:
+def most_contained(
+    texts: WordPairs, common: Pairs, least: float, old: int | None = None
+) -> tuple[Codes, Values]:
     """Find the earlier text of the largest containment of each text, the first of several, and the containment.
 
     Where none reaches ``least``, or the rules above exclude it, it is -1 and the containment 0. Where the first ``old``
@@ -207,17 +209,18 @@ def most_contained(texts: WordPairs, common: Pairs, least: float, old: int = 0) 
     whole = np.flatnonzero((first == np.arange(n)) & (kept.size >= LEAST_PAIRS))
     parent, score = np.full(n, -1), np.zeros(n)
     if len(whole) > 1:
-        near, containment = _search(kept.take(whole), least, int(np.searchsorted(whole, old)))
+        before = None if old is None else int(np.searchsorted(whole, old))
+        near, containment = _search(kept.take(whole), least, before)
         some = near >= 0
         parent[whole[some]], score[whole[some]] = whole[near[some]], containment[some]
     copies = np.flatnonzero((first < np.arange(n)) & (texts.size > 0))
-    own = first[copies] < old if old else np.ones(len(copies), dtype=bool)
+    own = np.ones(len(copies), dtype=bool) if old is None else first[copies] < old
     parent[copies] = np.where(own, first[copies], parent[first[copies]])
     score[copies] = np.where(own, 1.0, score[first[copies]])
     return parent, score
 
 
-def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
+def _search(texts: WordPairs, least: float, old: int | None) -> tuple[Codes, Values]:
     """Compare different texts in blocks, each with the texts before it, or with the first ``old`` alone."""
     from scipy.sparse import csr_array
 
@@ -236,19 +239,20 @@ def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
         inside = column[ends[0] : ends[-1]].astype(np.int32)
         return csr_array((ones, inside, (ends - ends[0]).astype(np.int32)), shape=(len(ends) - 1, width))
 
-    turned = [block(at).T.tocsr() for at in range(0, old or n, _BLOCK)]
+    earlier = n if old is None else old
+    turned = [block(at).T.tocsr() for at in range(0, earlier, _BLOCK)]
 
     def best(at: int) -> tuple[Codes, Values]:
         mine = block(at)
         near, score = np.full(mine.shape[0], -1), np.zeros(mine.shape[0])
-        for other, theirs in enumerate(turned[: None if old else at // _BLOCK + 1]):
+        for other, theirs in enumerate(turned if old is not None else turned[: at // _BLOCK + 1]):
             shared = mine @ theirs
             some = np.flatnonzero(shared.data >= least * LEAST_PAIRS)  # most share a single pair
             row = np.searchsorted(shared.indptr, some, side="right") - 1
             place, both = shared.indices[some].astype(np.int64) + other * _BLOCK, shared.data[some]
             own, other_size = size[at + row], size[place]
             smaller = np.minimum(own, other_size)
-            enough = (both >= least * smaller) & (place < (old or at + row))
+            enough = (both >= least * smaller) & (place < (at + row if old is None else old))
             enough &= (other_size <= LONGER * own) & ((other_size >= own) | (both >= SHARED))
             row, place, contained = row[enough], place[enough], both[enough] / smaller[enough]
             order = np.lexsort((place, -contained, row))
@@ -258,7 +262,7 @@ def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
             near[row[better]], score[row[better]] = place[better], contained[better]
         return near, score
 
-    starts = range(old, n, _BLOCK)
+    starts = range(old or 0, n, _BLOCK)
     parts = list(over_blocks(best, starts, n * n))
     near, score = np.full(n, -1), np.zeros(n)
     for at, (where, contained) in zip(starts, parts, strict=True):
