@@ -70,6 +70,8 @@ def pairs_in_python(text: str) -> set[tuple[str, ...]]:
         "the QUICK brown fox", "the quick, brown fox!", "the qu\u200bick brown fox", "the qui\u0301ck brown fox",
         "t\u04bb\u0435 quick br\u043ewn f\u043e\u0445", "<b>the</b> quick <i class='x'>brown</i> fox",
         "the quick&nbsp;brown fox",
+        "t\x01he qu\x7fick bro\x1cwn f\x0box", "t\x01h\xe9 qui\x85ck br\ue000own f\ufffdox",
+        "the qui\u3164ck brown fox",
         "\uff54\uff48\uff45 quick brown fox", "the qu1ck br0wn fox", "the_quick_brown_fox", "THE QUICK BROW\u039d FOX",
     ],
 )  # fmt: skip

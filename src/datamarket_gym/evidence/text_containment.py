@@ -62,7 +62,8 @@ _ALIKE = (
     "qԛ", "rг", "sѕ", "tтτ", "uyуυγүս", "wԝωшѡ", "xхχ", "zζᴢ",  # noqa: RUF001
 )  # fmt: skip
 _FOLDED = str.maketrans({other: group[0] for group in _ALIKE for other in group[1:]})
-_HIDDEN = ("Mn", "Me", "Cf")  # marks on letters, and characters that are not seen
+_CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]")
+_UNSEEN = "\ufffd\u115f\u1160"  # the replacement character and fillers of Hangul
 
 
 def words(text: object) -> list[str]:
@@ -74,10 +75,21 @@ def words(text: object) -> list[str]:
     if "<" in text:
         text = _MARKUP.sub(" ", text)
     if text.isascii():
-        return _ASCII_WORD.findall(text.lower().translate(_FOLDED))
+        return _ASCII_WORD.findall(_CONTROL.sub("", text).lower().translate(_FOLDED))
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    seen = "".join(each for each in text if unicodedata.category(each) not in _HIDDEN)
+    seen = "".join(each for each in text if not _is_hidden(each))
     return _WORD.findall(seen.translate(_FOLDED))
+
+
+def _is_hidden(character: str) -> bool:
+    """Tell if a character is a mark on a letter, or not seen: control, format, private or unassigned.
+
+    Encoders leave these out: inside words they would change all pairs and no embedding.
+    """
+    category = unicodedata.category(character)
+    if category[0] == "C":
+        return character not in "\t\n\r"
+    return category in ("Mn", "Me") or character in _UNSEEN
 
 
 @dataclass(frozen=True, eq=False)
