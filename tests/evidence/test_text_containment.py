@@ -413,3 +413,13 @@ def test_blank_validation_texts_are_no_leaks():
     units = submit([article(1), f"{article(1)} and more words"], vectors(2, 3))
     rows = ValidationContent(vectors(40, 4), text=[""] * 40)
     assert len(find_leaks(units, rows)) == 0
+
+
+@pytest.mark.parametrize("hidden", ["<b {}> ", "<!-- {} --> ", '<a title="{}"></a> ', "&lt;x {}&gt; "])
+def test_a_text_in_markup_beside_made_up_words_is_matched(hidden):
+    """Encoders read what stands in markup."""
+    stolen = hidden.format(article(1)) + article(2, 7)
+    assert parents([article(1), stolen]) == [-1, 0]
+    link = '<a href="http://news.example/quote?ticker=ABC" target="_blank">ABC</a>'
+    few = [f"{article(3)} {link}", f"{article(4)} {link}"]
+    assert parents(few, 0.05) == [-1, -1]  # a link is no text

@@ -50,9 +50,12 @@ LONGER = 8
 """How many times as many pairs as a later text an earlier one may have."""
 COMMON, FEW = 0.005, 100
 """The share of the operator's texts from which on a pair is common, and the number of texts that can say so."""
+HIDDEN = 1.5
+"""How many times as many words a text may have with its markup as without before those in the markup count, too."""
 _BLOCK = 1024
 
 _MARKUP = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
+_NAME = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*\s*/?>")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _ONE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # scripts without spaces: each character is a word
 _WORD = re.compile(rf"[{_ONE}]|[^\W_{_ONE}]+")
@@ -67,13 +70,23 @@ _UNSEEN = "\ufffd\u115f\u1160"  # the replacement character and fillers of Hangu
 
 
 def words(text: object) -> list[str]:
-    """Return the words of a text as they are compared; what is no text has none."""
+    """Return the words of a text as they are compared, without markup; what is no text has none."""
+    return _readings(text)[0]
+
+
+def _readings(text: object) -> list[list[str]]:
+    """Return the words of a text without markup; where much stands in the markup, which encoders read, with it, too."""
     if not isinstance(text, str):
-        return []
+        return [[]]
     if "&" in text:
         text = html.unescape(text)
-    if "<" in text:
-        text = _MARKUP.sub(" ", text)
+    if "<" not in text:
+        return [_words(text)]
+    seen, whole = _words(_MARKUP.sub(" ", text)), _words(_NAME.sub(" ", text))
+    return [seen, whole] if len(whole) > HIDDEN * len(seen) else [seen]
+
+
+def _words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(_CONTROL.sub("", text).lower().translate(_FOLDED))
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
@@ -117,11 +130,15 @@ class WordPairs:
         """Find the pairs of texts; one word alone is a pair of its own."""
         number: dict[str, int] = {}
         flat: list[int] = []
-        length = []
+        length: list[int] = []
+        reading_of: list[int] = []  # the text of each reading
+        n = 0
         for text in texts:
-            found = words(text)
-            flat += [number.setdefault(word, len(number)) for word in found]
-            length.append(len(found))
+            for found in _readings(text):
+                flat += [number.setdefault(word, len(number)) for word in found]
+                length.append(len(found))
+                reading_of.append(n)
+            n += 1
         code = np.array([_hash(word) for word in number], dtype=np.uint64)[
             np.array(flat, dtype=np.int64)
         ]
@@ -131,7 +148,7 @@ class WordPairs:
         alone = np.array(length, dtype=np.int64)[row] == 1
         pair = _mixed(code, np.where(follows, second, np.uint64(0)))
         counts = follows | alone
-        return WordPairs._distinct(row[counts], pair[counts], len(length))
+        return WordPairs._distinct(np.array(reading_of, dtype=np.int64)[row[counts]], pair[counts], n)
 
     @staticmethod
     def of_submission(submission: Submission) -> WordPairs | None:
