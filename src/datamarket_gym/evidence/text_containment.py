@@ -1,9 +1,9 @@
 """Text containment: the share of the word pairs of the shorter of two texts that the other text has as well.
 
-A text is its set of pairs of neighbouring words. Words are compared without regard to case, accents, invisible
-characters and markup; characters that look alike count as one, whatever their script. Pairs that more than 0.5 % of the
-operator's texts hold are common and do not count (of fewer than 100 texts none is called common). With K(a) the pairs
-of text a that count,
+A text is its set of pairs of neighbouring words, in either order. Words are compared without regard to case, accents,
+invisible characters and markup; characters that look alike count as one, whatever their script. Pairs that more than
+0.5 % of the operator's texts hold are common and do not count (of fewer than 100 texts none is called common). With
+K(a) the pairs of text a that count,
 
     containment(a, b) = |K(a) & K(b)| / min(|K(a)|, |K(b)|).
 
@@ -146,7 +146,8 @@ class WordPairs:
         second = np.r_[code[1:], code[:1]]
         follows = np.r_[row[1:] == row[:-1], False][: len(row)]  # a word by another of its text
         alone = np.array(length, dtype=np.int64)[row] == 1
-        pair = _mixed(code, np.where(follows, second, np.uint64(0)))
+        second = np.where(follows, second, np.uint64(0))
+        pair = _mixed(np.minimum(code, second), np.maximum(code, second))
         counts = follows | alone
         return WordPairs._distinct(np.array(reading_of, dtype=np.int64)[row[counts]], pair[counts], n)
 
@@ -206,7 +207,7 @@ def _hash(word: str) -> int:
 
 
 def _mixed(first: Pairs, second: Pairs) -> Pairs:
-    """Mix the hashes of two words, in their order, into one."""
+    """Mix the hashes of two words into one."""
     mixed = first * np.uint64(0x9E3779B97F4A7C15) ^ (second + np.uint64(0x7F4A7C15)) * np.uint64(
         0xC2B2AE3D27D4EB4F
     )
