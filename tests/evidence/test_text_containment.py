@@ -432,3 +432,21 @@ def test_words_in_another_order_are_the_same_text():
     words_of = article(1, 40).split()
     swapped = [word for i in range(0, 40, 2) for word in (words_of[i + 1], words_of[i])]
     assert parents([article(1, 40), " ".join(words_of[::-1]), " ".join(swapped)])[1:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [(article(1, 300), article(1, 300)[:200]), (article(1, 7), article(1, 7) + " and more words here")],
+)
+def test_vectors_decide_where_words_cannot(earlier, later):
+    """A tenth of a long text, and a short text among more words, are excluded from matching by words."""
+    assert parents([earlier, later]) == [-1, -1]
+    features = np.eye(2, 24)
+    features[1] += 2 * features[0]  # a cosine of 0.89
+    layer = Lineage(0.8, words=0.38, copies=0.99)
+
+    def matched(texts):
+        return len(EvidenceGraph.build(submit(texts, features), layer).edges)
+
+    assert matched([earlier, later]) == 1
+    assert matched([article(1), article(2)]) == 0

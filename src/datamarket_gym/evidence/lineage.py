@@ -13,8 +13,9 @@ through it, and it is no other unit's root. So neither trees nor roots of the un
 Where units carry texts and ``words`` is a threshold, p(u) is the earlier unit whose text contains most of u's, or most
 of whose text u's contains (`evidence.text_containment`). Two units that both have texts are then matched by their
 vectors only at the level of near copies, so that a made-up text beside stolen features does not help; where one of them
-has none, or one too short, theta decides as before, so that leaving the text out does not help either. Identical
-features, and identical texts, always match. The proof is the same: each rule looks at u and at earlier units alone.
+has none, or the rules for short and for much longer texts keep words from deciding, theta decides as before, so that
+leaving the text out does not help either, nor a small part of a long text. Identical features, and identical texts,
+always match. The proof is the same: each rule looks at u and at earlier units alone.
 
 Connected components of all similar pairs have no such property: a later unit that is similar to two clusters
 merges them, and everything in both goes to the owner of the earliest unit.
@@ -42,9 +43,9 @@ from datamarket_gym.evidence.similarity_search import (
     nearest_rows,
 )
 from datamarket_gym.evidence.text_containment import (
-    LEAST_PAIRS,
     Pairs,
     WordPairs,
+    may_match,
     most_contained,
     no_pairs,
 )
@@ -178,11 +179,11 @@ class Lineage(EvidenceLayer):
         return min((float(level) for level in levels if level != NONE), default=None)
 
     def _similar(self, near: Codes, cosine: Values, text: Text | None, old: int = 0) -> Codes:
-        """Keep of the most similar units those similar enough: near copies, or one without text at theta."""
+        """Keep of the most similar units those similar enough: near copies, or at theta where words cannot decide."""
         if text is None:
             return near
-        has = text[0].without(text[1]).size >= LEAST_PAIRS
-        both = has[old:] & has[near] & (near >= 0)
+        size = text[0].without(text[1]).size
+        both = may_match(size[near], size[old:]) & (near >= 0)
         theta, copies = (
             np.inf if level == NONE else float(level) for level in (self.theta, self.copies)
         )

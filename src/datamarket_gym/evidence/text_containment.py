@@ -250,6 +250,12 @@ def most_contained(
     return parent, score
 
 
+def may_match(earlier: Codes, later: Codes) -> NDArray[np.bool_]:
+    """Tell which texts of so many pairs may match by these rules, whatever their pairs."""
+    long_enough = (later <= earlier) | (earlier >= SHARED)
+    return (np.minimum(earlier, later) >= LEAST_PAIRS) & (earlier <= LONGER * later) & long_enough
+
+
 def _search(texts: WordPairs, least: float, old: int | None) -> tuple[Codes, Values]:
     """Compare different texts in blocks, each with the texts before it, or with the first ``old`` alone."""
     from scipy.sparse import csr_array
