@@ -450,3 +450,20 @@ def test_vectors_decide_where_words_cannot(earlier, later):
 
     assert matched([earlier, later]) == 1
     assert matched([article(1), article(2)]) == 0
+
+
+@pytest.mark.parametrize("acquired", [0, 2])
+def test_a_unit_of_other_words_hides_no_copy_of_one_without_words(acquired):
+    """The second unit is nearer to the third than the first is, which has no text; at theta the first still counts."""
+    angles = np.radians([0.0, 40.0, 24.0])
+    features = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
+    units = submit([None, article(1), article(2)], features)
+    layer = Lineage(0.85, words=0.38, copies=0.99)
+    if acquired:
+        edges = layer.edges_to(units.take(slice(2)), units.take(slice(2, 3)))
+    else:
+        edges = EvidenceGraph.build(units, layer).edges
+    found = list(
+        zip(edges.left.tolist(), edges.right.tolist(), np.round(edges.score, 6).tolist(), strict=True)
+    )
+    assert found == [(0, 2, round(float(np.cos(np.radians(24.0))), 6))]

@@ -24,7 +24,9 @@ merges them, and everything in both goes to the owner of the earliest unit.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -39,10 +41,12 @@ from datamarket_gym.evidence.similarity_bounds import evenly
 from datamarket_gym.evidence.similarity_search import (
     NearestRows,
     nearest_acquired,
+    nearest_among,
     nearest_earlier,
     nearest_rows,
 )
 from datamarket_gym.evidence.text_containment import (
+    LEAST_PAIRS,
     Pairs,
     WordPairs,
     may_match,
@@ -56,6 +60,9 @@ AUTO, NONE = "auto", "none"
 METADATA, WORDS = "same metadata", "words"
 Text = tuple[WordPairs, Pairs]
 """The word pairs of texts, and those pairs that do not count."""
+Which = NDArray[np.bool_]
+Again = Callable[[Which, Which, float], tuple[Codes, Values]]
+"""Finds the nearest earlier ones among some units of others, from a similarity on."""
 _BLOCK = 4096  # rows read at a time
 
 
@@ -112,7 +119,8 @@ class Lineage(EvidenceLayer):
         if (least := self._least(text)) is not None:
             vectors = _arranged(submission.vectors, order)
             near, cosine = nearest_earlier(vectors, least, view.nearest)
-            parents.append((self._similar(near, cosine, text), cosine, "lineage"))
+            again = partial(nearest_among, vectors)
+            parents.append((*self._similar(near, cosine, text, again), "lineage"))
         if text is not None:
             parents.append((*most_contained(*text, float(self.words)), WORDS))
         same = first_duplicates(feature_keys(submission.features)[order])
@@ -146,7 +154,17 @@ class Lineage(EvidenceLayer):
         if (least := self._least(text)) is not None:
             vectors = old.vectors if vectors is None else vectors
             near, cosine = nearest_acquired(vectors, new.vectors, least)
-            parents.append((self._similar(near, cosine, text, len(old)), cosine, "lineage"))
+
+            def again(wanted: Which, among: Which, theta: float) -> tuple[Codes, Values]:
+                asked, others = np.flatnonzero(wanted), np.flatnonzero(among[: len(old)])
+                parent, similar = np.full(len(new), -1), np.full(len(new), -np.inf)
+                if len(others):
+                    rows = in_order(vectors, others), in_order(new.vectors, asked)
+                    place, similar[asked] = nearest_acquired(*rows, theta)
+                    parent[asked] = np.where(place >= 0, others[place], -1)
+                return parent, similar
+
+            parents.append((*self._similar(near, cosine, text, again, len(old)), "lineage"))
         if text is not None:
             near, share = most_contained(*text, float(self.words), old=len(old))
             parents.append((near[len(old) :], share[len(old) :], WORDS))
@@ -178,16 +196,28 @@ class Lineage(EvidenceLayer):
         levels = [self.theta] if text is None else [self.theta, self.copies]
         return min((float(level) for level in levels if level != NONE), default=None)
 
-    def _similar(self, near: Codes, cosine: Values, text: Text | None, old: int = 0) -> Codes:
-        """Keep of the most similar units those similar enough: near copies, or at theta where words cannot decide."""
+    def _similar(
+        self, near: Codes, cosine: Values, text: Text | None, again: Again, old: int = 0
+    ) -> tuple[Codes, Values]:
+        """Keep of the most similar units those similar enough: near copies, or at theta where words cannot decide.
+
+        Where words decide about the most similar unit, the most similar one without words is looked for, too: else a
+        unit of other words, nearer than the original, would hide a copy.
+        """
         if text is None:
-            return near
+            return near, cosine
         size = text[0].without(text[1]).size
         both = may_match(size[near], size[old:]) & (near >= 0)
         theta, copies = (
             np.inf if level == NONE else float(level) for level in (self.theta, self.copies)
         )
-        return np.where(cosine >= np.where(both, copies, theta), near, -1)
+        near = np.where(cosine >= np.where(both, copies, theta), near, -1)
+        hidden, wordless = both & (near < 0) & (cosine >= theta), size < LEAST_PAIRS
+        if hidden.any() and wordless.any():
+            other, similar = again(hidden, wordless, theta)
+            found = hidden & (other >= 0)
+            near, cosine = np.where(found, other, near), np.where(found, similar, cosine)
+        return near, cosine
 
     def _order(self, view: View, codes: Codes | None) -> Codes:
         """Order units by seniority; twins, of which none is first, by embedding, metadata and text.
