@@ -14,6 +14,7 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence import text_containment
 from datamarket_gym.evidence.graph import EvidenceGraph
+from datamarket_gym.evidence.leak_check import ValidationContent, find_leaks
 from datamarket_gym.evidence.lineage import Containment, Lineage
 from datamarket_gym.evidence.text_containment import (
     FEWEST_TEXTS,
@@ -65,7 +66,9 @@ def parents(texts, least=0.35, common=None) -> list[int]:
 
 def pairs_in_python(text: str) -> set[tuple[str, ...]]:
     found = split_words(text)
-    return set(pairwise(found)) if len(found) > 1 else {tuple(found)} - {()}
+    if len(found) == 1:
+        return {(found[0],)}
+    return {(min(pair), max(pair)) for pair in pairwise(found)}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +77,8 @@ def pairs_in_python(text: str) -> set[tuple[str, ...]]:
         "the QUICK brown fox", "the quick, brown fox!", "the qu\u200bick brown fox", "the qui\u0301ck brown fox",
         "t\u04bb\u0435 quick br\u043ewn f\u043e\u0445", "<b>the</b> quick <i class='x'>brown</i> fox",
         "the quick&nbsp;brown fox",
+        "t\x01he qu\x7fick bro\x1cwn f\x0box", "t\x01h\xe9 qui\x85ck br\ue000own f\ufffdox",
+        "the qui\u3164ck brown fox",
         "\uff54\uff48\uff45 quick brown fox", "the qu1ck br0wn fox", "the_quick_brown_fox", "THE QUICK BROW\u039d FOX",
     ],
 )  # fmt: skip
@@ -93,11 +98,10 @@ def test_the_search_is_what_python_says(texts):
     """Brute force, in sets of strings, with all the rules."""
     sets, common = (
         [pairs_in_python(text) for text in texts],
-        {(split_words(LEXICON[0])[0], split_words(LEXICON[1])[0])},
+        pairs_in_python(" ".join(LEXICON[:2])),
     )
-    near, score = match_earlier_texts(
-        WordPairs.of(texts), WordPairs.of([" ".join(LEXICON[:2])]).pair, 0.35
-    )
+    common_pairs = WordPairs.of([" ".join(LEXICON[:2])]).pair
+    near, score = match_earlier_texts(WordPairs.of(texts), common_pairs, 0.35)
     for i, mine in enumerate(sets):
         best = (0.0, -1)
         for j in range(i):
@@ -403,3 +407,69 @@ def test_frames_with_a_column_of_texts_are_matched_by_words():
     edges = paid.clustering.edges
     assert (edges.left.tolist(), edges.right.tolist(), edges.reason.tolist()) == ([0], [10], ["words"])
     assert paid.as_dict()["thief"] == 0.0
+
+
+@pytest.mark.parametrize("theirs", [["", None], ["short one"] * 2])
+def test_old_texts_without_pairs_match_nothing(theirs):
+    """Where no earlier text has enough pairs, later ones are not compared with one another."""
+    mine = [article(1), f"{article(1)} and more words", article(2)]
+    near, _ = match_earlier_texts(WordPairs.of([*theirs, *mine]), no_pairs(), 0.35, old=len(theirs))
+    assert near[2:].tolist() == [-1, -1, -1]
+
+
+def test_blank_validation_texts_are_no_leaks():
+    units = submit([article(1), f"{article(1)} and more words"], vectors(2, 3))
+    rows = ValidationContent(vectors(40, 4), text=[""] * 40)
+    assert len(find_leaks(units, rows)) == 0
+
+
+@pytest.mark.parametrize("hidden", ["<b {}> ", "<!-- {} --> ", '<a title="{}"></a> ', "&lt;x {}&gt; "])
+def test_a_text_in_markup_beside_made_up_words_is_matched(hidden):
+    """Encoders read what stands in markup."""
+    stolen = hidden.format(article(1)) + article(2, 7)
+    assert parents([article(1), stolen]) == [-1, 0]
+    link = '<a href="http://news.example/quote?ticker=ABC" target="_blank">ABC</a>'
+    few = [f"{article(3)} {link}", f"{article(4)} {link}"]
+    assert parents(few, 0.05) == [-1, -1]  # a link is no text
+
+
+def test_words_in_another_order_are_the_same_text():
+    """An encoder that takes the mean over tokens hardly tells them apart."""
+    words_of = article(1, 40).split()
+    swapped = [word for i in range(0, 40, 2) for word in (words_of[i + 1], words_of[i])]
+    assert parents([article(1, 40), " ".join(words_of[::-1]), " ".join(swapped)])[1:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [(article(1, 300), article(1, 300)[:200]), (article(1, 7), article(1, 7) + " and more words here")],
+)
+def test_vectors_decide_where_words_cannot(earlier, later):
+    """A tenth of a long text, and a short text among more words, are excluded from matching by words."""
+    assert parents([earlier, later]) == [-1, -1]
+    features = np.eye(2, 24)
+    features[1] += 2 * features[0]  # a cosine of 0.89
+    layer = Lineage(0.8, words=0.38, copies=0.99)
+
+    def matched(texts):
+        return len(EvidenceGraph.build(submit(texts, features), layer).edges)
+
+    assert matched([earlier, later]) == 1
+    assert matched([article(1), article(2)]) == 0
+
+
+@pytest.mark.parametrize("acquired", [0, 2])
+def test_a_unit_of_other_words_hides_no_copy_of_one_without_words(acquired):
+    """The second unit is nearer to the third than the first is, which has no text; at theta the first still counts."""
+    angles = np.radians([0.0, 40.0, 24.0])
+    features = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
+    units = submit([None, article(1), article(2)], features)
+    layer = Lineage(0.85, words=0.38, copies=0.99)
+    if acquired:
+        edges = layer.edges_to(units.take(slice(2)), units.take(slice(2, 3)))
+    else:
+        edges = EvidenceGraph.build(units, layer).edges
+    found = list(
+        zip(edges.left.tolist(), edges.right.tolist(), np.round(edges.score, 6).tolist(), strict=True)
+    )
+    assert found == [(0, 2, round(float(np.cos(np.radians(24.0))), 6))]

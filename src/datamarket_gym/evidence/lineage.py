@@ -11,10 +11,10 @@ comes later. A later unit has one parent, hence joins one tree, as a leaf: no pa
 through it, and it is no other unit's root. So neither trees nor roots of the units up to t change. QED.
 
 Where units have texts and ``words`` is a threshold, p(u) is the earlier unit whose text has the largest containment
-with u's (`evidence.text_containment`). Two units that both have texts then match by their vectors only as near copies,
-and a made-up text beside stolen features still matches those. Where one of them has no text, or too short a one, theta
-decides as before: leaving the text out does not help. Identical features, and identical texts, always match. The proof
-is the same: each rule looks at u and at earlier units alone.
+with u's (`evidence.text_containment`). Two units that both have texts then match by their vectors only as near copies.
+Where one of them has no text, or words cannot decide because a text is too short or much longer, theta decides as
+before: neither leaving the text out nor submitting a small part of it helps. Identical features, and identical texts,
+always match. The proof is the same: each rule looks at u and at earlier units alone.
 
 Connected components of all similar pairs have no such property: a later unit that is similar to two clusters
 merges them, and everything in both goes to the owner of the earliest unit.
@@ -23,7 +23,9 @@ merges them, and everything in both goes to the owner of the earliest unit.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -38,6 +40,7 @@ from datamarket_gym.evidence.similarity_bounds import evenly
 from datamarket_gym.evidence.similarity_search import (
     NearestRows,
     nearest_acquired,
+    nearest_among,
     nearest_earlier,
     nearest_rows,
 )
@@ -46,6 +49,7 @@ from datamarket_gym.evidence.text_containment import (
     Pairs,
     WordPairs,
     match_earlier_texts,
+    may_match,
     no_pairs,
 )
 from datamarket_gym.execution.arrays import Codes, Rows, Values, in_order
@@ -55,6 +59,9 @@ AUTO, NONE = "auto", "none"
 METADATA, WORDS = "same metadata", "words"
 ComparedTexts = tuple[WordPairs, Pairs]
 """The word pairs of texts, and the common pairs, which do not count."""
+Mask = NDArray[np.bool_]
+FindNearest = Callable[[Mask, Mask, float], tuple[Codes, Values]]
+"""Find for some units the nearest earlier one among others: their masks, and the least similarity."""
 _BLOCK = 4096  # rows read at a time
 
 
@@ -112,7 +119,8 @@ class Lineage(EvidenceLayer):
         if (least := self._lowest_similarity(text)) is not None:
             vectors = _arranged(submission.vectors, order)
             near, cosine = nearest_earlier(vectors, least, view.nearest)
-            parents.append((self._drop_dissimilar(near, cosine, text), cosine, "lineage"))
+            find_nearest = partial(nearest_among, vectors)
+            parents.append((*self._similar(near, cosine, text, find_nearest), "lineage"))
         if text is not None:
             parents.append((*match_earlier_texts(*text, float(self.words)), WORDS))
         same = first_duplicates(feature_keys(submission.features)[order])
@@ -146,7 +154,17 @@ class Lineage(EvidenceLayer):
         if (least := self._lowest_similarity(text)) is not None:
             vectors = old.vectors if vectors is None else vectors
             near, cosine = nearest_acquired(vectors, new.vectors, least)
-            parents.append((self._drop_dissimilar(near, cosine, text, len(old)), cosine, "lineage"))
+
+            def find_nearest(wanted: Mask, among: Mask, theta: float) -> tuple[Codes, Values]:
+                asked, others = np.flatnonzero(wanted), np.flatnonzero(among[: len(old)])
+                parent, similar = np.full(len(new), -1), np.full(len(new), -np.inf)
+                if len(others):
+                    rows = in_order(vectors, others), in_order(new.vectors, asked)
+                    place, similar[asked] = nearest_acquired(*rows, theta)
+                    parent[asked] = np.where(place >= 0, others[place], -1)
+                return parent, similar
+
+            parents.append((*self._similar(near, cosine, text, find_nearest, len(old)), "lineage"))
         if text is not None:
             near, share = match_earlier_texts(*text, float(self.words), old=len(old))
             parents.append((near[len(old) :], share[len(old) :], WORDS))
@@ -178,18 +196,33 @@ class Lineage(EvidenceLayer):
         levels = [self.theta] if text is None else [self.theta, self.copies]
         return min((float(level) for level in levels if level != NONE), default=None)
 
-    def _drop_dissimilar(
-        self, near: Codes, cosine: Values, text: ComparedTexts | None, old: int = 0
-    ) -> Codes:
-        """Drop parents not similar enough: below ``copies`` where both have texts, else below theta."""
+    def _similar(
+        self,
+        near: Codes,
+        cosine: Values,
+        text: ComparedTexts | None,
+        find_nearest: FindNearest,
+        old: int = 0,
+    ) -> tuple[Codes, Values]:
+        """Keep of the most similar units those similar enough: near copies, or at theta where words cannot decide.
+
+        Where words decide about the most similar unit, the most similar one without words is looked for, too: else a
+        unit of other words, nearer than the original, would hide a copy.
+        """
         if text is None:
-            return near
-        has = text[0].without(text[1]).size >= LEAST_PAIRS
-        both = has[old:] & has[near] & (near >= 0)
+            return near, cosine
+        size = text[0].without(text[1]).size
+        both = may_match(size[near], size[old:]) & (near >= 0)
         theta, copies = (
             np.inf if level == NONE else float(level) for level in (self.theta, self.copies)
         )
-        return np.where(cosine >= np.where(both, copies, theta), near, -1)
+        near = np.where(cosine >= np.where(both, copies, theta), near, -1)
+        hidden, wordless = both & (near < 0) & (cosine >= theta), size < LEAST_PAIRS
+        if hidden.any() and wordless.any():
+            other, similar = find_nearest(hidden, wordless, theta)
+            found = hidden & (other >= 0)
+            near, cosine = np.where(found, other, near), np.where(found, similar, cosine)
+        return near, cosine
 
     def _order(self, view: View, codes: Codes | None) -> Codes:
         """Order units by seniority; twins, of which none is first, by embedding, metadata and text.

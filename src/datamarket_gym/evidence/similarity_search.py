@@ -433,6 +433,18 @@ def nearest_acquired(old: Rows, new: Rows, least: float = -1.0) -> tuple[Codes, 
     return np.where(copies, first, parent[first]), np.where(copies, 1.0, cosine[first])
 
 
+def nearest_among(
+    vectors: Rows, wanted: NDArray[np.bool_], among: NDArray[np.bool_], least: float
+) -> tuple[Codes, Values]:
+    """Find the nearest earlier one among some rows of each wanted row, or -1 below ``least``, and their cosine.
+
+    Of rows of one direction the first alone is wanted, or among them.
+    """
+    rows = DistinctRows(vectors)
+    asked, others = (np.flatnonzero(some[rows.distinct]) for some in (wanted, among))
+    return _of_distinct(rows, *_nearest(rows, asked, others, least))
+
+
 def _of_distinct(rows: DistinctRows, near: Codes, score: Values) -> tuple[Codes, Values]:
     """Turn answers about the different rows into answers about all, where the others have none yet."""
     n = len(rows.vectors)

@@ -1,9 +1,9 @@
 """Text containment: the share of the shorter text's word pairs that the other text has as well.
 
-A text is its set of pairs of neighbouring words. Words are compared without regard to case, accents, invisible
-characters and markup; characters that look alike count as one, whatever their script. Pairs that occur in more than
-0.5 % of the operator's texts are common and do not count; with fewer than 100 such texts no pair is common. With K(a)
-the pairs of text a that count,
+A text is its set of pairs of neighbouring words, in either order. Words are compared without regard to case, accents,
+invisible characters and markup; characters that look alike count as one, whatever their script. Pairs that occur in
+more than 0.5 % of the operator's texts are common and do not count; with fewer than 100 such texts no pair is common.
+With K(a) the pairs of text a that count,
 
     containment(a, b) = |K(a) & K(b)| / min(|K(a)|, |K(b)|).
 
@@ -51,9 +51,12 @@ MAX_RATIO = 8
 """The largest ratio of an earlier text's pairs to a later one's."""
 COMMON_SHARE, FEWEST_TEXTS = 0.005, 100
 """A pair in a larger share of the operator's texts is common, if there are at least so many texts."""
+MOST_MARKUP = 1.5
+"""The largest ratio of words with markup to words without at which the words in the markup are ignored."""
 _BLOCK = 1024
 
 _MARKUP = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
+_NAME = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*\s*/?>")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # scripts without spaces: each character is a word
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
@@ -63,22 +66,44 @@ _LOOKALIKES = (
     "qԛ", "rг", "sѕ", "tтτ", "uyуυγүս", "wԝωшѡ", "xхχ", "zζᴢ",  # noqa: RUF001
 )  # fmt: skip
 _FOLDED = str.maketrans({other: group[0] for group in _LOOKALIKES for other in group[1:]})
-_INVISIBLE = ("Mn", "Me", "Cf")  # marks on letters, and characters that are not seen
+_CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]")
+_UNSEEN = "\ufffd\u115f\u1160"  # the replacement character and fillers of Hangul
 
 
 def split_words(text: object) -> list[str]:
-    """Split a text into words as they are compared; a cell that is no text has none."""
+    """Return the words of a text as they are compared, without markup; what is no text has none."""
+    return _readings(text)[0]
+
+
+def _readings(text: object) -> list[list[str]]:
+    """Return the words of a text without markup; where much stands in the markup, which encoders read, with it, too."""
     if not isinstance(text, str):
-        return []
+        return [[]]
     if "&" in text:
         text = html.unescape(text)
-    if "<" in text:
-        text = _MARKUP.sub(" ", text)
+    if "<" not in text:
+        return [_words(text)]
+    seen, whole = _words(_MARKUP.sub(" ", text)), _words(_NAME.sub(" ", text))
+    return [seen, whole] if len(whole) > MOST_MARKUP * len(seen) else [seen]
+
+
+def _words(text: str) -> list[str]:
     if text.isascii():
-        return _ASCII_WORD.findall(text.lower().translate(_FOLDED))
+        return _ASCII_WORD.findall(_CONTROL.sub("", text).lower().translate(_FOLDED))
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    seen = "".join(each for each in text if unicodedata.category(each) not in _INVISIBLE)
+    seen = "".join(each for each in text if not _is_hidden(each))
     return _WORD.findall(seen.translate(_FOLDED))
+
+
+def _is_hidden(character: str) -> bool:
+    """Tell if a character is a mark on a letter, or not seen: control, format, private or unassigned.
+
+    Encoders leave these out: inside words they would change all pairs and no embedding.
+    """
+    category = unicodedata.category(character)
+    if category[0] == "C":
+        return character not in "\t\n\r"
+    return category in ("Mn", "Me") or character in _UNSEEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +131,15 @@ class WordPairs:
         """Find the pairs of texts; a text of one word has one pair."""
         number: dict[str, int] = {}
         flat: list[int] = []
-        length = []
+        length: list[int] = []
+        reading_of: list[int] = []  # the text of each reading
+        n = 0
         for text in texts:
-            found = split_words(text)
-            flat += [number.setdefault(word, len(number)) for word in found]
-            length.append(len(found))
+            for found in _readings(text):
+                flat += [number.setdefault(word, len(number)) for word in found]
+                length.append(len(found))
+                reading_of.append(n)
+            n += 1
         code = np.array([_hash(word) for word in number], dtype=np.uint64)[
             np.array(flat, dtype=np.int64)
         ]
@@ -118,9 +147,10 @@ class WordPairs:
         second = np.r_[code[1:], code[:1]]
         follows = np.r_[row[1:] == row[:-1], False][: len(row)]  # a word by another of its text
         alone = np.array(length, dtype=np.int64)[row] == 1
-        pair = _mixed(code, np.where(follows, second, np.uint64(0)))
+        second = np.where(follows, second, np.uint64(0))
+        pair = _mixed(np.minimum(code, second), np.maximum(code, second))
         counts = follows | alone
-        return WordPairs._distinct(row[counts], pair[counts], len(length))
+        return WordPairs._distinct(np.array(reading_of, dtype=np.int64)[row[counts]], pair[counts], n)
 
     @staticmethod
     def of_submission(submission: Submission) -> WordPairs | None:
@@ -178,7 +208,7 @@ def _hash(word: str) -> int:
 
 
 def _mixed(first: Pairs, second: Pairs) -> Pairs:
-    """Mix the hashes of two words, in their order, into one."""
+    """Mix the hashes of two words into one."""
     mixed = first * np.uint64(0x9E3779B97F4A7C15) ^ (second + np.uint64(0x7F4A7C15)) * np.uint64(
         0xC2B2AE3D27D4EB4F
     )
@@ -197,9 +227,9 @@ def common_pairs(texts: tuple[Any, ...]) -> Pairs:
 
 
 def match_earlier_texts(
-    texts: WordPairs, common: Pairs, least: float, old: int = 0
+    texts: WordPairs, common: Pairs, least: float, old: int | None = None
 ) -> tuple[Codes, Values]:
-    """Match each text with the earlier text of the largest containment (ties: the first); return both.
+    """Find the earlier text of the largest containment of each text, the first of several, and the containment.
 
     A text without a match, by ``least`` and the rules of this module, has -1 and containment 0. If ``old`` is not 0,
     the first ``old`` texts are of earlier periods, and each other text is compared with these alone.
@@ -210,17 +240,24 @@ def match_earlier_texts(
     whole = np.flatnonzero((first == np.arange(n)) & (kept.size >= LEAST_PAIRS))
     parent, score = np.full(n, -1), np.zeros(n)
     if len(whole) > 1:
-        near, containment = _search(kept.take(whole), least, int(np.searchsorted(whole, old)))
+        before = None if old is None else int(np.searchsorted(whole, old))
+        near, containment = _search(kept.take(whole), least, before)
         some = near >= 0
         parent[whole[some]], score[whole[some]] = whole[near[some]], containment[some]
     copies = np.flatnonzero((first < np.arange(n)) & (texts.size > 0))
-    own = first[copies] < old if old else np.ones(len(copies), dtype=bool)
+    own = np.ones(len(copies), dtype=bool) if old is None else first[copies] < old
     parent[copies] = np.where(own, first[copies], parent[first[copies]])
     score[copies] = np.where(own, 1.0, score[first[copies]])
     return parent, score
 
 
-def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
+def may_match(earlier: Codes, later: Codes) -> NDArray[np.bool_]:
+    """Tell which texts of so many pairs may match by these rules, whatever their pairs."""
+    long_enough = (later <= earlier) | (earlier >= LEAST_SHARED)
+    return (np.minimum(earlier, later) >= LEAST_PAIRS) & (earlier <= MAX_RATIO * later) & long_enough
+
+
+def _search(texts: WordPairs, least: float, old: int | None) -> tuple[Codes, Values]:
     """Compare different texts in blocks, each with the texts before it, or with the first ``old`` alone."""
     from scipy.sparse import csr_array
 
@@ -239,19 +276,20 @@ def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
         inside = column[ends[0] : ends[-1]].astype(np.int32)
         return csr_array((ones, inside, (ends - ends[0]).astype(np.int32)), shape=(len(ends) - 1, width))
 
-    transposed = [block(at).T.tocsr() for at in range(0, old or n, _BLOCK)]
+    earlier = n if old is None else old
+    turned = [block(at).T.tocsr() for at in range(0, earlier, _BLOCK)]
 
     def best(at: int) -> tuple[Codes, Values]:
         mine = block(at)
         near, score = np.full(mine.shape[0], -1), np.zeros(mine.shape[0])
-        for other, theirs in enumerate(transposed[: None if old else at // _BLOCK + 1]):
+        for other, theirs in enumerate(turned if old is not None else turned[: at // _BLOCK + 1]):
             shared = mine @ theirs
             some = np.flatnonzero(shared.data >= least * LEAST_PAIRS)  # most share a single pair
             row = np.searchsorted(shared.indptr, some, side="right") - 1
             place, both = shared.indices[some].astype(np.int64) + other * _BLOCK, shared.data[some]
             own, other_size = size[at + row], size[place]
             smaller = np.minimum(own, other_size)
-            enough = (both >= least * smaller) & (place < (old or at + row))
+            enough = (both >= least * smaller) & (place < (at + row if old is None else old))
             enough &= (other_size <= MAX_RATIO * own) & ((other_size >= own) | (both >= LEAST_SHARED))
             row, place, contained = row[enough], place[enough], both[enough] / smaller[enough]
             order = np.lexsort((place, -contained, row))
@@ -261,7 +299,7 @@ def _search(texts: WordPairs, least: float, old: int) -> tuple[Codes, Values]:
             near[row[better]], score[row[better]] = place[better], contained[better]
         return near, score
 
-    starts = range(old, n, _BLOCK)
+    starts = range(old or 0, n, _BLOCK)
     parts = list(over_blocks(best, starts, n * n))
     near, score = np.full(n, -1), np.zeros(n)
     for at, (where, contained) in zip(starts, parts, strict=True):
