@@ -58,12 +58,13 @@ def test_a_attacker_of_a_table_is_paid_nothing():
     assert paid.threshold.theta < 0.999
 
 
-def test_a_table_is_tied_and_settled_as_its_standardised_features_are():
+@pytest.mark.parametrize("learner", ["coverage", "recommended"])
+def test_a_table_is_tied_and_settled_as_its_standardised_features_are(learner):
     scaled = [(x - as_table(HELD).mean(axis=0)) / as_table(HELD).std(axis=0) for x in
               (TABLE.features, as_table(HELD))]  # fmt: skip
-    oracle = UtilityOracle(scaled[1], HELD_LABEL, Utility.paying())
+    oracle = UtilityOracle(scaled[1], HELD_LABEL, Utility.paying(learner))
     plain = get_mechanism("recommended").pay(dataclasses.replace(TABLE, features=scaled[0]), oracle)
-    paid = get_mechanism("recommended").pay(TABLE, table_oracle())
+    paid = get_mechanism("recommended").pay(TABLE, table_oracle(learner))
     assert (paid.clustering.label == plain.clustering.label).all()
     assert paid.threshold.theta == plain.threshold.theta
     np.testing.assert_allclose(paid.totals, plain.totals, rtol=0, atol=1e-9)

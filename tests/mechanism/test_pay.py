@@ -52,7 +52,7 @@ def test_payments_sum_to_the_amount_by_identity_and_by_unit(amount, name):
 
 def test_pay_divides_by_value_to_within_a_cent():
     paid = pay(HONEST, HELD, amount=1000)
-    values = get_mechanism("recommended").pay(HONEST, UtilityOracle(*HELD, "coverage")).totals
+    values = get_mechanism("recommended").pay(HONEST, UtilityOracle(*HELD, "recommended")).totals
     due = 1000 * values / values.sum()
     assert np.abs(paid.by_identity()["amount"] - due).max() < 0.01
     np.testing.assert_allclose(paid.by_identity()["value"], values, atol=1e-12)

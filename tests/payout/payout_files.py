@@ -82,8 +82,9 @@ def write(folder, submitted=None, held=None):
 
 
 def spec(**changes):
-    """Settings of a payout run by coverage; checks are asked for by the tests that are about them."""
-    return checked_spec({"amount": "1000.00", "audit": False, "theta": "none", "checks": 0, **changes})
+    """Settings of a payout run by plain coverage; checks are asked for by the tests that are about them."""
+    plain = {"learner": "coverage", "audit": False, "theta": "none", "checks": 0}
+    return checked_spec({"amount": "1000.00", **plain, **changes})
 
 
 def run(folder, submitted=None, held=None, overrides=None, ledger=None, **changes):

@@ -29,7 +29,7 @@ from datamarket_gym.payout.settings import checked_spec, payout_spec
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import kappas, read_warnings
-from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.coverage import RECOMMENDED, Coverage
 
 GOLDEN = {  # by the version before coverage: payment, low, high, without evidence
     "seller 0": ("295.80", "177.46", "414.15", "283.10"),
@@ -271,7 +271,8 @@ def test_old_balances_are_shown_and_settled_under_coverage_too(tmp_path):
 
 def test_settings_of_checks_come_from_flags_and_files(tmp_path):
     asked = checked_spec({"amount": "1"})
-    assert (asked.learner, asked.checks, asked.power) == ("coverage", 3, 0.8)
+    assert (asked.learner, asked.checks, asked.power) == (RECOMMENDED, 3, 0.8)
+    assert checked_spec({"amount": "1", "learner": "recommended"}).learner == RECOMMENDED
     file = tmp_path / "payout.toml"
     file.write_text('amount = "1"\nchecks = 5\npower = 0.5\nlearner = "knn@3"\n', encoding="utf-8")
     found = payout_spec(file, {"power": 0.9, "checks": None})

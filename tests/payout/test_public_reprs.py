@@ -168,6 +168,9 @@ def results(market):
     yield Exact().estimate(game, create("semivalue", "shapley"), 1 << 20, np.random.default_rng(0))
     yield OwnMechanism.of(Equal())
     valued = value(submission.features, submission.label, oracle.features, oracle.label, utility="knn")
+    labels = [np.arange(len(each)) % 2 for each in (submission.label, oracle.label)]
+    two = (submission.features, labels[0], oracle.features, labels[1])
+    yield value(*two, utility="knn").fidelity("knn", halves=10)
     yield from (valued, valued.by_unit(), evaluate("shapley", market, "copycat"), Allocator())
     yield Own("provider_0", submission, honest.truth.owner, np.arange(3), state)
     yield from (Block(0, np.arange(3)), MultiAttackerGame((0, 1), "copycat"))

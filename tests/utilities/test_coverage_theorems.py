@@ -146,7 +146,7 @@ def test_splitting_pays_where_names_are_players():
     """The theorem needs units as players: two names of one provider are two players."""
     market = Market.drawn(3)
     split = np.where(market.mine() & (np.arange(40) % 2 == 0), "other_name", market.owner)
-    oracle = UtilityOracle(market.held, market.held_label, Utility.paying())
+    oracle = UtilityOracle(market.held, market.held_label, Utility.paying("coverage"))
     honest, attacked = (
         get_mechanism("shapley").pay(market.submission(owner), oracle) for owner in (market.owner, split)
     )

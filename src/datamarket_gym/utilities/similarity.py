@@ -6,6 +6,7 @@ adds change no other unit's similarity.
 Whitening: with mu and Sigma the mean and covariance of the validation rows, m = trace(Sigma) / d and
 L L' = Sigma + m I, a row x has the direction of inv(L) (x - mu). The inner product of two such vectors is
 (x - mu)' inv(Sigma + m I) (y - mu): each principal axis counts divided by its eigenvalue plus the mean eigenvalue m.
+Columns of tables (``auto``) are standardised before, so that their units do not count.
 The mean of k similarities is a single inner product: that of their directions, each times sqrt(1 / k), concatenated.
 """
 
@@ -140,9 +141,9 @@ class WhitenedSimilarity(Similarity):
     def towards(self, validation: Features) -> Callable[[Features], Features]:
         if not isinstance(similarity := self.resolved(validation), WhitenedSimilarity):
             return similarity.towards(validation)
-        mean, covariance = _mean_and_covariance(validation)
-        root = cholesky(covariance + _ridge(covariance) * np.eye(len(mean)), lower=True)
-        whiten = solve_triangular(root, np.eye(len(mean)), lower=True).T
+        mean, scale, covariance = _moments(validation)
+        root = cholesky(covariance + _ridge(covariance) * np.eye(len(covariance)), lower=True)
+        whiten = scale[:, None] * solve_triangular(root, np.eye(len(covariance)), lower=True).T
 
         def whitened(rows: Features) -> Features:
             if len(rows) == 1:  # sums over a single row are made in another order, and have other bits
@@ -163,7 +164,7 @@ class WhitenedSimilarity(Similarity):
         if not isinstance(resolved, WhitenedSimilarity):
             few = f"{len(validation)} validation rows are too few to whiten by"
             return f"{resolved.title} ({few}; {FEWEST_TO_WHITEN} are needed)"
-        return f"{self.title} (ridge {_ridge(_mean_and_covariance(validation)[1]):.3g})"
+        return f"{self.title} (ridge {_ridge(_moments(validation)[2]):.3g})"
 
 
 @register("similarity", "combined")
@@ -215,9 +216,16 @@ class CombinedSimilarity(Similarity):
         )
 
 
-def _mean_and_covariance(validation: Features) -> tuple[Features, Features]:
+def _moments(validation: Features) -> tuple[Features, Features, Features]:
+    """Compute the mean, what columns are multiplied by, and the covariance then: those of tables are standardised."""
     centred = validation - (mean := validation.mean(axis=0))
-    return mean, centred.T @ centred / len(validation)
+    scale = np.ones(len(mean))
+    if isinstance(AutoSimilarity().resolved(validation), StandardisedSimilarity):
+        columns = differing(validation)
+        scale[:] = 0.0
+        scale[columns] = 1.0 / validation[:, columns].std(axis=0)
+    centred *= scale
+    return mean, scale, centred.T @ centred / len(validation)
 
 
 def _ridge(covariance: Features) -> float:

@@ -323,7 +323,13 @@ def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
     }
 
 
-_KINDS = ("semivalue", "learner", "similarity", "mechanism", "evidence")
+_KINDS = (
+    "semivalue",
+    "mechanism",
+    "learner",
+    "similarity",
+    "evidence",
+)  # of one name in two kinds the first counts
 _PATTERNS = {
     "shapley": "shapley values?", "knn": r"k-NN|5-NN|knn(?:@\d+)?", "cosine": "cosine(?: similarity)?",
     "recommended": r"recommended(?:/v\d+)?", "scores": "scores(?=: scores, summed)",
