@@ -63,7 +63,7 @@ class Library:
     """The same market, paid by the library alone."""
 
     def __init__(self, chosen, attack, **sizes):
-        self.market = ProviderMarket.from_task(Synthetic(**sizes), seed=0, learner="coverage")
+        self.market = ProviderMarket.from_task(Synthetic(**sizes), seed=0, learner="recommended")
         self.profile = create("attack", attack).apply(0, self.market.state)
         self.chosen, self.oracle = chosen, self.market.utility_oracle()
         sides = (self.market.honest, self.profile)

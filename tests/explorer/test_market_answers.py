@@ -48,13 +48,13 @@ SETTINGS = {
     "the default": (
         {},
         (
-            "synthetic(n_providers=4, per_provider=40)", ("coverage", "none"), "near_duplicate_2x_sybils",
+            "synthetic(n_providers=4, per_provider=40)", ("recommended", "none"), "near_duplicate_2x_sybils",
             "recommended", {},
         ),
     ),
     "an attacker": (
         {"attack": THEFT, "seed": 3},
-        ("synthetic(n_providers=4, per_provider=40)", ("coverage", "none"), THEFT, "recommended", {}),
+        ("synthetic(n_providers=4, per_provider=40)", ("recommended", "none"), THEFT, "recommended", {}),
     ),
     "logistic over clusters of names": (
         {"learner": "logistic", "empty": "none", "mechanism": "quotient_shapley", "units": 15},
@@ -87,7 +87,7 @@ SETTINGS = {
     "no labels, nobody first": (
         {"task": "without_labels", "times": "equal", "attack": "exact_dup_2x_sybils", "units": 20},
         (
-            "without_labels(of='synthetic(n_providers=4, per_provider=20)')", ("coverage", "none"),
+            "without_labels(of='synthetic(n_providers=4, per_provider=20)')", ("recommended", "none"),
             "exact_dup_2x_sybils", "recommended", {},
         ),
     ),

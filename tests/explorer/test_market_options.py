@@ -5,11 +5,11 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from component_samples import PRESETS
-from datamarket_gym import get_mechanism, register, registry
+from datamarket_gym import Utility, get_mechanism, register, registry
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.explorer.market.choices import KINDS, choices
 from datamarket_gym.explorer.market.request import PARTS, MarketRequest, controls_of, validate_spec
@@ -42,10 +42,13 @@ def test_it_begins_with_the_market_of_the_demo():
     assert (found["task"], found["providers"], found["units"]) == ("synthetic", 4, 40)
     assert (found["attack"], found["mechanism"]) == ("near_duplicate_2x_sybils", "recommended")
     assert (found["learner"], found["empty"], found["checks"], found["power"]) == (
-        "coverage",
+        "recommended",
         "none",
         3,
         0.8,
+    )
+    assert asdict(create("learner", found["learner"])) == asdict(
+        create("learner", Utility.paying().learner)
     )
     assert MarketRequest(**found).filled() == MarketRequest().filled()
 

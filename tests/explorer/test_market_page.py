@@ -19,6 +19,7 @@ from market_screen import (
 )
 
 from datamarket_gym import get_mechanism
+from datamarket_gym.utilities.coverage import RECOMMENDED
 
 MARKETS = {
     "recommended": ("", get_mechanism("recommended"), "near_duplicate_2x_sybils"),
@@ -114,6 +115,21 @@ PARTS = (
 
 
 class TestMarketControls:
+    def test_the_utility_that_is_recommended_is_chosen_by_its_name(self, page, served):
+        opened_market(page, served(workers=1), "?units=10&learner=coverage")
+        unfold(page)
+        paid = page.locator("[data-scheme=chosen] [data-provider=provider_1] .amounts")
+        before = paid.inner_text()
+        after(page, lambda: control(page, "learner").select_option("recommended"))
+        assert "learner" not in asked(page)  # the page begins with it
+        assert float(control(page, "learner-quantile").input_value()) == 0.9
+        assert float(control(page, "learner-cap").input_value()) == 0.5
+        assert control(page, "learner-similarity").input_value() == "combined"
+        by_name = paid.inner_text()
+        assert by_name != before
+        opened_market(page, page.url.partition("/market")[0], f"?units=10&learner={quote(RECOMMENDED)}")
+        assert paid.inner_text() == by_name
+
     def test_each_changes_the_address_and_the_answer(self, page, served):
         opened_market(page, served(workers=1), "?providers=3&units=12&attack=honest&task=without_labels")
         unfold(page)
@@ -205,7 +221,7 @@ class TestMarketControls:
         assert knn.get_attribute("title")
         after(page, page.go_back)
         assert "learner" not in asked(page)
-        assert control(page, "learner").input_value() == "coverage"
+        assert control(page, "learner").input_value() == "recommended"
 
     def test_a_refusal_is_told_in_words(self, page, served):
         page.watch.expected += ["422"]

@@ -9,6 +9,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.explorer.market.request import (
     CHECKS,
+    LEARNER,
     PROVIDERS,
     SAMPLES,
     SEEDS,
@@ -23,7 +24,6 @@ from datamarket_gym.market.tasks.base import TASKS, NumberTask
 from datamarket_gym.market.tasks.real_data import DomainTask, embeddings_path
 from datamarket_gym.market.tasks.synthetic import WithoutLabels
 from datamarket_gym.registry import components, describe, plain_text
-from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.labels import utilities_for
 
 KINDS = {
@@ -176,6 +176,6 @@ def _not_for(component: Any, facts: dict[str, str]) -> str:
 def _suited(labels: str) -> str:
     """Return a learner that is quick and takes labels of such a kind."""
     if labels != "number":
-        return RECOMMENDED
+        return LEARNER
     quick = (name for name in utilities_for("number") if components("learner")[name].has_closed_form)
-    return next(quick, RECOMMENDED)
+    return next(quick, LEARNER)

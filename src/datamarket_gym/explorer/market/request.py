@@ -39,7 +39,6 @@ from datamarket_gym.registry import (
 )
 from datamarket_gym.registry import Spec as RegistrySpec
 from datamarket_gym.utilities.base import LEARNERS
-from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.oracle import Utility
 
 Value = bool | int | float | str
@@ -49,6 +48,8 @@ PROVIDERS, UNITS, SAMPLES, CHECKS = 12, 200, 1024, 50
 SEEDS = 1_000_000
 EVIDENCE = "cosine@0.99"
 """The evidence of presets that leave it open."""
+LEARNER = "recommended"
+"""The utility that the page begins with, by its name, so that the list of utilities shows it as chosen."""
 PARTS = (
     "evidence", "granularity", "representative", "semivalue", "estimator", "samples", "allocation", "normalize",
     "leak_check",
@@ -236,7 +237,7 @@ class MarketRequest(Document):
     attack: Spec = "near_duplicate_2x_sybils"
     attacker: int = Field(default=0, ge=0, lt=PROVIDERS)
     knowledge: float = Field(default=1.0, ge=0.0, le=1.0)
-    learner: Spec = RECOMMENDED
+    learner: Spec = LEARNER
     empty: Literal["none", "chance"] | None = None
     mechanism: Word = "recommended"
     evidence: Spec | None = None
