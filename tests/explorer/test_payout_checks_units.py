@@ -19,7 +19,7 @@ API = "/api/payout/checks"
 
 def picture(place, seed):
     place.parent.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng([seed, *place.name.encode()])
+    rng = np.random.default_rng([seed, *f"{place.parent.name}/{place.name}".encode()])
     small = rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)
     image = PIL.fromarray(small).resize((700, 40))
     image.save(place, exif=b"Exif\x00\x00secret place")

@@ -80,3 +80,11 @@ def test_what_no_units_are_worth_is_taken_off_where_a_unit_comes_first(name):
 def test_rows_of_one_direction_are_refused():
     with pytest.raises(SubmissionError, match="all lie in one direction"):
         Coverage(similarity="cosine").baseline_similarity(np.arange(1.0, 6.0)[:, None] * np.ones(3))
+
+
+def test_rows_that_are_copies_too_often_are_refused_as_such():
+    """Six rows of three directions: 3 of 15 pairs are equal, more than lie above the 0.9 quantile."""
+    twice = np.repeat(np.eye(3), 2, axis=0)
+    assert Coverage(quantile=0.5, similarity="cosine").baseline_similarity(twice) == 0.0
+    with pytest.raises(SubmissionError, match=r"equal one another too often.*leave out copies"):
+        Coverage(quantile=0.9, similarity="cosine").baseline_similarity(twice)

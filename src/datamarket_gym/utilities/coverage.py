@@ -197,10 +197,11 @@ class Coverage(UtilityFunction):
         pairs = (towards @ towards.T)[np.triu_indices(len(sample), 1)]
         c = max(0.0, float(np.quantile(pairs, self.quantile)))
         if c > 1.0 - 1e-9:
+            how = "all" if pairs.min() > 1.0 - 1e-9 else "equal one another too often, or"
             raise SubmissionError(
-                f"the validation rows all lie in one direction: the {self.quantile:g} quantile of their similarities "
-                "is 1, so coverage cannot tell rows apart; use a lower quantile, coverage(similarity=standardised), "
-                "or, with labels, the utility knn"
+                f"the validation rows {how} lie in one direction: the {self.quantile:g} quantile of their similarities "
+                "is 1, so coverage cannot tell rows apart; leave out copies, or use a lower quantile, "
+                "coverage(similarity=standardised), or, with labels, the utility knn"
             )
         return c
 
