@@ -174,7 +174,8 @@ def beacon_that_draws_two_units_once(run):
     raise AssertionError("no beacon")
 
 
-def test_answers_outlive_a_reload_and_undo_leaves_no_trace(june, served, page, chromium):
+def test_answers_outlive_a_reload_and_undo_leaves_no_trace(tmp_path, served, page, chromium):
+    june = market(tmp_path / "market", learner="coverage")  # pays three units of the first payee or more
     make_plan(june, PlanRequest(announce="block 1", checks=3), "planner")
     drawn = draw_checks(june, beacon_that_draws_two_units_once(june), "drawer")
     first, second, third = [draw.number for draw in drawn.draws[:3]]

@@ -25,6 +25,7 @@ from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
 from datamarket_gym.mechanism import get_mechanism
 from datamarket_gym.registry import components, create
+from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 KNN = Utility("knn@3", "chance")
@@ -249,9 +250,12 @@ def test_embeddings_follow_the_features_an_attacker_changed(market):
 def test_validation_files_are_checked(tmp_path):
     path = tmp_path / "val.csv"
     path.write_text("features_0,features_1,label\n1.0,2.0,a\n3.0,4.0,b\n")
-    features, label = read_validation(path)
+    features, label, text = read_validation(path)
     assert features.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert label.tolist() == ["a", "b"]
+    assert text is None
+    path.write_text("features_0,text\n1.0,some words\n3.0,\n")
+    assert read_validation(path)[2] == ["some words", ""]
     path.write_text("features_0,features_1\n1.0,2.0\n")
     assert read_validation(path)[1].tolist() == [""]  # rows without labels
     path.write_text("features_0,label\n")
@@ -320,7 +324,7 @@ def test_mistakes_are_one_line_and_exit_2(market, tmp_path):
         (("sub.parquet", "--validation", "missing.parquet"), "there is no file"),
         ((*good, "--mechanism", "shapely"), "unknown mechanism 'shapely'"),
         ((*good, "--only", "sybil"), "no attack of the library matches"),
-        ((*good, "--empty", "chance"), "empty = 'chance': coverage is no accuracy"),
+        ((*good, "--empty", "chance"), f"empty = 'chance': {RECOMMENDED} is no accuracy"),
         ((*good, "--power", "0"), "power = 0.0: choose a value in (0, 1]"),
         ((*good, "--knowledge", "1.5"), "knowledge = 1.5: choose a value in [0, 1]"),
     ):

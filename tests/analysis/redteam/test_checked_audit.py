@@ -68,7 +68,7 @@ def test_with_checks_attacks_are_stopped_deterred_or_neither(market):
 
 def test_a_trial_expects_what_the_checked_market_pays_on_average(market):
     report = run(market, checks=THREE, knowledge=1.0)
-    oracle = market.utility_oracle(Utility.paying())
+    oracle = market.utility_oracle(Utility.paying("coverage"))
     for trial in report.trials[::3]:
         profile = ATTACKS.create(trial.attack).apply(trial.provider, market.state)
         found = expected(

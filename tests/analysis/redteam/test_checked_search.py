@@ -1,5 +1,6 @@
 """Best responses where payees are checked and attackers do not see everything."""
 
+import re
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.market import ProviderMarket
 from datamarket_gym.market.tasks import Synthetic
 from datamarket_gym.mechanism import get_mechanism
+from datamarket_gym.utilities.coverage import RECOMMENDED
 from datamarket_gym.utilities.oracle import Utility
 
 FREE = AttackCosts()
@@ -196,5 +198,5 @@ def test_the_environment_checks_and_hides(market):
     assert checked[0] == checked[1]["expected_gain"] - 1 < 0
     assert checked[1]["gain"] == unchecked[1]["gain"]
     assert blind[1]["possible"] is False
-    with pytest.raises(ParameterError, match="coverage is no accuracy"):
+    with pytest.raises(ParameterError, match=re.escape(f"{RECOMMENDED} is no accuracy")):
         gymnasium.make(name, empty="chance")
