@@ -2,8 +2,8 @@
 
 A text is its set of pairs of neighbouring words, in either order. Words are compared without regard to case, accents,
 invisible characters and markup; characters that look alike count as one, whatever their script. Pairs that occur in
-more than 0.5 % of the operator's texts are common and do not count; with fewer than 100 such texts no pair is common.
-With K(a) the pairs of text a that count,
+more than 0.5 % of the operator's texts, in one of the orders, are common and do not count; with fewer than 100 such
+texts no pair is common. With K(a) the pairs of text a that count,
 
     containment(a, b) = |K(a) & K(b)| / min(|K(a)|, |K(b)|).
 
@@ -54,6 +54,7 @@ COMMON_SHARE, FEWEST_TEXTS = 0.005, 100
 MOST_MARKUP = 1.5
 """The largest ratio of words with markup to words without at which the words in the markup are ignored."""
 _BLOCK = 1024
+_ORDER = np.uint64(1)
 
 _MARKUP = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
 _NAME = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*\s*/?>")
@@ -127,8 +128,8 @@ class WordPairs:
         return np.repeat(np.arange(len(self)), self.size)
 
     @staticmethod
-    def of(texts: Iterable[object]) -> WordPairs:
-        """Find the pairs of texts; a text of one word has one pair."""
+    def of(texts: Iterable[object], ordered: bool = False) -> WordPairs:
+        """Find the pairs of texts; a text of one word has one pair. The last bit is 0, or the order if it counts."""
         number: dict[str, int] = {}
         flat: list[int] = []
         length: list[int] = []
@@ -148,7 +149,9 @@ class WordPairs:
         follows = np.r_[row[1:] == row[:-1], False][: len(row)]  # a word by another of its text
         alone = np.array(length, dtype=np.int64)[row] == 1
         second = np.where(follows, second, np.uint64(0))
-        pair = _mixed(np.minimum(code, second), np.maximum(code, second))
+        pair = _mixed(np.minimum(code, second), np.maximum(code, second)) & ~_ORDER
+        if ordered:
+            pair |= (code > second).astype(np.uint64)
         counts = follows | alone
         return WordPairs._distinct(np.array(reading_of, dtype=np.int64)[row[counts]], pair[counts], n)
 
@@ -217,13 +220,16 @@ def _mixed(first: Pairs, second: Pairs) -> Pairs:
 
 @lru_cache(maxsize=8)  # audits and experiments pay thousands of times on the same validation texts
 def common_pairs(texts: tuple[Any, ...]) -> Pairs:
-    """Find the pairs in more than 0.5 % of the operator's texts, and in at least two; none where texts are few."""
-    pairs = WordPairs.of(texts)
+    """Find the pairs in more than 0.5 % of the operator's texts, and in at least two; none where texts are few.
+
+    What counts is the more frequent of the two orders of a pair.
+    """
+    pairs = WordPairs.of(texts, ordered=True)
     texts_with_words = int((pairs.size > 0).sum())
     if texts_with_words < FEWEST_TEXTS:
         return no_pairs()
     pair, count = np.unique(pairs.pair, return_counts=True)
-    return pair[count > max(1.0, COMMON_SHARE * texts_with_words)]
+    return np.unique(pair[count > max(1.0, COMMON_SHARE * texts_with_words)] & ~_ORDER)
 
 
 def match_earlier_texts(
