@@ -309,5 +309,5 @@ def test_values_say_how_well_they_predict_what_a_model_learns():
     assert "by unit" in owners.fidelity("knn", 20, level="unit").attributions
     with pytest.raises(DataMarketError, match="level = 'row': choose one of unit, owner"):
         owners.fidelity(level="row")
-    with pytest.raises(DataMarketError, match="numbers to predict"):
+    with pytest.raises(DataMarketError, match="labels are numbers"):
         value(X, X[:, 0], V, V[:, 0], utility="knn_regression", fidelity=True)

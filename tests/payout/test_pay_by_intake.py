@@ -251,6 +251,8 @@ def test_the_command_line_takes_a_log(folder):
         "none",
         "--amount",
         "1000",
+        "--utility",
+        "coverage",
     )
     tables = (places.submissions, "--validation", places.validation, "--intake", folder / "log.sqlite")
     done = call("pay", *tables, *asked)

@@ -211,6 +211,8 @@ def test_the_flag_is_the_setting(tmp_path):
     words = [
         "--amount",
         "1000.00",
+        "--utility",
+        "coverage",
         "--theta",
         "none",
         "--no-audit",
