@@ -22,10 +22,11 @@ DATA = Synthetic().draw(0).dataset
 
 
 def arrived(page):
-    """Until all three answers are on the page, and drawn."""
+    """Until all answers are on the page, and drawn, the texts of examples too."""
     page.wait_for_selector("main[data-rows=shown][data-check=shown][data-policy=shown]")
     page.wait_for_selector(".handle:not([hidden])")
     page.wait_for_selector(".theta-chart:not(.stale)")
+    page.wait_for_function("() => !document.querySelector('.view').innerText.includes('Loading.')")
 
 
 def to(page, url, query=QUICK):
