@@ -608,7 +608,7 @@ def get_mechanism(name: str, **changes: Any) -> Mechanism:
     ----------
     name : str
         Such as ``recommended``, ``shapley`` or ``quotient_shapley/cosine@0.99``.
-    **changes
+    changes
         Fields of `Mechanism`.
 
     Returns
