@@ -1,6 +1,7 @@
 """Fidelity: LDS against a brute-force loop, its extremes, invariance, and errors that say what to do."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
@@ -251,3 +252,11 @@ def test_numbers_are_predicted_by_a_function():
 
     found = fidelity(X, y, V, z, utility="knn_regression", model=minus_squared_error, halves=20)
     assert -1.0 <= found.lds <= 1.0
+
+
+def test_frames_whose_columns_are_in_another_order_are_refused():
+    rng = np.random.default_rng(0)
+    units = pa.table({"height": rng.normal(size=20), "weight": rng.normal(size=20)})
+    label = np.arange(20) % 2
+    with pytest.raises(SubmissionError, match="weight"):
+        fidelity(units, label, units.select(["weight", "height"]), label, utility="knn", halves=10)

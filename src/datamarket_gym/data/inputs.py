@@ -171,6 +171,21 @@ def require_same_columns(name: str, frame: Any, other_name: str, other: Any) -> 
         )
 
 
+def learning_arrays(
+    X: Any, y: Any, X_val: Any, y_val: Any
+) -> tuple[Features, NDArray[Any], Features, NDArray[Any]]:
+    """Return features and labels of training and validation rows; raise where they do not fit one another."""
+    features, validation = feature_array("X", X), feature_array("X_val", X_val)
+    label = label_array("y", y, len(features), "X")
+    validation_label = label_array("y_val", y_val, len(validation), "X_val")
+    if features.shape[1] != validation.shape[1]:
+        raise SubmissionError(
+            f"X_val has {validation.shape[1]} columns and X has {features.shape[1]}; give both the same features"
+        )
+    require_same_columns("X_val", X_val, "X", X)
+    return features, label, validation, validation_label
+
+
 def _is_named(frame: Any) -> bool:
     return hasattr(frame, "column_names") or all(isinstance(name, str) for name in frame.columns)
 

@@ -220,8 +220,8 @@ class Lineage(EvidenceLayer):
         hidden, wordless = both & (near < 0) & (cosine >= theta), size < LEAST_PAIRS
         if hidden.any() and wordless.any():
             other, similar = find_nearest(hidden, wordless, theta)
-            found = hidden & (other >= 0)
-            near, cosine = np.where(found, other, near), np.where(found, similar, cosine)
+            matched = hidden & (other >= 0)
+            near, cosine = np.where(matched, other, near), np.where(matched, similar, cosine)
         return near, cosine
 
     def _order(self, view: View, codes: Codes | None) -> Codes:

@@ -242,12 +242,12 @@ def match_earlier_texts(
     """
     n = len(texts)
     first = first_duplicates(texts.keys())
-    kept = texts.without(common)
-    whole = np.flatnonzero((first == np.arange(n)) & (kept.size >= LEAST_PAIRS))
+    counted = texts.without(common)
+    whole = np.flatnonzero((first == np.arange(n)) & (counted.size >= LEAST_PAIRS))
     parent, score = np.full(n, -1), np.zeros(n)
     if len(whole) > 1:
         before = None if old is None else int(np.searchsorted(whole, old))
-        near, containment = _search(kept.take(whole), least, before)
+        near, containment = _search(counted.take(whole), least, before)
         some = near >= 0
         parent[whole[some]], score[whole[some]] = whole[near[some]], containment[some]
     copies = np.flatnonzero((first < np.arange(n)) & (texts.size > 0))

@@ -117,9 +117,9 @@ def choose_utility(points: Sequence[UtilityPoint]) -> UtilityPoint:
             f"the LDS of {REFERENCE}, with which others are compared, is missing on one of {', '.join(DOMAINS)}; run "
             "the experiments frontier and lds, and give the folder that holds both"
         )
-    kept = [point for point in points if point.is_faithful(reference)]
-    least = min(point.worst_gain for point in kept)
-    tied = [point for point in kept if point.worst_gain <= least + TIE + _ROUNDING]
+    faithful = [point for point in points if point.is_faithful(reference)]
+    least = min(point.worst_gain for point in faithful)
+    tied = [point for point in faithful if point.worst_gain <= least + TIE + _ROUNDING]
     return max(tied, key=lambda point: point.lds or 0.0)
 
 
@@ -172,5 +172,5 @@ def _written(learner: str) -> str:
 
 def _on_all(values: Mapping[str, float]) -> dict[str, float]:
     """Return the values by domain, in order; empty if one is missing."""
-    known = all(domain in values for domain in DOMAINS)
-    return {domain: values[domain] for domain in DOMAINS} if known else {}
+    is_complete = all(domain in values for domain in DOMAINS)
+    return {domain: values[domain] for domain in DOMAINS} if is_complete else {}

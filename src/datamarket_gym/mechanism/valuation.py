@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from datamarket_gym.data.inputs import feature_array, label_array, require_same_columns
+from datamarket_gym.data.inputs import learning_arrays
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, Shown, counted
 from datamarket_gym.errors import (
     ParameterError,
-    SubmissionError,
     UnknownNameError,
     require_choice,
     require_instance,
@@ -103,10 +102,7 @@ def value(
     >>> len(values.by_unit())
     75
     """
-    features = feature_array("X", X)
-    label_array("y", y, len(features), "X")
-    validation = feature_array("X_val", X_val)
-    validation_label = label_array("y_val", y_val, len(validation), "X_val")
+    features, _, validation, validation_label = learning_arrays(X, y, X_val, y_val)
     learner = as_utility(utility, scoring)
     try:
         semivalue = SEMIVALUES.create(method)
@@ -114,11 +110,6 @@ def value(
         raise UnknownNameError("method", str(method), components("semivalue")) from None
     samples = 256 if samples is None else require_whole("samples", samples, at_least=2)
     seed = require_whole("seed", seed, at_least=0)
-    if features.shape[1] != validation.shape[1]:
-        raise SubmissionError(
-            f"X_val has {validation.shape[1]} columns and X has {features.shape[1]}; give both the same features"
-        )
-    require_same_columns("X_val", X_val, "X", X)
     oracle = UtilityOracle(validation, validation_label, learner=learner)
     oracle = oracle.counted_from(_empty_value(empty, learner, scoring))
     submission = Submission.from_arrays(features, y, owner)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from datamarket_gym.data.content_keys import keyed_generator, unit_keys
-from datamarket_gym.data.inputs import are_numbers, feature_array, is_labelled, label_array
+from datamarket_gym.data.inputs import are_numbers, is_labelled, learning_arrays
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import Screen, Shown, counted
 from datamarket_gym.errors import ParameterError, SubmissionError, require_choice, require_whole
@@ -555,13 +555,7 @@ def fidelity(
     >>> fidelity(X[::2], y[::2], X[1::2], y[1::2], utility="knn").lds > 0.3
     True
     """
-    features, validation = feature_array("X", X), feature_array("X_val", X_val)
-    label = label_array("y", y, len(features), "X")
-    validation_label = label_array("y_val", y_val, len(validation), "X_val")
-    if features.shape[1] != validation.shape[1]:
-        raise SubmissionError(
-            f"X_val has {validation.shape[1]} columns and X has {features.shape[1]}; give both the same features"
-        )
+    features, label, validation, validation_label = learning_arrays(X, y, X_val, y_val)
     if attributions is not None and owner is not None:
         raise ParameterError("owner", "given", "attributions are of rows; leave owner out")
     learner = as_utility("coverage" if attributions is not None else utility)

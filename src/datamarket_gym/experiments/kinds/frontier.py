@@ -112,10 +112,10 @@ class _PlayedMarket:
 
     def _played(self, target: Target, validation: str, known: _Known) -> Iterator[Row]:
         """Yield a row for each attack and the rows that sum them up; add the worst to ``known``."""
-        leaks, found = validation == LEAKED, []
+        leaks, responses = validation == LEAKED, []
         if self.learner not in self.options.unsearched:
             # Before the library: a search counts every attack that was tried on its target.
-            found = [
+            responses = [
                 best_response(
                     target,
                     trials=self.options.trials,
@@ -123,7 +123,7 @@ class _PlayedMarket:
                     families=FAMILIES if leaks else UNLEAKED,
                 )
             ]
-            yield {**self._row(target, RESPONSE, found[0]), "family": "best response"}
+            yield {**self._row(target, RESPONSE, responses[0]), "family": "best response"}
         library = [("honest", target.honesty)]
         spec = scale_noise(self.cell.spec, feature_scale(target.state))
         attacks = attacks_of(spec)
@@ -138,7 +138,7 @@ class _PlayedMarket:
             row = self._row(target, name, response)
             del row["best_attack"]
             yield {**row, "family": family(attack)}
-        everything = [*library, *((response.attack, response) for response in found)]
+        everything = [*library, *((response.attack, response) for response in responses)]
         for name, of, before in (
             (WORST_OF_LIBRARY, library, known.of_library),
             (WORST, everything, known.of_all),

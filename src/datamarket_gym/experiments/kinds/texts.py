@@ -71,9 +71,9 @@ def texts_cell(cell: Cell) -> Iterator[Row]:
                 rng = keyed_generator(cell.seed, rule, str(strength))
                 copies, origins = rewrite_texts(playing, rule, strength, options.rewritten, rng)
                 everyone = Submission.concat([playing, copies])
-                found = match_units(resolved, everyone, utility=oracle).edges
+                edges = match_units(resolved, everyone, utility=oracle).edges
                 parent = np.full(len(everyone), -1)
-                parent[found.right] = found.left
+                parent[edges.right] = edges.left
                 matched = (parent[n:, None] == origins).any(axis=1).mean()
                 name = f"{rule}, strength {strength}"
                 yield {**at, "quantity": name, "measured": float(matched)}
@@ -96,9 +96,9 @@ def early_texts(public: list[str]) -> Iterator[tuple[str, list[str]]]:
     for length in (6, 10):
         phrases: list[str] = []
         for text in public:
-            found = text.split()
-            starts = range(0, max(1, len(found) - length), 2 * length)
-            phrases += [" ".join(found[at : at + length]) for at in starts]
+            words = text.split()
+            starts = range(0, max(1, len(words) - length), 2 * length)
+            phrases += [" ".join(words[at : at + length]) for at in starts]
         yield f"phrases of {length} words", phrases[: 3 * len(public)]
 
 
