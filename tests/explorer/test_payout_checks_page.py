@@ -221,9 +221,37 @@ def test_answers_outlive_a_reload_and_undo_leaves_no_trace(tmp_path, served, pag
     recorded(other)
     other.click(f"[name=check-{first}]")
     other.wait_for_selector("text=Ann answered this check meanwhile")
+    assert "1 of 12, 1 to ask" in other.inner_text("[data-step=review]")
+    assert "1 refused" in other.inner_text("[data-step=review]")
     assert answers_of(june)[first].outcome == "false"
     assert other.watch.left() == []
     other.context.close()
+
+
+def test_a_second_check_by_the_same_person_is_refused_at_once_and_not_counted(tmp_path, served, page):
+    june = market(tmp_path / "market")
+    make_plan(june, PlanRequest(announce="block 1", checks=12), "planner")
+    drawn = draw_checks(june, "block 1", "drawer")
+    first, second = next(numbers for numbers in drawn.check_numbers.values() if len(numbers) > 1)[:2]
+    page.add_init_script("localStorage.setItem('datamarket who', 'Ann')")
+    open_at(page, f"{served(june.parent)}")
+    page.click(f"[name=check-{first}]")
+    page.wait_for_selector(f"text=Check {first}:")
+    page.keyboard.press("g")
+    page.click(f"[name=check-{second}]")
+    page.wait_for_selector(f"text=Check {second}:")
+    page.keyboard.press("g")
+    page.wait_for_selector(f"text=Ann checked this unit before (check {first})")
+    assert f"number={second}" in page.url
+    assert page.inner_text(f"[name=check-{second}]") == "!"
+    recorded(page)
+    page.wait_for_selector(f"text=1 of {len(drawn.draws)}, 0 to ask")
+    assert set(answers_of(june)) == {first}
+    write(page, "by", "Ben")
+    away(page)
+    page.keyboard.press("g")
+    recorded(page)
+    assert answers_of(june)[second].by == "Ben"
 
 
 def test_a_plan_is_told_as_one_types_and_written_by_the_button_alone(june, served, page):

@@ -8,8 +8,8 @@ import { doing, good } from "./parts.js";
 const PAUSE = 2500; // milliseconds after the last answer
 const MANY = 10;
 
-/** The answers of a draw that wait; `record(answers)` sends them and says which were refused. */
-const waitingAnswers = (run, beacon, record) => {
+/** The answers of a draw that wait; `record(answers)` sends them, and `done(answers, got)` is told once none of them waits. */
+const waitingAnswers = (run, beacon, record, done) => {
   const prefix = `datamarket answer ${run} ${beacon} `;
   const keys = () => Object.keys(localStorage).filter((key) => key.startsWith(prefix));
   let timer = 0;
@@ -34,11 +34,12 @@ const waitingAnswers = (run, beacon, record) => {
       while (sending) await sending;
       const some = waiting.all();
       if (!some.length) return;
-      sending = record(some).then((recorded) => {
-        if (!recorded) return;
+      sending = record(some).then((got) => {
+        if (!got) return;
         for (const answer of some) {
           if (localStorage.getItem(prefix + answer.number) === JSON.stringify(answer)) waiting.drop(answer.number);
         }
+        done(some, got);
       }).finally(() => (sending = null));
       await sending;
     },
@@ -87,20 +88,32 @@ export const showReview = (place, page) => {
   const waiting = waitingAnswers(found.run, found.drawn.beacon, async (answers) => {
     tellKept("Recording the answers.");
     try {
-      const got = await page.post("record", { by: page.who.name || answers[0].by, answers, single });
-      found.answers = got.answers;
-      for (const answer of answers) {
-        if (String(answer.number) in got.refused) refused.set(answer.number, got.refused[answer.number]);
-        else refused.delete(answer.number);
-      }
-      tellKept(`${many(got.new)} recorded in the run's folder and noted in its ledger.`);
-      draw();
-      return true;
+      return await page.post("record", { by: page.who.name || answers[0].by, answers, single });
     } catch (error) {
       tellKept(`Not recorded yet, and kept in this browser: ${error.message}`);
-      return false;
+      return null;
     }
+  }, (answers, got) => {
+    found.answers = got.answers;
+    for (const answer of answers) {
+      const why = got.refused[answer.number];
+      if (why) refused.set(answer.number, { why, note: answer.note });
+      else refused.delete(answer.number);
+    }
+    const out = Object.keys(got.refused).length;
+    tellKept(`${many(got.new)} recorded in the run's folder and noted in its ledger${out ? `; ${many(out)} refused` : ""}.`);
+    draw();
   });
+
+  /** Why this person cannot make this check, as recording would refuse it: a unit is checked by different people. */
+  const whyNotBy = (check, who, outcome) => {
+    const plain = (text) => text.toLowerCase().replace(/\s/g, "");
+    const same = (other) => plain(other) === plain(who);
+    if (outcome !== "genuine" || single) return "";
+    const other = checks.find((each) => each.unit === check.unit && each.number !== check.number && of(each.number)?.outcome === "genuine" && same(of(each.number).by));
+    if (!other && !check.before.some(same)) return "";
+    return `${who} checked this unit before (${other ? `check ${other.number}` : "in an earlier draft"}). Somebody else has to make this check, who does not know the first answer; say who under “You are”. Or open “Nobody else can check”.`;
+  };
 
   const of = (number) => waiting.get(number) || found.answers[number] || null;
   const progress = el("strong", { role: "status" });
@@ -110,6 +123,7 @@ export const showReview = (place, page) => {
   const card = el("article", { class: "looking" });
   const unit = el("div", { class: "unit" });
   const loading = el("div");
+  const others = el("div");
   const note = el("textarea", { name: "note", rows: 2, maxlength: 2000, placeholder: "what was found, what was sent, whom you asked" });
 
   const count = () => {
@@ -122,8 +136,8 @@ export const showReview = (place, page) => {
     if (numbers.length > CHIPS) return;
     fill(chips, numbers.map((number, i) => {
       const answer = of(number);
-      const words = answer ? WORDS[answer.outcome] : "no answer yet";
-      return el("button", { type: "button", class: `chip ${answer ? answer.outcome.replace(" ", "-") : ""}`, "aria-current": i === at ? "true" : null, "aria-label": `check ${number}, ${words}`, name: `check-${number}`, on: { click: () => go(i) } }, answer ? MARKS[answer.outcome] : number);
+      const words = refused.has(number) ? "refused" : answer ? WORDS[answer.outcome] : "no answer yet";
+      return el("button", { type: "button", class: `chip ${refused.has(number) ? "refused" : answer ? answer.outcome.replace(" ", "-") : ""}`, "aria-current": i === at ? "true" : null, "aria-label": `check ${number}, ${words}`, name: `check-${number}`, on: { click: () => go(i) } }, refused.has(number) ? "!" : answer ? MARKS[answer.outcome] : number);
     }));
   };
 
@@ -146,12 +160,14 @@ export const showReview = (place, page) => {
     const answer = of(check.number);
     count();
     drawChips();
+    const elsewhere = [...refused.keys()].filter((number) => number !== check.number);
+    fill(others, elsewhere.length ? el("p", { class: "note bad", role: "alert" }, "Not recorded, and not counted: ", elsewhere.map((number) => [button({ name: `refused-${number}`, label: `check ${number}`, kind: "quiet", onclick: () => go(numbers.indexOf(number)) }), " "])) : null);
     fill(card,
       el("h2", {}, `Check ${check.number}: `, name(check.unit)),
       el("p", {}, "Payee ", el("strong", {}, name(check.payee)), check.identity ? [", handed in as ", name(check.identity)] : null, ". ", el("span", { class: "soft" }, reason(check))),
       check.times > 1 ? el("p", { class: "note" }, `Check ${check.nth} of ${check.times} of this unit, each by somebody else, who does not know what the others found.`) : null,
       check.before.length ? el("p", { class: "note" }, "Checked in an earlier draft by ", check.before.map((who, i) => [i ? ", " : "", name(who)]), ": somebody else has to check it now.") : null,
-      refused.has(check.number) ? el("p", { class: "note bad", role: "alert" }, `Not recorded: ${refused.get(check.number)}`) : null,
+      refused.has(check.number) ? el("p", { class: "note bad", role: "alert" }, `Not recorded: ${refused.get(check.number).why}`) : null,
       el("p", { class: "given", "aria-live": "polite" }, answer
         ? [el("span", { class: `tag ${answer.outcome === "genuine" ? "good" : answer.outcome === "false" ? "bad" : ""}`, dataset: { outcome: answer.outcome } }, WORDS[answer.outcome]), answer.by ? [" by ", name(answer.by)] : null, answer.secret ? "; what was found is not told to whoever checks it next" : null, waiting.get(check.number) ? el("span", { class: "soft" }, ", not recorded yet") : null]
         : "No answer yet."));
@@ -161,7 +177,7 @@ export const showReview = (place, page) => {
     const number = numbers[at];
     draw();
     const answer = of(number);
-    note.value = answer?.note || "";
+    note.value = answer?.note || refused.get(number)?.note || "";
     unit.classList.add("stale");
     try {
       const got = await showUnit(number);
@@ -210,6 +226,11 @@ export const showReview = (place, page) => {
   const answer = (outcome) => {
     if (closed || !page.who.named()) return;
     const number = numbers[at];
+    const why = whyNotBy(checks[at], page.who.name, outcome);
+    if (why) {
+      refused.set(number, { why, note: note.value.trim() });
+      return draw();
+    }
     undone.push({ number, before: of(number) });
     give(number, outcome, note.value.trim());
     if (at + 1 < numbers.length) go(at + 1);
@@ -263,6 +284,7 @@ export const showReview = (place, page) => {
   const press = (key, label, kind, f) => button({ name: `answer-${kind}`, label, key, onclick: f, kind });
   fill(place,
     el("div", { class: "tools" }, progress, kept, button({ name: "record", label: "Record now", kind: "quiet", onclick: () => waiting.flush() })),
+    others,
     chips,
     closed ? el("p", { class: "note" }, "These checks are settled; answers cannot change any more.") : null,
     card,
