@@ -104,7 +104,7 @@ def files_of(folder):
 
 def test_no_cell_of_any_file_of_a_run_is_a_formula(folder):
     found = {path.name for path in files_of(folder)}
-    assert "payments.csv" in found
+    assert {"payments.csv", "units.csv"} <= found
     for path in files_of(folder):
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -184,7 +184,7 @@ WRITERS = {
     "payout/bank/export.py": (of_a_bank, 6),
     "payout/ledger/account_statements.py": (of_a_statement, 6),
 }
-"""Who writes CSV files, and into how many cells of a row texts of others go; payments.csv is looked at above."""
+"""Who writes CSV files, and into how many cells of a row texts of others go; those of a run are looked at above."""
 
 
 def test_all_writers_are_known():
@@ -194,7 +194,7 @@ def test_all_writers_are_known():
         for path in root.rglob("*.py")
         if re.search(r"\bcsv_text\(", path.read_text(encoding="utf-8"))
     }
-    assert users == {*WRITERS, "payout/names.py", "payout/results.py"}
+    assert users == {*WRITERS, "payout/names.py", "payout/results.py", "payout/unit_payments.py"}
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -119,7 +119,7 @@ def test_a_ledger_that_was_written_anew_to_fit_is_found(copy):
     for line, more in ((one, 100), (two, -100)):
         line[1:3] = [line[1] + more, line[2] + more]
     redrafted(copy, lines=[one, two, *others])
-    assert failed(copy) == ["payments.csv, payments.parquet, ledger"]
+    assert failed(copy) == ["payments.csv, payments.parquet, units.csv, ledger"]
 
 
 def test_changed_inputs_are_found(tmp_path):

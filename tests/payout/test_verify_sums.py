@@ -13,7 +13,7 @@ from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.verify import verify
 
-SAME = "payments.csv, payments.parquet, ledger"
+SAME = "payments.csv, payments.parquet, units.csv, ledger"
 
 
 @pytest.fixture(scope="module")

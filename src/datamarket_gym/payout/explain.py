@@ -17,7 +17,7 @@ from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError, RunError, require_known
 from datamarket_gym.payout.manifest import read_manifest, spec_of
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import run_called, visible
+from datamarket_gym.payout.names import first_words, run_called, visible
 from datamarket_gym.payout.statements.record import (
     MOST_MATCHES,
     Explanation,
@@ -284,13 +284,6 @@ def describe_validation_rows(folder: Path, validation: Path | None = None) -> li
     columns, table = spec_of(manifest).columns, Table.open(path)
     for name in (columns.text, columns.image, columns.id, "id"):
         if name is not None and name in table.names:
-            return [_few(text or "") for text in table.read([name])[0][name].optional()]
+            return [first_words(text or "") for text in table.read([name])[0][name].optional()]
     some = next(iter(table.names))
     return [""] * len(table.read([], [some])[0][some].data)
-
-
-def _few(text: str) -> str:
-    """Return the first words of a text."""
-    words = " ".join(text[: 8 * _LONGEST].split())
-    shown = words if len(words) <= _LONGEST else words[:_LONGEST].rpartition(" ")[0] + " …"
-    return visible(shown, 2 * _LONGEST)

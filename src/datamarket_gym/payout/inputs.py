@@ -53,7 +53,7 @@ from datamarket_gym.payout.intake import IntakeLog, ReceivedTimes, content_kind,
 from datamarket_gym.payout.ledger.entries import ContentKind
 from datamarket_gym.payout.ledger.runs import INTAKE
 from datamarket_gym.payout.money import validation_groups
-from datamarket_gym.payout.names import require_writable, unwritable
+from datamarket_gym.payout.names import first_words, require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.settings import Columns, Files, LinkageRule, PayoutSpec
 from datamarket_gym.registry import name_of, source_elsewhere
@@ -102,6 +102,7 @@ class Inputs:
     received: ReceivedTimes | None = None  # where times are from the operator's intake log
     scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
+    excerpts: dict[str, str] = field(default_factory=dict)  # of all units: first words, or image file
 
     @property
     def labelled(self) -> bool:
@@ -248,6 +249,7 @@ class Rows:
     bad: tuple[BadRow, ...] = ()  # rows that were set aside
     encoder: str = ""  # that made the features of texts or images, weights and all
     received: ReceivedTimes | None = None  # where times are from the intake log
+    excerpts: dict[str, str] = field(default_factory=dict)
 
 
 class Tables(NamedTuple):
@@ -320,6 +322,16 @@ class _RawRows:
         """Keep these rows alone."""
         self.single = {name: column.of(rows) for name, column in self.single.items()}
         self.dense = {role: taken(matrix, rows) for role, matrix in self.dense.items()}
+
+    def excerpts(self, count: int) -> dict[str, str]:
+        """Return the first words of each unit's text, or the file of its image, by the name of the unit."""
+        content = self.optional("text") or self.optional("image")
+        names = self.optional("id") or [f"row {i}" for i in range(count)]
+        return {
+            name: first_words(cell)
+            for name, cell in zip(names, content or (), strict=False)
+            if name and cell
+        }
 
     def labels(self, count: int, *, numbers: bool = False) -> NDArray[Any]:
         """Return the labels as written, or as the numbers that they stand for; empty ones if there are none."""
@@ -439,6 +451,7 @@ class InputReader:
                     member, count, finite=faults is None, low_precision=submitted
                 )
         rows, bad, received = np.arange(count), tuple[BadRow, ...](), None
+        excerpts = raw.excerpts(count) if submitted else {}
         if faults is not None:
             raw.note_faults(faults)
             all_ids = raw.optional("id") or [f"row {i}" for i in range(count)]
@@ -482,6 +495,7 @@ class InputReader:
             encoder=encoder,
             received=received,
             blank=blank,
+            excerpts=excerpts,
         )
 
     def _image_table(self, path: Path, whose: str, labels: bool) -> tuple[Table, PayoutSpec]:
@@ -686,6 +700,7 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
         encoder=rows.encoder,
         received=rows.received,
         ignored_labels=ignored,
+        excerpts=rows.excerpts,
     )
 
 

@@ -102,9 +102,11 @@ NEAREST = "records/nearest.npz"
 """The nearest earlier unit of each, for runs of the same units and some more."""
 NEEDS = "needs.npz"
 """The covered validation rows of each unit, where these are paid for; else it holds none."""
+UNITS = "units.csv"
+"""What each submitted unit earns, and why it earns nothing."""
 _TABLES = ("canonical", "clusters", "evidence", "leaks", "payments")
 OUTPUTS = (
-    *("audit.json", NEEDS, "payments.csv", "quarantine.csv", OWNED, NEAREST),
+    *("audit.json", NEEDS, "payments.csv", UNITS, "quarantine.csv", OWNED, NEAREST),
     *("report.html", "threshold.json", "warnings.json"),
     *(f"{name}.parquet" for name in _TABLES),
     *(f"records/{name}.npz" for name in RECORDS),

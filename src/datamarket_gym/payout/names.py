@@ -100,6 +100,13 @@ def visible(name: str, longest: int = LONGEST_SHOWN) -> str:
     return shown if len(name) <= longest else f"{shown[:longest]}… ({len(name):,} characters)"
 
 
+def first_words(text: str, longest: int = 60) -> str:
+    """Return the first words of a text on one line, made visible."""
+    words = " ".join(text[: 8 * longest].split())
+    shown = words if len(words) <= longest else words[:longest].rpartition(" ")[0] + " …"
+    return visible(shown, 2 * longest)
+
+
 def run_called(period: str, run: str) -> str:
     """Name a run by its period, else by its id."""
     return visible(period) or f"run {run[:16]}"

@@ -125,6 +125,7 @@ from datamarket_gym.payout.settings import (
     settings_of,
 )
 from datamarket_gym.payout.stored_inputs import Places, keep, require_grown, stored_log_tip
+from datamarket_gym.payout.unit_payments import write_units
 from datamarket_gym.payout.validation_coverage import write_needs
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import (
@@ -448,6 +449,7 @@ def work_out(
                 results = compute_results(job, run, nearest)
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
+                write_units(results, job.inputs, job.settles, job.taken.opening, out)
                 progress.stage("storing acquired units")
                 write_acquired(results, job.unpaid, out)
                 if isinstance(job.spec.utility_function, Coverage):

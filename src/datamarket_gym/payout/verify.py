@@ -12,6 +12,7 @@ import csv
 import hashlib
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,7 @@ from datamarket_gym.payout.ledger.store import (
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     OWNED,
+    UNITS,
     Check,
     Contents,
     outputs_of,
@@ -63,6 +65,7 @@ from datamarket_gym.payout.report.pages import NAME as REPORT
 from datamarket_gym.payout.report.pages import check_state, read_draft
 from datamarket_gym.payout.run import work_out
 from datamarket_gym.payout.stored_inputs import Places, kept_checks, log_tip, places_of
+from datamarket_gym.payout.unit_payments import read_units
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
 from datamarket_gym.payout.what_if import read_job
@@ -230,13 +233,17 @@ def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Che
     entered = {x.identity: (x.paid, x.entitled, x.balance) for x in record.lines}
     paid, balances = (sum(amounts[i] for amounts in entered.values()) for i in (0, 2))
     amount, opening = manifest["amount"], sum(manifest["opening_balances"].values())
-    text, same = money.text, "payments.csv, payments.parquet, ledger"
+    text, same = money.text, "payments.csv, payments.parquet, units.csv, ledger"
+    by_unit: Counter[str] = Counter()
+    for row in read_units(folder / UNITS):
+        by_unit[row.payee] += row.amount
+    agree = table == written == entered and all(by_unit[name] == x[0] for name, x in entered.items())
     warnings = [UnresolvedWarning.from_plain(plain) for plain in record.warnings]
     return [
         Check("sum of payments", paid == amount, f"{text(paid)} of {text(amount)}"),
         Check("sum of balances", balances == opening, f"{text(balances)}, brought in {text(opening)}"),
         Check("warnings.json, ledger", read_warnings(folder) == warnings, f"{len(warnings)} warnings"),
-        Check(same, table == written == entered, f"{len(entered)} identities"),
+        Check(same, agree, f"{len(entered)} identities"),
     ]
 
 

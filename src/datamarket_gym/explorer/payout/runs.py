@@ -454,8 +454,8 @@ def verdict(checks: Sequence[Check]) -> dict[str, Any]:
 
 
 DOWNLOADS = (
-    "payments.csv", "payments.parquet", "evidence.parquet", "clusters.parquet", "canonical.parquet", "leaks.parquet",
-    "quarantine.csv", "warnings.json", "threshold.json", "audit.json", MANIFEST,
+    "payments.csv", "units.csv", "payments.parquet", "evidence.parquet", "clusters.parquet", "canonical.parquet",
+    "leaks.parquet", "quarantine.csv", "warnings.json", "threshold.json", "audit.json", MANIFEST,
 )  # fmt: skip
 """Files of a run that can be saved, in the order in which they are offered."""
 _PER_PAYEE = ("payment", "carried_forward", "accepted")  # entries of which a run has many
