@@ -7,7 +7,7 @@ import pytest
 
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.mechanism.allocation import largest_remainder
-from datamarket_gym.payout.money import Currency, divide
+from datamarket_gym.payout.money import _DIGITS, Currency, divide
 
 
 def parts(*numbers):
@@ -146,3 +146,18 @@ def test_the_largest_and_the_smallest_amount():
 def test_a_code_is_three_capital_letters(code):
     with pytest.raises(ParameterError, match="three capital letters"):
         Currency(code)
+
+
+def test_a_mistyped_currency_is_refused_with_what_may_be_meant():
+    with pytest.raises(ParameterError, match="did you mean EUR"):
+        Currency("ERU")
+
+
+def test_currencies_are_those_of_iso_4217():
+    pycountry = pytest.importorskip("pycountry")
+    known = {each.alpha_3 for each in pycountry.currencies}
+    funds = {"BOV", "CHE", "CHW", "CLF", "COU", "MXV", "USN", "UYI", "UYW"}  # and units of account
+    assert {code for code in known if code[0] != "X"} - funds == {c for c in _DIGITS if c[0] != "X"}
+    assert set(_DIGITS) <= known
+    digits = {"EUR": 2, "JPY": 0, "ISK": 0, "KWD": 3, "TND": 3, "UGX": 0, "MGA": 2}
+    assert {code: _DIGITS[code] for code in digits} == digits

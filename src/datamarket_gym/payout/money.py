@@ -35,16 +35,23 @@ from numpy.typing import NDArray
 
 from datamarket_gym.data.content_keys import keyed_generator, unit_keys
 from datamarket_gym.display import Described
-from datamarket_gym.errors import DataMarketError, ParameterError
+from datamarket_gym.errors import DataMarketError, ParameterError, close_names
 from datamarket_gym.execution.arrays import Codes, Features, Values
 from datamarket_gym.mechanism.allocation import Shares, by_content, largest_remainder
 from datamarket_gym.mechanism.quotient_game import Scores
 from datamarket_gym.payout.names import visible
 
-_DIGITS = {"BHD": 3, "IQD": 3, "JOD": 3, "KWD": 3, "LYD": 3, "OMR": 3, "TND": 3} | dict.fromkeys(
-    ("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"),
-    0,
-)  # fmt: skip
+_CODES = {
+    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF",
+    2: "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CNY COP CRC "
+    "CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD "
+    "KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO "
+    "NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL "
+    "THB TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VED VES WST XCD XCG YER ZAR ZMW ZWG",
+    3: "BHD IQD JOD KWD LYD OMR TND",
+}
+_DIGITS = {code: digits for digits, codes in _CODES.items() for code in codes.split()}
+"""Digits after the point of the currencies of ISO 4217 that are in use; funds and metals are left out."""
 _PLAIN = re.compile(r"[0-9]{1,40}(\.[0-9]{0,40})?", re.ASCII)  # no 1e3, 1_000 or ١٠
 _MOST = 10**15  # minor units; beyond it an amount is surely a mistake
 
@@ -63,13 +70,17 @@ class Currency(Described):
 
     def __post_init__(self) -> None:
         code = self.code
-        if not (len(code) == 3 and code.isascii() and code.isalpha() and code.isupper()):
-            raise ParameterError("currency", code, "give a code of three capital letters such as EUR")
+        if code not in _DIGITS:
+            typed = sorted(code.upper())
+            close = [each for each in _DIGITS if sorted(each) == typed] or close_names(code, _DIGITS)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            remedy = "give a code of ISO 4217, three capital letters such as EUR"
+            raise ParameterError("currency", code, remedy + hint)
 
     @property
     def digits(self) -> int:
         """Digits after the point."""
-        return _DIGITS.get(self.code, 2)
+        return _DIGITS[self.code]
 
     def minor(self, amount: str, at_least: int = 1) -> int:
         """Return an amount in minor units, exactly; refuse too many digits, too much and less than ``at_least``."""
