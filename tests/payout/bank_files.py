@@ -49,12 +49,12 @@ def read_message(path):
     return header, transfers
 
 
-def approve(ledger, run, payments, currency="EUR", period="June 2026"):
+def approve(ledger, run, payments, currency="EUR", period="June 2026", joined=()):
     """Enter a run that pays these amounts, in minor units, and approve it."""
     lines = [[payee, amount, amount, 0] for payee, amount in payments.items()]
     content = {
         "manifest": "m", "places": {}, "checks": 0, "period": period, "lines": lines, "opening": {},
-        "submissions": run, "kept": 0, "overrides": [], "standing": [], "warnings": [],
+        "submissions": run, "kept": 0, "overrides": [], "standing": [], "warnings": [], "joined": list(joined),
     }  # fmt: skip
     amount = sum(payments.values())
     with ledger.transaction() as transaction:

@@ -14,6 +14,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.payout.bank import export as export_module
 from datamarket_gym.payout.bank.export import debtor_account, export_payments
+from datamarket_gym.payout.ledger import disputes
 from datamarket_gym.payout.ledger import transactions as batches
 from datamarket_gym.payout.ledger import transactions as money
 from datamarket_gym.payout.ledger.entries import LedgerError
@@ -260,6 +261,32 @@ def test_a_payee_with_the_markets_own_account_is_a_doubt(ledger, tmp_path):
     assert said.startswith("'bob' is paid to the account that the money comes from")
 
 
+def test_names_that_are_joined_are_paid_by_one_transfer(tmp_path):
+    """Joined by a run or a dispute, with one account: one transfer. Neither alone is enough."""
+    ledger = open_ledger(tmp_path / "ledger.sqlite", new=True)
+    paid = {"ann": 100, "ann.m": 20, "bob": 5, "cem": 7, "cem2": 8, "dan": 1, "dan2": 2}
+    approve(ledger, JUNE, paid, joined=[["ann", "ann.m", "bob"], ["dan", "dan2"]])
+    dispute = disputes.open_dispute(ledger, JUNE, "dan", "not one person")
+    apart = disputes.Effects(separate_payees=("dan", "dan2"))
+    disputes.resolve_dispute(ledger, dispute.number, "upheld", "two passports", apart)
+    shared = {"ann": "ann", "ann.m": "ann", "cem": "cem", "cem2": "cem", "dan": "dan", "dan2": "dan"}
+    rows = [[name, name.title(), iban(shared.get(name, name))] for name in paid]
+    known = write_accounts(tmp_path / "a.csv", rows)
+    done = export_payments(ledger, known, MARKET, tmp_path / "a.xml")
+    header, transfers = read_message(tmp_path / "a.xml")
+    assert (header["NbOfTxs"], header["CtrlSum"]) == ("6", "1.43")
+    ours = [t for t in transfers if t["account"] == iban("ann")]
+    text = f"Payout June 2026, run {JUNE[:8]}, for ann, ann.m"
+    assert [(t["name"], t["amount"], t["text"]) for t in ours] == [("Ann", "1.20", text)]
+    (doubt,) = done.doubts
+    assert "'cem', 'cem2'" in doubt
+    assert "'dan', 'dan2'" in doubt
+    assert "'ann'" not in doubt
+    assert export_payments(ledger, known, MARKET, tmp_path / "a.xml").again
+    batches.confirm(ledger, done.batch.id, "T-1")
+    assert ledger.accounts().sent["ann.m", "EUR"] == 20
+
+
 def test_the_day_of_payment(ledger, accounts, tmp_path):
     ordered = export_payments(ledger, accounts, MARKET, tmp_path / "a.xml").order.on
     later = ordered + timedelta(days=3)
@@ -290,7 +317,7 @@ def test_the_command(ledger, accounts, tmp_path):
     assert said.exit_code == 0, said.output
     batch = next(iter(ledger.accounts().batches))
     assert f"2 payments, EUR 13.49, batch {batch}." in said.output
-    assert "Märkte GmbH -> Markte GmbH" in said.output
+    assert "Märkte GmbH -> Maerkte GmbH" in said.output
     assert f"datamarket ledger sent {ledger.where} --batch {batch} --reference" in said.output
     said = command(
         ledger.where, *given, "--format", "csv", "--out", tmp_path / "june.csv", "--run", JUNE[:16]

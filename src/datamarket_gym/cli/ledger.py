@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,7 +23,7 @@ from datamarket_gym.cli.terminal import (
 )
 from datamarket_gym.display import counted
 from datamarket_gym.execution.progress import shown_on_stderr
-from datamarket_gym.payout.bank.export import PayerRequest, export_from
+from datamarket_gym.payout.bank.export import ExportRequest, export_from
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.account_statements import (
     balances_by_payee,
@@ -46,7 +45,7 @@ from datamarket_gym.payout.ledger.runs import (
     run_of,
     write_receipt,
 )
-from datamarket_gym.payout.ledger.store import add_checkpoint
+from datamarket_gym.payout.ledger.store import add_checkpoint, is_address
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.settings import option
@@ -326,27 +325,7 @@ def attach(
     typer.echo("attached")
 
 
-class ExportOptions(Document):
-    """The options of ``datamarket export``."""
-
-    out: Path = option("File to write.", ...)
-    accounts: Path | None = option(
-        "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
-        "and town. Not needed for csv."
-    )
-    name: str | None = option("Name of the account holder who pays.", option="from")
-    account: str | None = option(
-        "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
-    )
-    bic: str | None = option("BIC of the paying bank.", option="from-bic")
-    country: str | None = option("Country of the payer, two letters.", option="from-country")
-    town: str | None = option("Town of the payer.", option="from-town")
-    run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")
-    on: date | None = option("Day of payment; today if left out.")
-    form: str = option("pain.001 (ISO 20022 XML, pain.001.001.09) or csv.", "pain.001", option="format")
-
-
-@terminal.with_options(ExportOptions)
+@terminal.with_options(ExportRequest)
 def export(
     where: Annotated[
         str,
@@ -355,8 +334,7 @@ def export(
             help="The ledger (file or address), or the folder of a run, for the payees of that run alone.",
         ),
     ],
-    options: ExportOptions,
-    currency: CurrencyCode = "",
+    options: ExportRequest,
     by: terminal.By = None,
 ) -> None:
     """Order what is owed, and write it as a file for the bank.
@@ -366,10 +344,8 @@ def export(
     file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
     cancelled (datamarket ledger cancel).
     """
-    payer = PayerRequest(**options.model_dump(include=set(PayerRequest._fields)))
-    files = where, options.accounts, payer, options.out
-    order = export_from(*files, options.run, currency or None, options.on, options.form, by)
-    done, total = order.done, order.done.order
+    done = export_from(where, options, by)
+    total, place = done.order, ledger_at(where).where if is_address(where) else where  # no password
     for doubt in done.doubts:
         say(f"Warning: {doubt}.", WARNING)
     if done.respelled:
@@ -379,15 +355,15 @@ def export(
         say_more(len(done.respelled))
     before = ", ordered before and not confirmed" if done.again else ""
     say(
-        f"{options.out}: {len(total.transfers):,} payments, {total.currency.code} {total.currency.text(total.total)}, "
+        f"{options.out}: {counted(len(total.transfers), 'payment')}, {_amount(total.currency.code, total.total)}, "
         f"batch {done.batch.id}{before}.",
         whole=True,
     )
-    confirm = f"datamarket ledger sent {order.place} --batch {done.batch.id}"
-    if order.paid_as is not None:
-        confirm = f"datamarket ledger paid {order.paid_as}"
+    confirm = f"datamarket ledger sent {place} --batch {done.batch.id}"
+    if done.paid_as is not None:
+        confirm = f"datamarket ledger paid {done.paid_as}"
     say(
-        f"When the bank has sent it: {confirm} --reference ...; if it will not: datamarket ledger cancel {order.place} "
+        f"When the bank has sent it: {confirm} --reference ...; if it will not: datamarket ledger cancel {place} "
         f"--batch {done.batch.id} --why ...",
         whole=True,
     )

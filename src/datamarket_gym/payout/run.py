@@ -524,7 +524,10 @@ def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: Payout
     require_as_written(out, outputs, WARNINGS)
     amounts = ["payment", "entitled", "balance"]
     paid = require_as_written(out, outputs, "payments.parquet")
-    rows = pq.read_table(paid, columns=["identity", *amounts]).to_pylist()
+    rows = pq.read_table(paid, columns=["identity", "paid_together_with", *amounts]).to_pylist()
+    joined: dict[str, list[str]] = {}
+    for row in rows:
+        joined.setdefault(row["paid_together_with"] or row["identity"], []).append(row["identity"])
     draft = Draft(
         **{name: manifest[name] for name in ("run", "amount", "currency", "contents")},
         manifest=sha256(out / MANIFEST),
@@ -538,6 +541,7 @@ def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: Payout
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,
         acquired=[each["run"] for each in manifest.get(ACQUIRED, ())],
+        joined=[names for names in joined.values() if len(names) > 1],
     )
     enter_draft(ledger, out, draft)
 

@@ -34,7 +34,7 @@ from datamarket_gym.explorer.payout.runs import (
     run_id_at,
 )
 from datamarket_gym.explorer.routes import By, Find, Routes, Site
-from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, PayerRequest, export_from
+from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, ExportRequest, export_from
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.draw import (
     REQUESTED_PROOF,
@@ -497,14 +497,11 @@ def export_ledger(
 ) -> dict[str, Any]:
     """Order what a ledger owes, or a run by its folder, and return the file for the bank."""
     progress.stage("ordering, and writing the file for the bank")
-    payer = PayerRequest(*(getattr(export, name).strip() or None for name in PayerRequest._fields))
     require_choice("format", export.form, FORMATS)
-    currency = export.currency or None
+    typed = {name: value for name, value in export.model_dump(exclude={"accounts"}).items() if value}
     with tempfile.TemporaryDirectory(prefix="datamarket-export-") as folder:
         out = Path(folder) / f"out.{_ENDINGS[export.form]}"
-        done = export_from(
-            ledger, accounts, payer, out, currency=currency, on=export.on, form=export.form, by=by
-        ).done
+        done = export_from(ledger, ExportRequest(out=out, accounts=accounts, **typed), by)
         text = out.read_text(encoding="utf-8")
     order = done.order
     return {

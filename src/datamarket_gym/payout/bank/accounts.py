@@ -1,18 +1,16 @@
-"""Bank accounts: IBAN and BIC, names in the letters that every bank takes, and accounts.csv with a row for each payee.
-
-An IBAN (ISO 13616) holds if its country and length are those of SWIFT's registry (release 101) and, with its first four
-characters moved to the end and letters read as 10 to 35, it leaves 1 when divided by 97 (ISO 7064).
+"""Bank accounts: IBAN and BIC (by schwifty), names in the letters that every bank takes, and accounts.csv.
 
 SEPA asks every bank to support a to z, A to Z, 0 to 9, / - ? : ( ) . , ' + and space. What else a name holds is spelled
 with them (EPC217-08): accents go, Greek and Cyrillic are transliterated, signs become the nearest of these or a full
-stop (``spellings.txt``). Letters of other scripts are refused: people know how their name is written at their bank.
+stop (``spellings.txt``); ä, ö and ü of German-speaking countries are ae, oe and ue. Letters of other scripts are
+refused: people know how their name is written at their bank.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -20,7 +18,7 @@ from pathlib import Path
 
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.display import listed
-from datamarket_gym.errors import SubmissionError
+from datamarket_gym.errors import SubmissionError, require_extra
 from datamarket_gym.payout.names import (
     cannot_be_seen,
     csv_safe,
@@ -30,22 +28,14 @@ from datamarket_gym.payout.names import (
     visible,
 )
 
-_BY_LENGTH = {
-    15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
-    22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL", 24: "AD CZ ES MD PK RO SA SE SK TN VG",
-    25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
-    29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
-}  # fmt: skip
-LENGTHS = {country: length for length, countries in _BY_LENGTH.items() for country in countries.split()}
 _SEPA = (
     "AD AL AT BE BG CH CY CZ DE DK EE ES FI FR GB GI GR HR HU IE IS IT LI LT LU LV MC MD ME MK MT NL NO PL PT RO "
     "RS SE SI SK SM VA"
 )
 SEPA = frozenset(_SEPA.split())
-"""Countries of IBANs that SEPA reaches (European Payments Council, EPC409-09)."""
-_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]+")
-_BIC = re.compile(r"[A-Z0-9]{4}[A-Z]{2}[A-Z0-9]{2}([A-Z0-9]{3})?")
-CHECK = 97
+"""Countries of IBANs that SEPA reaches (European Payments Council, EPC409-09); schwifty lacks those of 2025 on."""
+_GERMAN = ("DE", "AT", "CH", "LI", "LU")
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS"})
 
 
 def plain(number: str) -> str:
@@ -54,21 +44,43 @@ def plain(number: str) -> str:
 
 
 def iban_fault(iban: str) -> str:
-    if not _IBAN.fullmatch(iban):
-        return "an IBAN is two letters, two digits, then letters and digits"
-    length = LENGTHS.get(iban[:2])
-    if length is None:
+    require_extra("schwifty", "payout")
+    from schwifty import IBAN
+    from schwifty.exceptions import (
+        InvalidChecksumDigits,
+        InvalidCountryCode,
+        InvalidLength,
+        SchwiftyException,
+    )
+
+    try:
+        IBAN(iban)
+    except InvalidCountryCode:
         return f"no country {iban[:2]} has IBANs; give the columns account and bic instead"
-    if len(iban) != length:
+    except InvalidLength:
+        length = IBAN(iban, allow_invalid=True).spec.iban_length
         return f"an IBAN of {iban[:2]} has {length} characters, not {len(iban)}"
-    remainder = int("".join(str(int(c, 36)) for c in iban[4:] + iban[:4])) % CHECK
-    if not 2 <= int(iban[2:4]) <= CHECK + 1 or remainder != 1:
+    except InvalidChecksumDigits:
         return "its check digits do not fit: a character is wrong, or two are swapped"
+    except SchwiftyException:
+        return "an IBAN is two letters, two digits, then letters and digits as its country orders them"
     return ""
 
 
 def bic_fault(bic: str) -> str:
-    return "" if _BIC.fullmatch(bic) else "a BIC has 8 or 11 characters, such as DEUTDEFF or DEUTDEFF500"
+    require_extra("schwifty", "payout")
+    from schwifty import BIC
+    from schwifty.exceptions import InvalidCountryCode, SchwiftyException
+
+    try:
+        BIC(bic)
+    except InvalidCountryCode:
+        return (
+            "" if bic[4:6] == "XK" else f"no country is called {bic[4:6]}"
+        )  # Kosovo is not in ISO 3166
+    except SchwiftyException:
+        return "a BIC has 8 or 11 characters, such as DEUTDEFF or DEUTDEFF500"
+    return ""
 
 
 _TAKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-?:().,'+ ")
@@ -77,12 +89,16 @@ _GAP = re.compile(r"\s+")
 _SLASHES = re.compile(r"//+")
 
 
-def latin(text: str) -> tuple[str, str]:
+def latin(text: str, german: bool = False) -> tuple[str, str]:
     """Return a text in the letters banks take, and those of its letters that have no such spelling.
 
-    Slashes that open or end it, or follow each other, go: banks take them for marks of their own.
+    Slashes that open or end it, or follow each other, go: banks take them for marks of their own. ``german`` umlauts
+    are written with an e.
     """
     text = unicodedata.normalize("NFC", text)
+    if german:
+        umlauts = text.translate(_UMLAUTS)
+        text = umlauts.upper() if text.isupper() else umlauts
     spelled = "".join(map(_spelled, text)).replace(_UNKNOWN, ".")
     unknown = dict.fromkeys(c for c in text if _UNKNOWN in _spelled(c))
     return _SLASHES.sub("/", _GAP.sub(" ", spelled)).strip("/ "), "".join(unknown)
@@ -147,10 +163,11 @@ class BankAccount:
         return self.iban[:2] in SEPA
 
     def spelled(self, most: int) -> str:
-        return cut(latin(self.name)[0], most)
+        german = (self.iban[:2] or self.country or self.bic[4:6]) in _GERMAN
+        return cut(latin(self.name, german)[0], most)
 
     def spelled_town(self) -> str:
-        return cut(latin(self.town)[0], _LONGEST_TOWN)
+        return cut(latin(self.town, self.country in _GERMAN)[0], _LONGEST_TOWN)
 
     def faults(self, letters: bool = True) -> Iterator[str]:
         """Yield what a bank would refuse, and the remedy; without ``letters``, texts may hold any."""
@@ -273,13 +290,20 @@ def require_payable(
         )
 
 
-def account_warnings(lines: Iterable[str], accounts: Mapping[str, BankAccount]) -> Iterator[str]:
+def account_warnings(
+    lines: Iterable[str], accounts: Mapping[str, BankAccount], joined: Iterable[Collection[str]] = ()
+) -> Iterator[str]:
+    """Yield what people should look at; ``joined`` names are one payee to the ledger, and may share an account."""
     paid = set(lines)
     owners: dict[str, list[str]] = {}
     for payee, account in accounts.items():
         if account.number:
             owners.setdefault(plain(account.number), []).append(payee)
-    shared = [group for group in owners.values() if len(group) > 1 and paid & set(group)]
+    known = [set(group) for group in joined]
+    shared = [
+        group for group in owners.values()
+        if len(group) > 1 and paid & set(group) and not any(paid & set(group) <= names for names in known)
+    ]  # fmt: skip
     if shared:
         names = (listed((repr(visible(name)) for name in group), _NAMED) for group in shared)
         yield (

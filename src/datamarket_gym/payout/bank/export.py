@@ -14,19 +14,18 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from datamarket_gym.errors import DataMarketError, ParameterError, require_choice, require_extra
 from datamarket_gym.execution.files import replacing
 from datamarket_gym.payout.bank.accounts import (
-    LENGTHS,
     LONGEST_NAME,
     LONGEST_SEPA_NAME,
     BankAccount,
@@ -40,12 +39,14 @@ from datamarket_gym.payout.bank.accounts import (
 from datamarket_gym.payout.ledger.balances import Batch
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder, write_receipt
-from datamarket_gym.payout.ledger.store import Ledger, is_address
+from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.ledger.transactions import only_currency, order_on
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.report.pages import template_environment
+from datamarket_gym.payout.settings import option
+from datamarket_gym.registry import Document
 
 MESSAGE = "pain.001"
 FORMATS = (MESSAGE, "csv")
@@ -60,7 +61,7 @@ _SHORT = 8  # characters of a run's id, enough to find it again
 
 @dataclass(frozen=True)
 class BankTransfer:
-    payee: str
+    payee: str  # several names of one payee are joined by semicolons
     to: BankAccount
     name: str  # in the letters banks take
     amount: int
@@ -102,23 +103,36 @@ def payment_order(
     debtor: BankAccount,
     on: date,
     texts: Mapping[str, str],
+    joined: Iterable[Sequence[str]] = (),
 ) -> PaymentOrder:
-    """Make the order that pays a batch's lines: euros between IBANs that SEPA reaches go by SEPA; all else does not."""
+    """Make the order that pays a batch's lines: euros between IBANs that SEPA reaches go by SEPA; all else does not.
+
+    Names that are ``joined`` and have one account are paid by one transfer.
+    """
     if not lines:
         raise DataMarketError("there is nothing to be paid")
     order = PaymentOrder(batch, at, on, Currency(currency), debtor, [], [])
-    for payee, amount in sorted(lines.items()):
-        to = accounts[payee]
+    group = {name: number for number, names in enumerate(joined) for name in names}
+    together: dict[tuple[object, str], list[str]] = {}
+    for payee in sorted(lines):
+        number = plain(accounts[payee].number)
+        key = (group[payee], number) if payee in group and number else (payee, "")
+        together.setdefault(key, []).append(payee)
+    for payees in together.values():
+        to, amount = accounts[payees[0]], sum(lines[payee] for payee in payees)
         by_sepa = currency == "EUR" and debtor.sepa and to.sepa
         if amount <= 0 or (by_sepa and amount > _MOST_SEPA):
             raise DataMarketError(
-                f"{visible(payee)!r} cannot be sent {order.currency.text(amount)} {currency} in one payment"
+                f"{visible(payees[0])!r} cannot be sent {order.currency.text(amount)} {currency} in one payment"
             )
         name = to.spelled(LONGEST_SEPA_NAME if by_sepa else LONGEST_NAME)
-        text = cut(latin(texts[payee])[0], LONGEST_TEXT)
-        transfer = BankTransfer(payee, to, name, amount, _reference(batch, payee), text)
+        text = "; ".join(dict.fromkeys(texts[payee] for payee in payees))
+        if len(payees) > 1:
+            text += f", for {', '.join(payees)}"
+        text = cut(latin(text)[0], LONGEST_TEXT)
+        transfer = BankTransfer("; ".join(payees), to, name, amount, _reference(batch, *payees), text)
         (order.sepa if by_sepa else order.others).append(transfer)
-    if len({transfer.reference for transfer in order.transfers}) != len(lines):
+    if len({transfer.reference for transfer in order.transfers}) != len(together):
         raise DataMarketError("two payments of the batch would have one reference")
     return order
 
@@ -226,13 +240,14 @@ class BankExport:
     order: PaymentOrder
     doubts: list[str]
     respelled: list[tuple[str, str]]  # names in the accounts, and as they are written
+    paid_as: Path | None = None  # the folder of the run that the batch pays alone
 
 
 def debtor_account(
     name: str, number: str, bic: str | None = None, country: str | None = None, town: str | None = None
 ) -> BankAccount:
     bare = plain(number)
-    is_iban = bare[:2] in LENGTHS and bare[2:4].isdecimal()
+    is_iban = bare[:2].isalpha() and bare[2:4].isdecimal()
     account = BankAccount(
         "", name.strip(), bare if is_iban else "", "" if is_iban else number.strip(), plain(bic or ""),
         country=plain(country or ""), town=(town or "").strip(),
@@ -286,7 +301,9 @@ def export_payments(
             require_payable(batch.lines, payees, accounts, remedy, message)
         texts = remittance_texts(transaction.accounts.entries, transaction.accounts.runs, batch)
         payer, day = debtor or BankAccount("", ""), _day(on, batch)
-        order = payment_order(batch.id, batch.at, code, batch.lines, payees, payer, day, texts)
+        order = payment_order(
+            batch.id, batch.at, code, batch.lines, payees, payer, day, texts, batch.joined
+        )
         if message:
             write_message(order, part)
             require_valid(part, order)
@@ -295,7 +312,7 @@ def export_payments(
         if out.exists() and not filecmp.cmp(part, out, shallow=False):
             other = "is there and holds something else; choose another name, or remove it first"
             raise ParameterError("out", str(out), other)
-    doubts = [*account_warnings(batch.lines, payees), *_order_warnings(order, message)]
+    doubts = [*account_warnings(batch.lines, payees, batch.joined), *_order_warnings(order, message)]
     return BankExport(batch, again, order, doubts, list(order.respelled()) if message else [])
 
 
@@ -336,35 +353,35 @@ def _order_warnings(order: PaymentOrder, message: bool) -> Iterator[str]:
         )
 
 
-class PayerRequest(NamedTuple):
-    name: str | None = None
-    account: str | None = None
-    bic: str | None = None
-    country: str | None = None
-    town: str | None = None
+class ExportRequest(Document):
+    """What is exported and how: the options of ``datamarket export``."""
 
-
-class LedgerExport(NamedTuple):
-    done: BankExport
-    place: str
-    paid_as: Path | None
-
-
-def export_from(
-    where: str,
-    accounts: Path | None,
-    payer: PayerRequest,
-    out: Path,
-    run: str | None = None,
-    currency: str | None = None,
-    on: date | None = None,
-    form: str = MESSAGE,
-    by: str | None = None,
-) -> LedgerExport:
-    debtor = (
-        debtor_account(payer.name, payer.account, *payer[2:]) if payer.name and payer.account else None
+    out: Path = option("File to write.", ...)
+    accounts: Path | None = option(
+        "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
+        "and town. Not needed for csv."
     )
-    ledger, folder = ledger_at(where), run_folder(where)
+    name: str | None = option("Name of the account holder who pays.", option="from")
+    account: str | None = option(
+        "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
+    )
+    bic: str | None = option("BIC of the paying bank.", option="from-bic")
+    country: str | None = option("Country of the payer, two letters.", option="from-country")
+    town: str | None = option("Town of the payer.", option="from-town")
+    run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")
+    on: date | None = option("Day of payment; today if left out.")
+    form: str = option("pain.001 (ISO 20022 XML, pain.001.001.09) or csv.", "pain.001", option="format")
+    currency: str | None = option(
+        "Three letters, such as EUR; needed if amounts are owed in several currencies."
+    )
+
+
+def export_from(where: str, asked: ExportRequest, by: str | None = None) -> BankExport:
+    """Export from the ledger at a path or an address, or of the run in a folder."""
+    debtor = None
+    if asked.name and asked.account:
+        debtor = debtor_account(asked.name, asked.account, asked.bic, asked.country, asked.town)
+    ledger, folder, run = ledger_at(where), run_folder(where), asked.run
     if folder and run:
         raise DataMarketError(
             f"{where!r} is the folder of a run already; leave --run out, or name the ledger itself"
@@ -381,13 +398,12 @@ def export_from(
             )
         run = runs[0]
     done = export_payments(
-        ledger, accounts, debtor, out, run=run, currency=currency, on=on, form=form, by=by
-    )
-    paid_as = None
+        ledger, asked.accounts, debtor, asked.out, run=run, currency=asked.currency, on=asked.on,
+        form=asked.form, by=by,
+    )  # fmt: skip
     if folder and run:
         after = ledger.accounts()
         write_receipt(folder, ledger, after)
         if done.batch.runs == [run] and after.runs[run].state == "approved":
-            paid_as = folder
-    place = ledger.where if is_address(where) else where  # an address may hold a password
-    return LedgerExport(done, place, paid_as)
+            return replace(done, paid_as=folder)
+    return done

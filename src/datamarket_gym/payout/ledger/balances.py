@@ -90,6 +90,7 @@ class Batch(Shown):
     at: str
     run: str  # the run whose payees it is for; empty for all
     runs: list[str] = field(default_factory=list)  # whose payments it holds
+    joined: list[list[str]] = field(default_factory=list)  # names of one payee, by these runs
     lines: dict[str, int] = field(default_factory=dict)
     state: str = "ordered"  # then sent, or cancelled
     reference: str = ""
@@ -507,7 +508,8 @@ class Accounts(Shown):
         runs = [self.required(run).run for run in entry.content["runs"]]
         if any(self.runs[run].state not in APPROVED for run in runs):
             raise LedgerError("a batch holds payments of approved runs alone")
-        self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs)
+        joined = [list(map(str, names)) for names in entry.content.get("joined", [])]
+        self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs, joined)
 
     def _take_dispute(self, entry: LedgerEntry) -> None:
         run, content = self.required(entry.run), entry.content

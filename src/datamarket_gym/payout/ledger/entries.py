@@ -171,9 +171,8 @@ class RunRecord(Shown):
     submissions: str = ""  # sha256 of what was submitted
     kept: int = 0  # of the pot, by checks that were failed
     contents: Contents = field(default_factory=Contents)  # of what was submitted
-    acquired: list[str] = field(
-        default_factory=list
-    )  # earlier runs it is priced given, the oldest first
+    acquired: list[str] = field(default_factory=list)  # earlier runs that it builds on, the oldest first
+    joined: list[list[str]] = field(default_factory=list)  # names that it pays as one payee
     state: str = "draft"
     plan: str | None = None
     beacon: str | None = None
@@ -246,7 +245,8 @@ def read_draft(entry: LedgerEntry) -> RunRecord:
             entry.run, entry.amount, entry.currency,
             **{name: content[name] for name in _DRAFT if name != "lines"}, lines=lines,
             contents=Contents.from_plain(content["contents"]) if content.get("contents") else Contents(),
-            acquired=[str(run) for run in content.get("acquired", [])], history=[entry],
+            acquired=[str(run) for run in content.get("acquired", [])],
+            joined=[list(map(str, names)) for names in content.get("joined", [])], history=[entry],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise LedgerError(

@@ -172,6 +172,7 @@ class Draft:
     kept: int
     contents: dict[str, Any] = field(default_factory=dict)
     acquired: Sequence[str] = ()
+    joined: Sequence[Sequence[str]] = ()
 
     def to_content(self) -> dict[str, Any]:
         return {
@@ -182,6 +183,7 @@ class Draft:
             "standing": [o.model_dump(mode="json") for o in self.taken.overrides],
             "warnings": [asdict(w) for w in self.warnings], "contents": self.contents,
             **({"acquired": list(self.acquired)} if self.acquired else {}),
+            **({"joined": [list(names) for names in self.joined]} if self.joined else {}),
         }  # fmt: skip
 
 

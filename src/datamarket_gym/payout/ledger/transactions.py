@@ -8,6 +8,7 @@ Amounts are minor units, or texts as people type them, in the currency of the le
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from typing import Any
 
 from datamarket_gym.errors import DataMarketError, require_known
@@ -53,12 +54,29 @@ def order_on(transaction: Transaction, *, run: str | None, currency: str) -> Bat
     name = hashlib.sha256(f"{accounts.id} {accounts.number} {accounts.tip}".encode()).hexdigest()[:16]
     runs = [run] if run else [record.run for record in accounts.waiting(currency)]
     content: dict[str, Any] = {"batch": name, "runs": runs}
+    if joined := _joined_names(accounts, runs, lines):
+        content["joined"] = joined
     transaction.add("batch", run=run or "", currency=currency, content=content)
     for payee, amount in lines.items():
         transaction.add(
             "ordered", payee=payee, currency=currency, amount=amount, content={"batch": name}
         )
     return accounts.batches[name]
+
+
+def _joined_names(accounts: Accounts, runs: list[str], payees: Collection[str]) -> list[list[str]]:
+    """Return which of these names are one payee, by a run of these or by a dispute that stands."""
+    overrides = [each for each in accounts.disputes.overrides if each.identities]
+    apart = {name for each in overrides if each.action == "split" for name in each.identities}
+    groups = [set(names) for run in runs for names in accounts.runs[run].joined]
+    groups += [set(each.identities) for each in overrides if each.action == "join"]
+    joined: list[set[str]] = []
+    for names in groups:
+        group = names.intersection(payees) - apart
+        joined = [each for each in joined if not each & group] + [
+            group.union(*(each for each in joined if each & group))
+        ]
+    return sorted(sorted(group) for group in joined if len(group) > 1)
 
 
 def to_send(accounts: Accounts, currency: str, run: str | None = None) -> dict[str, int]:
