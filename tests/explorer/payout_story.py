@@ -4,7 +4,7 @@ import csv
 
 from job_answers import followed
 
-from datamarket_gym.payout.bank.export import PayerRequest, export_from
+from datamarket_gym.payout.bank.export import ExportRequest, export_from
 from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
@@ -59,7 +59,9 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
     accepted = [warning.name for warning in current_warnings(now, run_of(run, now))]
     assert approve_recomputed(run, boss, accepted).words == "approved"
     file = folder.parent / "out.xml"
-    export_from(str(run), accounts, PayerRequest("Market", DEBTOR), file, by=banker)
+    export_from(
+        str(run), ExportRequest(out=file, accounts=accounts, name="Market", account=DEBTOR), banker
+    )
     mark_paid(run, "transfer 7", banker)
     return run, file.read_text()
 
