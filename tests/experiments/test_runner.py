@@ -1,9 +1,10 @@
 import json
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
 
-from datamarket_gym.errors import DataMarketError, ParameterError, RunError
+from datamarket_gym.errors import DataMarketError, ParameterError, ProgramError, RunError
 from datamarket_gym.execution import runs
 from datamarket_gym.experiments import builtin_specs, parse_spec, run_experiment, runner
 from datamarket_gym.experiments.summary import summarise
@@ -291,3 +292,41 @@ def test_s2_on_a_few_seeds_keeps_the_papers_ordering(tmp_path):
 def test_an_experiments_name_cannot_leave_the_folder_of_runs(name):
     with pytest.raises(DataMarketError, match="name"):
         parse_spec(f'name = "{name}"\ntitle = "t"', "my.toml")
+
+
+PROGRAMS = {
+    "by name": "[[mechanisms]]\nname = \"program(command='touch MARK')\"",
+    "by its parts": '[[mechanisms]]\nname = "program"\nchanges = { command = "touch MARK" }',
+    "by a sweep": '[[mechanisms]]\nname = "{a}"\nsweep = { a = ["program(command=\'touch MARK\')"] }',
+    "in pieces": '[[mechanisms]]\nname = "pro{a}(command=\'touch MARK\')"\nsweep = { a = ["gram"] }',
+}
+
+
+@pytest.mark.parametrize("how", PROGRAMS)
+def test_a_file_that_starts_programs_is_refused(how, tmp_path):
+    """Nothing is started and nothing written; --allow-programs starts them (this one pays nobody)."""
+    from typer.testing import CliRunner
+
+    from datamarket_gym.cli.app import app
+
+    file, mark = tmp_path / "stranger.toml", tmp_path / "mark"
+    shared = TINY.split("[[mechanisms]]")[0].replace("seeds = 3", "seeds = 1")
+    file.write_text(shared + PROGRAMS[how].replace("MARK", str(mark)))
+    words = ["run", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, ProgramError)
+    assert "--allow-programs" in str(refused.exception)
+    assert not mark.exists()
+    assert not (tmp_path / "out").exists()
+    CliRunner().invoke(app, [*words, "--allow-programs"])
+    assert mark.exists()
+
+
+def test_a_cell_that_starts_a_program_is_refused_in_its_own_process(tmp_path):
+    """Parts of a mechanism may be known in the cell alone."""
+    text = TINY.split("[[mechanisms]]")[0] + PROGRAMS["by name"].replace("MARK", str(tmp_path / "mark"))
+    spec = parse_spec(text, "tiny.toml")
+    shared = replace(runner._shared(spec, "cpu", 1, None), programs=False)
+    with pytest.raises(ProgramError, match="--allow-programs"):
+        runner.cell(shared, spec.tasks[0], 0)
+    assert not (tmp_path / "mark").exists()

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from job_answers import followed
 
-from datamarket_gym.errors import ParameterError
+from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.explorer.files import OutsideFolders
 from datamarket_gym.explorer.payout.runs import openable_inputs, require_openable_log
@@ -79,7 +79,7 @@ class TestCodeInSettings:
 
     @pytest.mark.parametrize("name", ["subprocess.getoutput(cmd='true')", "os.getcwd", "pathlib.Path"])
     def test_a_model_is_a_class_that_can_be_fitted(self, name):
-        with pytest.raises(ParameterError, match="fit"):
+        with pytest.raises(UnknownNameError, match="scikit-learn"):
             estimator_named(name)
         assert estimator_named("sklearn.tree.DecisionTreeClassifier(max_depth=2)").max_depth == 2
 

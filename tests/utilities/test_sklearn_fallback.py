@@ -139,12 +139,29 @@ def test_estimators_by_name():
     assert np.array_equal(path.scorer(rows, validation).utility(coalitions), plain)
     with pytest.raises(UnknownNameError, match="did you mean DecisionTreeClassifier"):
         SklearnEstimator("DecisionTreeClasifier")
-    with pytest.raises(ParameterError, match="cannot be imported"):
-        SklearnEstimator("no.such.Model")
     with pytest.raises(ParameterError, match="write Name"):
         SklearnEstimator("SVC(1 +")
     with pytest.raises(ParameterError, match="check its parameters"):
         SklearnEstimator("SVC(sees=2)")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stranger.Model", "stranger.LogisticRegression", "sklearn_stranger.Model", "sklearn.stranger.SVC",
+        "sklearn.os.system", "sklearn.linear_model.stranger.SVC", "subprocess.Popen", "no.such.Model",
+    ],
+)  # fmt: skip
+def test_no_module_but_scikit_learns_is_imported(name, tmp_path, monkeypatch):
+    """A name may come from a stranger's manifest."""
+    told = "import pathlib; pathlib.Path(__file__).with_suffix('.imported').touch()\nModel = LogisticRegression = int\n"
+    for module in ("stranger", "sklearn_stranger"):
+        (tmp_path / f"{module}.py").write_text(told)
+    monkeypatch.syspath_prepend(tmp_path)
+    for kind in ("sklearn", "sklearn_regressor"):
+        with pytest.raises(UnknownNameError, match="passed as an object"):
+            create("learner", f"{kind}@{name}")
+    assert not list(tmp_path.glob("*.imported"))
 
 
 def test_bad_input_is_named():

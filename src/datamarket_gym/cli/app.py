@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_group
+from typer.main import get_command, get_group
 
 from datamarket_gym import __version__, registry
 from datamarket_gym.cli import terminal
@@ -51,6 +51,8 @@ COMMANDS = {
     "Enter the benchmark": {"benchmark": ("benchmark", "Evaluate on DataMarket-v1, and rank results.")},
 }
 """By panel and command: the module that has it under its name (``list_`` for list), and its help in a line."""
+READS_RUNS = ("check", "explain", "statements", "verify", "ledger", "dispute", "export", "audit")
+"""Commands that read the folders of payout runs, which may name a ledger."""
 
 
 class Commands(TyperGroup):
@@ -89,7 +91,39 @@ def _import_command(name: str) -> Any:
         alone.add_typer(command, name=name)
     else:
         alone.command(name)(command)
-    return get_group(alone).commands[name]
+    made = get_group(alone).commands[name]
+    if name in READS_RUNS:
+        for each in getattr(made, "commands", {"": made}).values():
+            if not any("--ledger" in parameter.opts for parameter in each.params):
+                each.params.append(_ledger_option())
+    return made
+
+
+def _trust(addresses: list[str] | None) -> None:
+    from datamarket_gym.payout.ledger.store import trust_ledger
+
+    for address in addresses or ():
+        trust_ledger(address)
+
+
+def _ledger_option() -> Any:
+    """Make the option that allows what a run's folder names: no server is asked that the operator has not named."""
+    alone = typer.Typer(add_completion=False)
+
+    @alone.command()
+    def _(
+        ledger: Annotated[
+            list[str] | None,
+            Option(
+                callback=_trust,
+                expose_value=False,
+                metavar="ADDRESS",
+                help="Address of a ledger, or intake log, that the folder of a run may lead to; repeatable.",
+            ),
+        ] = None,
+    ) -> None: ...
+
+    return next(each for each in get_command(alone).params if each.name == "ledger")
 
 
 app = typer.Typer(

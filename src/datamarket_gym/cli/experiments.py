@@ -83,6 +83,10 @@ class RunOptions(Document):
         "File of the utility cache: values computed once, for this and later runs."
     )
     everything: bool = option("Also print the tables that the paper does not have.", False, option="all")
+    allow_programs: bool = option(
+        "Let a TOML file start the programs that it names as mechanisms; they run with your rights.",
+        False,
+    )
 
 
 @with_options(RunOptions)
@@ -117,6 +121,7 @@ def run(
                 device=device,
                 cache=options.cache,
                 progress=progress,
+                programs=options.allow_programs or not experiment.endswith(".toml"),
             )
     width = Console().width
     say(f"{spec.title}\n", "bold")

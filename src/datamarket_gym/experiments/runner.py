@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from datamarket_gym import __version__
 from datamarket_gym.benchmark.baselines.environments import installed, python_of
-from datamarket_gym.benchmark.baselines.program import Baseline
+from datamarket_gym.benchmark.baselines.program import Baseline, programs_allowed
 from datamarket_gym.data.submission import write_table
 from datamarket_gym.errors import (
     CollapsedMarketWarning,
@@ -36,6 +36,7 @@ from datamarket_gym.errors import (
     MissingBaselineError,
     MissingBaselineWarning,
     ParameterError,
+    ProgramError,
     RunError,
     UndatedMarketWarning,
 )
@@ -72,6 +73,7 @@ class Shared:
     spec: ExperimentSpec
     engine: dict[str, Any]
     data: Path | None
+    programs: bool = True
 
 
 def run_experiment(
@@ -82,6 +84,7 @@ def run_experiment(
     device: str = "cpu",
     cache: Path | None = None,
     progress: Progress | None = None,
+    programs: bool = True,
 ) -> list[Row]:
     """Run, resume or extend an experiment into a folder and return the summary rows of its table.
 
@@ -100,15 +103,31 @@ def run_experiment(
         A file in which fits are kept and shared with other runs.
     progress
         Where progress is reported.
+    programs
+        Whether mechanisms may start programs (``program(command=...)``); to be refused for a stranger's file.
 
     Returns
     -------
     list[Row]
         The rows of the summary table.
     """
-    require_told_apart(spec)
-    (rows,) = _run([(spec, out)], [device], jobs, cache, progress or SILENT)
+    with programs_allowed(programs):
+        require_told_apart(spec)
+        if not programs:
+            _require_no_programs(spec)
+        (rows,) = _run([(spec, out)], [device], jobs, cache, progress or SILENT, programs=programs)
     return rows
+
+
+def _require_no_programs(spec: ExperimentSpec) -> None:
+    """Refuse a mechanism that is a program before anything is written; others are refused where they are made."""
+    for entry in spec.mechanisms:
+        try:
+            list(entry.expand())
+        except ProgramError:
+            raise
+        except DataMarketError:
+            continue  # some have parts that only the market decides, such as a predicted theta
 
 
 def run_suite(
@@ -155,6 +174,7 @@ def _run(
     progress: Progress,
     *,
     alone: bool = False,
+    programs: bool = True,
 ) -> list[list[Row]]:
     """Compute the missing cells of all experiments, finish them, and return their summary rows.
 
@@ -196,7 +216,7 @@ def _run(
             for names in filter(None, together):
                 tasks.append((len(shared), [missing[name] for name in names]))
                 places.append([(run, name) for name in names])
-            shared.append(_shared(spec, device, jobs, cache))
+            shared.append(replace(_shared(spec, device, jobs, cache), programs=programs))
         total, done = sum(map(len, places)), 0
         if total:
             one = len(folders) == 1
@@ -325,7 +345,8 @@ def cells_of(spec: ExperimentSpec) -> dict[str, Task]:
 def cell(shared: Shared, task: TaskEntry, seed: int) -> pa.Table:
     spec = shared.spec
     started = time.perf_counter()
-    with looking_in(shared.data), collect_market_warnings() as warned:
+    allowed = programs_allowed(shared.programs)  # said again, since this may be a process of its own
+    with allowed, looking_in(shared.data), collect_market_warnings() as warned:
         rows = compute(spec, task, seed, shared.engine)
     if not rows:
         raise DataMarketError(f"{spec.name}: nothing is left to run; check --only {spec.only!r}")

@@ -19,7 +19,7 @@ from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger.runs import default_ledger
 from datamarket_gym.payout.ledger.store import NAME as LEDGER
-from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
+from datamarket_gym.payout.ledger.store import absolute_address, is_address, read_receipt
 
 MIB = 2**20
 UPLOADED = "uploads"
@@ -286,7 +286,7 @@ class NamedPlaces:
     @cached_property
     def _addresses(self) -> set[str]:
         """Return the addresses of ledgers on servers as runs write them: without passwords."""
-        return {open_ledger(at).where for at in self._ledgers.values() if is_address(at)}
+        return {absolute_address(at) for at in self._ledgers.values() if is_address(at)}
 
     def _folders(self) -> list[Place]:
         """List every folder that was named and those in them, and the runs among the uploads."""

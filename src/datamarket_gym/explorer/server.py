@@ -11,7 +11,7 @@ import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from datamarket_gym.explorer.payout import checks, ledger, new_run, payees, runs
 from datamarket_gym.explorer.routes import Site
 from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token
 from datamarket_gym.explorer.workers import DISK_FULL, Setup, explain_error
+from datamarket_gym.payout.ledger.store import trust_ledger, trusted_ledgers
 from datamarket_gym.registry import Document
 
 if TYPE_CHECKING:
@@ -209,7 +210,10 @@ def serving(options: ServerOptions) -> Iterator[Explorer]:
         port = listening.getsockname()[1]
         rules = _access_rules(options, port)
         places = NamedPlaces(options.named, Uploads(folder, options.upload_limit * MIB))
-        site = Site(places, JobQueue(options.workers, options.setup), Token(), rules.closed)
+        for named in options.named:
+            trust_ledger(named)
+        setup = replace(options.setup, ledgers=trusted_ledgers())
+        site = Site(places, JobQueue(options.workers, setup), Token(), rules.closed)
         config = Config(
             make_app(site, rules), log_level="error", access_log=False, server_header=False, proxy_headers=False,
             ws="none", limit_concurrency=512, timeout_graceful_shutdown=3, h11_max_incomplete_event_size=32768,

@@ -40,12 +40,13 @@ _NICE = 5  # pages are served before anything is computed
 @dataclass(frozen=True)
 class Setup:
     """Say what a worker begins with: files with plug points, where data lie, and functions ``module.name`` to call
-    before the first question; ``memory`` bounds its bytes, 0 does not."""
+    before the first question; ``memory`` bounds its bytes, 0 does not; ``ledgers`` are addresses of the operator's."""
 
     load: tuple[Path, ...] = ()
     data: Path | None = None
     ahead: tuple[str, ...] = ()
     memory: int = 0
+    ledgers: tuple[str, ...] = ()
 
 
 class StoppedWork(DataMarketError):
@@ -107,6 +108,7 @@ def _work(questions: Connection, setup: Setup) -> None:
     """Answer questions in a worker process until the other end of the pipe closes."""
     from datamarket_gym import registry
     from datamarket_gym.market.datasets import looking_in
+    from datamarket_gym.payout.ledger.store import trust_ledger
 
     if hasattr(os, "setsid"):
         os.setsid()  # an interrupt at the terminal is for the server, which ends its workers
@@ -117,6 +119,8 @@ def _work(questions: Connection, setup: Setup) -> None:
             import resource
 
             resource.setrlimit(resource.RLIMIT_DATA, (setup.memory, setup.memory))
+    for address in setup.ledgers:
+        trust_ledger(address)
     registry.load(setup.load)
     with looking_in(setup.data), suppress(EOFError, BrokenPipeError, ConnectionResetError):
         for name in setup.ahead:

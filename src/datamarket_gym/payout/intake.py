@@ -52,7 +52,6 @@ from datamarket_gym.payout.ledger.store import (
     batch_hash,
     has_ledger,
     holds_tip,
-    is_address,
     open_ledger,
     read_checkpoints,
     read_digests,
@@ -413,11 +412,6 @@ def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> C
     if place is not None:
         detail += f"; {visible(batch.ids[place])!r} is number {place + 1}"
     return Check(name, True, detail)
-
-
-def absolute_address(where: str) -> str:
-    """Return where a log is, as ledgers and files may have it: an absolute path, or an address without a password."""
-    return open_ledger(where).where if is_address(where) else str(Path(where).resolve())
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,8 @@ from datamarket_gym.payout.ledger.store import (
     is_address,
     open_ledger,
     read_receipt,
+    require_trusted,
+    trust_ledger,
 )
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
@@ -398,6 +400,8 @@ def pay(
         The manifest of the run.
     """
     progress = progress or SILENT
+    for named in (ledger, places.intake):
+        trust_ledger(named or "")
     where = _where(out, ledger)
     accounts = open_ledger(where, new=True).accounts() if has_ledger(where) else Accounts()
     if (out / MANIFEST).is_file():  # what the run took from the ledger when it was computed
@@ -495,7 +499,7 @@ def _where(out: Path, ledger: str | None) -> str:
         raise DataMarketError(
             f"the run in {str(out)!r} is in the ledger {receipt.ledger!r}; choose another --out, or leave --ledger out"
         )
-    return ledger or receipt.ledger
+    return ledger or require_trusted(receipt.ledger, f"the run in {str(out)!r}")
 
 
 def _check_times(job: PayoutJob) -> None:

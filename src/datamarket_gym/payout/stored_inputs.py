@@ -21,11 +21,18 @@ from datamarket_gym.errors import RunError
 from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
 from datamarket_gym.payout.acquired_data import ROLE as ACQUIRED
 from datamarket_gym.payout.acquired_data import find_named_runs
-from datamarket_gym.payout.intake import LogTip, absolute_address
+from datamarket_gym.payout.intake import LogTip
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerError, RunRecord
-from datamarket_gym.payout.ledger.runs import INTAKE, run_of
-from datamarket_gym.payout.ledger.store import Tip, has_ledger, holds_tip, is_readable, open_ledger
+from datamarket_gym.payout.ledger.runs import INTAKE, intake_of, run_of
+from datamarket_gym.payout.ledger.store import (
+    Tip,
+    absolute_address,
+    has_ledger,
+    holds_tip,
+    is_readable,
+    open_ledger,
+)
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest
 
@@ -171,7 +178,7 @@ def places_of(
         **{role: paths[role] for role in named if role in paths},
         acquired=find_named_runs(acquired, manifest.get(ACQUIRED, [])) if acquired else earlier,
         queries=queries,
-        intake=intake or record.places.get(INTAKE),
+        intake=intake or intake_of(record),
         upto=log_tip(manifest),
     )
 

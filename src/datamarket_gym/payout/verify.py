@@ -29,8 +29,8 @@ from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import (
-    INTAKE,
     approve,
+    intake_of,
     ledger_inputs_of,
     ledger_of,
     require_accepted,
@@ -158,7 +158,7 @@ def _of_run(folder: Path, accounts: Accounts | None, intake: str | None = None) 
         return [*checks, Check("run and ledger", False, "the ledger holds no such run")]
     wrong = "; ".join(_contradictions(folder, manifest, record))
     checks.append(Check("manifest and ledger", not wrong, wrong or f"state {record.state}"))
-    checks += _log(manifest, intake or record.places.get(INTAKE))
+    checks += _log(manifest, record, intake)
     if all(check.good for check in checks):
         checks += _sums(folder, manifest, record)
         checks.append(check_state(folder, record.history))
@@ -207,12 +207,12 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
             yield f"{name} in the ledger is {getattr(record, name)!r}, in the manifest {value!r}"
 
 
-def _log(manifest: dict[str, Any], where: str | None) -> list[Check]:
+def _log(manifest: dict[str, Any], record: RunRecord, intake: str | None) -> list[Check]:
     """Check that the intake log that a run's times are from still holds what they were taken from."""
     if (upto := log_tip(manifest)) is None:
         return []
     try:
-        if where is None:
+        if (where := intake or intake_of(record)) is None:
             raise LedgerError("the ledger does not say where it is; name it with --intake")
         return [IntakeLog.open(where, upto).examined()]
     except LedgerError as error:

@@ -5,13 +5,12 @@ Rows reach the estimator in content order and an estimator that draws random num
 predicts that class, and one on which the estimator cannot be fitted (too few rows for its
 neighbours, say) its most frequent class, or the mean where numbers are predicted. Row weights go to
 every step of a pipeline that takes ``sample_weight``.
-Estimators are written ``DecisionTreeClassifier``, ``SVC(C=2.0)`` or ``package.module.Class``.
+Estimators are written ``DecisionTreeClassifier`` or ``SVC(C=2.0)``: names of scikit-learn's own, and of nothing else.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import warnings
 from dataclasses import dataclass
@@ -50,7 +49,7 @@ def estimator_named(text: str, kind: str = "classifier") -> Any:
             parameters = {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
             call = call.func
     except (SyntaxError, ValueError) as error:
-        remedy = "write Name, Name(parameter=literal) or package.module.Name"
+        remedy = "write Name or Name(parameter=literal)"
         raise ParameterError("estimator", text, f"{remedy} ({error})") from error
     try:
         return _class_named(ast.unparse(call), kind)(**parameters)
@@ -59,22 +58,16 @@ def estimator_named(text: str, kind: str = "classifier") -> Any:
 
 
 def _class_named(name: str, kind: str) -> Any:
+    """Find a class among scikit-learn's own; nothing is imported by a name, which may be a stranger's."""
     from sklearn.utils import all_estimators
 
-    module, _, attribute = name.rpartition(".")
-    if module:
-        try:
-            cls = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise ParameterError("estimator", name, f"it cannot be imported ({error})") from error
-        # Settings choose a model by its name: they must not call anything else.
-        if not isinstance(cls, type) or not all(hasattr(cls, method) for method in _MODEL):
-            raise ParameterError("estimator", name, "it is no class with fit, predict and get_params")
-        return cls
     classes = dict(all_estimators(type_filter=kind))
-    if name not in classes:
-        raise UnknownNameError(f"scikit-learn {kind}", name, classes)
-    return classes[name]
+    module, _, short = name.rpartition(".")
+    cls = classes.get(short)
+    if cls is None or not f"{cls.__module__}.".startswith(f"{module}." if module else ""):
+        more = "a model of another library is passed as an object, or registered in a file for --load"
+        raise UnknownNameError(f"scikit-learn {kind}", name, classes, *([more] if module else []))
+    return cls
 
 
 def is_estimator(value: object) -> bool:

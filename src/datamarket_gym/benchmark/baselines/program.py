@@ -21,8 +21,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -45,6 +46,19 @@ _PASSED = (
     "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
 )  # fmt: skip
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+_refused: ContextVar[bool] = ContextVar("_refused", default=False)
+
+
+@contextmanager
+def programs_allowed(allowed: bool) -> Iterator[None]:
+    """Start programs inside the block, or refuse to: what is computed may come from a stranger's file."""
+    before = _refused.set(not allowed)
+    try:
+        yield
+    finally:
+        _refused.reset(before)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +87,11 @@ class Program(Component):
     timeout: float = 600.0
 
     def __post_init__(self) -> None:
+        if _refused.get():
+            raise ProgramError(
+                f"the file starts the program {self.command!r}, which would run with your rights; if you trust it, "
+                "add --allow-programs"
+            )
         _words(self.command)
         require_in("timeout of the program", self.timeout, 0.0, DAY, open_low=True)
 

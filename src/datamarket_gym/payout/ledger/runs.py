@@ -30,10 +30,12 @@ from datamarket_gym.payout.ledger.store import (
     Ledger,
     Receipt,
     Transaction,
+    canonical_address,
     holds_tip,
     is_address,
     open_ledger,
     read_receipt,
+    require_trusted,
 )
 from datamarket_gym.payout.ledger.transactions import batch_of, confirm_on, order_on, to_send
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -58,7 +60,7 @@ def default_ledger(out: Path) -> str:
 
 def same_ledger(one: str, other: str) -> bool:
     if is_address(one) and is_address(other):
-        return open_ledger(one).where == open_ledger(other).where
+        return canonical_address(one) == canonical_address(other)
     return is_address(one) == is_address(other) and Path(one).resolve() == Path(other).resolve()
 
 
@@ -89,12 +91,19 @@ def ledger_of(folder: Path) -> Ledger:
         raise DataMarketError(
             f"{str(folder)!r} holds no payout run that is in a ledger; check the path, or run pay"
         )
-    if not is_address(receipt.ledger) and not Path(receipt.ledger).is_file():
+    where = require_trusted(receipt.ledger, f"the run in {visible(str(folder), 200)!r}")
+    if not is_address(where) and not Path(where).is_file():
         raise LedgerError(
             f"the ledger {receipt.ledger!r} of the run in {str(folder)!r} is gone; if it was moved: "
             f"datamarket ledger attach {folder} LEDGER"
         )
-    return open_ledger(receipt.ledger)
+    return open_ledger(where)
+
+
+def intake_of(record: RunRecord) -> str | None:
+    """Return the intake log that a run's times are from, as its ledger names it."""
+    where = record.places.get(INTAKE)
+    return None if where is None else require_trusted(where, f"the ledger of the run {record.run[:16]}")
 
 
 def run_of(folder: Path, accounts: Accounts | None = None) -> RunRecord:

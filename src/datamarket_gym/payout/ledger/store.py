@@ -55,6 +55,7 @@ from datamarket_gym.payout.ledger.entries import (
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.money import Currency
+from datamarket_gym.payout.names import visible
 
 NAME = "ledger.sqlite"
 FILE = "ledger.json"
@@ -559,6 +560,7 @@ def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
     text = str(where)
     if is_address(text):
         ledger = _of_server(text)
+        trust_ledger(text)
         there = _has_tables(ledger)
     else:
         path = Path(text).resolve()  # a link has its lock and its checksum where the ledger is
@@ -578,6 +580,54 @@ def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
 def has_ledger(where: str) -> bool:
     """Return whether there is a ledger, or something that is left of one; `open_ledger` tells them apart."""
     return is_address(where) or Path(where).exists() or LedgerChecksum(Path(where)).path.exists()
+
+
+_trusted: dict[str, str] = {}
+"""The addresses that the operator has named, as they were named: with a password, if one was in them."""
+
+
+def trust_ledger(where: str) -> None:
+    """Allow that a run's folder leads to this address: the operator has named it, in whatever way."""
+    if is_address(where):
+        _trusted[canonical_address(where)] = where
+
+
+def trusted_ledgers() -> tuple[str, ...]:
+    """Return the addresses that the operator has named, for processes that work for this one."""
+    return tuple(_trusted.values())
+
+
+def require_trusted(where: str, named_by: str) -> str:
+    """Return a ledger that a file names, as the operator has named it; refuse a server that nobody has named.
+
+    Files can come from strangers, and who connects to a server sends it a password. A path leads to this machine alone.
+    """
+    if where.startswith(
+        ("\\\\", "//")
+    ):  # a share of a server, which Windows would greet with a password, too
+        raise LedgerError(f"{named_by} names the ledger {visible(where, 200)!r}, a share; name a file")
+    if not is_address(where):
+        return where
+    address = canonical_address(where)
+    if address not in _trusted:
+        raise LedgerError(
+            f"{named_by} names the ledger {visible(address, 200)}, which you have not. Files can come from anybody, so "
+            "no server is asked for their sake: if it is your ledger, add --ledger ADDRESS, or write "
+            'ledger = "ADDRESS" into market.toml'
+        )
+    return _trusted[address]
+
+
+def canonical_address(where: str) -> str:
+    """Write an address so that the same database is the same text: user, host, port, name and options."""
+    url = _parsed(where)
+    port = url.port or os.environ.get("PGPORT") or 5432
+    return _without_password(url.set(host=(url.host or "").lower(), port=int(port)))
+
+
+def absolute_address(where: str) -> str:
+    """Return where a ledger is, as other files may name it: an absolute path, or an address without a password."""
+    return _without_password(_parsed(where)) if is_address(where) else str(Path(where).resolve())
 
 
 def _without_password(url: URL) -> str:
@@ -601,12 +651,20 @@ def _of_file(path: Path) -> Engine:
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")  # the file may be a stranger's
         return connection
 
     return sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.NullPool)
 
 
 def _of_server(text: str) -> Ledger:
+    url = _parsed(text)
+    require_extra("psycopg", "postgres")
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
+    return Ledger(_without_password(url), engine)
+
+
+def _parsed(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:  # a port that is no number
@@ -615,9 +673,7 @@ def _of_server(text: str) -> Ledger:
         ) from error
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise LedgerError(f"a ledger lies in a SQLite file or in PostgreSQL, not in {url.drivername!r}")
-    require_extra("psycopg", "postgres")
-    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
-    return Ledger(_without_password(url), engine)
+    return url
 
 
 def _has_tables(ledger: Ledger) -> bool:
