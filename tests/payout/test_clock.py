@@ -163,10 +163,10 @@ def test_rows_without_a_time_among_others_are_named(blank, tmp_path):
     kind = str if blank == " " else float
     columns["time"] = [blank if i % 10 == 3 else kind(i) for i in range(66)]
     with pytest.raises(
-        SubmissionError,
-        match=r"'time' holds no time in 7 of 66 rows \(3, 13, 23, 33, 43, \.\.\.\); fill in when you",
-    ):
+        SubmissionError, match=r"7 of 66 rows cannot be used: time: no time \(in 7\); mend"
+    ) as error:
         run(tmp_path, columns)
+    assert [f"row {row}, " in str(error.value) for row in range(3, 66, 10)] == [True] * 7
 
 
 SECONDS = 1_770_000_000  # the second of February 2026

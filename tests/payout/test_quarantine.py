@@ -28,7 +28,7 @@ BAD = 5  # the row that is spoiled; seller 1's
 def listed(folder):
     with (folder / "quarantine.csv").open(encoding="utf-8", newline="") as file:
         return [
-            {**{k: from_csv(v) for k, v in row.items()}, "row": int(row["row"])}
+            {**{k: from_csv(v) for k, v in row.items() if k != "line"}, "row": int(row["row"])}
             for row in csv.DictReader(file)
         ]
 
@@ -131,6 +131,49 @@ def test_text_among_the_numbers_of_a_csv_is_a_bad_row(expected, tmp_path):
     assert cents(tmp_path / "run") == expected
 
 
+def test_all_bad_rows_are_listed_at_once_by_the_line_of_the_file(tmp_path):
+    path = write_as(tmp_path, "csv", units())
+    head, *lines = path.read_text().splitlines()
+    names = head.split(",")
+    rows = [dict(zip(names, line.split(","), strict=True)) for line in lines]
+    for i, row in enumerate(rows):
+        row["note"] = '"two\nlines"' if i == 2 else ""
+    rows[4]["label"] = rows[7]["label"] = ""
+    rows[9]["features_1"] = "1,5".join('""')
+    rows[30]["id"] = rows[31]["id"]
+    path.write_text("\n\n".join([f"{head},note", *(",".join(row.values()) for row in rows)]))
+    pq.write_table(table(validation()), tmp_path / "validation.parquet")
+    with pytest.raises(SubmissionError) as refused:
+        pay(Places(path, tmp_path / "validation.parquet"), spec(), tmp_path / "run")
+    first, *listed_rows = str(refused.value).split("\n  ")
+    assert first.endswith(
+        "units.csv': 5 of 66 rows cannot be used: label is missing (in 2); the id is that of 2 rows (in 2); "
+        "features_1 is '1,5', which is no number; write decimals with a point (in 1); mend them, or leave them out "
+        "with --quarantine"
+    )
+    # Every second line is blank, and the cell of two lines is before all bad rows.
+    assert [row.split(": ")[0] for row in listed_rows] == [
+        f"line {2 * row + 4}, “{rows[row]['id']}” of “seller {row % 4}”" for row in (4, 7, 9, 30, 31)
+    ]
+    pay(Places(path, tmp_path / "validation.parquet"), spec(quarantine=True), tmp_path / "run")
+    with (tmp_path / "run" / "quarantine.csv").open(newline="") as file:
+        assert [row["line"] for row in csv.DictReader(file)] == ["12", "18", "22", "64", "66"]
+
+
+def test_of_many_bad_rows_the_first_are_listed_and_one_is_named_with_its_remedy(tmp_path):
+    path = write_as(tmp_path, "jsonl", {**units(), "label": [None] * 25 + [1] * 41})
+    pq.write_table(table(validation()), tmp_path / "validation.parquet")
+    places = Places(path, tmp_path / "validation.parquet")
+    with pytest.raises(SubmissionError) as refused:
+        pay(places, spec(), tmp_path / "run")
+    assert str(refused.value).count("\n") == 21
+    assert str(refused.value).endswith("\n  ... and 5 more")
+    write_as(tmp_path, "jsonl", {**units(), "label": [0, None, *[1] * 64]})
+    one = r"'label' is empty in row 1; fill it in or drop the row \(line 2 of the file\), or leave it out with --q"
+    with pytest.raises(SubmissionError, match=one):
+        pay(places, spec(), tmp_path / "run")
+
+
 def test_all_rows_that_share_an_id_are_set_aside(tmp_path):
     columns = units()
     columns["id"][40] = columns["id"][8] = columns["id"][3]
@@ -163,7 +206,7 @@ def test_who_submitted_bad_rows_alone_is_listed_with_nothing(tmp_path):
     told = explain(folder, "=unlucky")
     assert (told.units, told.unusable) == (
         1,
-        [{"row": 5, "unit": "u5", "wrong": "features, entry 0 is nan"}],
+        [{"row": 5, "unit": "u5", "wrong": "features, entry 0 is nan", "line": None}],
     )
     page = statement_text(folder, "=unlucky")
     assert '<td class="n first">1</td><td>set aside: could not be read, or something was missing' in page
@@ -198,7 +241,7 @@ def test_validation_rows_are_never_set_aside(what, tmp_path):
 
 def test_without_a_bad_row_the_list_is_empty_and_it_is_another_run_all_the_same(tmp_path):
     one, other = run(tmp_path / "a", quarantine=True), run(tmp_path / "b")
-    assert (one / "quarantine.csv").read_text() == "row,unit,identity,wrong\n"
+    assert (one / "quarantine.csv").read_text() == "line,row,unit,identity,wrong\n"
     assert cents(one) == cents(other)
     assert "quarantined" not in warned(one)
     ids = [json.loads((folder / "manifest.json").read_text())["run"] for folder in (one, other)]

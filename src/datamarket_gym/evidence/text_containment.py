@@ -54,6 +54,8 @@ COMMON_SHARE, FEWEST_TEXTS = 0.005, 100
 MOST_MARKUP = 1.5
 """The largest ratio of words with markup to words without at which the words in the markup are ignored."""
 _BLOCK = 1024
+_REMEMBERED = 50_000
+_pairs_of: dict[str, Pairs] = {}  # of texts that were read before
 _ORDER = np.uint64(1)
 
 _MARKUP = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
@@ -128,8 +130,27 @@ class WordPairs:
         return np.repeat(np.arange(len(self)), self.size)
 
     @staticmethod
-    def of(texts: Iterable[object], ordered: bool = False) -> WordPairs:
-        """Find the pairs of texts; a text of one word has one pair. The last bit is 0, or the order if it counts."""
+    def of(texts: Iterable[object]) -> WordPairs:
+        """Find the pairs of texts; a text of one word has one pair.
+
+        Those of some texts are remembered: audits pay hundreds of times for nearly the same texts.
+        """
+        texts = [text if isinstance(text, str) else "" for text in texts]
+        if len(texts) > _REMEMBERED:
+            return WordPairs.read(texts)
+        known = {text: _pairs_of.get(text) for text in texts}
+        new = [text for text, pairs in known.items() if pairs is None]
+        read = WordPairs.read(new)
+        known |= {text: read.pair[read.start[i] : read.start[i + 1]] for i, text in enumerate(new)}
+        if len(_pairs_of) + len(new) > _REMEMBERED:
+            _pairs_of.clear()
+        _pairs_of.update((text, known[text]) for text in new)
+        pairs = [no_pairs(), *(known[text] for text in texts)]
+        return WordPairs(np.concatenate(pairs), np.cumsum([len(each) for each in pairs]))
+
+    @staticmethod
+    def read(texts: Iterable[object], ordered: bool = False) -> WordPairs:
+        """Read the pairs of texts; the last bit is 0, or the order of the words if it counts."""
         number: dict[str, int] = {}
         flat: list[int] = []
         length: list[int] = []
@@ -224,7 +245,7 @@ def common_pairs(texts: tuple[Any, ...]) -> Pairs:
 
     What counts is the more frequent of the two orders of a pair.
     """
-    pairs = WordPairs.of(texts, ordered=True)
+    pairs = WordPairs.read(texts, ordered=True)
     texts_with_words = int((pairs.size > 0).sum())
     if texts_with_words < FEWEST_TEXTS:
         return no_pairs()

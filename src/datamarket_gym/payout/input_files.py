@@ -1,10 +1,11 @@
 """What comes with the tables of a run: images in folders, scores of another tool, bad rows, and hashes of files.
 
 No submission is left out silently. A file that is not read is listed with what to do about it, and so is an image that
-no row of the table names. With quarantine, bad rows of the submissions are set aside and listed, so that one of them
-does not stop a run: rows without an identity, label, time or content, with numbers that are missing, not finite or not
-as many as those of most rows, with an image that cannot be read, with an id of several rows, or which the intake log
-does not have. Validation and reference rows are never set aside; nor are rows of a file of which more than half is bad.
+no row of the table names. Bad rows stop a run with a list of all of them: rows without an identity, label, time or
+content, with numbers that are missing, not finite or not as many as those of most rows, with an image that cannot be
+read, with an id of several rows, or which the intake log does not have. With quarantine, those of the submissions are
+set aside and listed instead. Validation and reference rows are never set aside; nor are rows of a file of which more
+than half is bad.
 """
 
 from __future__ import annotations
@@ -43,38 +44,94 @@ if TYPE_CHECKING:
 
 
 FILE = "quarantine.csv"
-COLUMNS = ("row", "unit", "identity", "wrong")
+COLUMNS = ("line", "row", "unit", "identity", "wrong")
+_LISTED = 20  # bad rows that an error lists
+_KINDS = 5  # kinds of faults that it counts
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """Hold a row that was set aside: its number in the file (from 0, without the header) and its names."""
+    """Hold a row that cannot be used: its number in the table (from 0, without the header), and its names.
+
+    ``line`` is the line of the file on which it begins, from 1; None where the file has no lines.
+    """
 
     row: int
     unit: str
     identity: str
     wrong: str
+    line: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Say where the row is."""
+        return f"row {self.row}" if self.line is None else f"line {self.line}"
+
+    @property
+    def words(self) -> str:
+        """Say where it is, whose it is, and what is wrong with it."""
+        unit = f"“{visible(self.unit)}” " if self.unit not in ("", f"row {self.row}") else ""
+        owner = f"of “{visible(self.identity)}”" if self.identity else ""
+        return f"{self.place}, {unit}{owner}".rstrip(", ") + f": {visible(self.wrong, 200)}"
 
 
-def split_rows(
-    faults: Faults, ids: Sequence[str | None], identities: Sequence[str | None], what: str
-) -> tuple[Codes, tuple[BadRow, ...]]:
+@dataclass(frozen=True)
+class RowNames:
+    """Hold what all rows of a table are called, by which bad ones are listed."""
+
+    table: Table
+    ids: Sequence[str | None]
+    identities: Sequence[str | None]
+
+    def bad(self, faults: Faults) -> tuple[BadRow, ...]:
+        """List the bad rows."""
+        lines = self.table.lines(faults.rows)
+        return tuple(
+            BadRow(
+                row,
+                self.ids[row] or "",
+                self.identities[row] or "",
+                "; ".join(dict.fromkeys(wrong)),
+                lines.get(row),
+            )
+            for row, wrong in sorted(faults.rows.items())
+        )
+
+
+def split_rows(faults: Faults, names: RowNames) -> tuple[Codes, tuple[BadRow, ...]]:
     """Return the rows to go on with, and those that are set aside; refuse where more than half are bad."""
-    bad = tuple(
-        BadRow(row, ids[row] or "", identities[row] or "", "; ".join(dict.fromkeys(wrong)))
-        for row, wrong in sorted(faults.rows.items())
-    )
+    bad, ids = names.bad(faults), names.ids
     if 2 * len(bad) > len(ids):
         raise SubmissionError(
-            f"{len(bad):,} of {len(ids):,} rows of {what} are bad, more than half, so none is set aside; look at the "
-            f"file and at the columns that are named. The first is row {bad[0].row}: {visible(bad[0].wrong, 200)}"
+            f"{len(bad):,} of {len(ids):,} rows of {names.table.where} are bad, more than half, so none is set aside; "
+            f"look at the file and at the columns that are named. The first is {bad[0].place}: "
+            f"{visible(bad[0].wrong, 200)}"
         )
     return faults.good(len(ids)), bad
 
 
+def bad_rows_error(
+    faults: Faults, names: RowNames, first: SubmissionError, *, submitted: bool
+) -> SubmissionError:
+    """Make the error for a table of which some rows cannot be used: all of them, or what is wrong with the one."""
+    bad, aside = names.bad(faults), " with --quarantine" if submitted else ""
+    if len(bad) == 1:
+        line = "" if bad[0].line is None else f" ({bad[0].place} of the file)"
+        return SubmissionError(f"{first}{line}" + (f", or leave it out{aside}" if submitted else ""))
+    kinds = Counter(row.wrong for row in bad).most_common()
+    by_kind = listed((f"{visible(wrong, 80)} (in {n:,})" for wrong, n in kinds), _KINDS, "; ")
+    summary = f": {by_kind}" if len(kinds) < len(bad) else ""
+    remedy = f"mend them, or leave them out{aside}"
+    head = (
+        f"{names.table.where}: {len(bad):,} of {len(names.ids):,} rows cannot be used{summary}; {remedy}"
+    )
+    more = [f"... and {len(bad) - _LISTED:,} more"] if len(bad) > _LISTED else []
+    return SubmissionError("\n  ".join([head, *(row.words for row in bad[:_LISTED]), *more]))
+
+
 def quarantine_csv(rows: Sequence[BadRow]) -> str:
     """Write bad rows as the list in the run's folder."""
-    return csv_text(COLUMNS, [(r.row, r.unit, r.identity, r.wrong) for r in rows])
+    return csv_text(COLUMNS, [(r.line or "", r.row, r.unit, r.identity, r.wrong) for r in rows])
 
 
 def read_quarantine(path: Path) -> list[BadRow]:
@@ -82,7 +139,11 @@ def read_quarantine(path: Path) -> list[BadRow]:
     with path.open(encoding="utf-8", newline="") as file:
         csv.field_size_limit(1 << 24)
         return [
-            BadRow(int(row["row"]), *(from_csv(row[name]) for name in COLUMNS[1:]))
+            BadRow(
+                int(row["row"]),
+                *(from_csv(row[name]) for name in COLUMNS[2:]),
+                int(row["line"]) if row.get("line") else None,
+            )
             for row in csv.DictReader(file)
         ]
 

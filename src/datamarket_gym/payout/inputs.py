@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.evidence.graph import AcquiredMatches
 from datamarket_gym.evidence.leak_check import Leaks, ValidationContent
 from datamarket_gym.execution.arrays import LARGEST, Codes, Features, beyond, taken
+from datamarket_gym.execution.parallel import compute
 from datamarket_gym.market.encoders import ContentError, stored
 from datamarket_gym.market.encoders.base import StoredEncoder
 from datamarket_gym.payout.acquired_data import (
@@ -37,8 +39,10 @@ from datamarket_gym.payout.acquired_data import (
 )
 from datamarket_gym.payout.input_files import (
     BadRow,
+    RowNames,
     Scored,
     Skipped,
+    bad_rows_error,
     file_hash,
     image_bytes,
     image_tree,
@@ -305,15 +309,28 @@ class _RawRows:
     """Hold columns of a table by role, before they are taken as names, labels and times; and its matrices."""
 
     spec: PayoutSpec
+    whose: str  # submissions, validation or reference
+    table: Table
     names: dict[str, str]
+    linked: list[str]
     single: dict[str, Column]
     dense: dict[str, Features]
+    columns: tuple[str, ...]  # that the features come from
+    count: int
+    blank: bool  # where a column of labels is there in which nothing stands
 
     def __contains__(self, role: str) -> bool:
         return role in self.names
 
     def __getitem__(self, role: str) -> Column:
         return self.single[self.names[role]]
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder of the images."""
+        files = self.spec.files
+        folder = getattr(files, f"{self.whose}_images", None) or files.images
+        return None if folder is None else Path(folder)
 
     def optional(self, role: str) -> Optional | None:
         return self[role].optional() if role in self else None
@@ -341,14 +358,19 @@ class _RawRows:
 
     def logged_content(self) -> tuple[ContentKind, list[str] | list[bytes] | Features]:
         """Return what the intake log has of units: their texts, the files of their images, or their features."""
-        kind, folder = content_kind(self.spec.columns), self.spec.files.images
+        kind = content_kind(self.spec.columns)
         if kind == "text":
             return kind, self["text"].strings()
-        if kind == "image" and folder is not None:
-            return kind, image_bytes(Path(folder), self["image"].named())
+        if kind == "image" and self.folder is not None:
+            return kind, image_bytes(self.folder, self["image"].named())
         if kind == "features" and "features" in self.dense:
             return kind, self.dense["features"]
         raise SubmissionError(_NO_FEATURES.format("submissions"))
+
+    def row_names(self) -> RowNames:
+        """Return what the rows are called."""
+        ids = self.optional("id") or [f"row {i}" for i in range(self.count)]
+        return RowNames(self.table, ids, self.optional("identity") or [None] * self.count)
 
     def note_faults(self, faults: Faults) -> None:
         """Note the rows that cannot be used: no name, label, time or content, unwritable names, shared ids, ..."""
@@ -373,10 +395,9 @@ class _RawRows:
                 faults.note([row], f"{self.names['label']}: {wrong}")
         for role, matrix in self.dense.items():
             faults.note_numbers(role, matrix)
-        folder = self.spec.files.images
-        if "features" not in self.dense and "image" in self and folder is not None:
+        if "features" not in self.dense and "image" in self and self.folder is not None:
             encoder = content_encoder(self.spec, "image").encoder
-            note_images(faults, Path(folder), self["image"].optional(), encoder)
+            note_images(faults, self.folder, self["image"].optional(), encoder)
 
 
 @dataclass(frozen=True)
@@ -407,7 +428,26 @@ class InputReader:
         return _count_labels(rows, validation_rows, sample)
 
     def rows(self, path: Path, whose: str = "validation", *, labels: bool = True) -> Rows:
-        """Read a table, or a folder of images; validation and reference rows are never set aside."""
+        """Read a table, or a folder of images; validation and reference rows are never set aside.
+
+        Where rows cannot be used and are not set aside, the table is gone through again for a list of all of them.
+        """
+        if whose == "submissions" and self.spec.quarantine:
+            return self._checked_rows(path, whose, labels, Faults())
+        try:
+            return self._checked_rows(path, whose, labels, None)
+        except SubmissionError as error:
+            faults = Faults()
+            with suppress(SubmissionError):  # what is wrong is not in single rows
+                raw = self._raw_rows(path, whose, labels, faults)
+                raw.note_faults(faults)
+            if not 0 < len(faults.rows) < raw.count:
+                raise
+            submitted = whose == "submissions"
+            raise bad_rows_error(faults, raw.row_names(), error, submitted=submitted) from error
+
+    def _raw_rows(self, path: Path, whose: str, labels: bool, faults: Faults | None) -> _RawRows:
+        """Read the columns that are wanted; note rows of matrices that do not fit, or refuse the first."""
         spec, submitted = self.spec, whose == "submissions"
         if submitted and self.log is not None and spec.columns.time is not None:
             raise ParameterError(
@@ -435,10 +475,9 @@ class InputReader:
         other = [names[role] for role in ("label", "time") if role in names]
         text = [*(name for role, name in names.items() if role not in ("label", "time")), *linked]
         other += table.counting(text, other, matrices)
-        faults = Faults() if submitted and spec.quarantine else None
-        raw = _RawRows(spec, names, *table.read(text, other, matrices, faults, low_precision=submitted))
-        count = rows_read(raw.single, raw.dense)
-        if blank := "label" in raw and raw["label"].is_blank(columns.label):
+        single, dense = table.read(text, other, matrices, faults, low_precision=submitted)
+        count = rows_read(single, dense)
+        if blank := "label" in names and single[names["label"]].is_blank(columns.label):
             empty = f"the rows of {table.where} (column {names['label']!r} is empty in every row)"
             require_labels(empty, unlabelled(1), spec.utility_function)
             del names["label"]
@@ -446,55 +485,69 @@ class InputReader:
             if file is not None:
                 array_path, member = file_and_member(file)
                 self.files[role if role == "embedding" else f"{whose} {role}"] = file_hash(array_path)
-                array = ArrayFile.open(array_path)
-                raw.dense[role] = array.matrix(
+                dense[role] = ArrayFile.open(array_path).matrix(
                     member, count, finite=faults is None, low_precision=submitted
                 )
-        rows, bad, received = np.arange(count), tuple[BadRow, ...](), None
-        excerpts = raw.excerpts(count) if submitted else {}
+        own = tuple(matrices.get("features", ()))
+        return _RawRows(spec, whose, table, names, linked, single, dense, own, count, blank)
+
+    def _checked_rows(self, path: Path, whose: str, labels: bool, faults: Faults | None) -> Rows:
+        """Read and check all columns, and only then embed texts or images, which may take long."""
+        submitted = whose == "submissions"
+        raw = self._raw_rows(path, whose, labels, faults)
+        excerpts = raw.excerpts(raw.count) if submitted else {}
+        rows, bad, received = np.arange(raw.count), tuple[BadRow, ...](), None
         if faults is not None:
             raw.note_faults(faults)
-            all_ids = raw.optional("id") or [f"row {i}" for i in range(count)]
-            all_names = all_ids, raw["identity"].optional(), repr(str(path))
-            rows, bad = split_rows(faults, *all_names)
+            names = raw.row_names()
+            rows, bad = split_rows(faults, names)
             raw.keep(rows)
         ids = raw["id"].named() if "id" in raw else [f"row {i}" for i in rows.tolist()]
+        identity = raw["identity"].named() if submitted else []
+        label = raw.labels(len(ids), numbers=_predicts_numbers(raw.spec))
         if submitted and self.log is not None:
-            owners = raw["identity"].named()
             kind, content = raw.logged_content()
-            received, unlogged = self.log.received(kind, owners, raw.labels(len(ids)), content)
+            received, unlogged = self.log.received(kind, identity, raw.labels(len(ids)), content)
             if faults is None:
-                require_received(unlogged, ids, owners, self.log)
+                require_received(unlogged, ids, identity, self.log)
             else:
                 for i, why in unlogged.items():
                     faults.note([rows[i]], why)
-                logged, bad = split_rows(faults, *all_names)
+                logged, bad = split_rows(faults, names)
                 places = np.searchsorted(rows, logged)
                 raw.keep(places)
-                ids, received = [ids[i] for i in places], received.take(places)
-        label, encoder = raw.labels(len(ids), numbers=_predicts_numbers(spec)), ""
+                ids, identity = [ids[i] for i in places], [identity[i] for i in places]
+                received, label = received.take(places), label[places]
+        if submitted:
+            _require_names(ids, identity)
+        time = raw["time"].times() if "time" in raw else getattr(received, "time", None)
+        text = raw["text"].strings() if "text" in raw else None
+        for role, matrix in raw.dense.items():
+            if submitted:
+                _require_size(matrix, repr(role), "remove the unit", ids)
+            else:
+                _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
+        encoder = ""
         if "features" not in raw.dense:
-            content_ids = ids if submitted else range(count)
-            raw.dense["features"] = self._embedded_content(raw, content_ids, whose)
-            encoder = content_encoder(spec, "text" if columns.text else "image").encoder.identity
-        for role, matrix in {} if submitted else raw.dense.items():
-            _require_size(matrix, f"{str(path)!r}: {role!r}", "drop the row")
+            content_ids = ids if submitted else range(raw.count)
+            raw.dense["features"] = self._embedded_content(raw, content_ids)
+            encoder = content_encoder(raw.spec, "image" if text is None else "text").encoder.identity
         return Rows(
             ids=ids,
-            identity=raw["identity"].named() if submitted else [],
+            identity=identity,
             label=label,
             features=raw.dense["features"],
             embedding=raw.dense.get("embedding"),
-            time=raw["time"].times() if "time" in raw else getattr(received, "time", None),
-            links={name: raw.single[name].optional() for name in linked},
+            time=time,
+            links={name: raw.single[name].optional() for name in raw.linked},
             source=raw.optional("trusted_source"),
             metadata=raw.optional("metadata"),
-            columns=tuple(matrices.get("features", ())),
-            text=raw["text"].strings() if "text" in raw else None,
+            columns=raw.columns,
+            text=text,
             bad=bad,
             encoder=encoder,
             received=received,
-            blank=blank,
+            blank=raw.blank,
             excerpts=excerpts,
         )
 
@@ -511,24 +564,34 @@ class InputReader:
         own = {"columns": columns, "files": Files(images=str(path)), "linkage": LinkageRule()}
         return table, self.spec.model_copy(update=own)
 
-    def _embedded_content(self, raw: _RawRows, ids: Sequence[object], whose: str) -> Features:
+    def _embedded_content(self, raw: _RawRows, ids: Sequence[object]) -> Features:
         """Embed texts or images; the hash of a folder covers the bytes and names of images, and what was skipped."""
-        spec = raw.spec
+        spec, whose, folder = raw.spec, raw.whose, raw.folder
         what = "unit" if whose == "submissions" else f"{whose} row"
         if "text" in raw:
             return embed(raw["text"].strings(), content_encoder(spec, "text"), ids, what)
-        folder = getattr(spec.files, f"{whose}_images", None) or spec.files.images
         if "image" not in raw or folder is None:
             raise SubmissionError(_NO_FEATURES.format(whose))
         names = raw["image"].named()
-        content = image_bytes(Path(folder), names, "row" if what == "unit" else what)
+        content = image_bytes(folder, names, "row" if what == "unit" else what)
         if whose in self.skipped:  # a folder of images, which no table names
             role, ids, what = whose, names, "image"
         else:
             role = f"{whose} images"
-            self.images.setdefault(Path(folder).resolve(), set()).update(names)
-        self.files[role] = images_hash(Path(folder), names, content, self.skipped.get(whose, []))
+            self.images.setdefault(folder.resolve(), set()).update(names)
+        self.files[role] = images_hash(folder, names, content, self.skipped.get(whose, []))
         return embed(content, content_encoder(spec, "image"), ids, what)
+
+
+def _require_names(ids: Sequence[str], identity: Sequence[str]) -> None:
+    """Refuse names that files cannot hold, and an id of several units."""
+    require_writable("id", ids)
+    require_writable("identity", identity)
+    if len(place := {name: i for i, name in enumerate(ids)}) < len(ids):
+        row, name = next((i, name) for i, name in enumerate(ids) if place[name] != i)
+        raise SubmissionError(
+            f"unit id {name!r} appears in rows {row} and {ids.index(name, row + 1)}; ids must be unique"
+        )
 
 
 def _require_size(
@@ -627,8 +690,14 @@ def _count_labels(rows: Rows, validation: Rows, reference: Rows | None = None) -
 
 def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], what: str) -> Features:
     """Make one vector per item; name the unit or row of one that cannot be embedded."""
+    progress = compute().progress
+    progress.stage(
+        f"embedding {chosen.kind}s of {what}s by {chosen.encoder.identity}", f"{chosen.kind}s"
+    )
     try:
-        return chosen.encode(items)
+        for row, item in enumerate(items if chosen.kind == "text" else ()):
+            chosen.encoder.prepare(item, row)  # before any work, which may take long
+        return chosen.encode(items, progress.count)
     except ContentError as error:
         raise SubmissionError(f"{what} {ids[error.row]!r}: {error.why}") from error
 
@@ -645,22 +714,14 @@ def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
 
 def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) -> Inputs:
     rows, validation, sample, ignored = tables
-    require_writable("id", rows.ids)
-    require_writable("identity", rows.identity)
     _require_same_columns(rows, validation, "validation")
     if sample is not None:
         _require_same_columns(rows, sample, "reference")
-    for what, matrix in (("features", rows.features), ("embedding", rows.embedding)):
-        _require_size(matrix, repr(what), "remove the unit", rows.ids)
-    if len(place := {name: i for i, name in enumerate(rows.ids)}) < len(rows.ids):
-        row, name = next((i, name) for i, name in enumerate(rows.ids) if place[name] != i)
-        raise SubmissionError(
-            f"unit id {name!r} appears in rows {row} and {rows.ids.index(name, row + 1)}; ids must be unique"
-        )
     # An identity of bad rows alone is listed, and paid nothing.
     named = {row.identity for row in rows.bad if row.identity and not unwritable(row.identity)}
     identities = sorted(named.union(rows.identity))
     number = {name: i for i, name in enumerate(identities)}
+    place = {name: i for i, name in enumerate(rows.ids)}
     numbers = numbered(max(len(rows.ids), len(identities)))
     source = rows.source or rows.ids  # its own where it names none, or one that is not here
     sources = [place.get(name or "", i) for i, name in enumerate(source)]

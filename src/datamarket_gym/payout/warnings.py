@@ -402,18 +402,13 @@ def _odd_names(names: Sequence[str]) -> Warnings:
 def _quarantined(inputs: Inputs) -> Warnings:
     if not inputs.bad:
         return
-    items = []
-    for row in inputs.bad[:MOST_ITEMS]:
-        unit = f"“{visible(row.unit)}” " if row.unit not in ("", f"row {row.row}") else ""
-        owner = f"“{visible(row.identity)}”" if row.identity else "nobody"
-        items.append(f"row {row.row}, {unit}of {owner}: {visible(row.wrong, 200)}")
     yield UnresolvedWarning.of(
         "quarantined",
         f"{counted(len(inputs.bad), 'row')} of the submissions {_were(len(inputs.bad))} set aside "
         f"({_identities(len({row.identity for row in inputs.bad} - {''}))})",
-        "They cannot be used, and are not paid for; quarantine.csv lists all, with the row of the file (counted from "
-        "0, without the header). Have them mended and pay again, or tell their submitters.",
-        items,
+        "They cannot be used, and are not paid for; quarantine.csv lists all, with the line of the file. Have them "
+        "mended and pay again, or tell their submitters.",
+        [row.words for row in inputs.bad[:MOST_ITEMS]],
         len(inputs.bad),
     )
 

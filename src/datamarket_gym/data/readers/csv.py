@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from datamarket_gym.data.readers.tables import Kind, encoding_error, ending, open_text, readable
+from datamarket_gym.display import listed
 from datamarket_gym.errors import SubmissionError
 
 _BLOCK = 1 << 22  # bytes at a time; a row may be as long
@@ -48,20 +51,37 @@ class CsvTable:
                 f"{self.where} ends inside a cell of column {last!r} whose quotes are never closed; close them"
             )
 
+    def lines(self) -> Iterator[int]:
+        """Yield the lines on which rows begin: a cell may hold line breaks, and a blank line is no row."""
+        for _, line in self._lines():
+            yield line
+
+    def _lines(self) -> Iterator[tuple[int, int]]:
+        """Yield the number of cells and the first line of each row after the header."""
+        csv.field_size_limit(_BLOCK)
+        with io.TextIOWrapper(open_text(self.path), "utf-8", "replace", newline="") as file:
+            reader, line, header = csv.reader(file, delimiter=self.separator), 1, True
+            for cells in reader:
+                if cells and not header:
+                    yield len(cells), line
+                header, line = header and not cells, reader.line_num + 1
+
     @contextmanager
     def _reader(self, types: dict[str, Any]) -> Iterator[Any]:
-        from pyarrow import csv
+        from pyarrow import csv as arrow_csv
 
         packed = "gzip" if ending(self.path).endswith(".gz") else None
         try:
             with (
                 readable(self.path),
                 pa.input_stream(str(self.path), compression=packed) as stream,
-                csv.open_csv(
+                arrow_csv.open_csv(
                     stream,
-                    csv.ReadOptions(use_threads=False, block_size=_BLOCK),  # so that errors know the row
-                    csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
-                    csv.ConvertOptions(include_columns=list(types), column_types=types),
+                    arrow_csv.ReadOptions(
+                        use_threads=False, block_size=_BLOCK
+                    ),  # so that errors know the row
+                    arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                    arrow_csv.ConvertOptions(include_columns=list(types), column_types=types),
                 ) as reader,
             ):
                 yield reader
@@ -90,8 +110,13 @@ class CsvTable:
     def _explain(self, message: str) -> SubmissionError | None:
         if match := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message):
             row, expected, got = (int(group) for group in match.groups())
+            odd = [(row - 2, got, None)]
+            with suppress(csv.Error):  # the other reader may see other rows
+                every = enumerate(self._lines())
+                odd = [(i, cells, at) for i, (cells, at) in every if cells != expected] or odd
+            places = (f"{f'row {i}' if at is None else f'line {at}'} has {n}" for i, n, at in odd)
             return SubmissionError(
-                f"{self.where}: row {row - 2} has {got} cells where the header has {expected}; mend the row "
+                f"{self.where}: {listed(places, 20)} cells where the header has {expected}; mend the row "
                 "(a cell with a separator, a quote or a line break in it needs quotes)"
             )
         if "Empty CSV" in message:

@@ -7,6 +7,7 @@ them, and without one as empty; of merged cells all but the first are empty.
 from __future__ import annotations
 
 import datetime
+import itertools
 import warnings
 import zipfile
 import zlib
@@ -70,6 +71,10 @@ class ExcelSheet:
             cells = [row[at] if at < len(row) else None for row in self._cells]
             columns[name] = self._array([None if _is_empty(cell) else cell for cell in cells], kind)
         yield columns
+
+    def lines(self) -> Iterator[int]:
+        """Yield the numbers of the sheet's rows, the first of which is the header."""
+        return itertools.count(2)
 
     def _array(self, cells: Sequence[Any], kind: Kind) -> Any:
         """Return text, or numbers, dates or truth values where all cells are such and any type is wanted."""

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
@@ -64,6 +65,9 @@ class Source(Protocol):
 
     def batches(self, wanted: Mapping[str, Kind]) -> Iterator[Mapping[str, Any]]:
         """Yield Arrow arrays of the wanted columns by name, batch by batch."""
+
+    def lines(self) -> Iterator[int] | None:
+        """Yield the line of the file, from 1, on which each row begins; None where it has no lines."""
 
 
 def ending(path: Path) -> str:
@@ -205,6 +209,12 @@ class Table:
         parts = [part.strip() for part in name.split(",")] if "," in name else [name]
         return self.matrix_columns(name) or [self.require(role, part) for part in parts]
 
+    def lines(self, rows: Collection[int]) -> dict[int, int]:
+        """Find the lines of the file, from 1, on which rows begin; empty where it has no lines."""
+        lines = self.source.lines() if rows else None
+        begins = islice(enumerate(lines or ()), max(rows, default=0) + 1)
+        return {row: line for row, line in begins if row in rows}
+
     def counting(self, *wanted: Collection[str]) -> list[str]:
         """Return a column to count the rows by, where nothing else of the table is wanted."""
         return [] if any(wanted) else list(self.names[:1])
@@ -299,6 +309,8 @@ class _Parquet:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(wanted)):
                 yield {name: batch.column(name) for name in wanted}
 
+    def lines(self) -> None: ...
+
 
 class _Arrow:
     typed = True
@@ -321,6 +333,8 @@ class _Arrow:
                 some = iter(reader)
             for batch in some:
                 yield {name: batch.column(name) for name in wanted}
+
+    def lines(self) -> None: ...
 
     def _reader(self, fields: list[int] | None) -> Any:
         options = pa.ipc.IpcReadOptions(included_fields=fields)
@@ -350,17 +364,24 @@ class _InMemory:
         for batch in self.table.select(list(wanted)).to_batches(max_chunksize=_ROWS):
             yield {name: batch.column(name) for name in wanted}
 
+    def lines(self) -> Iterator[int] | None: ...
+
 
 class _JsonLines(_InMemory):
     """One JSON object per line, with the types that pyarrow infers; a missing field is empty, dates stay text."""
 
     def __init__(self, path: Path) -> None:
-        self.where = repr(str(path))
+        self.path, self.where = path, repr(str(path))
         with readable(path), open_text(path) as file:
             text = file.read().removeprefix(b"\xef\xbb\xbf").strip()
         table = self._parse(text, {})
         dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
         super().__init__(self._parse(text, dict.fromkeys(dates, pa.string())) if dates else table)
+
+    def lines(self) -> Iterator[int]:
+        """Yield the numbers of lines that are not blank."""
+        with open_text(self.path) as file:
+            yield from (line for line, text in enumerate(file, 1) if text.strip())
 
     def _parse(self, text: bytes, types: Mapping[str, Any]) -> pa.Table:
         from pyarrow import json
