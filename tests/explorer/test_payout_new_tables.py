@@ -71,7 +71,7 @@ def test_columns_that_are_there_twice_are_told(tmp_path):
         ("a.parquet", b"\x00\x01junk that is no Parquet", "cannot be read as .parquet"),
         ("a.csv", b"id,name\na,\xff\xfe\xfa\n", "UTF-8"),
         ("a.jsonl", b'{"id": 1}\nnot json\n', "row 1 cannot be read"),
-        ("a.csv", b"id,x\na,1\nb\n", "row 1 has 1 cells where the header has 2"),
+        ("a.csv", b"id,x\na,1\nb\n", "line 3 has 1 cells where the header has 2"),
     ],
 )
 def test_wrong_files_say_why_and_not_where_they_are_kept(tmp_path, name, content, words):

@@ -135,18 +135,18 @@ class WordPairs:
 
         Those of some texts are remembered: audits pay hundreds of times for nearly the same texts.
         """
-        texts = [text if isinstance(text, str) else "" for text in texts]
-        if len(texts) > _REMEMBERED:
-            return WordPairs.read(texts)
-        known = {text: _pairs_of.get(text) for text in texts}
-        new = [text for text, pairs in known.items() if pairs is None]
+        plain = [text if isinstance(text, str) else "" for text in texts]
+        if len(plain) > _REMEMBERED:
+            return WordPairs.read(plain)
+        found = {text: pairs for text in plain if (pairs := _pairs_of.get(text)) is not None}
+        new = [text for text in dict.fromkeys(plain) if text not in found]
         read = WordPairs.read(new)
-        known |= {text: read.pair[read.start[i] : read.start[i + 1]] for i, text in enumerate(new)}
+        found |= {text: read.pair[read.start[i] : read.start[i + 1]] for i, text in enumerate(new)}
         if len(_pairs_of) + len(new) > _REMEMBERED:
             _pairs_of.clear()
-        _pairs_of.update((text, known[text]) for text in new)
-        pairs = [no_pairs(), *(known[text] for text in texts)]
-        return WordPairs(np.concatenate(pairs), np.cumsum([len(each) for each in pairs]))
+        _pairs_of.update((text, found[text]) for text in new)
+        parts = [no_pairs(), *(found[text] for text in plain)]
+        return WordPairs(np.concatenate(parts), np.cumsum([len(part) for part in parts]))
 
     @staticmethod
     def read(texts: Iterable[object], ordered: bool = False) -> WordPairs:

@@ -140,9 +140,9 @@ def read_quarantine(path: Path) -> list[BadRow]:
         csv.field_size_limit(1 << 24)
         return [
             BadRow(
-                int(row["row"]),
-                *(from_csv(row[name]) for name in COLUMNS[2:]),
-                int(row["line"]) if row.get("line") else None,
+                row=int(row["row"]),
+                line=int(row["line"]) if row["line"] else None,
+                **{name: from_csv(row[name]) for name in ("unit", "identity", "wrong")},
             )
             for row in csv.DictReader(file)
         ]

@@ -110,7 +110,7 @@ class CsvTable:
     def _explain(self, message: str) -> SubmissionError | None:
         if match := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message):
             row, expected, got = (int(group) for group in match.groups())
-            odd = [(row - 2, got, None)]
+            odd: list[tuple[int, int, int | None]] = [(row - 2, got, None)]
             with suppress(csv.Error):  # the other reader may see other rows
                 every = enumerate(self._lines())
                 odd = [(i, cells, at) for i, (cells, at) in every if cells != expected] or odd
