@@ -132,7 +132,7 @@ def test_why_says_what_the_command_line_says(at, months):
     assert page.locator(".match .values").count() == 2 * len(found.matches)
     page.click("[name=needs]")
     page.wait_for_selector("text=They are secret")
-    page.check("[name=pseudonyms]")
+    page.check("[name=show_names]")
     with page.expect_download() as saved:
         page.click("[name=statement]")
     assert "Statement for attacker" in saved.value.path().read_text()

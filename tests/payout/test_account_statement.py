@@ -7,6 +7,7 @@ import random
 
 import pytest
 from ledger_files import HandBook
+from payout_files import run
 
 from datamarket_gym.errors import ParameterError, UnknownNameError
 from datamarket_gym.payout.ledger.account_statements import (
@@ -15,7 +16,9 @@ from datamarket_gym.payout.ledger.account_statements import (
     statement_csv,
     statement_html,
 )
+from datamarket_gym.payout.ledger.disputes import open_dispute
 from datamarket_gym.payout.ledger.entries import LedgerError
+from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.names import from_csv
 
 
@@ -193,3 +196,19 @@ def test_the_page_asks_nothing_of_the_network(ledger):
         "86.00",
     ):
         assert words in page
+
+
+def test_the_other_side_of_a_dispute_is_not_named_unless_it_is_asked_for(tmp_path):
+    folder = run(tmp_path)
+    open_dispute(ledger_of(folder), run_of(folder).run, "attacker", "mine", against="seller 3")
+    accounts = ledger_of(folder).accounts()
+    for name, hidden, shown in (
+        ("attacker", "opened by attacker against another payee", "opened by attacker against seller 3"),
+        ("seller 3", "opened by another payee against seller 3", "opened by attacker against seller 3"),
+    ):
+        other = {"attacker", "seller 3"} - {name}
+        statement = account_statement(accounts, name)
+        for text in (statement_html(statement), statement_csv(statement)):
+            assert hidden in text
+            assert not any(each in text for each in other)
+        assert shown in statement_html(account_statement(accounts, name, show_names=True))

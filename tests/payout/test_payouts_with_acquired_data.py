@@ -346,9 +346,7 @@ def test_two_periods_as_one_types_them(tmp_path):
         "1 of its units was acquired before and earns nothing now: t 1 was acquired in June from seller 1"
         in told(done)
     )
-    done = typed(
-        "statements", tmp_path / "july", "--payee", "attacker", "--out", tmp_path / "s", "--pseudonyms"
-    )
+    done = typed("statements", tmp_path / "july", "--payee", "attacker", "--out", tmp_path / "s")
     assert done.exit_code == 0, done.output
     [page] = (path.read_text(encoding="utf-8") for path in (tmp_path / "s").glob("*.html"))
     assert "acquired in June from another payee (A) as one of theirs; earns nothing now" in page

@@ -176,7 +176,7 @@ def test_a_run_has_pages_and_a_ledger_has_accounts(market):
     ledger, run = market / "ledger.sqlite", market / "june-2"
     assert "name the ledger" in typed("statements", run, "--from", "2026-01-01", code=2)
     assert "say whose account" in typed("statements", ledger, code=2)
-    assert "name a run" in typed("statements", ledger, "--payee", "attacker", "--pseudonyms", code=2)
+    assert "name a run" in typed("statements", ledger, "--payee", "attacker", "--contact", "x", code=2)
 
 
 def test_the_list(market):
@@ -222,7 +222,7 @@ def test_what_is_at_the_bank_is_not_held(market):
     assert "are ordered at the bank already" in told
     told = typed("statements", market / "ledger.sqlite", "--payee", "seller 3")
     assert "Payments are held: dispute 3: wait" in told
-    assert "Dispute 3 of seller 3 is open" in told
+    assert "Dispute 3 is open" in told
 
 
 def test_revoked_it_stands_in_no_other_run(market):

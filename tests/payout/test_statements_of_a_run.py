@@ -29,6 +29,7 @@ from datamarket_gym.payout.statements.page import (
     write_statement,
     write_statements,
 )
+from datamarket_gym.payout.unit_payments import read_units
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -77,9 +78,9 @@ def text(page):
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def of(folder, out, name):
+def of(folder, out, name, **options):
     """The text of a payee's page, written now."""
-    return text(write_statement(folder, name, out))
+    return text(write_statement(folder, name, out, StatementOptions(**options)))
 
 
 def test_every_payee_has_exactly_one_page(folder, pages):
@@ -124,20 +125,20 @@ def test_file_names_are_plain(name):
 
 def test_a_page_says_what_matched_and_who_is_paid(tmp_path):
     folder = run(tmp_path)
-    said = of(folder, tmp_path / "out", "attacker")
+    said = of(folder, tmp_path / "out", "attacker", show_names=True)
     assert "6 units. Of these," in said
     assert "3 sent earlier by others, and counted for them" in said
     assert "seller 3 : 2 units of yours (exactly the same). They count for them, who sent" in said
     assert "u60 came later than u23" in said
     assert "A draft: it is not approved yet" in said
-    victim = of(folder, tmp_path / "out", "seller 3")
+    victim = of(folder, tmp_path / "out", "seller 3", show_names=True)
     assert "attacker : 2 units of yours (exactly the same). They count for you, who sent" in victim
     assert "Nothing: no unit of yours matched another." in of(folder, tmp_path / "out", "seller 1")
 
 
-def test_pseudonyms_name_nobody_else(tmp_path):
+def test_nobody_else_is_named_unless_it_is_asked_for(tmp_path):
     folder = run(tmp_path)
-    out = write_statements(folder, tmp_path / "out", StatementOptions(pseudonyms=True))
+    out = write_statements(folder, tmp_path / "out")
     names = set(payments(folder))
     theirs = {
         name: {f"u{i}" for i in range(60) if f"seller {i % 4}" == name} for name in names - {"attacker"}
@@ -152,6 +153,24 @@ def test_pseudonyms_name_nobody_else(tmp_path):
     assert "another payee (A)" in said
     assert "another payee (B)" in said
     assert [_letters(i) for i in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
+
+
+def test_a_page_says_the_share_and_what_each_unit_earns(tmp_path):
+    folder = run(tmp_path)
+    by_payee = {}
+    for row in read_units(folder / "units.csv"):
+        by_payee.setdefault(row.payee, []).append(row)
+    for name, minor in cents(folder).items():
+        said = of(folder, tmp_path / "out", name)
+        assert f"{minor / 100000:.1%} of the EUR 1,000.00 that were divided among 5 payees" in said
+        mine = by_payee[name]
+        shown = [f"{row.unit} EUR {row.amount / 100:,.2f}" for row in mine if row.amount]
+        places = [said.index(each) for each in shown]
+        assert places == sorted(places)  # the largest first
+        copies = [row.unit for row in mine if row.reason == "matched"]
+        assert all(
+            f"{unit} counted for another payee, who sent the same earlier" in said for unit in copies
+        )
 
 
 def test_validation_rows_stay_secret(tmp_path):

@@ -11,6 +11,7 @@ from payout_files import cents, copied, run, run_by_accuracy, table, units, vali
 
 from datamarket_gym.execution.files import read_json, sha256, write_json
 from datamarket_gym.payout.checks.plan import FalseUnit, SettledDraft
+from datamarket_gym.payout.names import first_words
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stored_inputs import Places
@@ -124,6 +125,11 @@ def test_a_unit_is_told_by_its_first_words_and_by_what_it_shares(of_texts):
     with (folder / "units.csv").open(encoding="utf-8", newline="") as file:
         [raw] = [row for row in csv.DictReader(file) if row["unit"] == "a7"]
     assert raw["content"].startswith("'=2+5")
+
+
+def test_of_a_long_text_whole_words_are_shown():
+    assert first_words("eighteen " * 20) == " ".join(["eighteen"] * 6) + " …"
+    assert first_words("  two\n words ") == "two words"
 
 
 def test_shared_words_are_passages_of_neighbours_in_both():

@@ -49,8 +49,9 @@ class StatementsOptions(Document):
     out: Path | None = option(
         "Folder of the pages, RUN/statements if left out; or file of the account, the screen if left out."
     )
-    pseudonyms: bool = _page(
-        "Call other payees A, B, ... and leave out the names of their units.", False
+    show_names: bool = option(
+        "Name other payees and their units. Else they are called A, B, ..., and nobody else in a dispute is named.",
+        False,
     )
     contact: str | None = _page("Whom a payee who disagrees should write to, and by when.")
     since: datetime.date | None = _account("First day, such as 2026-01-01 (UTC).", option="from")
@@ -83,14 +84,12 @@ def statements(
             raise typer.BadParameter(
                 "--from, --to and --format are of an account: name the ledger instead of a run"
             )
-        pages = StatementOptions(options.pseudonyms, options.contact)
+        pages = StatementOptions(options.show_names, options.contact)
         _write_pages(run, options.out, options.payee, pages)
     elif options.payee is None:
         raise typer.BadParameter("say whose account: --payee NAME")
-    elif options.pseudonyms or options.contact:
-        raise typer.BadParameter(
-            "--pseudonyms and --contact are of pages: name a run instead of a ledger"
-        )
+    elif options.contact:
+        raise typer.BadParameter("--contact is of pages: name a run instead of a ledger")
     else:
         _write_account(where, options.payee, options)
 
@@ -116,7 +115,7 @@ def _write_account(where: str, payee: str, options: StatementsOptions) -> None:
         raise ParameterError(
             "from", str(since), f"the ledger ends on {accounts.at[:10]}; choose an earlier day"
         )
-    statement = account_statement(accounts, payee, since, options.until)
+    statement = account_statement(accounts, payee, since, options.until, options.show_names)
     if form == "text":
         if out is None:
             _print_account(statement, Console())
@@ -207,7 +206,7 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
             ],
         )
     for dispute in page["open_disputes"]:
-        print_text(f"Dispute {dispute['number']} of {dispute['payee']} is open.", WARNING)
+        print_text(f"Dispute {dispute['number']} is open.", WARNING)
     if page["events"]:
         events = ([str(event["entry"]), event["day"], event["words"]] for event in page["events"])
         print_table("Holds, checks and disputes", ["entry", "day", "what"], events)

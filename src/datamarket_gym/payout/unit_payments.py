@@ -6,6 +6,8 @@ x_u is rounded down to a whole cent, and the cents that its payee's part has lef
 largest remainders, equal ones by content. Below zero only accuracy comes, and only where scores below zero are carried
 forward. What is carried, from earlier runs or to the next one, stands in rows of its own without a unit, so that the
 rows of a payee sum to its payment, always.
+
+Reading the file is light, as `explain` answers within a second; only writing it needs the pipeline.
 """
 
 from __future__ import annotations
@@ -15,22 +17,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datamarket_gym.evidence.graph import seniority_ranks
-from datamarket_gym.evidence.lineage import WORDS
-from datamarket_gym.evidence.text_containment import split_words
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import write_text
-from datamarket_gym.mechanism.allocation import floored, grid_of
-from datamarket_gym.mechanism.payment_tables import unit_amounts
-from datamarket_gym.payout.checks.plan import SettledDraft
-from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.manifest import UNITS
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, first_words, from_csv, run_called
-from datamarket_gym.payout.results import Results
+
+if TYPE_CHECKING:
+    from datamarket_gym.payout.checks.plan import SettledDraft
+    from datamarket_gym.payout.inputs import Inputs
+    from datamarket_gym.payout.results import Results
 
 MATCHED, REPEATED = "matched", "repeats an own unit"
 LEAKED, ACQUIRED = "equals a validation row", "acquired before"
@@ -85,6 +85,8 @@ def _playing(
     results: Results, submitted: Inputs, settles: SettledDraft | None, opening: dict[str, int]
 ) -> Iterator[UnitPayment]:
     """Yield the units that are in the game."""
+    from datamarket_gym.evidence.lineage import WORDS
+
     inputs, payments, owner = results.inputs, results.payments, results.inputs.owner
     amounts, weight, share = _amounts(results, settles, opening)
     label, edges = payments.clustering.label, payments.clustering.edges
@@ -120,6 +122,9 @@ def _amounts(
     results: Results, settles: SettledDraft | None, opening: dict[str, int]
 ) -> tuple[list[int], list[int], Values]:
     """Return of each unit in the game what it earns, its weight, and its share of its cluster."""
+    from datamarket_gym.mechanism.allocation import floored, grid_of
+    from datamarket_gym.mechanism.payment_tables import unit_amounts
+
     inputs, division, names = results.inputs, results.division, results.names
     used = floored(results.payments) if results.spec.negative == "zero" else results.payments
     units, n = unit_amounts(used), len(inputs.ids)
@@ -151,6 +156,8 @@ def _amounts(
 
 def _earlier_matches(results: Results) -> tuple[Codes, Codes]:
     """Return the earlier unit that each unit matches most, and that edge; -1 where there is none."""
+    from datamarket_gym.evidence.graph import seniority_ranks
+
     clusters, submission = results.payments.clustering, results.inputs.submission
     edges, rank = clusters.edges, seniority_ranks(submission, clusters.tie_breaker)
     first = np.where(
@@ -192,6 +199,8 @@ def _set_aside(results: Results, settles: SettledDraft | None) -> Iterator[UnitP
 
 def shared_words(text: str, other: str, longest: int = _LONGEST) -> str:
     """Return the passages of a text whose neighbouring words stand side by side in another text, too, longest first."""
+    from datamarket_gym.evidence.text_containment import split_words
+
     tokens = text.split()
     words = [(word, at) for at, token in enumerate(tokens) for word in split_words(token)]
     theirs = {frozenset(pair) for pair in pairwise(split_words(other))}

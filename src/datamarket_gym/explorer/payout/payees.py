@@ -125,10 +125,10 @@ def least_covered(
     return {"lines": list(needs.least_covered_lines()), "secret": SECRET}
 
 
-def statement(run: Run, payee: str, pseudonyms: bool = False, *, progress: Progress) -> dict[str, Any]:
+def statement(run: Run, payee: str, show_names: bool = False, *, progress: Progress) -> dict[str, Any]:
     """Write the statement of one payee, as a page to be saved and sent."""
     progress.stage("writing the statement")
-    text = statement_text(run, payee, StatementOptions(pseudonyms), tables_of(run))
+    text = statement_text(run, payee, StatementOptions(show_names), tables_of(run))
     return {"file": file_name(payee), "page": text}
 
 
@@ -160,9 +160,9 @@ def router(site: Site) -> APIRouter:
 
     @routes.get("/statements")
     def get_statements(
-        run: str, payee: str = "", pseudonyms: bool = False, contact: str = ""
+        run: str, payee: str = "", show_names: bool = False, contact: str = ""
     ) -> Response:
-        folder, options = site.places.run(run), StatementOptions(pseudonyms, contact or None)
+        folder, options = site.places.run(run), StatementOptions(show_names, contact or None)
         if payee:
             return attached(file_name(payee), statement_text(folder, payee, options, None), "text/html")
         disposition = {"content-disposition": 'attachment; filename="statements.zip"'}

@@ -183,6 +183,7 @@ def account_statement(
     payee: str,
     since: datetime.date | None = None,
     until: datetime.date | None = None,
+    show_names: bool = False,
 ) -> AccountStatement:
     """Make the statement of a payee.
 
@@ -194,6 +195,8 @@ def account_statement(
         The payee.
     since, until
         The first and the last day; all days if left out.
+    show_names
+        Name the other side of a dispute.
 
     Returns
     -------
@@ -222,7 +225,7 @@ def account_statement(
         events=tuple(
             StatementEvent(entry, words)
             for entry in accounts.entries
-            if first <= day_of(entry) <= last and (words := _event(accounts, entry, payee))
+            if first <= day_of(entry) <= last and (words := _event(accounts, entry, payee, show_names))
         ),
         disputes=tuple(d for d in accounts.disputes.by_number.values() if payee in (d.payee, d.against)),
         held=accounts.holds.get(payee, ""),
@@ -314,7 +317,7 @@ def _words(entry: LedgerEntry) -> str:
     }[entry.kind]
 
 
-def _event(accounts: Accounts, entry: LedgerEntry, payee: str) -> str:
+def _event(accounts: Accounts, entry: LedgerEntry, payee: str, show_names: bool) -> str:
     """Return what an entry that moves no money says to a payee; empty where it is not about them."""
     if entry.kind in ("hold", "release") and entry.payee == payee:
         return ("Payments held" if entry.kind == "hold" else "Payments released") + _text(
@@ -328,8 +331,12 @@ def _event(accounts: Accounts, entry: LedgerEntry, payee: str) -> str:
     if payee not in (dispute.payee, dispute.against):
         return ""
     if entry.kind == "dispute":
-        against = f" against {visible(dispute.against)}" if dispute.against else ""
-        what = f"Dispute {dispute.number} opened by {visible(dispute.payee)}{against} about run {dispute.run[:16]}"
+        by, against = (
+            visible(name) if show_names or name == payee else "another payee"
+            for name in (dispute.payee, dispute.against)
+        )
+        against = f" against {against}" if dispute.against else ""
+        what = f"Dispute {dispute.number} opened by {by}{against} about run {dispute.run[:16]}"
         return what + _text(entry, "about", ": ")
     what = f"What dispute {dispute.number} changes in later runs has ended"
     if entry.kind == "resolved":
@@ -392,7 +399,7 @@ def account_page(statement: AccountStatement) -> dict[str, Any]:
             for event in statement.events
         ],
         "open_disputes": [
-            {"number": dispute.number, "payee": visible(dispute.payee), "run": dispute.run[:16]}
+            {"number": dispute.number, "run": dispute.run[:16]}
             for dispute in statement.disputes
             if dispute.open
         ],

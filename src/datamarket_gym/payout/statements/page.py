@@ -2,7 +2,7 @@
 
 A statement goes to its payee, so that it says less than the record: of units that equal validation rows only how many
 there are, of similarity no number (either would tell a copier how far to go), of claims nothing, and of other payees
-their names and units only where units matched, or pseudonyms.
+neither names nor units, unless the operator shows them.
 
 A page is called after its payee, as far as letters and digits of ASCII go, and by a hash of the whole name: names that
 are spelled alike, differ in case or mean something to a file system have files of their own.
@@ -36,7 +36,7 @@ from datamarket_gym.payout.statements.record import EXAMPLES, Explanation, RunTa
 
 INDEX = "index.csv"
 _COLUMNS = ("payee", "file", "amount", "currency")
-_LONGEST_NAME = 40
+_LONGEST_NAME, _MOST_UNITS = 40, 1000
 _CONTACT = "Answer the sender of this page, and do so soon: what is approved is corrected only by a later entry."
 
 
@@ -44,25 +44,25 @@ _CONTACT = "Answer the sender of this page, and do so soon: what is approved is 
 class StatementOptions:
     """How statements are written: whether other payees have names in them, and what to do if one disagrees."""
 
-    pseudonyms: bool = False
+    show_names: bool = False
     contact: str | None = None
 
 
 @dataclass(frozen=True)
 class OtherPayees:
-    """How a statement calls other payees: by name, or by letters that hold for this statement alone."""
+    """How a statement calls other payees: by letters that hold for this statement alone, or by name."""
 
-    pseudonyms: bool
+    show_names: bool
     letters: dict[str, str] = field(default_factory=dict)
 
     def name(self, name: str) -> str:
-        if not self.pseudonyms:
+        if self.show_names:
             return visible(name)
         return f"another payee ({self.letters.setdefault(name, _letters(len(self.letters)))})"
 
     def unit(self, unit: str) -> str:
         """Name another payee's unit; its name could show whose it is."""
-        return "one of theirs" if self.pseudonyms else visible(unit)
+        return visible(unit) if self.show_names else "one of theirs"
 
 
 def _letters(number: int) -> str:
@@ -123,7 +123,7 @@ class RunState:
 
 
 def _render(tables: RunTables, payee: str, state: RunState, options: StatementOptions) -> str:
-    explanation = explain_payee(tables, payee, most_matches=EXAMPLES)
+    explanation = explain_payee(tables, payee, most_matches=EXAMPLES, most_units=_MOST_UNITS)
     money = Currency(explanation.currency)
 
     def amount(minor: int, signed: bool = False) -> str:
@@ -134,19 +134,27 @@ def _render(tables: RunTables, payee: str, state: RunState, options: StatementOp
         "statement.html.j2",
         "statement.css",
         page=explanation,
-        others=OtherPayees(options.pseudonyms),
+        others=OtherPayees(options.show_names),
         amount=amount,
         status=status,
         day=day,
+        share=f"{explanation.paid / explanation.amount:.1%}" if explanation.amount else "0%",
+        rest=_rest_of_units(explanation),
         run_state=state.record.state,
         period=state.record.period,
         correction=state.corrections[payee],
         money=_balance_rows(explanation, state.corrections[payee]),
-        divided=tables.manifest["amount"],
+        texts=bool(tables.manifest["spec"]["columns"]["text"]),
         payees=tables.manifest["identities"],
         contact=options.contact or _CONTACT,
         as_of=f"entry {state.accounts.number:,} of {state.accounts.at[:10]}",
     )
+
+
+def _rest_of_units(page: Explanation) -> tuple[int, int]:
+    """Return how many paid units the page does not list, and what they earn together."""
+    listed = [row.amount for row in page.unit_payments if row.amount]
+    return page.earning - len(listed), page.entitled - page.opening - sum(listed)
 
 
 def _balance_rows(page: Explanation, correction: int) -> list[tuple[str, int, bool]]:

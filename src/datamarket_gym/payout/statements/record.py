@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,10 @@ from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import BadRow, read_quarantine
-from datamarket_gym.payout.manifest import KNOWN, NEEDS, read_manifest, require_as_written
+from datamarket_gym.payout.manifest import KNOWN, NEEDS, UNITS, read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import drawn_under, run_called
+from datamarket_gym.payout.unit_payments import LEAKED, UnitPayment, read_units
 from datamarket_gym.payout.validation_coverage import Needs
 
 TableRow = dict[str, Any]
@@ -103,6 +104,7 @@ class RunTables:
     claims: dict[str, list[TableRow]]  # that identities are one payee, without effect; by each of them
     unusable: dict[str, list[BadRow]]  # rows that could not be used, by payee
     acquired: dict[str, list[TableRow]]  # units that earlier runs have acquired, by payee
+    unit_payments: dict[str, list[UnitPayment]]  # what each unit earns, by payee, the best paid first
     needs: Needs | None = None  # who covers which validation rows, where that is what is paid for
 
     @classmethod
@@ -125,6 +127,7 @@ class RunTables:
         acquired = _read_table(folder, KNOWN, outputs).to_pylist() if manifest.get("acquired") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
         needs = Needs.read(require_as_written(folder, outputs, NEEDS))
+        earning = read_units(require_as_written(folder, outputs, UNITS))
         return cls(
             manifest,
             payments.to_pylist(),
@@ -135,8 +138,15 @@ class RunTables:
             _claims(claims.to_pylist()),
             _group((row.identity, row) for row in bad),
             _group((row["identity"], row) for row in acquired),
+            _group((row.payee, row) for row in earning if row.unit),
             needs if len(needs) else None,
         )  # fmt: skip
+
+    @cached_property
+    def shared_words(self) -> dict[tuple[str, str], str]:
+        """What a unit and the earlier one that it matches have in common, where words decided it."""
+        rows = (row for rows in self.unit_payments.values() for row in rows)
+        return {(row.unit, row.matched_to): row.shared_words for row in rows if row.shared_words}
 
     @cached_property
     def names(self) -> list[str]:
@@ -262,7 +272,7 @@ def _split_by(codes: Codes, n: int) -> list[Codes]:
     return np.split(np.argsort(codes, kind="stable"), bounds)
 
 
-MOST_UNITS = 5
+_BEST = 5  # units whose covered rows are listed
 
 
 @dataclass(frozen=True)
@@ -312,7 +322,7 @@ def needs_covered(tables: RunTables, name: str, mine: Codes, with_rows: bool) ->
     if needs is None:
         return None
     score = needs.value[units.cluster[mine]] * units.share[mine]
-    best = np.lexsort((units.came[mine], -score))[:MOST_UNITS]
+    best = np.lexsort((units.came[mine], -score))[:_BEST]
     at = tables.by_name[name]
     return NeedsCovered(
         of=len(needs),
@@ -352,7 +362,7 @@ def _covering_unit(tables: RunTables, needs: Needs, unit: int, with_rows: bool) 
     )
 
 
-MOST_MATCHES, MOST_NAMES, EXAMPLES = 1000, 20, 3
+MOST_MATCHES, MOST_NAMES, EXAMPLES, MOST_UNITS = 1000, 20, 3, 20
 
 
 @dataclass(frozen=True)
@@ -384,6 +394,7 @@ class OwnMatch:
     paid_names: int  # how many these are
     received: Receipts | None = None  # where times are from the intake log
     other_received: Receipts | None = None
+    shared_words: str = ""  # where words matched them
 
 
 @dataclass(frozen=True)
@@ -424,6 +435,7 @@ class Explanation(Shown):
     identity: str
     run: str
     currency: str
+    amount: int  # what the run divides
     paid: int
     low: int
     high: int
@@ -432,7 +444,6 @@ class Explanation(Shown):
     entitled: int
     balance: int
     opening: int  # that an earlier run had carried
-    learner: str  # whose utility the score is a part of
     divided: str  # what the amount is divided by, in words for payees
     measured: str  # what a score is a part of, in words
     score: float
@@ -465,14 +476,21 @@ class Explanation(Shown):
     without_its_evidence: int | None = None  # scored anew, where it was asked for
     received: list[Receipts] = field(default_factory=list)  # where times are from the intake log
     needs: NeedsCovered | None = None  # where coverage is what is paid for
+    unit_payments: list[UnitPayment] = field(default_factory=list)  # the best paid first
+    earning: int = 0  # how many units earn something
 
 
 def explain_payee(
-    tables: RunTables, name: str, most_matches: int = MOST_MATCHES, with_rows: bool = False
+    tables: RunTables,
+    name: str,
+    most_matches: int = MOST_MATCHES,
+    with_rows: bool = False,
+    most_units: int = MOST_UNITS,
 ) -> Explanation:
-    """Build the record of one payee; ``most_matches`` of its matches are listed, and all are counted.
+    """Build the record of one payee; so many of its matches and units are listed, and all are counted.
 
-    ``with_rows``: also list which validation rows its units cover, not only how many.
+    ``with_rows``: also list which validation rows its units cover, not only how many. Which units equal validation
+    rows stands in ``leaked`` alone.
     """
     code, manifest = tables.number[name], tables.manifest
     row, units = tables.payments[code], tables.units
@@ -482,21 +500,23 @@ def explain_payee(
     counts = units.share[mine] > 0
     owned = np.unique(start[counts])
     elsewhere = ~counts & ~np.isin(start, owned)
-    pairs = _Pairs.from_tables(tables, code, mine[elsewhere])
-    apart = pairs.chosen(~pairs.own)
-    matched, matched_in_all = apart.matched()
+    pairs = _pairs(tables, code, frozenset(mine[elsewhere].tolist()))
+    apart = [pair for pair in pairs if not pair.own]
+    directly = {pair.mine for pair in apart}
+    matched, matched_in_all = _matched_payees(tables, apart)
+    unit_payments = [row for row in tables.unit_payments.get(name, ()) if row.reason != LEAKED]
     counted_for = _counted_for(tables, mine[elsewhere])
     payee = row["paid_together_with"] or name
     return Explanation(
         identity=name,
         run=manifest["run"],
         currency=manifest["currency"],
+        amount=manifest["amount"],
         paid=money.signed(row["payment"]),
         **{name: money.signed(row[name]) for name in ("low", "high", "entitled", "balance")},
         level=manifest["interval"]["level"],
         groups=manifest["interval"]["groups"],
         opening=manifest["opening_balances"].get(name, 0),
-        learner=manifest["spec"]["learner"],
         divided=manifest["paid_for"]["plain"],
         measured=manifest["paid_for"]["score"],
         **{name: row[name] for name in ("score", "score_error", "units")},
@@ -511,12 +531,12 @@ def explain_payee(
         shared=sum(len(tables.owners(i)) > 1 for i in mine[counts & (units.size[mine] > 1)].tolist()),
         repeated=int((~counts & ~elsewhere).sum()),
         for_others=int(elsewhere.sum()),
-        indirect=int((~np.isin(mine[elsewhere], apart.mine)).sum()),
+        indirect=sum(unit not in directly for unit in mine[elsewhere].tolist()),
         counted_for=counted_for[:MOST_NAMES],
         counted_for_in_all=len(counted_for),
         clusters=len(np.unique(start)),
         owned=len(owned),
-        matches=[pairs.match(i) for i in range(min(most_matches, len(pairs)))],
+        matches=[_own_match(tables, pair) for pair in pairs[:most_matches]],
         matches_in_all=len(pairs),
         matched_payees=matched,
         matched_payees_in_all=matched_in_all,
@@ -532,6 +552,8 @@ def explain_payee(
         without_any_evidence=money.signed(row["without_evidence"]),
         received=_received(tables, mine),
         needs=needs_covered(tables, name, mine[counts], with_rows),
+        unit_payments=unit_payments[:most_units],
+        earning=sum(row.amount != 0 for row in unit_payments),
     )
 
 
@@ -575,99 +597,94 @@ def _checks(tables: RunTables, name: str, payee: str) -> SpotChecks:
     return SpotChecks(required, outcome, drawn, tables.false_units.get(name, []))
 
 
-def _once(group: Codes, unit: Codes) -> Codes:
-    """Return the group of each unit, a unit of it once."""
-    groups: Codes = np.unique(np.stack([group, unit]), axis=1)[0]
-    return groups
+class _Pair(NamedTuple):
+    """A unit of a payee and another that it matches, by their rows."""
+
+    mine: int
+    other: int
+    score: float  # the lowest of its matches
+    reasons: list[str]
+    own: bool  # whether the other is the payee's, too
+    lost: bool  # whether its unit counts for others
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """The pairs with a unit of one payee, those that matter most first: with others, not paid to it, most alike."""
+def _pairs(tables: RunTables, code: int, elsewhere: frozenset[int]) -> list[_Pair]:
+    """Return the pairs with a unit of one payee, those first that matter most.
 
-    tables: RunTables
-    mine: Codes
-    other: Codes
-    score: Values  # the lowest of its matches
-    own: np.ndarray  # whether the other is the payee's, too
-    lost: np.ndarray  # whether its unit counts for others
-    matches: Codes  # of all pairs
-    first: Codes  # of the pair, among the matches
-    last: Codes
-
-    def __len__(self) -> int:
-        return len(self.mine)
-
-    @classmethod
-    def from_tables(cls, tables: RunTables, code: int, elsewhere: Codes) -> _Pairs:
-        """Collect all pairs of a payee; ``elsewhere`` are its units that count for others."""
-        matches, units = tables.matches, tables.units
-        at, n = tables.matches_of[code], len(units.owner)
-        own = units.owner[matches.other[at]] == code
-        at = at[~own | (matches.mine[at] < matches.other[at])]  # else own pairs are met from both ends
-        at = at[np.argsort(matches.mine[at] * n + matches.other[at], kind="stable")]
-        keys = matches.mine[at] * n + matches.other[at]
-        key, first, count = np.unique(keys, return_index=True, return_counts=True)
-        mine, other = key // n, key % n
-        score = np.minimum.reduceat(matches.score[at], first) if len(key) else np.zeros(0)
-        own, lost = units.owner[other] == code, np.isin(mine, elsewhere)
-        order = np.lexsort((units.came[other], mine, units.came[mine], -score, ~lost, own))
-        pairs = cls(tables, mine, other, score, own, lost, at, first, first + count)
-        return pairs.chosen(order)
-
-    def chosen(self, which: np.ndarray) -> _Pairs:
-        """Return some of the pairs (a mask or places), in that order."""
-        names = ("mine", "other", "score", "own", "lost", "first", "last")
-        return replace(self, **{name: getattr(self, name)[which] for name in names})
-
-    def match(self, i: int) -> OwnMatch:
-        tables, units = self.tables, self.tables.units
-        mine, other = int(self.mine[i]), int(self.other[i])
-        came = units.came[[mine, other]]
-        codes = tables.matches.reason[self.matches[self.first[i] : self.last[i]]]
-        owners = tables.owners(mine)
-        return OwnMatch(
-            unit=units.name(mine),
-            other=units.name(other),
-            of=tables.names[units.owner[other]],
-            reasons=list(dict.fromkeys(tables.matches.reasons[code] for code in codes.tolist())),
-            score=float(self.score[i]),
-            earlier="neither" if came[0] == came[1] else "unit" if came[0] < came[1] else "other",
-            drawn=bool(units.moment[mine] == units.moment[other] and came[0] != came[1]),
-            units_in_cluster=int(units.size[mine]),
-            paid_to=[tables.names[code] for code in owners[:EXAMPLES]],
-            paid_names=len(owners),
-            received=next(iter(_received(tables, np.array([mine]))), None),
-            other_received=next(iter(_received(tables, np.array([other]))), None),
+    That is: with others before its own, of units that count for others (``elsewhere``) before those that do not, most
+    alike first.
+    """
+    matches, units, places = tables.matches, tables.units, defaultdict[tuple[int, int], list[int]](list)
+    of = tables.matches_of[code]
+    ends = zip(matches.mine[of].tolist(), matches.other[of].tolist(), strict=True)
+    for at, pair in zip(of.tolist(), ends, strict=True):
+        places[pair].append(at)
+    pairs = [
+        _Pair(
+            mine,
+            other,
+            float(matches.score[at].min()),
+            list(dict.fromkeys(matches.reasons[code] for code in matches.reason[at].tolist())),
+            bool(units.owner[other] == code),
+            mine in elsewhere,
         )
+        for (mine, other), at in places.items()
+        if units.owner[other] != code or mine < other  # a pair of its own units once
+    ]
+    came = units.came
+    return sorted(
+        pairs, key=lambda p: (p.own, not p.lost, -p.score, came[p.mine], p.mine, came[p.other])
+    )
 
-    def matched(self) -> tuple[list[MatchedPayee], int]:
-        """Return whose units these pairs are with, and how many payees that are in all.
 
-        First come those to whom most of the payee's units count, then those with most matched units.
-        """
-        owner = self.tables.units.owner[self.other]
-        codes, count = np.unique(_once(owner, self.mine), return_counts=True)
-        lost = np.searchsorted(codes, _once(owner[self.lost], self.mine[self.lost]))
-        away = np.bincount(lost, minlength=len(codes))
-        names = [self.tables.names[code] for code in codes.tolist()]
-        order = sorted(range(len(codes)), key=lambda k: (-away[k], -count[k], names[k]))
-        return [self.chosen(owner == codes[k])._with(names[k]) for k in order[:MOST_NAMES]], len(codes)
+def _own_match(tables: RunTables, pair: _Pair) -> OwnMatch:
+    units, (mine, other) = tables.units, pair[:2]
+    one, two = int(units.came[mine]), int(units.came[other])
+    owners, names = tables.owners(mine), (units.name(mine), units.name(other))
+    received, other_received = (
+        next(iter(_received(tables, np.array([at]))), None) for at in (mine, other)
+    )
+    return OwnMatch(
+        *names,
+        of=tables.names[units.owner[other]],
+        reasons=pair.reasons,
+        score=pair.score,
+        earlier="neither" if one == two else "unit" if one < two else "other",
+        drawn=bool(units.moment[mine] == units.moment[other] and one != two),
+        units_in_cluster=int(units.size[mine]),
+        paid_to=[tables.names[code] for code in owners[:EXAMPLES]],
+        paid_names=len(owners),
+        received=received,
+        other_received=other_received,
+        shared_words=tables.shared_words.get(names) or tables.shared_words.get(names[::-1], ""),
+    )
 
-    def _with(self, name: str) -> MatchedPayee:
-        """Summarise the pairs, which are all with units of one payee."""
-        at = np.concatenate([np.arange(a, b) for a, b in zip(self.first, self.last, strict=True)])
-        matches, of_pairs = self.tables.matches, self.matches[at]
-        by_reason = _once(matches.reason[of_pairs], matches.mine[of_pairs])
-        codes, count = np.unique(by_reason, return_counts=True)
-        reasons = {matches.reasons[c]: n for c, n in zip(codes.tolist(), count.tolist(), strict=True)}
-        lost, code = np.unique(self.mine[self.lost]), self.tables.number[name]
-        return MatchedPayee(
+
+def _matched_payees(tables: RunTables, pairs: list[_Pair]) -> tuple[list[MatchedPayee], int]:
+    """Return whose units these pairs are with, and how many payees that are in all.
+
+    First come those to whom most of the payee's units count, then those with most matched units.
+    """
+    groups = _group((tables.names[tables.units.owner[pair.other]], pair) for pair in pairs)
+    units = {name: {pair.mine for pair in group} for name, group in groups.items()}
+    lost = {name: {pair.mine for pair in group if pair.lost} for name, group in groups.items()}
+    order = sorted(groups, key=lambda name: (-len(lost[name]), -len(units[name]), name))
+    return [
+        MatchedPayee(
             name,
-            len(np.unique(self.mine)),
-            len(self),
-            len(lost),
-            sum(code in self.tables.owners(unit) for unit in lost.tolist()),
-            dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
-            [self.match(i) for i in range(min(EXAMPLES, len(self)))],
+            len(units[name]),
+            len(groups[name]),
+            len(lost[name]),
+            sum(tables.number[name] in tables.owners(unit) for unit in lost[name]),
+            _counts({(reason, pair.mine) for pair in groups[name] for reason in pair.reasons}),
+            [_own_match(tables, pair) for pair in groups[name][:EXAMPLES]],
         )
+        for name in order[:MOST_NAMES]
+    ], len(order)
+
+
+def _counts(of: set[tuple[str, int]]) -> dict[str, int]:
+    """Count the units of each reason, the most frequent first."""
+    return dict(
+        sorted(Counter(reason for reason, _ in of).items(), key=lambda each: (-each[1], each[0]))
+    )

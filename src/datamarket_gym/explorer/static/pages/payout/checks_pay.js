@@ -39,16 +39,16 @@ export const exportForm = (page, send) => {
 const statements = (page) => {
   const payee = textbox({ name: "statement-payee", placeholder: "all, as a ZIP file" });
   const contact = textbox({ name: "contact", placeholder: "write to payments@example.org within 30 days" });
-  let pseudonyms = false;
+  let shown = false;
   const get = el("a", { download: "", name: "statements" }, "Save the statements");
-  const point = () => get.setAttribute("href", link("/api/payout/statements", { run: page.run, payee: payee.value, pseudonyms: pseudonyms ? "true" : "", contact: contact.value.trim() }));
+  const point = () => get.setAttribute("href", link("/api/payout/statements", { run: page.run, payee: payee.value, show_names: shown ? "true" : "", contact: contact.value.trim() }));
   for (const input of [payee, contact]) input.addEventListener("input", point);
   point();
   return el("div", {}, el("p", {}, "A page for each payee, in plain words: what was sent, what was merged with whom and why, what is paid. Each is for its payee alone."),
     field({ label: "Payee", control: payee, help: "One payee's page alone, by the whole name." }),
     field({ label: "If one disagrees", control: contact, help: "Whom to write to, and by when." }),
-    checkbox({ name: "pseudonyms", label: "Call other payees A, B, ... and leave their units' names out", onchange: (yes) => {
-      pseudonyms = yes;
+    checkbox({ name: "show_names", label: "Show the names of other payees and of their units, instead of A, B, ...", onchange: (yes) => {
+      shown = yes;
       point();
     } }),
     el("p", {}, get));

@@ -64,7 +64,7 @@ const showPayee = async (place, page) => {
   fill(frame,
     el("p", { class: "soft" }, `${got.days} (days of UTC)`),
     got.notes.map((note) => el("p", { class: "note" }, note)),
-    got.open_disputes.map((each) => el("p", { class: "note" }, `Dispute ${each.number} of `, name(each.payee), " is open.")),
+    got.open_disputes.map((each) => el("p", { class: "note" }, `Dispute ${each.number} is open.`)),
     got.accounts.map(account),
     got.drafts.length ? grid("Not approved yet: nothing is owed by a draft", ["for", "entered on", "run", "state", ["would earn", true]], got.drafts.map((run) => [run.period, run.day, el("code", {}, run.run), run.state, `${run.currency} ${run.earned}`])) : null,
     got.events.length ? grid("Holds, checks and disputes", [["entry", true], "day", "what"], got.events.map((event) => [event.entry, event.day, event.words])) : null,

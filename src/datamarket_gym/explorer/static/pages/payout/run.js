@@ -72,14 +72,14 @@ const rowLines = (got) => [lines(got.lines), el("p", { class: "note" }, got.secr
 
 const statement = (state, found) => {
   const place = el("div", { "aria-live": "polite" });
-  const box = checkbox({ name: "pseudonyms", label: "others without their names" });
+  const box = checkbox({ name: "show_names", label: "with the names of others" });
   const save = () => attempt(place, async () => {
-    const made = await ask(link("/api/payout/statement", { run: state.value.run, payee: found.identity, pseudonyms: box.querySelector("input").checked }), { progress: place });
+    const made = await ask(link("/api/payout/statement", { run: state.value.run, payee: found.identity, show_names: box.querySelector("input").checked }), { progress: place });
     download(made.file, made.page, "text/html");
     fill(place, el("p", { class: "soft" }, `Saved as ${made.file}. It is for this payee alone.`));
   });
   return el("section", {}, el("h2", {}, "Its statement"),
-    el("p", { class: "soft" }, "A page to send to the payee: what was paid and why. Others are named in it, unless their names are left out."),
+    el("p", { class: "soft" }, "A page to send to the payee: what was paid and why. Others are called A, B, ... in it, unless their names are shown."),
     el("div", { class: "tools" }, button({ name: "statement", label: "Save the statement", onclick: save }), box), place);
 };
 
