@@ -40,8 +40,6 @@ SETTINGS = f"""\
 amount = "{AMOUNT}.00"
 checks = 0                # nobody is here to look at units: see examples/spot_checks.py
 audit = false             # the attacks are in the story
-
-[columns]
 id = "id"
 time = "time"
 """
@@ -163,7 +161,7 @@ class Month:
         for name in ("scores", "what-if"):
             (folder / name).mkdir(parents=True)
         pq.write_table(self.held.table().select(["label", "features"]), folder / "validation.parquet")
-        (folder / "payout.toml").write_text(SETTINGS, encoding="utf-8")
+        (folder / "market.toml").write_text(SETTINGS, encoding="utf-8")
 
     def submitted(self, name: str, units: Units) -> None:
         """Write the table of a month."""
@@ -178,7 +176,7 @@ class Month:
         return self._pay(name, "--utility", "scores", "--scores", scores, *how, "--out", out)
 
     def _pay(self, name: str, *how: str) -> tuple[str, ...]:
-        rows = ("--validation", "validation.parquet", "--config", "payout.toml", "--period", "June 2026")
+        rows = ("--validation", "validation.parquet", "--period", "June 2026")
         return ("pay", f"{name}.parquet", *rows, *how)
 
     def attribution(self, training: str, tool: str, out: str) -> list[str]:

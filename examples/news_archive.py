@@ -33,8 +33,6 @@ amount = "{AMOUNT}.00"
 currency = "EUR"
 checks = 0                # nobody is here to look at units: see examples/spot_checks.py
 audit = false             # the attacks are in the story
-
-[columns]
 text = "text"             # what sellers hand in
 features = "features"     # what the operator made of it
 """
@@ -145,7 +143,7 @@ class Market:
             (folder / name).mkdir(parents=True)
         rows = File("validation", held, "").table().select(["label", "text", "features"])
         pq.write_table(rows, folder / "validation.parquet")
-        (folder / "payout.toml").write_text(SETTINGS, encoding="utf-8")
+        (folder / "market.toml").write_text(SETTINGS, encoding="utf-8")
         (folder / "accounts.csv").write_text(ACCOUNTS, encoding="utf-8")
 
     def take(self, number: int) -> Articles:
@@ -181,7 +179,7 @@ class Market:
     def pay(self, table: str, period: str, out: str, *how: str) -> None:
         """Pay a month, as a draft."""
         self.type(
-            "pay", table, "--validation", "validation.parquet", "--config", "payout.toml", "--period", period,
+            "pay", table, "--validation", "validation.parquet", "--period", period,
             *how, "--out", out,
         )  # fmt: skip
 

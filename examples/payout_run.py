@@ -26,19 +26,15 @@ from datamarket_gym.market.datasets import data_file
 SETTINGS = """\
 amount = "10000.00"
 currency = "EUR"
-learner = "coverage"    # pay for how much of the validation rows units cover
+utility = "coverage"    # pay for how much of the validation rows units cover
 checks = 0              # nobody is here to look at units, see examples/spot_checks.py; 3 of each payee are usual
 theta = "auto"          # the lowest threshold that costs the honest at most 1 %
-
-[columns]
 id = "article"
-identity = "seller"
+payee = "seller"
 label = "section"
 features = "embedding"
 time = "submitted"
-
-[linkage]
-keys = ["iban"]         # accounts that give one bank account are listed
+link = ["iban"]         # accounts that give one bank account are listed
 confirm = "same_as"     # those that name each other are paid as one
 """
 
@@ -61,7 +57,7 @@ def main() -> None:
     run, out = chosen.out / "run", chosen.out
     datamarket(
         "pay", out / "submissions.parquet", "--validation", out / "validation.parquet", "--out", run,
-        "--config", out / "payout.toml", "--overrides", out / "overrides.toml",
+        "--config", out / "market.toml", "--overrides", out / "overrides.toml",
     )  # fmt: skip
     datamarket("explain", run, "--payee", "quick-copy")
     accepted = [w["name"] for w in json.loads((run / "warnings.json").read_text(encoding="utf-8"))]
@@ -104,7 +100,7 @@ def write_inputs(out: Path, rows: int) -> None:
         pa.table({"section": label[held], "embedding": _lists(vectors[held])}),
         out / "validation.parquet",
     )
-    (out / "payout.toml").write_text(SETTINGS, encoding="utf-8")
+    (out / "market.toml").write_text(SETTINGS, encoding="utf-8")
     (out / "overrides.toml").write_text(OVERRIDES, encoding="utf-8")
 
 

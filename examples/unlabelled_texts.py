@@ -35,8 +35,6 @@ SETTINGS = f"""\
 amount = "{AMOUNT}.00"
 currency = "EUR"
 checks = 3                # of each author, before anybody is paid
-
-[columns]
 text = "text"             # what authors hand in
 features = "embedding"    # what the operator made of it
 time = "received"
@@ -69,7 +67,7 @@ def main() -> None:
     def pay(needs: str, out: str) -> None:
         typed(
             "pay", "texts.parquet", "--validation", needs, "--reference", "reference.parquet",
-            "--config", "payout.toml", "--utility", "coverage@0.9", "--out", out,
+            "--utility", "coverage@0.9", "--out", out,
         )  # fmt: skip
 
     scene("draft")
@@ -149,7 +147,7 @@ def write_tables(folder: Path, each: int) -> list[Handed]:
         sample = articles(rows)
         columns = {"text": pa.array(sample.text), "embedding": _lists(sample.vector)}
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")
-    (folder / "payout.toml").write_text(SETTINGS, encoding="utf-8")
+    (folder / "market.toml").write_text(SETTINGS, encoding="utf-8")
     return handed
 
 

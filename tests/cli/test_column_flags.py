@@ -17,7 +17,7 @@ SAID = (  # words of each label, of which texts are made
     "bark leash bone letter park stick fetch kennel growl wag muddy garden walk guard howl ball",
 )
 FLAGS = ("--payee", "seller", "--label", "kind", "--features", "f", "--time", "received")
-CONFIG = '[columns]\nidentity = "seller"\nlabel = "kind"\nfeatures = "f"\ntime = "received"\n'
+CONFIG = 'payee = "seller"\nlabel = "kind"\nfeatures = "f"\ntime = "received"\n'
 
 
 def written(path, rows, seed, more):
@@ -141,7 +141,7 @@ def test_a_column_that_is_not_there_is_named(files, tmp_path, command):
 
 def test_the_settings_of_a_payout_run_hold_for_its_audit(files, tmp_path):
     config = tmp_path / "pay.toml"
-    config.write_text(f'amount = "5"\nlearner = "knn"\nchecks = 7\npower = 0.5\n{CONFIG}')
+    config.write_text(f'amount = "5"\nutility = "knn"\nchecks = 7\npower = 0.5\n{CONFIG}')
     audit = list(commands(files, ("--config", config), tmp_path))[1]
     assert typed(*audit).exit_code == 0
     report = json.loads((tmp_path / "audit" / "audit.json").read_text())

@@ -77,7 +77,7 @@ def test_a_payout_from_upload_to_draft(client, market, tmp_path, monkeypatch):
     written = site.post(f"{AT}/settings", json=target).json()
     assert written["faults"] == {}
     monkeypatch.chdir(tmp_path / "mine")
-    (tmp_path / "mine" / "payout.toml").write_text(written["toml"], encoding="utf-8")
+    (tmp_path / "mine" / "market.toml").write_text(written["toml"], encoding="utf-8")
     for way, out in (("command", "by flags"), ("config", "by file")):
         words = shlex.split(
             written[way].replace(str(market / "june"), shlex.quote(str(tmp_path / out / "run")))
@@ -171,7 +171,9 @@ class TestNewPayoutSettings:
     """Faults stand at the settings that they are of; words are those of the command line."""
 
     def test_every_field_is_an_option_of_pay(self):
-        said = CliRunner(env={"COLUMNS": "300", "TERM": "dumb"}).invoke(app, ["pay", "--help"]).output
+        said = (
+            CliRunner(env={"COLUMNS": "300", "TERM": "dumb"}).invoke(app, ["pay", "--help-all"]).output
+        )
         for setting in OPTIONS.values():
             assert setting.flag in said
             assert setting.help.split(":")[0].split(";")[0][:30] in said
@@ -179,7 +181,8 @@ class TestNewPayoutSettings:
         fields = {field["name"] for group in form() for field in group["fields"]}
         helps = [field["help"] for group in form() for field in group["fields"]]
         assert not [words for words in helps if "--" in words or "see:" in words.lower()]
-        assert fields | set(ROLES[4:]) | {"columns.image", "files.images"} == set(OPTIONS)
+        folders = {"files.images", "files.validation_images", "files.reference_images"}
+        assert fields | set(ROLES[4:]) | {"columns.image"} | folders == set(OPTIONS)
 
     def test_faults_by_name(self, client):
         wrong = {
@@ -217,7 +220,7 @@ class TestNewPayoutSettings:
             f"{AT}/settings", json={"settings": asked(site, (path, held), **names), "name": "run"}
         ).json()
         monkeypatch.chdir(mine)
-        (mine / "payout.toml").write_text(told["toml"], encoding="utf-8")
+        (mine / "market.toml").write_text(told["toml"], encoding="utf-8")
         for way, out in (("command", "run"), ("config", "again")):
             words = [out if word == "run" else word for word in shlex.split(told[way])]
             ended = CliRunner().invoke(app, words[1:])

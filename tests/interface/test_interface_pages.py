@@ -55,6 +55,6 @@ def test_the_settings_and_overrides_of_the_payout_page_are_read(tmp_path):
     settings, overrides = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     for name, text in (("payout.toml", settings), ("overrides.toml", overrides)):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    found = payout_spec(tmp_path / "payout.toml", {})
+    found = payout_spec(tmp_path / "payout.toml", {"amount": "1"})
     assert (found.opens, found.linkage.confirm) == ("2026-05-01", "same_as")
     assert [signed.by for signed in read_overrides(tmp_path / "overrides.toml")] == ["R. Okafor"] * 2

@@ -74,10 +74,9 @@ def test_named_columns_and_toml(expected, tmp_path):
     renamed = [{names.get(n, n): c for n, c in columns.items()} for columns in (units(), validation())]
     places = write(tmp_path / "in", *renamed)
     config = tmp_path / "payout.toml"
-    lines = [
-        'amount = "1.00"', 'utility = "coverage"', 'theta = "none"', "audit = false", "[columns]"
-    ]  # fmt: skip
-    config.write_text("\n".join([*lines, *(f'{ours} = "{theirs}"' for ours, theirs in names.items())]))
+    lines = ['amount = "1.00"', 'utility = "coverage"', 'theta = "none"', "audit = false"]
+    columns = {"payee" if ours == "identity" else ours: theirs for ours, theirs in names.items()}
+    config.write_text("\n".join([*lines, *(f'{ours} = "{theirs}"' for ours, theirs in columns.items())]))
     pay(places, payout_spec(config, {"amount": "1000.00", "columns.id": None}), tmp_path / "run")
     assert payments(tmp_path / "run") == expected
 

@@ -274,7 +274,7 @@ def test_settings_of_checks_come_from_flags_and_files(tmp_path):
     assert (asked.learner, asked.checks, asked.power) == (RECOMMENDED, 3, 0.8)
     assert checked_spec({"amount": "1", "learner": "recommended"}).learner == RECOMMENDED
     file = tmp_path / "payout.toml"
-    file.write_text('amount = "1"\nchecks = 5\npower = 0.5\nlearner = "knn@3"\n', encoding="utf-8")
+    file.write_text('amount = "1"\nchecks = 5\npower = 0.5\nutility = "knn@3"\n', encoding="utf-8")
     found = payout_spec(file, {"power": 0.9, "checks": None})
     assert (found.learner, found.checks, found.power) == ("knn@3", 5, 0.9)
     assert payout_spec(file, {"checks": 0}).checks == 0
@@ -293,7 +293,7 @@ def test_settings_of_checks_come_from_flags_and_files(tmp_path):
 
 
 def test_help_names_the_new_settings():
-    shown = typed("pay", "--help")
+    shown = typed("pay", "--help-all")
     for flag in ("--utility", "--checks", "--power"):
         assert flag in shown
 
@@ -301,9 +301,9 @@ def test_help_names_the_new_settings():
 def test_the_page_s_settings_can_be_read_and_its_bracket_is_right(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "payout.md").read_text(encoding="utf-8")
     (settings,) = [
-        block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "amount" in block
+        block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "payee = " in block
     ]
     (tmp_path / "payout.toml").write_text(settings)
-    found = payout_spec(tmp_path / "payout.toml", {})
+    found = payout_spec(tmp_path / "payout.toml", {"amount": "1"})
     assert (found.learner, found.spot_checks) == ("coverage", Checks())
     assert f"3 checks at 0.8 is {deterrence_gap(found.spot_checks):.3f}, at y = 1" in words(page)

@@ -176,6 +176,8 @@ def _callback(
     version: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    config: terminal.Config = None,
     load: terminal.Load = None,
 ) -> None:
+    terminal.use_market(config)
     registry.load(load or [])

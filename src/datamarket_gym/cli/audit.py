@@ -40,9 +40,12 @@ from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracl
 class AuditOptions(Document):
     """The options of ``datamarket audit``, beside settings of a payout run."""
 
-    validation: str = option("Table of validation rows, on which units are valued, as for `pay`.", ...)
+    validation: str = option(
+        "Table of validation rows, on which units are valued, as for `pay`.", ..., in_file=True
+    )
     reference: str | None = option(
-        "Further honest units on which `recommended` measures its similarity threshold, as for `pay`."
+        "Further honest units on which `recommended` measures its similarity threshold, as for `pay`.",
+        in_file=True,
     )
     intake: str | None = INTAKE_OPTION
     mechanism: str = option(
@@ -71,7 +74,6 @@ def audit(
     ],
     options: AuditOptions,
     settings: dict[str, Any],
-    config: terminal.Config = None,
     jobs: terminal.Jobs = 0,
     cluster: terminal.Cluster = "",
     device: terminal.BlockDevice = "cpu",
@@ -87,9 +89,9 @@ def audit(
     """
     registry.load(load or [])
     # Nothing is paid here; but the settings of a payout run include an amount.
-    spec = payout_spec(config, {"amount": "1", **settings})
+    spec = payout_spec(None, {"amount": "1", **settings})
     utility = spec.utility if options.empty is None else Utility(spec.learner, options.empty)
-    checks = settings.get("checks") if config is None else spec.checks
+    checks = settings.get("checks")
     log = None if options.intake is None else IntakeLog.open(options.intake)
     tables = {
         "submissions": submission,

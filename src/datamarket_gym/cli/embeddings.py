@@ -167,7 +167,6 @@ def theta(
         Path | None, Option(help="Draw the measured curve and bounds (.png, .svg or .pdf).")
     ] = None,
     data: terminal.Data = None,
-    config: terminal.Config = None,
 ) -> None:
     """Measure which similarity thresholds (theta) these embeddings allow.
 
@@ -178,7 +177,7 @@ def theta(
     """
     with looking_in(data):
         domain = embeddings if embeddings in DOMAINS else ""
-        rows = domain_task(domain).pool() if domain else _read(embeddings, config, settings)
+        rows = domain_task(domain).pool() if domain else _read(embeddings, settings)
         measured = options.of_domain(domain) if domain else options.of(rows.training())
         policy = recommended(rows)
     if json_ is not None:
@@ -194,9 +193,9 @@ def theta(
     console.print(f"Components: {measured.verdict}", style=style, highlight=False)
 
 
-def _read(embeddings: str, config: Path | None, settings: dict[str, Any]) -> Embeddings:
+def _read(embeddings: str, settings: dict[str, Any]) -> Embeddings:
     # Nothing is paid here; but the settings of a payout run include an amount.
-    spec = payout_spec(config, {"amount": "1", **settings})
+    spec = payout_spec(None, {"amount": "1", **settings})
     with as_files({"embeddings": embeddings}) as files:
         return table_rows(files["embeddings"], spec)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -11,14 +13,15 @@ from typer import Argument, Option
 from datamarket_gym import registry
 from datamarket_gym.cli import terminal
 from datamarket_gym.cli.terminal import FEW, WARNING, make_table, print_checks, print_rows, say, say_more
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
 from datamarket_gym.payout.ledger.store import is_address
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
-from datamarket_gym.payout.run import PaidRequest, PayOptions, PayRequest, pay_requested
-from datamarket_gym.payout.settings import SETTINGS, payout_spec
+from datamarket_gym.payout.run import PaidRequest, PayRequest, pay_requested, rehearsal
+from datamarket_gym.payout.settings import SETTINGS, PayOptions, payout_spec
 from datamarket_gym.payout.verify import verify as verify_run
 from datamarket_gym.payout.verify import verify_ledger
 
@@ -31,14 +34,15 @@ def pay(
     submissions: Annotated[
         str,
         Argument(
-            help="Table of units (.parquet, .csv, .arrow, .jsonl, .xlsx#Sheet, 'duckdb:market.db#SELECT ...', "
-            "'postgresql://user@host/db#SELECT ...'), or a folder identity/label/image, without labels "
-            "identity/image. See docs/tables.md."
+            help="Table of units (.csv, .parquet, .xlsx, ... or a query), or a folder identity/label/image. See "
+            "docs/tables.md."
         ),
     ],
     options: PayOptions,
     settings: dict[str, Any],
-    config: terminal.Config = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show what would be paid; leave no folder and no entry.")
+    ] = False,
     load: terminal.Load = None,
     cluster: terminal.Cluster = "",
     device: terminal.BlockDevice = "cpu",
@@ -46,21 +50,40 @@ def pay(
 ) -> None:
     """Divide an amount among those who submitted data, with an audit trail.
 
-    Writes payments (CSV, Parquet), clusters, evidence, canonical units, a manifest and a report into the folder of the
-    run, and enters the run into the market's ledger as a draft.
+    Settings are those of market.toml (see: datamarket init). The run is a folder, and a draft in the ledger.
     """
     registry.load(load or [])
-    spec = payout_spec(config, settings)
-    request = PayRequest(submissions=submissions, spec=spec, **dict(options))
+    out = options.out or _folder(submissions)
+    if options.out is None:
+        settings.setdefault("period", out.name[:100])
+    spec = payout_spec(None, settings)
+    given = options.model_dump(exclude={"out"})
+    request = PayRequest(submissions=submissions, spec=spec, out=out, **given)
     with (
         terminal.compute_context(cluster=cluster, device=device, memory=memory),
         shown_on_stderr() as progress,
+        ExitStack() as ending,
     ):
+        if dry_run:
+            folder = ending.enter_context(TemporaryDirectory(prefix="datamarket-dry-run-"))
+            request = rehearsal(request, Path(folder))
         paid = pay_requested(request, progress)
-    _print_payments(paid)
+        _print_payments(paid, dry_run)
 
 
-def _print_payments(paid: PaidRequest) -> None:
+def _folder(submissions: str) -> Path:
+    """Return the folder of a run that names none: what the table is called, in this folder."""
+    path = Path(submissions.split("#")[0])
+    name = path.name.split(".")[0] if path.is_file() else f"{path.name}-run" if path.is_dir() else ""
+    if not name:
+        raise DataMarketError(
+            f"{submissions!r} is no file or folder that the run could be called after; check the path, or name its "
+            "folder: --out FOLDER"
+        )
+    return Path(name)
+
+
+def _print_payments(paid: PaidRequest, dry_run: bool) -> None:
     for warning in paid.warnings:
         say(f"Warning: {warning.title}. ({warning.name})", WARNING)
         say(warning.words, indent=2)
@@ -83,6 +106,9 @@ def _print_payments(paid: PaidRequest) -> None:
     )
     say_more(paid.manifest["identities"], " in payments.csv")
     say(paid.sentences)
+    if dry_run:
+        say(f"{paid.played} Nothing was written: this was a dry run.")
+        return
     out = paid.request.out
     accept = ", with --accept WARNING for each warning" if paid.warnings else ""
     check = f"datamarket check plan {out}, and " if paid.request.spec.checks else ""

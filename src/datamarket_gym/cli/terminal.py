@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from datamarket_gym.payout.settings import Setting
 
 WARNING = "bold red"
+_LEDGER = "ledger.sqlite"
 FEW = 20
 """Rows that are shown of a long table."""
 
@@ -63,17 +65,79 @@ Load = Annotated[
         help="Python file that registers components of your own. Repeatable; see docs/plug-points.md."
     ),
 ]
+
+
+class _Market:
+    """The file of settings of the command that runs: one that is named, else market.toml in this folder."""
+
+    named: Path | None = None
+    values: dict[str, Any] | None = None
+
+
+def use_market(file: Path | None) -> Path | None:
+    """Take settings from this file; from market.toml in this folder where none is named."""
+    _Market.named, _Market.values = file, None
+    return file
+
+
+def market_settings() -> dict[str, Any]:
+    """Read the file of settings, by the names of their fields; empty where there is none."""
+    from datamarket_gym.payout.market_file import FILE, read_market
+
+    if _Market.values is None:
+        file = _Market.named or Path(FILE)
+        there = _Market.named is not None or file.exists()
+        _Market.values = read_market(file) if there else {}
+        if there:
+            typer.echo(f"settings: {file}", err=True)
+    return _Market.values
+
+
 Config = Annotated[
-    Path | None, Option(help="TOML file with settings of `pay`; options take precedence.")
+    Path | None,
+    Option(
+        "--config",
+        help="File of settings; market.toml in this folder if left out. Options take precedence. See: datamarket "
+        "init --help.",
+        is_eager=True,
+        callback=lambda file: file and use_market(file),
+    ),
 ]
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder of a payout run.")]
+
+
+def _from_market(name: str) -> Callable[[str | None], str | None]:
+    """Return a callback that takes an option from market.toml where it is not typed."""
+    return lambda typed: typed or market_settings().get(name)
+
+
+def _ledger(typed: str | None) -> str:
+    """Return the ledger that is typed, else that of market.toml, else the one in this folder."""
+    if found := typed or market_settings().get("ledger"):
+        return str(found)
+    if Path(_LEDGER).exists():
+        return _LEDGER
+    raise typer.BadParameter(
+        f"name the ledger: there is neither a {_LEDGER} nor a market.toml that names one in this folder"
+    )
+
+
 Ledger = Annotated[
     str,
     Argument(
-        metavar="LEDGER", help="The ledger: its file, its address, or the folder of a run entered in it."
+        metavar="[LEDGER]",
+        help="The ledger: its file, its address, or the folder of a run entered in it; that of market.toml, or "
+        "ledger.sqlite in this folder, if left out.",
+        callback=_ledger,
     ),
 ]
-By = Annotated[str | None, Option(help="Your name, for the ledger; the user's name if left out.")]
+By = Annotated[
+    str | None,
+    Option(
+        help="Your name, for the ledger; that of market.toml, or the user's name, if left out.",
+        callback=_from_market("by"),
+    ),
+]
 Checkpoints = Annotated[
     Path | None,
     Option(
@@ -102,41 +166,105 @@ def compute_context(
 
 
 def _add_options(
-    argument: str, options: Mapping[str, tuple[Any, Any]], build: Callable[[dict[str, Any]], Any] = dict
+    argument: str,
+    options: Mapping[str, tuple[Any, Any]],
+    build: Callable[[dict[str, Any]], Any] = dict,
+    in_file: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Any]:
-    """Give a command options (annotation and default); it receives what is made of those typed as ``argument``."""
+    """Give a command options (annotation and default); it receives what is made of those typed as ``argument``.
+
+    What is ``in_file`` and not typed is taken from market.toml.
+    """
     keys = {name.replace(".", "_"): name for name in options}
+    config = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Config)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        parameters: list[inspect.Parameter] = []
+        parameters: dict[str, inspect.Parameter] = {}
         keyword = inspect.Parameter.KEYWORD_ONLY  # of which those without a default may come last
         for each in inspect.signature(command, eval_str=True).parameters.values():
             if each.name != argument:
-                parameters.append(each.replace(kind=keyword))
+                parameters[each.name] = each.replace(kind=keyword)
                 continue
             for key, name in keys.items():
                 annotation, default = options[name]
-                parameters.append(
-                    inspect.Parameter(key, keyword, default=default, annotation=annotation)
-                )
+                parameters[key] = inspect.Parameter(key, keyword, default=default, annotation=annotation)
+        if in_file:
+            parameters["config"] = config
+        if any(_is_hidden(each) for each in parameters.values()):
+            parameters |= {name: _hidden(parameters[name]) for name in _RARE if name in parameters}
+            parameters["help_all"] = _HELP_ALL
 
         @wraps(command)
         def typed(*places: Any, **values: Any) -> None:
-            settings = {name: values.pop(key, None) for key, name in keys.items()}
-            settings = {name: value for name, value in settings.items() if value is not None}
+            values.pop("help_all", None)
+            values.pop("config", None)
+            market = market_settings() if in_file else {}
+            settings = {name: market[name] for name in in_file if name in market}
+            for key, name in keys.items():
+                if (value := values.pop(key, None)) is not None and value != []:
+                    settings[name] = value
             command(*places, **values, **{argument: build(settings)})
 
-        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        typed.__annotations__ = {each.name: each.annotation for each in parameters}
+        signature = inspect.Signature(list(parameters.values()))
+        typed.__signature__ = signature  # type: ignore[attr-defined]
+        typed.__annotations__ = {each.name: each.annotation for each in parameters.values()}
         return typed
 
     return decorate
 
 
+_RARE = ("cluster", "device", "memory", "load")
+"""Shared options that a short help leaves out."""
+
+
+def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind, info = get_args(parameter.annotation)
+    info = copy(info)
+    info.hidden = True
+    return parameter.replace(annotation=Annotated[kind, info])
+
+
+def _is_hidden(parameter: inspect.Parameter) -> bool:
+    infos = getattr(parameter.annotation, "__metadata__", ())
+    return any(getattr(info, "hidden", False) for info in infos)
+
+
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    """Print the help with the options that the short help leaves out."""
+    if wanted:
+        for parameter in context.command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+_HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        Option(
+            "--help-all",
+            help="Show all options, in groups, and exit.",
+            is_eager=True,
+            callback=_show_all,
+        ),
+    ],
+)
+
+
 def with_settings(settings: Mapping[str, Setting]) -> Callable[[Callable[..., None]], Any]:
     """Give a command an option for each of these settings; it receives those typed as ``settings``."""
-    options = {name: (_annotation(each, off=True), None) for name, each in settings.items()}
-    return _add_options("settings", options)
+    is_short = not all(each.common for each in settings.values())
+    options = {
+        name: (_annotation(each, off=True, is_short=is_short), None) for name, each in settings.items()
+    }
+    return _add_options("settings", options, in_file=_in_file(settings))
+
+
+def _in_file(settings: Mapping[str, Setting]) -> list[str]:
+    return [name for name, each in settings.items() if each.in_file]
 
 
 def with_payout_settings(names: Iterable[str]) -> Callable[[Callable[..., None]], Any]:
@@ -148,31 +276,42 @@ def with_payout_settings(names: Iterable[str]) -> Callable[[Callable[..., None]]
 
 def with_options(model: type[D]) -> Callable[[Callable[..., None]], Any]:
     """Give a command an option for each field of a model that has one; it receives the model as ``options``."""
-    from datamarket_gym.payout.settings import settings_of
+    from datamarket_gym.payout.settings import missing_setting, settings_of
 
     def build(values: dict[str, Any]) -> D:
         try:
             return model.model_validate(values)
         except ValidationError as error:
+            first = error.errors()[0]
+            if first["type"] == "missing":
+                raise missing_setting(str(first["loc"][0])) from error
             raise fault(error) from error
 
+    settings = dict(settings_of(model))
+    is_short = not all(each.common for each in settings.values())
     options = {
         name: (
-            _annotation(each, off=each.default is True),
-            inspect.Parameter.empty if model.model_fields[name].is_required() else each.default,
+            _annotation(each, off=each.default is True, is_short=is_short),
+            inspect.Parameter.empty
+            if model.model_fields[name].is_required() and not each.in_file
+            else None
+            if each.in_file
+            else each.default,
         )
-        for name, each in settings_of(model)
+        for name, each in settings.items()
     }
-    return _add_options("options", options, build)
+    return _add_options("options", options, build, _in_file(settings))
 
 
-def _annotation(setting: Setting, *, off: bool) -> Any:
-    """Return the annotation of an option; ``off`` if a flag can also be turned off."""
+def _annotation(setting: Setting, *, off: bool, is_short: bool) -> Any:
+    """Return the annotation of an option; ``off`` if a flag can be turned off, ``is_short`` if some stay hidden."""
     flag = f"{setting.flag}/{setting.off}" if setting.kind is bool and off else setting.flag
     kind = setting.annotation
     if get_origin(kind) is tuple:
         kind = list[get_args(kind)[0]]  # type: ignore[misc]
-    return Annotated[kind | None, Option(flag, help=setting.help, rich_help_panel=setting.panel)]
+    panel = None if is_short and setting.common else setting.panel
+    about = Option(flag, help=setting.help, rich_help_panel=panel, hidden=not setting.common)
+    return Annotated[kind | None, about]
 
 
 def _moved(kind: Any, what: str) -> Any:

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,6 @@ from datamarket_gym.errors import (
     FutureTimesWarning,
     LeftOutWarning,
     MarketWarning,
-    ParameterError,
 )
 from datamarket_gym.evidence.graph import (
     AcquiredMatches,
@@ -119,11 +118,10 @@ from datamarket_gym.payout.results import (
     write_tables,
 )
 from datamarket_gym.payout.settings import (
-    INTAKE_OPTION,
     SETTINGS,
+    PayOptions,
     PayoutSpec,
     flat_settings,
-    option,
     settings_of,
 )
 from datamarket_gym.payout.stored_inputs import Places, keep, require_grown, stored_log_tip
@@ -139,7 +137,6 @@ from datamarket_gym.payout.warnings import (
     warnings_of,
     write_warnings,
 )
-from datamarket_gym.registry import Document
 from datamarket_gym.utilities.coverage import Coverage
 from datamarket_gym.utilities.oracle import UtilityOracle
 
@@ -550,46 +547,12 @@ def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: Payout
     enter_draft(ledger, out, draft)
 
 
-_earlier = partial(option, panel="Earlier runs and the ledger")
-
-
-class PayOptions(Document):
-    """The options of a payout run beside its settings; tables are files, or queries of databases."""
-
-    validation: str = option(
-        "Table of validation rows, labelled if the units are, or a folder label/image (without labels a folder of "
-        "images).",
-        ...,
-    )
-    out: Path = option("Folder of the run; the same command resumes a run that was interrupted.", ...)
-    reference: str | None = option(
-        "Further honest units, in the form of the validation rows, on which the similarity threshold is measured "
-        "instead: for fewer than 500 validation rows. They are neither paid nor scored on."
-    )
-    overrides: Path | None = option(
-        "TOML file of units or payees to separate or to join. See docs/payout.md."
-    )
-    intake: str | None = INTAKE_OPTION
-    ledger: str | None = _earlier(
-        "The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; ledger.sqlite "
-        "beside the folder --out if left out. Balances in this currency are carried forward."
-    )
-    acquired: tuple[Path, ...] = _earlier(
-        "Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and new units "
-        "are paid for what they add to it.",
-        (),
-    )
-    reuse: Path | None = _earlier(
-        "Folder of a run of most of these units, such as the one before late units came in. Its comparisons are not "
-        "repeated. Results do not change."
-    )
-
-
 class PayRequest(PayOptions):
     """All that a payout run is given."""
 
     submissions: str
     spec: PayoutSpec
+    out: Path
 
 
 @dataclass(frozen=True)
@@ -690,23 +653,25 @@ def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
     return request.model_copy(update={"out": out, "ledger": str(copy)})
 
 
-CONFIG = "payout.toml"
+OF_ONE_RUN = ("amount", "period", "acquired")
+"""Settings that are another for every run, which a file for all runs of a market does not have."""
 
 
-def as_command(request: PayRequest, config: str | None = None) -> str:
-    """Write the command line of a payout run, for a shell; a ``config`` file that is named has the settings."""
-    settings = {} if config is not None else flat_settings(request.spec)
-    for name in settings.keys() - SETTINGS.keys():
-        raise ParameterError(
-            name, settings[name], "no option says it; put it into a TOML file (--config)"
-        )
+def as_command(request: PayRequest, *, with_file: bool = False) -> str:
+    """Write the command line of a payout run, for a shell; ``with_file`` if market.toml has its settings."""
     words = ["datamarket", "pay", request.submissions]
-    for name, setting in settings_of(PayOptions):
-        words += _option(setting.flag, getattr(request, name))
-    words += _option("--config", config)
-    for name, value in settings.items():
-        words += _option(SETTINGS[name].off if value is False else SETTINGS[name].flag, value)
+    settings = dict(settings_of(PayOptions)) | SETTINGS
+    for name, value in given_settings(request).items():
+        setting = settings[name]
+        if not (with_file and setting.in_file) or name in OF_ONE_RUN:
+            words += _option(setting.off if value is False else setting.flag, value)
     return shlex.join(words)
+
+
+def given_settings(request: PayRequest) -> dict[str, Any]:
+    """Return the options and settings of a run that are not as they would be if left out, by their names."""
+    options = {name: getattr(request, name) for name, _ in settings_of(PayOptions)}
+    return options | flat_settings(request.spec)
 
 
 def _option(flag: str, value: Any) -> list[str]:

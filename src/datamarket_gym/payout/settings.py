@@ -6,9 +6,7 @@ What is paid for stands beside it in words (`Worth`), for reports, screens and e
 from __future__ import annotations
 
 import datetime
-import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,10 +40,13 @@ class Setting:
     """Hold what the command line and the explorer say of a field of a model."""
 
     help: str
-    panel: str | None
     option: str
     annotation: Any
     default: Any  # None where the field is required or has none
+    panel: str | None = None
+    common: bool = True  # whether it is in the short help
+    is_file: bool = False  # whether its value names a file
+    in_file: bool = False  # whether market.toml may have it
 
     @property
     def flag(self) -> str:
@@ -65,27 +66,45 @@ class Setting:
 
 
 def option(
-    help: str, default: Any = None, *, panel: str | None = None, option: str = "", **limits: Any
+    help: str,
+    default: Any = None,
+    *,
+    panel: str | None = None,
+    option: str = "",
+    common: bool = True,
+    is_file: bool = False,
+    in_file: bool = False,
+    **limits: Any,
 ) -> Any:
     """Declare a field of a model that has an option, named like the field unless said otherwise."""
-    extra: Any = {"panel": panel, "option": option}
+    extra: Any = {
+        "panel": panel, "option": option, "common": common, "is_file": is_file, "in_file": in_file
+    }  # fmt: skip
     value = {"default_factory" if default is list else "default": default}
     return Field(**value, description=help, json_schema_extra=extra, **limits)
 
 
-_money = partial(option, panel="Amount")
-_utility = partial(option, panel="What is paid for")
-_check = partial(option, panel="Checks")
-_time = partial(option, panel="Times")
-_column = partial(option, panel="Columns")
-_file = partial(option, panel="Units and features in other files")
-_link = partial(option, panel="Who is one payee")
+_setting = partial(option, common=False, in_file=True)
+_money = partial(_setting, panel="Amount")
+_utility = partial(_setting, panel="What is paid for")
+_check = partial(_setting, panel="Checks")
+_time = partial(_setting, panel="Times")
+_column = partial(_setting, panel="Columns")
+_file = partial(_setting, panel="Units and features in other files", is_file=True)
+_link = partial(_setting, panel="Who is one payee")
+_earlier = partial(_setting, panel="Earlier runs and the ledger")
+_payer = partial(option, in_file=True)
 
 
 INTAKE_OPTION = option(
     "Ledger with your intake log. Submission times are then those of the log, not of the table; units that the log "
-    "does not have are refused. See: datamarket intake --help."
+    "does not have are refused. See: datamarket intake --help.",
+    common=False,
+    is_file=True,
+    in_file=True,
 )
+CONTACT_OPTION = option("Whom a payee who disagrees should write to, and by when.", in_file=True)
+BY_OPTION = option("Your name, for the ledger; the user's name if left out.", in_file=True)
 
 
 class Columns(Document):
@@ -139,11 +158,16 @@ class Files(Document):
         "Features of the reference rows in another file, row by row.", option="reference-features-file"
     )
     images: str | None = _file("Folder of the image files.")
-    validation_images: str | None = None
-    reference_images: str | None = None
+    validation_images: str | None = _file(
+        "Folder of the validation rows' images; --images if left out.", option="validation-images"
+    )
+    reference_images: str | None = _file(
+        "Folder of the reference rows' images; --images if left out.", option="reference-images"
+    )
     scores: str | None = _utility(
         "For --utility scores: the scores of another tool, of each unit on each validation row. A table with columns "
-        "unit, row, score, or a matrix (.npy, .npz) of units by validation rows. See docs/scores.md."
+        "unit, row, score, or a matrix (.npy, .npz) of units by validation rows. See docs/scores.md.",
+        is_file=True,
     )
 
 
@@ -169,12 +193,19 @@ class LinkageRule(Document):
         "Column in which payees name others that are the same payee (a; b). Two that name each other are paid as one."
     )
     edges: str | None = _link(
-        "Table with the columns id_l, id_r, probability, of which payees are the same; confirmations then do not count."
+        "Table with the columns id_l, id_r, probability, of which payees are the same; no confirmation counts then.",
+        is_file=True,
     )
     between: Literal["identities", "units"] = _link(
         "What that table names: identities (if left out) or units.", "identities", option="edges-between"
     )
-    probability: float = Field(default=0.95, gt=0, le=1)
+    probability: float = _link(
+        "Least probability of pairs, in the edge table and of splink, that count; 0.95 if left out.",
+        0.95,
+        option="link-probability",
+        gt=0,
+        le=1,
+    )
 
 
 class PayoutSpec(Document):
@@ -194,10 +225,11 @@ class PayoutSpec(Document):
         Which columns splink compares to link accounts.
     """
 
-    amount: str = _money("Amount to divide, such as 10000.00.", ...)
+    amount: str = _money("Amount to divide, such as 10000.00.", ..., common=True)
     currency: str = _money("Currency of the amount, three letters; EUR if left out.", "EUR")
     period: str | None = _money(
         'Name of the period that the run pays for, such as "June 2026", for reports and statements.',
+        common=True,
         max_length=100,
     )
     negative: Literal["zero", "carry"] = _money(
@@ -249,7 +281,7 @@ class PayoutSpec(Document):
     strict: bool = _time(
         "Stop, instead of warning, if times are missing, equal, too early or in the future.", False
     )
-    seed: int = Field(default=0, ge=0)
+    seed: int = _setting("Seed of what is drawn; 0 if left out.", 0, ge=0)
     columns: Columns = Columns()
     files: Files = Files()
     linkage: LinkageRule = LinkageRule()
@@ -362,6 +394,72 @@ class PayoutSpec(Document):
         )
 
 
+class PayOptions(Document):
+    """The options of a payout run beside its settings; tables are files, or queries of databases."""
+
+    validation: str = _setting(
+        "Table of validation rows, labelled if the units are, or a folder label/image (without labels a folder of "
+        "images).",
+        ...,
+        common=True,
+        is_file=True,
+    )
+    out: Path | None = option(
+        "Folder of the run; called like the table if left out. The same command resumes a run that was interrupted."
+    )
+    reference: str | None = _setting(
+        "Further honest units, in the form of the validation rows, on which the similarity threshold is measured "
+        "instead: for fewer than 500 validation rows. They are neither paid nor scored on.",
+        is_file=True,
+    )
+    overrides: Path | None = _setting(
+        "TOML file of units or payees to separate or to join. See docs/payout.md.", is_file=True
+    )
+    intake: str | None = INTAKE_OPTION
+    ledger: str | None = _earlier(
+        "The market's ledger, in which the run is entered: a file, or postgresql://user@host/name; ledger.sqlite "
+        "beside the folder --out if left out. Balances in this currency are carried forward.",
+        is_file=True,
+    )
+    acquired: tuple[Path, ...] = _earlier(
+        "Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and new units "
+        "are paid for what they add to it.",
+        (),
+        common=True,
+        is_file=True,
+    )
+    reuse: Path | None = option(
+        "Folder of a run of most of these units, such as the one before late units came in. Its comparisons are not "
+        "repeated. Results do not change.",
+        panel="Earlier runs and the ledger",
+        common=False,
+    )
+
+
+class PayerSettings(Document):
+    """Who pays, and where the bank accounts of the payees are."""
+
+    accounts: Path | None = _payer(
+        "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
+        "and town. Not needed for csv.",
+        is_file=True,
+    )
+    name: str | None = _payer("Name of the account holder who pays.", option="from")
+    account: str | None = _payer(
+        "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
+    )
+    bic: str | None = _payer("BIC of the paying bank.", option="from-bic")
+    country: str | None = _payer("Country of the payer, two letters.", option="from-country")
+    town: str | None = _payer("Town of the payer.", option="from-town")
+
+
+class SharedSettings(PayerSettings):
+    """What commands after `pay` take from market.toml."""
+
+    by: str | None = BY_OPTION
+    contact: str | None = CONTACT_OPTION
+
+
 def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Setting]]:
     """Yield the fields of a model that have an option, which are those with a description."""
     for name, field in model.model_fields.items():
@@ -369,12 +467,12 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str,
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from settings_of(kind, f"{name}.")
         elif field.description:
-            extra: Any = field.json_schema_extra or {}
-            option = extra.get("option") or name.replace("_", "-")
+            extra: Any = dict(field.json_schema_extra or {})  # type: ignore[arg-type]
+            extra["option"] = extra.get("option") or name.replace("_", "-")
             default = None if field.default is PydanticUndefined else field.default
             yield (
                 f"{prefix}{name}",
-                Setting(field.description, extra.get("panel"), option, kind, default),
+                Setting(help=field.description, annotation=kind, default=default, **extra),
             )
 
 
@@ -398,23 +496,12 @@ def _seconds(name: str, text: str, days: int) -> float:
 
 
 def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
-    """Read the settings of a TOML file, with options (None: not given) on top."""
-    data: dict[str, Any] = {}
-    if config is not None:
-        try:
-            data = tomllib.loads(config.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataMarketError(f"{str(config)!r} is not a readable TOML file: {error}") from error
-        if "utility" in data:  # as the option is called
-            if "learner" in data:
-                raise DataMarketError(
-                    f"{str(config)!r} says both utility and learner, which are one setting; keep utility"
-                )
-            data["learner"] = data.pop("utility")
-        for name in data.keys() & {"cluster", "device", "memory"}:
-            remedy = f"it changes no result, so it is no setting of a run; say --{name} instead"
-            raise ParameterError(name, data[name], remedy)
-    return checked_spec(nested(flags, data))
+    """Read the settings of a run from a file like market.toml, with options (None: not given) on top."""
+    from datamarket_gym.payout.market_file import read_market
+
+    values = {} if config is None else read_market(config)
+    chosen = {name: value for name, value in flags.items() if value is not None}
+    return checked_spec(nested({n: v for n, v in (values | chosen).items() if n in SETTINGS}))
 
 
 def nested(flags: Mapping[str, Any], data: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -434,17 +521,6 @@ def flat_settings(spec: PayoutSpec) -> dict[str, Any]:
         is_section = isinstance(value, dict)
         flat |= {f"{name}.{key}": v for key, v in value.items()} if is_section else {name: value}
     return flat
-
-
-def to_toml(spec: PayoutSpec) -> str:
-    """Write the settings as a file for ``--config``; values are written as JSON, which for these types is TOML."""
-    sections: dict[str, list[str]] = {}
-    for name, value in flat_settings(spec).items():
-        section, _, key = name.rpartition(".")
-        text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        lines = sections.setdefault(section, [f"[{section}]"] if section else [])
-        lines.append(f"{key} = {text}")
-    return "\n\n".join("\n".join(lines) for lines in sections.values()) + "\n"
 
 
 def faults_of(flags: Mapping[str, Any]) -> dict[str, str]:
@@ -473,6 +549,12 @@ def _fault(flags: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
+def missing_setting(field: str) -> DataMarketError:
+    """Make the error of a setting that is needed and was not given."""
+    file = "" if field in ("amount", "out") else ", or write market.toml: datamarket init --help"
+    return DataMarketError(f"there is no {field}; give --{field}{file}")
+
+
 def checked_spec(data: Any) -> PayoutSpec:
     """Validate settings given as plain values; refuse them in one line."""
     try:
@@ -481,9 +563,7 @@ def checked_spec(data: Any) -> PayoutSpec:
         first = error.errors()[0]
         if first["type"] == "missing":
             field = ".".join(str(part) for part in first["loc"])
-            raise DataMarketError(
-                f"there is no {field}; give --{field}, or put it into the TOML file"
-            ) from error
+            raise missing_setting(field) from error
         raise fault(error) from error
     spec.minor  # noqa: B018  an impossible amount is refused before anything is read
     spec.utility  # noqa: B018

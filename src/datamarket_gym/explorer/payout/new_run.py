@@ -31,15 +31,17 @@ from datamarket_gym.explorer.routes import Routes, Site
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED
 from datamarket_gym.payout.ledger.runs import default_ledger
+from datamarket_gym.payout.market_file import market_toml
 from datamarket_gym.payout.run import (
-    CONFIG,
+    OF_ONE_RUN,
     PaidRequest,
     PayRequest,
     as_command,
+    given_settings,
     pay_requested,
     rehearsal,
 )
-from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, Setting, to_toml, worth_of
+from datamarket_gym.payout.settings import SETTINGS, PayoutSpec, Setting, worth_of
 from datamarket_gym.registry import Document, components
 
 PAYMENTS = 50
@@ -320,8 +322,8 @@ def _written(places: NamedPlaces, request: NewRunRequest) -> dict[str, Any]:
         pay = pay_request(order.with_upload_names(), *target)
         answer |= {
             "command": as_command(pay),
-            "config": as_command(pay, CONFIG),
-            "toml": to_toml(pay.spec),
+            "config": as_command(pay, with_file=True),
+            "toml": market_toml({n: v for n, v in given_settings(pay).items() if n not in OF_ONE_RUN}),
         }
     return answer
 

@@ -20,7 +20,7 @@ export const writtenView = (page) => {
       fill(place, command
         ? [
             uploads ? el("p", { class: "soft" }, "Files that were uploaded go by their own names: run it in the folder where they lie.") : null,
-            block("Command line", "command", command), block("Or with a file payout.toml", "config", config), block("payout.toml", "toml", toml),
+            block("Command line", "command", command), block("Or in a folder with this market.toml", "config", config), block("market.toml", "toml", toml),
           ]
         : el("p", { class: "soft" }, "When both tables are there and the settings are good, the command stands here."));
     },
