@@ -122,7 +122,7 @@ def test_a_run_that_is_refused_says_why_by_the_names_of_the_files(client, tmp_pa
     target = {"settings": asked(site, files.written(tmp_path, columns)), "name": "x"}
     refused = followed(site, site.post(f"{AT}/dry-run", json=target))
     assert refused.status_code == 422
-    assert "unit id 'u0' appears in rows 0 and 1" in refused.json()["error"]
+    assert "the id is that of 2 rows" in refused.json()["error"]
     assert str(site.site.places.uploads.folder) not in refused.text
     nowhere = site.post(f"{AT}/run", json=target)
     assert (nowhere.status_code, "datamarket explore MARKET/" in nowhere.text) == (422, True)
