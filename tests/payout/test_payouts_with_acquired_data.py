@@ -1,4 +1,4 @@
-"""pay --acquired: what earlier runs have acquired is there already, and nobody is paid for it again."""
+"""pay --acquired: nobody is paid again for what earlier runs have acquired; what is new is paid as new, or discounted."""
 
 import json
 import shutil
@@ -45,6 +45,12 @@ def alone(market, acquired):
 
 
 @pytest.fixture(scope="module")
+def discounted(market, acquired):
+    """The same, paid for what they add."""
+    return july(market, fresh(), [acquired], "discounted", acquired_discount=True)
+
+
+@pytest.fixture(scope="module")
 def stolen(market, acquired):
     """The same, with all of June under an attacker's name, dated before June."""
     copies = again(units(), list(range(60)), "attacker")
@@ -55,7 +61,14 @@ def known(folder):
     return pq.read_table(folder / KNOWN).to_pylist()
 
 
-def test_what_is_new_is_paid_for_what_it_adds(alone, acquired):
+def test_what_is_new_is_paid_as_if_nothing_had_been_acquired(market, alone, discounted):
+    assert cents(alone) == cents(july(market, fresh(), [], "by itself"))
+    assert cents(alone) != cents(discounted)
+    assert read_manifest(alone)["given"] == {}
+    assert "All others are paid as new" in (alone / "report.html").read_text(encoding="utf-8")
+
+
+def test_with_the_discount_it_is_paid_for_what_it_adds(discounted, acquired):
     """The scores divide U(P + S) - U(P), P what stands for the trees of June."""
     kept = read_record(acquired / OWNED, RunUnits)
     held, new = validation(), fresh()
@@ -68,23 +81,25 @@ def test_what_is_new_is_paid_for_what_it_adds(alone, acquired):
 
     old = kept.features[kept.stands], kept.labels[kept.label][kept.stands]
     added = worth(old, (new["features"], new["label"])) - worth(old)
-    scores = pq.read_table(alone / "payments.parquet")["score"].to_numpy()
+    scores = pq.read_table(discounted / "payments.parquet")["score"].to_numpy()
     assert scores.sum() == pytest.approx(added, abs=1e-9)
     assert added > 0
-    assert known(alone) == []
+    assert known(discounted) == []
 
 
-def test_what_is_new_is_told_at_the_earlier_price(market, alone, acquired):
+def test_what_is_new_is_told_at_the_earlier_price(market, discounted, acquired):
     """June divided 1,000.00 for what it covers; what July adds is worth its part of that."""
-    given, amount = read_manifest(alone)["given"], read_manifest(acquired)["amount"]
-    scores = pq.read_table(alone / "payments.parquet")["score"].to_numpy()
+    given, amount = read_manifest(discounted)["given"], read_manifest(acquired)["amount"]
+    scores = pq.read_table(discounted / "payments.parquet")["score"].to_numpy()
     then = pq.read_table(acquired / "payments.parquet")["score"].to_numpy()
     assert given["there"] == pytest.approx(then.sum(), abs=1e-9)
     assert given["adds"] == pytest.approx(scores.sum(), abs=1e-9)
     assert given["at_earlier_price"] == round(amount * given["adds"] / given["there"])
     said = f"adds {given['adds'] / given['there']:.1%} to the worth of what was acquired"
-    assert said in (alone / "report.html").read_text(encoding="utf-8")
-    other = july(market, fresh(), [acquired], "in dollars", currency="USD")
+    page = (discounted / "report.html").read_text(encoding="utf-8")
+    assert said in page
+    assert "pays for what its units add to what was acquired in June 2026" in page
+    other = july(market, fresh(), [acquired], "in dollars", currency="USD", acquired_discount=True)
     assert read_manifest(other)["given"]["at_earlier_price"] is None
     assert "at the price of then" not in (other / "report.html").read_text(encoding="utf-8")
 
@@ -92,10 +107,12 @@ def test_what_is_new_is_told_at_the_earlier_price(market, alone, acquired):
 def test_validation_rows_that_were_acquired_are_told(market, acquired):
     held = validation()
     held["features"][:7] = units()["features"][:7]
-    made = july(market, fresh(), [acquired], "acquired rows", held=held)
-    [warned] = [each for each in read_warnings(made) if each.name == "acquired_validation_rows"]
-    assert warned.count == 7
-    assert "nobody is paid for what is like them" in warned.words
+    for discount, words in ((True, "nobody is paid for what is like them"), (False, "knows them")):
+        folder = f"acquired rows {discount}"
+        made = july(market, fresh(), [acquired], folder, held=held, acquired_discount=discount)
+        [warned] = [each for each in read_warnings(made) if each.name == "acquired_validation_rows"]
+        assert warned.count == 7
+        assert words in warned.words
     quiet = july(market, fresh(), [acquired], "unasked", held=held, leak_check="off")
     assert "acquired_validation_rows" not in {each.name for each in read_warnings(quiet)}
 
@@ -211,7 +228,7 @@ def test_what_was_acquired_in_may_is_not_acquired_again_in_june(tmp_path):
     )
     approve(second)
     assert list(read_record(second / OWNED, RunUnits).unit) == fresh()["id"]
-    with pytest.raises(DataMarketError, match=r"was priced given run .*Add --acquired .*may"):
+    with pytest.raises(DataMarketError, match=r"names run .*Add --acquired .*may"):
         july(tmp_path, fresh(seed=8), [second], "forgotten")
     loot = stacked(again(old, [0, 1], "fence"), again(fresh(), [5], "fence", prefix="recent"))
     made = july(tmp_path, stacked(fresh(seed=8), loot), [second, may], "july")
@@ -257,7 +274,7 @@ def test_nothing_new_is_an_error_that_says_so(market, acquired):
     far = fresh()
     far["features"] = -far["features"]
     with pytest.raises(DataMarketError, match="adds nothing to what the earlier runs have acquired"):
-        july(market, far, [acquired], "worthless")
+        july(market, far, [acquired], "worthless", acquired_discount=True)
 
 
 def test_explanations_say_what_each_was_acquired_as(stolen):
@@ -273,7 +290,7 @@ def test_explanations_say_what_each_was_acquired_as(stolen):
 def test_the_report_names_what_was_acquired_from_whom(stolen, alone):
     page = (stolen / "report.html").read_text(encoding="utf-8")
     section = page[page.index('<h2 id="acquired">') : page.index('<h2 id="red-team">')]
-    assert "pays for what its units add to what was acquired in June 2026" in section
+    assert "match what was acquired in June 2026 earn nothing" in section
     assert "<bdi>seller 2</bdi>" in section
     assert "60 units of this run match what was acquired" in section
     assert "No unit of this run matches" in (alone / "report.html").read_text(encoding="utf-8")
@@ -283,7 +300,7 @@ def test_attacks_are_played_given_what_was_acquired(market, acquired):
     made = july(market, fresh(), [acquired], "attacked", audit=True)
     report, why = read_red_team(made / "audit.json")
     assert why == ""
-    assert "given 63 units" in report.utility
+    assert "recognising 63 units" in report.utility
     assert any(finding.remedies for finding in report.findings)
 
 
@@ -323,9 +340,12 @@ def test_two_periods_as_one_types_them(tmp_path):
     assert typed("ledger", "approve", tmp_path / "june", "--accept", "loses_half").exit_code == 0
     done = typed(*asked, "--acquired", tmp_path / "june")
     assert done.exit_code == 0, done.output
+    assert "Compared with what was acquired before (June): 3 units were acquired then" in told(done)
+    discounted = [tmp_path / "discounted" if word == tmp_path / "july" else word for word in asked]
+    done = typed(*discounted, "--acquired", tmp_path / "june", "--acquired-discount")
     assert "Priced given what was acquired before (June): 3 units were acquired then" in told(done)
     reminded = typed(*[tmp_path / "without" if word == tmp_path / "july" else word for word in asked])
-    assert "Not priced given what the ledger has acquired before (June)" in told(reminded)
+    assert "Not compared with what the ledger has acquired before (June)" in told(reminded)
     assert typed("verify", tmp_path / "july", "--recompute").exit_code == 0
     (tmp_path / "june").rename(tmp_path / "archive")
     lost = typed("verify", tmp_path / "july", "--recompute")
@@ -365,3 +385,15 @@ def test_a_changed_record_of_it_is_found(stolen, tmp_path):
     (copy / "manifest.json").write_text(json.dumps(manifest))
     wrong = {check.what for check in verify(copy) if not check.good}
     assert {KNOWN, "manifest.json", "manifest and ledger"} <= wrong
+
+
+def test_a_discount_that_leaves_wide_intervals_is_a_warning(market, acquired, discounted):
+    """Few validation rows decide what little is added to much: most intervals exceed the payments."""
+    rows = pq.read_table(discounted / "payments.parquet").to_pylist()
+    wide = [row for row in rows if float(row["high"]) - float(row["low"]) > float(row["payment"]) > 0]
+    assert ("wide_intervals" in warned(discounted)) == (2 * len(wide) > len(rows))
+    held = validation()
+    few = {name: values[:6] for name, values in held.items()}
+    made = july(market, fresh(), [acquired], "few rows", held=few, acquired_discount=True)
+    assert "wide_intervals" in warned(made)
+    assert "wide_intervals" not in warned(july(market, fresh(), [acquired], "as new", held=few))

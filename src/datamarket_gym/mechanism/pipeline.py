@@ -7,8 +7,8 @@ and `Pipeline.run_stage` keeps the record of a stage or reads it again.
 
 Units that are validation rows, or nearly (`evidence.leak_check`), and units that were acquired before are excluded
 first: all others are paid as if they had not been submitted, and they earn 0. A unit that evidence matches with an
-acquired one, by itself and not through other new units, belongs to its owner. The others play given the acquired data
-P, v(S) = U(P + S) - U(P), with the matches among themselves.
+acquired one, by itself and not through other new units, belongs to its owner. The others play with the matches among
+themselves: as new, v(S) = U(S) - U(empty), or given the acquired data P, v(S) = U(P + S) - U(P), as the utility says.
 
 Theorem (acquired units have no say). Given the evidence, submitting units that were acquired before changes neither
 what plays nor its matches and scores: whether u was acquired depends on u and on old units alone, and such units are
@@ -403,15 +403,17 @@ def describe_leaks(leaks: Leaks) -> str:
 def describe_acquired_rows(leak_check: LeakCheck, utility: UtilityOracle) -> str:
     """Say which validation rows were acquired before, number for number; blank where none was.
 
-    They are covered for good: no payment is due for them, and what covers the other rows takes all.
+    Somebody has sold them, and knows them. Given what was acquired they are covered for good, too: no payment is due
+    for them, and what covers the other rows takes all.
     """
     if leak_check == "off" or utility.acquired is None:
         return ""
     if not len(rows := np.flatnonzero(are_among(utility.features, utility.acquired.features))):
         return ""
+    so = "nobody is paid for units like them" if utility.discounted else "whoever sold them knows them"
     message = (
         f"{len(rows):,} of the {counted(len(utility.label), 'validation row')} were acquired in an earlier period, the "
-        f"first being row {rows[0]}, so nobody is paid for units like them; take rows that nobody has sold"
+        f"first being row {rows[0]}, so {so}; take rows that nobody has sold"
     )
     if leak_check == "error":
         raise LeakError(message)

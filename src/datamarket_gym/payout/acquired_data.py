@@ -1,4 +1,7 @@
-"""Previously acquired units: what a run keeps for later periods, and what a run is priced given (``pay --acquired``).
+"""Previously acquired units: what a run keeps for later periods, and what it knows of earlier ones.
+
+Units that match what earlier runs have acquired (``pay --acquired``) earn nothing. New ones are paid as new, by
+themselves; or, with ``--acquired-discount``, for what they add to what was acquired.
 
 A run keeps (``RUN/records/owned_units.npz``) all units that were scored, and their owners: the earliest unit of a tree
 owns it, so that a copy of a copy is matched with the right owner later. The unit that represents its tree is marked
@@ -6,10 +9,10 @@ owns it, so that a copy of a copy is matched with the right owner later. The uni
 of one must be detected. Not kept are units that could not be used, that a check found to be false or that an earlier
 run had acquired, and trees without a paid owner.
 
-Earlier runs must be approved, as their ledger has it, and are taken from the oldest to the newest. A run that was
-itself priced given others is named with these: else what was copied from them would be paid for now. Overrides name
-a unit of an earlier run ``RUN:UNIT``: a split that names both a unit and the earlier one says that it is another, a
-join that it is that one. A split that names the new unit alone matches it with earlier ones all the same.
+Earlier runs must be approved, as their ledger has it, and are taken from the oldest to the newest. A run that itself
+named others is named with these: else what was copied from them would be paid for now. Overrides name a unit of an
+earlier run ``RUN:UNIT``: a split that names both a unit and the earlier one says that it is another, a join that it is
+that one. A split that names the new unit alone matches it with earlier ones all the same.
 """
 
 from __future__ import annotations
@@ -146,12 +149,12 @@ def kind_of_labels(label: NDArray[Any]) -> str:
     return "text" if label.dtype.kind in "US" else "numbers"
 
 
-# Which earlier runs a run is priced given.
+# The earlier runs of a run.
 
 
 @dataclass(frozen=True)
 class AcquiredRun:
-    """An earlier run, as its manifest has it; ``given`` are the runs that it was itself priced given."""
+    """An earlier run, as its manifest has it; ``given`` are the runs that it itself named."""
 
     folder: Path
     run: str
@@ -233,7 +236,7 @@ def accepted(folders: Sequence[Path], out: Path) -> tuple[Path, ...]:
         for place, given in enumerate(run.given, 1):
             if given not in by_run:
                 raise AcquiredDataError(
-                    f"{run.called}, in {str(run.folder)!r}, was priced given run {given[:_SHORT]}, which is not named: "
+                    f"{run.called}, in {str(run.folder)!r}, names run {given[:_SHORT]}, which this one does not: "
                     "what was copied from that one would be paid for now. Add --acquired "
                     f"{record.places.get(f'{ROLE} {place}', 'its folder')}"
                 )
@@ -258,7 +261,7 @@ def find_named_runs(folders: Sequence[Path], acquired: Sequence[dict[str, Any]])
     wrong += [f"{str(folder)!r} is none of them" for run, folder in by_run.items() if run not in named]
     if wrong:
         raise AcquiredDataError(
-            f"the run was priced given {len(acquired)} earlier runs, and {wrong[0]}; name each with --acquired"
+            f"the run names {len(acquired)} earlier runs, and {wrong[0]}; name each with --acquired"
         )
     return tuple(by_run[run] for run in named)
 
@@ -572,18 +575,18 @@ def _owners(results: Results, unpaid: Collection[str]) -> tuple[NDArray[np.bool_
     return sold, owner_of, [*names, *together]
 
 
-# What is new, at the price of what was acquired before.
+# What new units are paid for, and what they add at the price of what was acquired before.
 
 
 def priced_given(results: Results) -> dict[str, Any]:
     """Compute what acquired units are worth, what new ones add, and that at the earlier price in minor units.
 
-    Earlier runs divided so much for U(P), counted from U of no units; the new units add v(all). At the same price they
-    are worth amount x v(all) / U(P). There is no price (None) where earlier runs divided another currency, or where
-    either is worth nothing.
+    Nothing where new units are paid by themselves. Earlier runs divided so much for U(P), counted from U of no units;
+    the new units add v(all). At the same price they are worth amount x v(all) / U(P). There is no price (None) where
+    earlier runs divided another currency, or where either is worth nothing.
     """
     acquired, utility = results.inputs.acquired, results.utility
-    if acquired is None:
+    if acquired is None or utility.background is None:
         return {}
     there, adds = utility.empty_value - utility.nothing_value, results.payments.scores.grand_value
     price = None
@@ -592,8 +595,7 @@ def priced_given(results: Results) -> dict[str, Any]:
     return {"there": there, "adds": adds, "at_earlier_price": price}
 
 
-def price_messages(given: dict[str, Any], amount: int, currency: str) -> str:
-    """Say what new units add at the earlier price; blank where there is none."""
+def _price_message(given: dict[str, Any], amount: int, currency: str) -> str:
     price = given.get("at_earlier_price")
     if price is None:
         return ""
@@ -604,13 +606,37 @@ def price_messages(given: dict[str, Any], amount: int, currency: str) -> str:
     )
 
 
+def value_message(results: Results) -> str:
+    """Say what the new units of a run that names earlier ones are paid for."""
+    acquired, spec = results.inputs.acquired, results.spec
+    assert acquired is not None
+    names = listed((run.called for run in acquired.runs), _FEW)
+    if results.utility.background is None:
+        return (
+            f"Units that match what was acquired in {names} earn nothing. All others are paid as new: for what they "
+            "are worth by themselves, whatever was acquired."
+        )
+    worth, alone = spec.worth, spec.worth.shown(results.utility.empty_value)
+    standing = counted(len(acquired.art.canonical), "unit stands", "units stand")
+    return (
+        f"This run pays for what its units add to what was acquired in {names}: {standing} for it, one for each group "
+        f"of copies. {worth.alone.format(alone)}; what is new adds "
+        f"{worth.shown(results.payments.scores.grand_value)}, and that is what the scores divide. "
+        f"{_price_message(priced_given(results), spec.minor, spec.currency)}"
+    ).strip()
+
+
 def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
-    """Say what a run is priced given; where it names nothing, which acquisitions of its ledger it does not look at."""
+    """Say what a run makes of earlier ones; where it names none, which acquisitions of its ledger it overlooks."""
     if given := manifest.get(ROLE, ()):
         names = listed((run_called(each["period"], each["run"]) for each in given), _FEW)
         known = counted(manifest["known"], "unit was", "units were")
-        price = price_messages(manifest["given"], manifest["amount"], manifest["currency"])
         known = f"{known} acquired then and earn nothing now."
+        if not manifest["given"]:
+            return (
+                f"Compared with what was acquired before ({names}): {known} New units are paid as new."
+            )
+        price = _price_message(manifest["given"], manifest["amount"], manifest["currency"])
         return f"Priced given what was acquired before ({names}): {known} {price}".strip()
     approved = [
         run for run in accounts.runs.values() if run.state in APPROVED and run.run != manifest["run"]
@@ -619,6 +645,6 @@ def acquired_messages(manifest: dict[str, Any], accounts: Accounts) -> str:
         return ""
     names = listed((run_called(run.period, run.run) for run in approved), _FEW)
     return (
-        f"Not priced given what the ledger has acquired before ({names}): submitted again, it is paid for again. See: "
+        f"Not compared with what the ledger has acquired before ({names}): submitted again, it is paid for again. See: "
         "pay --help, --acquired."
     )

@@ -74,7 +74,8 @@ def run_red_team(results: Results, state: Path, target: Path, progress: Progress
             reference=inputs.reference,
         )
         if inputs.acquired is not None:
-            utility = utility.given(_sample_acquired(inputs.acquired.art, spec.seed))
+            some = _sample_acquired(inputs.acquired.art, spec.seed)
+            utility = utility.given(some, discount=spec.acquired_discount)
         market = market_state(submission, features, label, spec.seed, inputs.received is not None)
         with suppress_market_warnings():  # the run has those of its whole market
             report = audit(

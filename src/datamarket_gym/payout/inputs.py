@@ -102,7 +102,7 @@ class Inputs:
     bad: tuple[BadRow, ...] = ()  # rows that cannot be used, and were set aside
     columns: tuple[str, ...] = ()  # that the features came from
     encoder: str = ""  # that made them of texts or images; blank where they were submitted
-    acquired: AcquiredUnits | None = None  # of earlier runs, where the run is priced given these
+    acquired: AcquiredUnits | None = None  # of earlier runs, where units are compared with these
     received: ReceivedTimes | None = None  # where times are from the operator's intake log
     scored: Scored | None = None  # where scores of another tool are paid for
     ignored_labels: tuple[str, ...] = ()  # labels that are there and do not count, in words
@@ -146,7 +146,7 @@ class Inputs:
         return np.lexsort((unit_keys(*rows), validation_groups(*rows, spec.seed)))
 
     def utility_oracle(self, spec: PayoutSpec) -> UtilityOracle:
-        """Build the utility on the validation rows, given previously acquired units."""
+        """Build the utility on the validation rows, with previously acquired units."""
         order, embedding = self.validation_order(spec), self.validation_embedding
         text = self.validation_text
         utility = UtilityOracle(
@@ -158,7 +158,9 @@ class Inputs:
             text=text and [text[row] for row in order.tolist()],
             reference=self.reference,
         )
-        return utility if self.acquired is None else utility.given(self.acquired.art)
+        if self.acquired is None:
+            return utility
+        return utility.given(self.acquired.art, discount=spec.acquired_discount)
 
     def named(self, leaks: Leaks) -> Leaks:
         """Name leaked units and their identities; later runs must know the units."""
@@ -189,7 +191,7 @@ class Inputs:
         )
 
     def given(self, acquired: AcquiredUnits, spec: PayoutSpec) -> Inputs:
-        """Return the inputs of a run priced given acquired units; without labels, or refused, if some have none."""
+        """Return the inputs with acquired units; without labels, or refused, if some have none."""
         if not self.labelled or acquired.art.units.labelled:
             return replace(self, acquired=acquired)
         earlier = f"what was acquired before ({listed(acquired.unlabelled, _FEW)})"

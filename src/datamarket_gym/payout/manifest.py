@@ -97,7 +97,7 @@ RECORDS = ("leaks", "matches", *_STAGES, *(f"without_evidence_{stage}" for stage
 OWNED = "records/owned_units.npz"
 """What the run has acquired, for runs of later periods."""
 KNOWN = "acquired.parquet"
-"""Units that match what earlier runs had acquired, where a run was priced given some."""
+"""Units that match what earlier runs had acquired, where a run names some."""
 NEAREST = "records/nearest.npz"
 """The nearest earlier unit of each, for runs of the same units and some more."""
 NEEDS = "needs.npz"
@@ -115,7 +115,7 @@ OUTPUTS = (
 
 
 def outputs_of(acquired: Sequence[Any]) -> tuple[str, ...]:
-    """Return the outputs of a run that is priced given earlier ones, or given none."""
+    """Return the outputs of a run that names earlier ones, or none."""
     return (*OUTPUTS, KNOWN, "records/acquired.npz") if acquired else OUTPUTS
 
 

@@ -206,7 +206,8 @@ def in_cents(
     payee = np.concatenate([group, np.arange(n, len(names))])
     balances = [opening.get(name, 0) for name in names]
     worth = worth_of(spec.utility_function, labelled=inputs.labelled)
-    nothing = worth.nothing if inputs.acquired is None else _NOTHING_NEW
+    discounted = spec.acquired_discount and inputs.acquired is not None
+    nothing = _NOTHING_NEW if discounted else worth.nothing
     division = divide(
         spec.minor,
         [*whole.tolist(), *[0] * (len(names) - n)],

@@ -138,6 +138,7 @@ from datamarket_gym.payout.warnings import (
     write_warnings,
 )
 from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.labels import require_learnable
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 R = TypeVar("R")
@@ -438,8 +439,10 @@ def work_out(
     ``places`` are those of its files, where what databases answered is to be stored with the run; ``nearest`` are the
     comparisons of another run (`read_nearest`).
     """
+    # What cannot be paid is refused before anything is written.
+    require_learnable(job.inputs.submission.label, job.utility)
     if job.spec.leak_check == "error":
-        job.leaks  # noqa: B018  refused before anything is written
+        job.leaks  # noqa: B018
     with open_run(out, job.run, "run", __version__, manifest_key="run", progress=progress) as run:
         if not run.finished:
             if places is not None:
@@ -481,8 +484,8 @@ def read_nearest(folder: Path) -> NearestRows:
     outputs = read_manifest(folder)["outputs"]
     if NEAREST not in outputs:
         raise DataMarketError(
-            f"the run in {str(folder)!r} has kept nothing that can be re-used: it was priced given earlier "
-            "runs; leave --reuse out"
+            f"the run in {str(folder)!r} has kept nothing that can be re-used: it names earlier runs "
+            "(--acquired); leave --reuse out"
         )
     return read_record(require_as_written(folder, outputs, NEAREST), NearestRows)
 

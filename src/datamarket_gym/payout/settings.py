@@ -26,6 +26,7 @@ from datamarket_gym.mechanism.pipeline import LeakCheck, Mechanism, get_mechanis
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.registry import Document, fault
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
+from datamarket_gym.utilities.count import Count
 from datamarket_gym.utilities.coverage import RECOMMENDED, Coverage
 from datamarket_gym.utilities.custom import FunctionUtility
 from datamarket_gym.utilities.imported_scores import ImportedScores
@@ -239,8 +240,9 @@ class PayoutSpec(Document):
     )
     learner: str = _utility(
         "What is paid for. recommended (if left out): how near units come to validation rows, which needs no labels; "
-        "coverage(...) says how nearness is measured. knn, ridge, logistic, ...: how accurate a model becomes. scores: "
-        "of another tool (--scores). Or a function of your own (--load). See: datamarket list utility.",
+        "coverage(...) says how nearness is measured. count: every distinct unit alike. knn, ridge, logistic, ...: how "
+        "accurate a model becomes. scores: of another tool (--scores). Or a function of your own (--load). See: "
+        "datamarket list utility.",
         RECOMMENDED,
         option="utility",
     )
@@ -262,6 +264,12 @@ class PayoutSpec(Document):
         "Units that equal a validation row, or nearly: drop (they earn nothing; if left out), error (the run stops) or "
         "off (they are paid).",
         "drop",
+    )
+    acquired_discount: bool = option(
+        "With --acquired: pay new units for what they add to what was acquired before; if left out they are paid as "
+        "new, by themselves. See docs/acquired-data.md.",
+        False,
+        panel="Earlier runs and the ledger",
     )
     quarantine: bool = _check(
         "Leave out rows of the submissions that cannot be used and list them in quarantine.csv, instead of stopping.",
@@ -638,6 +646,15 @@ _SCORED = Worth(
     nothing="the scores of all units together come to nothing, or to less",
     alone="The scores of these alone come to {}",
 )
+_COUNTED = Worth(
+    total="distinct units",
+    divided="how many distinct units each of them has: every unit counts alike, and copies of one count once",
+    plain="how many different units they have: every unit counts alike, and copies of one count once",
+    score=" distinct units",
+    nothing="there is no unit that counts",
+    alone="These alone are {} distinct units",
+    signed=False,
+)
 _OWN = Worth(
     total="worth of all units",
     divided="what their units add to a utility of the operator's own",
@@ -654,6 +671,8 @@ def worth_of(utility: UtilityFunction, *, labelled: bool = True) -> Worth:
         return _COVERED if utility.labels and labelled else _COVERED_UNLABELLED
     if isinstance(utility, ImportedScores):
         return _SCORED
+    if isinstance(utility, Count):
+        return _COUNTED
     if utility.paid_from != "chance" and isinstance(utility, FunctionUtility):
         return _OWN
     return _EXPLAINED if utility.target == "number" else _ACCURACY

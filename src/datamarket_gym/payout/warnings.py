@@ -23,6 +23,7 @@ from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, Un
 from datamarket_gym.evidence.chaining import FEW as FEW_UNITS
 from datamarket_gym.evidence.chaining import Chain, chain_messages, cuts
 from datamarket_gym.evidence.graph import components, describe_missing_times
+from datamarket_gym.evidence.lineage import NONE, Lineage
 from datamarket_gym.execution.arrays import Codes, Features, Values, distinct_pairs, in_blocks
 from datamarket_gym.execution.files import read_json, write_json
 from datamarket_gym.mechanism.allocation import floored
@@ -31,7 +32,7 @@ from datamarket_gym.mechanism.pipeline import REMEDY
 from datamarket_gym.payout.names import find_look_alikes, says_nothing, spelled, visible
 from datamarket_gym.payout.overrides import DESCENT
 from datamarket_gym.utilities.base import among
-from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.utilities.count import Count
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.inputs import Inputs
@@ -43,7 +44,8 @@ FILE = "warnings.json"
 NAMES = (
     "undated", "future_times", "early_times", "equal_times", "leak", "acquired_from_others", "acquired_validation_rows",
     "received_from_others", "lost_labels", "unseen_labels", "unscored_units", "uneven_scores", "labels_ignored",
-    "loses_half", "joined_identities", "chained", "collapse", "large_balances", "odd_lengths", "claims", "common_keys",
+    "loses_half", "joined_identities", "chained", "collapse", "unmatched_copies", "counted_unchecked", "wide_intervals",
+    "large_balances", "odd_lengths", "claims", "common_keys",
     "look_alikes", "odd_identities", "quarantined", "skipped_files", "unused_log", "same_submissions",
     "unnamed_earlier_runs", "left_behind", "disputes",
 )  # fmt: skip
@@ -164,7 +166,8 @@ def warnings_of(results: Results) -> list[UnresolvedWarning]:
     """Collect all warnings of a run, in the order in which they are shown."""
     checks = (
         _leak, acquired_from_others, acquired_validation_rows, received_from_others, lost_labels, unscored_units,
-        uneven_scores, _joined, chained, _loses_half, _collapse, _balances, _claims,
+        uneven_scores, _joined, chained, _loses_half, _collapse, _balances, _claims, _wide_intervals,
+        _counted_unchecked, _unmatched_copies,
     )  # fmt: skip
     warnings = [warning for check in checks for warning in check(results)]
     return in_order([*input_warnings(results.inputs, results.spec, results.names), *warnings])
@@ -317,7 +320,7 @@ def _of_units(inputs: Inputs, name: str, title: str, advice: str, units: Codes) 
 
 def _unseen_labels(inputs: Inputs, spec: PayoutSpec) -> Warnings:
     learner = spec.utility_function
-    if not (isinstance(learner, Coverage) and learner.labels):
+    if learner.target != "none" or not learner.counts_labels:
         return
     labels, rows = np.unique(inputs.validation_label, return_counts=True)
     seen = np.isin(labels, inputs.submission.label)
@@ -463,8 +466,13 @@ def acquired_validation_rows(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "acquired_validation_rows",
             f"{counted(rows, 'validation row')} of {len(validation):,} {_were(rows)} acquired before",
-            "What was acquired covers them for good: nobody is paid for what is like them, and the whole amount is "
-            "divided by coverage of the others. Take validation rows that no provider has sold.",
+            (
+                "What was acquired covers them for good: nobody is paid for what is like them, and the whole amount is "
+                "divided by what the others are worth."
+                if results.spec.acquired_discount
+                else "Whoever sold them knows them, and can make units that are like them."
+            )
+            + " Take validation rows that no provider has sold.",
             count=rows,
         )
 
@@ -487,10 +495,10 @@ def received_from_others(results: Results) -> Warnings:
 
 
 def lost_labels(results: Results) -> Warnings:
-    """Warn of labels of earlier runs that occur nowhere in this one: what was acquired under them has no effect."""
+    """Warn of labels of earlier runs that occur nowhere in this one: nothing is subtracted for units under them."""
     inputs, learner = results.inputs, results.spec.utility_function
-    without = isinstance(learner, Coverage) and not learner.labels
-    if inputs.acquired is None or without or learner.target == "number":
+    without = learner.target == "number" or not learner.counts_labels
+    if inputs.acquired is None or without or not results.spec.acquired_discount:
         return
     labels, units = np.unique(inputs.acquired.art.label, return_counts=True)
     here = np.isin(labels, inputs.validation_label) | np.isin(labels, inputs.submission.label)
@@ -673,6 +681,62 @@ def _balances(results: Results) -> Warnings:
         f"{currency} {text(owed)} would be carried to the next run",
         advice,
         [f"“{visible(name)}”: {currency} {text(each)}" for each, name in below],
+    )
+
+
+def _wide_intervals(results: Results) -> Warnings:
+    """Warn where earlier runs are discounted and more than half of those who are paid have an interval wider than that.
+
+    What new units add to much that is there already is small, and a few validation rows decide it.
+    """
+    spec, paid = results.spec, results.division.paid
+    if not spec.acquired_discount or results.inputs.acquired is None:
+        return
+    ends = zip(paid, *results.interval, results.names, strict=True)
+    rows = [row for row in ends if row[0]]
+    wide = [row for row in rows if row[2] - row[1] > row[0]]
+    if 2 * len(wide) > len(rows):
+        text = spec.money.text
+        yield UnresolvedWarning.of(
+            "wide_intervals",
+            f"{len(wide):,} of {_identities(len(rows))} that are paid have an interval wider than the payment",
+            "New units are paid for what they add to what was acquired (--acquired-discount). That is little here, and "
+            "other validation rows would divide the amount otherwise. Take more validation rows, divide less, or pay "
+            "new units as new: leave --acquired-discount out.",
+            [
+                f"“{visible(name)}”: {spec.currency} {text(amount)}, between {text(low)} and {text(high)}"
+                for amount, low, high, name in sorted(wide, reverse=True)
+            ],
+        )
+
+
+def _counted_unchecked(results: Results) -> Warnings:
+    spec = results.spec
+    if isinstance(spec.utility_function, Count) and not spec.checks:
+        yield UnresolvedWarning.of(
+            "counted_unchecked",
+            "Every distinct unit is paid alike, and nobody looks at any",
+            "Junk and generated units are distinct, so whoever adds as many as it has doubles its pay, and ten times as "
+            "many takes nearly all. Ask for spot checks (--checks 3), or pay people whom you trust.",
+            count=results.payments.clustering.n_clusters,
+        )
+
+
+def _unmatched_copies(results: Results) -> Warnings:
+    """Warn where no threshold will do, as with too few validation rows, so that near copies are not looked for."""
+    layer = results.mechanism.evidence
+    if (
+        results.spec.theta == NONE
+        or not isinstance(layer, Lineage)
+        or (layer.theta, layer.words) != (NONE, NONE)
+    ):
+        return
+    yield UnresolvedWarning.of(
+        "unmatched_copies",
+        "Near copies are not looked for",
+        f"Only identical units count as copies of one another: {results.threshold.why}. Whoever changes copies a "
+        "little is paid for them.",
+        count=len(results.inputs.validation_label),
     )
 
 

@@ -1,6 +1,6 @@
 """Utilities: from coalitions to values of U, whole batches of coalitions at a time."""
 
-from datamarket_gym.utilities import coverage, knn, logistic, ridge
+from datamarket_gym.utilities import count, coverage, knn, logistic, ridge
 from datamarket_gym.utilities import coverage as coverage_truncated
 from datamarket_gym.utilities import coverage as recommended
 from datamarket_gym.utilities import imported_scores as scores
@@ -22,6 +22,7 @@ __all__ = [
     "UtilityFunction",
     "UtilityRows",
     "ValidationRows",
+    "count",
     "coverage",
     "coverage_truncated",
     "knn",

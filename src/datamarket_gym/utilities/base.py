@@ -211,6 +211,11 @@ class UtilityFunction(Component, ABC):
     paid_from: ClassVar[str] = "chance"  # where its utility is counted from where money is divided
     target: ClassVar[Target] = "class"
 
+    @property
+    def counts_labels(self) -> bool:
+        """Whether a unit's label decides what it is worth."""
+        return self.target != "none"
+
     @abstractmethod
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         """Prepare the rows once; all coalitions are then answered by the scorer."""

@@ -151,6 +151,11 @@ class Coverage(UtilityFunction):
         """Return the similarity, parsed once."""
         return SIMILARITIES.create(self.similarity)
 
+    @property
+    def counts_labels(self) -> bool:
+        """Whether a unit covers rows of its own label alone."""
+        return self.labels
+
     def scorer(self, rows: TrainingRows, validation: ValidationRows) -> Scorer:
         if self.saturation == 1 or len(rows.label) == rows.n_players:
             return CoverageScorer(self, rows, validation)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamarket_gym.data.inputs import are_numbers, as_numbers, first_text, is_labelled, unlabelled
+from datamarket_gym.display import listed
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.execution.arrays import Codes, Features, Values
 from datamarket_gym.registry import components, display_name
@@ -32,6 +33,9 @@ from datamarket_gym.utilities.coverage import Coverage
 
 if TYPE_CHECKING:
     from datamarket_gym.utilities.oracle import UtilityOracle
+
+
+_SHOWN = 10  # labels that an error lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,18 +137,21 @@ def require_same_kind(label: NDArray[Any], validation_label: NDArray[Any]) -> No
 def require_learnable(label: NDArray[Any], oracle: UtilityOracle) -> None:
     """Refuse submitted labels that a utility cannot be trained on.
 
-    That is none where it needs some, text where it needs numbers, and where it needs classes a single one, or
-    validation labels that no unit has. Labels of previously acquired data count as submitted.
+    That is none where it needs some, text where it needs numbers, none that a validation row has, and where it needs
+    classes a single one, or validation labels that no unit has. For these the labels of previously acquired data that
+    is in every coalition count as submitted.
     """
     utility, validation_label = oracle.learner, oracle.label
     require_labels("the submitted units", label, utility)
     if utility.target == "number":
         return
     require_same_kind(label, validation_label)
+    if utility.counts_labels:
+        _require_common_label(label, validation_label)
     if utility.target != "class":
         return
-    if oracle.acquired is not None:
-        label = np.concatenate([label, oracle.acquired.label])
+    if oracle.background is not None:
+        label = np.concatenate([label, oracle.background.label])
     classes = np.unique(label)
     if len(classes) < 2:
         raise SubmissionError(
@@ -161,6 +168,20 @@ def require_learnable(label: NDArray[Any], oracle: UtilityOracle) -> None:
             "in training; drop that row or add units with that label"
             + (numbers if are_numbers(validation_label) else "")
         )
+
+
+def _require_common_label(label: NDArray[Any], validation_label: NDArray[Any]) -> None:
+    """Refuse units none of whose labels occurs in the validation table, with both lists."""
+    both = label, validation_label
+    if are_numbers(validation_label) or not all(map(is_labelled, both)) or np.isin(*both).any():
+        return
+    ours, theirs = (np.unique(each).tolist() for each in both)
+    plain = [{"".join(str(each).casefold().split()) for each in labels} for labels in (ours, theirs)]
+    alike = " Some differ in capitals or blanks alone." if plain[0] & plain[1] else ""
+    raise SubmissionError(
+        f"no label of the units occurs among the validation rows: units have {listed(map(repr, ours), _SHOWN)}, "
+        f"validation rows {listed(map(repr, theirs), _SHOWN)}.{alike} Write labels alike in both tables"
+    )
 
 
 @dataclass(frozen=True)

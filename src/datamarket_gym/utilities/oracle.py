@@ -209,7 +209,8 @@ class UtilityOracle(Described):
         Honest units on which thresholds are checked in place of the validation rows.
     """
 
-    acquired: AcquiredData | None = None
+    acquired: AcquiredData | None = None  # by which units are recognised
+    discounted: bool = True  # whether it is in every coalition, too
     nothing: float | None = None  # U of no units, where it was given as a number
 
     def __init__(
@@ -258,7 +259,7 @@ class UtilityOracle(Described):
     @property
     def digest(self) -> str:
         """Hash of all that decides utilities: the utility, the validation rows and previously acquired data."""
-        return self._hash("" if self.acquired is None else self.acquired.digest)
+        return self._hash("" if self.background is None else self.background.digest)
 
     @cached_property
     def validation_digest(self) -> str:
@@ -296,9 +297,14 @@ class UtilityOracle(Described):
         return combined_key(unit_keys(self.features, self.label)).decode()
 
     @property
+    def background(self) -> AcquiredData | None:
+        """P, the previously acquired data that is in every coalition; None where units are valued by themselves."""
+        return self.acquired if self.discounted else None
+
+    @property
     def empty_value(self) -> float:
-        """U of the empty coalition: U(P), where there is previously acquired data."""
-        return self.nothing_value if self.acquired is None else self._acquired_value
+        """U of the empty coalition: U(P), where previously acquired data is in it."""
+        return self.nothing_value if self.background is None else self._acquired_value
 
     @property
     def nothing_value(self) -> float:
@@ -314,7 +320,7 @@ class UtilityOracle(Described):
         first = self.acquired.units.features[self.acquired.canonical[:1]]
         rows, background = (
             coding.one_player(first, self.acquired.label[:1]),
-            self._background(first, coding),
+            self._background_rows(first, coding),
         )
         scorer = self.learner.scorer_given(rows, background, self._validation(coding))
         return float(scorer.utility(np.zeros((1, 1), dtype=bool))[0])
@@ -388,15 +394,30 @@ class UtilityOracle(Described):
             other.nothing = float(empty)
         return other
 
-    def given(self, acquired: AcquiredData) -> UtilityOracle:
-        """Return this oracle with the rows of previously acquired data in every coalition, and a cache of its own."""
+    def given(self, acquired: AcquiredData, *, discount: bool = True) -> UtilityOracle:
+        """Return this oracle with previously acquired data, by which mechanisms recognise units: these earn nothing.
+
+        Parameters
+        ----------
+        acquired : AcquiredData
+            What earlier periods have acquired, P.
+        discount : bool
+            Whether new units are worth what they add to it, v(S) = U(P + S) - U(P), or as much as if there were
+            none, v(S) = U(S) - U(empty).
+
+        Returns
+        -------
+        UtilityOracle
+            Where P is in every coalition, with a cache of its own.
+        """
         if self.acquired is not None:
             remedy = "there is previously acquired data already: join both by AcquiredData.concat"
             raise ParameterError("acquired", f"{len(acquired)} units", remedy)
         self._require_comparable("previously acquired data", acquired.units.features, acquired.label)
         other = copy(self)
-        other.acquired = acquired
-        other._open_cache()
+        other.acquired, other.discounted = acquired, discount
+        if discount:
+            other._open_cache()
         return other
 
     def highest(self, features: Features, label: NDArray[Any]) -> Values | None:
@@ -430,11 +451,11 @@ class UtilityOracle(Described):
         coding = self._coding(label)
         rows = coding.training_rows(features, label, player, n, weight)
         validation = self._validation(coding)
-        if self.acquired is None:
+        if self.background is None:
             return self.learner.scorer(rows, validation)
-        return self.learner.scorer_given(rows, self._background(features, coding), validation)
+        return self.learner.scorer_given(rows, self._background_rows(features, coding), validation)
 
-    def _background(self, players: Features, coding: Coding) -> TrainingRows:
+    def _background_rows(self, players: Features, coding: Coding) -> TrainingRows:
         """Return the training rows of previously acquired data.
 
         Where `highest` is known, those alone that begin like a row of the ``players``: they are needed only to tell
@@ -453,7 +474,7 @@ class UtilityOracle(Described):
         return dataclasses.replace(rows, highest=highest)
 
     def _coding(self, label: NDArray[Any]) -> Coding:
-        acquired = [] if self.acquired is None else [self.acquired.label]
+        acquired = [] if self.background is None else [self.background.label]
         return Coding.from_labels(self.learner, [self.classes, label, *acquired])
 
     def _validation(self, coding: Coding) -> ValidationRows:
@@ -482,7 +503,9 @@ class UtilityOracle(Described):
         return out
 
     def __repr__(self) -> str:
-        given = "" if self.acquired is None else f", given {len(self.acquired.canonical)} units"
+        given, word = "", "given" if self.discounted else "recognising"
+        if self.acquired is not None:
+            given = f", {word} {len(self.acquired.canonical)} units"
         empty = self.utility.empty if self.nothing is None else self.nothing
         return f"UtilityOracle({utility_title(self.learner)}, empty={empty!r}{given})"
 

@@ -380,9 +380,9 @@ def _claim(
 
 
 def _what(d: Deterrence) -> str:
-    whose = f"Of the one payee, who is paid {d.payment:.4g} {d.money},"
+    whose = f"Of the one payee, who is paid {_amount(d, d.payment)},"
     if d.payees != 1:
-        most = f"{d.paid:.4g} {d.money} together and {d.payment:.4g} at the most"
+        most = f"{_amount(d, d.paid)} together and {_amount(d, d.payment)} at the most"
         whose = f"Of each of {d.payees} payees, who are paid {most},"
     text = (
         f"{whose} {counted(d.per_payee, 'unit')} are drawn in proportion to what they earn, and checked; a unit that "
@@ -393,6 +393,13 @@ def _what(d: Deterrence) -> str:
     return text
 
 
+def _amount(d: Deterrence, amount: float | None) -> str:
+    """Write an amount; of money to the hundredth, with thousands set apart."""
+    if amount is None:
+        return "unknown"
+    return f"{amount:.4g} {d.money}" if d.money == UTILITY else f"{d.money} {amount:,.2f}"
+
+
 def _left(d: Deterrence) -> str:
     terms = f"the gap is {d.gap:.4g} of a payment (kappa {d.kappa:.4g} at the most)"
     if d.residual is None:
@@ -401,11 +408,11 @@ def _left(d: Deterrence) -> str:
             "what genuine units earn."
         )
     externality = {
-        "proved": "the externality is 0, as proved of coverage for matches that the manipulation leaves as they are",
-        "measured": f"the externality is {d.externality.amount:.4g}, as measured of one manipulation",
-        "assumed": f"the externality is taken to be {d.externality.amount:.4g}",
+        "proved": "the externality is 0, as proved for matches that the manipulation leaves as they are",
+        "measured": f"the externality is {_amount(d, d.externality.amount)}, as measured of one manipulation",
+        "assumed": f"the externality is taken to be {_amount(d, d.externality.amount)}",
     }[d.externality.known]
-    most = f"no payee gains more than {d.residual:.4g} {d.money} by manipulation in expectation"
+    most = f"no payee gains more than {_amount(d, d.residual)} by manipulation in expectation"
     if d.claim == "deterred":
         return f"Manipulation is deterred: {most}; {terms}, and {externality}."
     return f"The claim is none: {most}, which is over {d.gain:.2%} of the largest payment; {terms}, and {externality}."

@@ -35,6 +35,7 @@ from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.base import LEARNERS
+from datamarket_gym.utilities.count import Count
 from datamarket_gym.utilities.coverage import Coverage, CoverageTruncated
 from datamarket_gym.utilities.oracle import Utility
 
@@ -193,8 +194,8 @@ class Externality(Document):
     Parameters
     ----------
     known, amount
-        ``proved`` (0, by the theorems of coverage), ``measured`` (of one manipulation), ``assumed``, or ``unknown``;
-        and the bound, in money, None where it is unknown.
+        ``proved`` (0, by the theorems of coverage, or where units are counted), ``measured`` (of one manipulation),
+        ``assumed``, or ``unknown``; and the bound, in money, None where it is unknown.
     """
 
     known: Literal["proved", "measured", "assumed", "unknown"] = "unknown"
@@ -202,9 +203,12 @@ class Externality(Document):
 
     @classmethod
     def by(cls, mechanism: Mechanism, utility: Utility) -> Externality:
-        """State what the theorems prove: 0 where units play for Shapley values of coverage and the first owns."""
+        """State what the theorems prove: 0 where units play for Shapley values of coverage and the first owns.
+
+        And where distinct units are counted: no unit makes another one count for more.
+        """
         learner, m = LEARNERS.create(utility.learner), mechanism
-        covered = isinstance(learner, Coverage) and not isinstance(learner, CoverageTruncated)
+        covered = isinstance(learner, Coverage | Count) and not isinstance(learner, CoverageTruncated)
         exact = str(m.estimator) in ("auto", "exact")  # auto: coverage has a closed form
         plays = (m.granularity, str(m.representative), str(m.semivalue), str(m.allocation))
         if covered and exact and plays == ("unit", "capped", "shapley", "count_canonical"):

@@ -171,7 +171,7 @@ class RunRecord(Shown):
     submissions: str = ""  # sha256 of what was submitted
     kept: int = 0  # of the pot, by checks that were failed
     contents: Contents = field(default_factory=Contents)  # of what was submitted
-    acquired: list[str] = field(default_factory=list)  # earlier runs that it builds on, the oldest first
+    acquired: list[str] = field(default_factory=list)  # earlier runs that it names, the oldest first
     joined: list[list[str]] = field(default_factory=list)  # names that it pays as one payee
     state: str = "draft"
     plan: str | None = None

@@ -413,7 +413,7 @@ def _shared_part(record: RunRecord, other: RunRecord) -> float:
 
 
 def _unnamed_earlier_runs(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
-    """Warn of approved runs that a run is not priced given: all others, or those approved since if it names none."""
+    """Warn of approved runs that a run does not name: all others, or those approved since if it names none."""
     entered = record.history[0].number
     others = [
         other
@@ -425,8 +425,8 @@ def _unnamed_earlier_runs(accounts: Accounts, record: RunRecord) -> Iterator[Unr
     if others:
         yield UnresolvedWarning.of(
             "unnamed_earlier_runs",
-            f"{counted(len(others), 'approved run is', 'approved runs are')} not among those that this one is priced "
-            "given",
+            f"{counted(len(others), 'approved run is', 'approved runs are')} not among the earlier runs of this "
+            "one",
             "Copies of what these have acquired are paid for now. If it is the same kind of data, pay again with "
             "--acquired for each of them, into another folder.",
             [

@@ -28,7 +28,7 @@ from datamarket_gym.evidence.false_match_cost import LIMIT
 from datamarket_gym.evidence.threshold import ALLOWED, Threshold
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.market.attacks.base import ATTACKS
-from datamarket_gym.payout.acquired_data import price_messages, priced_given
+from datamarket_gym.payout.acquired_data import value_message
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import NEEDS
 from datamarket_gym.payout.money import LEVEL
@@ -167,7 +167,7 @@ def _threshold(results: Results, classes: bool) -> Row:
 
 def _acquired(results: Results) -> Row | None:
     """Return what earlier runs have acquired, from whom, and who submits it again; None without earlier runs."""
-    acquired, known, spec = results.inputs.acquired, results.known, results.spec
+    acquired, known = results.inputs.acquired, results.known
     if acquired is None:
         return None
     pairs = Counter(
@@ -176,9 +176,7 @@ def _acquired(results: Results) -> Row | None:
     order = sorted(pairs.items(), key=lambda item: (item[0][1] == item[0][2], -item[1], item[0]))
     counts = np.diff([*acquired.start.tolist(), len(acquired)]).tolist()
     return {
-        "before": spec.worth.alone.format(spec.worth.shown(results.utility.empty_value)),
-        "canonical": len(acquired.art.canonical),
-        "price": price_messages(priced_given(results), spec.minor, spec.currency),
+        "how": value_message(results),
         "known": len(known),
         "runs": list(zip(acquired.runs, counts, strict=True)),
         "pairs": [(acquired.runs[run], *pair, count) for (run, *pair), count in order[:_MOST_PAIRS]],

@@ -451,6 +451,7 @@ class Explanation(Shown):
     units: int
     leaked: list[TableRow]
     earlier_runs: list[str]  # earlier runs that the run builds on, as people know them
+    discounted: bool  # whether what is new is paid for what it adds to these
     acquired: list[TableRow]  # units that these have acquired
     unusable: list[TableRow]  # rows that were set aside because they cannot be used
     counted: int  # units that it is paid for
@@ -525,6 +526,7 @@ def explain_payee(
             for r in tables.leaks.get(name, ())
         ],
         earlier_runs=[run_called(run["period"], run["run"]) for run in manifest.get("acquired", ())],
+        discounted=manifest["spec"].get("acquired_discount", False),
         acquired=[_without_identity(row) for row in tables.acquired.get(name, ())],
         unusable=[_without_identity(asdict(row)) for row in tables.unusable.get(name, ())],
         counted=int(counts.sum()),

@@ -59,7 +59,7 @@ export const goesView = (page) => {
   const moved = earlier(page, list);
   const node = el("div", {},
     el("details", { open: state.value.acquired.length > 0 || Boolean(state.value.intake) }, el("summary", {}, "Earlier runs and the intake log"),
-      el("p", { class: "soft" }, "What earlier runs have acquired is there already: units that evidence matches to it earn nothing, and new ones are paid for what they add."),
+      el("p", { class: "soft" }, "Units that evidence matches to what earlier runs have acquired earn nothing. New ones are paid as new; or, as the settings say, for what they add to it."),
       list, field({ label: "Intake log", help: "A ledger with your intake log: times are when it received each unit, and nothing that the table says.", control: log })),
     el("div", { class: "fields" },
       field({ label: "Market", help: form.markets.length ? "The folder in which the run will lie." : "To run it for real, start the explorer with a folder: datamarket explore MARKET/. A dry run needs none.", control: market }),
