@@ -418,7 +418,7 @@ def test_payees_may_be_groups_and_small_balances_are_carried_forward():
     assert "Carried forward, not paid this time: 1 payee" in forward.words
     euros = deterrence(payments, Checks(), scale=1000.0, money="EUR", externality=NO_SPILL)
     assert euros.residual == pytest.approx(1000.0 * payments.totals.max() * euros.gap)
-    assert "EUR" in euros.words
+    assert f"gains more than EUR {euros.residual:,.2f} by manipulation" in euros.words
     nobody = deterrence(payments, Checks(), least=1e9, externality=NO_SPILL)
     assert (nobody.payees, nobody.residual, nobody.claim) == (0, 0.0, "deterred")
 

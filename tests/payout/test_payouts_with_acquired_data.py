@@ -1,4 +1,4 @@
-"""pay --acquired: nobody is paid again for what earlier runs have acquired; what is new is paid as new, or discounted."""
+"""pay --acquired: what earlier runs have acquired is not paid again; what is new is paid as new, or discounted."""
 
 import json
 import shutil

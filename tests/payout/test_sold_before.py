@@ -76,7 +76,8 @@ def test_labels_that_are_written_otherwise_are_told(tmp_path):
     loot = stacked(fresh(), again(units(), list(range(20)), "attacker"))
     same = july(tmp_path, labelled(loot, small), [first], "same", held=labelled(validation(), small))
     assert (cents(same)["attacker"], "lost_labels" in warned(same)) == (0, False)
-    other = july(tmp_path, labelled(loot, large), [first], "other", held=labelled(validation(), large))
+    held = labelled(validation(), large)
+    other = july(tmp_path, labelled(loot, large), [first], "other", held=held, acquired_discount=True)
     assert cents(other)["attacker"] == 0
     found = told(other, "lost_labels")
     assert found.title.startswith("2 labels of the earlier runs do not occur in this one")
@@ -149,4 +150,4 @@ def test_scores_that_cancel_but_for_rounding_divide_nothing(tmp_path):
     """What is new adds nothing to what was acquired, U(P + S) = U(P): no amount is divided by what rounding left."""
     acquired = june(tmp_path)
     with pytest.raises(DataMarketError, match="do not add up to anything above zero"):
-        july(tmp_path, fresh(), [acquired], learner="ridge")
+        july(tmp_path, fresh(), [acquired], learner="ridge", acquired_discount=True)

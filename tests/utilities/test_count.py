@@ -5,6 +5,7 @@ import pytest
 
 from datamarket_gym import Submission, Utility, UtilityOracle, get_mechanism
 from datamarket_gym.data.acquired import AcquiredData
+from datamarket_gym.errors import LeakedRowsWarning
 from datamarket_gym.games.exact import coalitions_numbered, semivalues_from_table
 from datamarket_gym.games.semivalues import SEMIVALUES
 from datamarket_gym.utilities.base import TrainingRows, ValidationRows
@@ -13,7 +14,10 @@ from datamarket_gym.utilities.count import Count
 RNG = np.random.default_rng(3)
 HELD = RNG.normal(size=(6, 3))
 CONTENT = RNG.normal(size=(7, 3))
-ROW, PLAYER = np.array([0, 0, 1, 1, 1, 2, 3, 4, 4, 5, 6, 6]), np.array([0, 1, 1, 2, 3, 2, 2, 3, 3, 0, 4, 0])
+ROW, PLAYER = (
+    np.array([0, 0, 1, 1, 1, 2, 3, 4, 4, 5, 6, 6]),
+    np.array([0, 1, 1, 2, 3, 2, 2, 3, 3, 0, 4, 0]),
+)
 """Contents that several players hold, that one holds twice, and that one holds alone."""
 
 
@@ -49,7 +53,7 @@ def test_what_is_matched_leaked_or_acquired_counts_nothing():
     )
     oracle = UtilityOracle(HELD, None, Utility.paying("count"))
     pays = get_mechanism("recommended/lineage@0.999")
-    with pytest.warns(UserWarning):  # the leak
+    with pytest.warns(LeakedRowsWarning):
         first = pays.pay(units, oracle).as_dict()
     assert first == {"a": 3.0, "b": 4.0, "copier": 0.0, "leaker": 0.0, "seller": 0.0}
     old = AcquiredData(units.take([0, 3]), np.arange(2))
