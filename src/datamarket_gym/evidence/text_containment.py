@@ -179,12 +179,16 @@ class WordPairs:
     @staticmethod
     def of_submission(submission: Submission) -> WordPairs | None:
         """Find and cache the pairs of units' texts; None where no unit has any."""
-        if "text" not in submission.metadata:
-            return None
         cached: dict[str, WordPairs] = submission.__dict__.setdefault("word_pairs", {})
         if "text" not in cached:
+            if "text" not in submission.metadata:
+                return None
             cached["text"] = WordPairs.of(submission.metadata["text"].tolist())
         return cached["text"] if len(cached["text"].pair) else None
+
+    def keep_with(self, submission: Submission) -> None:
+        """Let units whose texts are not there have these pairs."""
+        submission.__dict__["word_pairs"] = {"text": self}
 
     @staticmethod
     def _distinct(text: Codes, pair: Pairs, n: int) -> WordPairs:

@@ -34,6 +34,7 @@ from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.evidence.graph import AcquiredMatches
+from datamarket_gym.evidence.text_containment import Pairs, WordPairs, no_pairs
 from datamarket_gym.evidence.threshold import highest_for_later
 from datamarket_gym.execution.arrays import (
     Codes,
@@ -118,6 +119,8 @@ class RunUnits:
     time: Values | None
     columns: PackedNames  # that the features came from, where they are several
     encoder: str  # that made the features of texts or images; blank where they were submitted
+    word_pairs: Pairs  # of the texts, by which copies are recognised; the texts themselves are not kept
+    word_starts: Codes  # as in `WordPairs`
     asked: PackedNames  # digests of what later periods may ask of the units (`AcquiredData.highest`)
     answers: Values  # one after the other
     answered: Codes  # where each ends
@@ -355,6 +358,7 @@ class AcquiredUnits:
             else unlabelled(n),
             cast(Features, LowPrecisionRows(embeddings, finite=True)) if embeddings else None,
         )
+        WordPairs.concat([WordPairs(r.word_pairs, r.word_starts) for r in records]).keep_with(units)
         owner: list[str] = []
         for record in records:
             people = list(record.people)
@@ -533,6 +537,9 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
         utility = replace(inputs, acquired=None).utility_oracle(results.spec)
     asked = results.asked if checked and len(rows) == len(submission) else None
     highest = highest_for_later(units, stands, utility, len(rows) if checked else 0, asked)
+    pairs = WordPairs.of_submission(units)
+    if pairs is None:
+        pairs = WordPairs(no_pairs(), np.zeros(len(units) + 1, dtype=np.int64))
     return RunUnits(
         features=shortest(units.features),
         embedding=None if units.embedding is None else shortest(units.embedding),
@@ -547,6 +554,8 @@ def acquired_units(results: Results, unpaid: Collection[str]) -> RunUnits:
         time=units.time,
         columns=PackedNames.from_names(inputs.columns if len(inputs.columns) > 1 else ()),
         encoder=inputs.encoder,
+        word_pairs=pairs.pair,
+        word_starts=pairs.start,
         asked=PackedNames.from_names(highest),
         answers=np.concatenate([np.empty(0), *highest.values()]),
         answered=np.cumsum([len(values) for values in highest.values()], dtype=np.int64),
