@@ -716,8 +716,8 @@ def _counted_unchecked(results: Results) -> Warnings:
         yield UnresolvedWarning.of(
             "counted_unchecked",
             "Every distinct unit is paid alike, and nobody looks at any",
-            "Junk and generated units are distinct, too: ten times as much junk as one has counts eleven times. Ask for "
-            "spot checks (--checks 3), or pay people whom you trust.",
+            "Junk and generated units are distinct, too: ten times as much junk as one has counts eleven times. Ask "
+            "for spot checks (--checks 3), or pay people whom you trust.",
             count=results.payments.clustering.n_clusters,
         )
 
