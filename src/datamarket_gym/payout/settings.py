@@ -265,11 +265,10 @@ class PayoutSpec(Document):
         "off (they are paid).",
         "drop",
     )
-    acquired_discount: bool = option(
+    acquired_discount: bool = _earlier(
         "With --acquired: pay new units for what they add to what was acquired before; if left out they are paid as "
         "new, by themselves. See docs/acquired-data.md.",
         False,
-        panel="Earlier runs and the ledger",
     )
     quarantine: bool = _check(
         "Leave out rows of the submissions that cannot be used and list them in quarantine.csv, instead of stopping.",
@@ -430,8 +429,8 @@ class PayOptions(Document):
         is_file=True,
     )
     acquired: tuple[Path, ...] = _earlier(
-        "Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing, and new units "
-        "are paid for what they add to it.",
+        "Folder of an approved earlier run; repeatable. Units that match what it acquired earn nothing; new units are "
+        "paid as new (see --acquired-discount).",
         (),
         common=True,
         is_file=True,
