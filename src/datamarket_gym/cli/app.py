@@ -26,6 +26,7 @@ COMMANDS = {
         "explore": ("explore", "Open markets, thresholds, results and payout runs in a browser.")
     },
     "Pay for data": {
+        "init": ("init", "Look at your tables, and write the settings of a market: market.toml."),
         "intake": ("intake", "Log which units arrive, from whom and when."),
         "theta": ("embeddings", "Measure which similarity thresholds embeddings allow."),
         "pay": ("pay", "Divide an amount among those who submitted data."),

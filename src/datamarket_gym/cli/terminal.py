@@ -126,6 +126,8 @@ Ledger = Annotated[
     str,
     Argument(
         metavar="[LEDGER]",
+        default_factory=str,
+        show_default=False,
         help="The ledger: its file, its address, or the folder of a run entered in it; that of market.toml, or "
         "ledger.sqlite in this folder, if left out.",
         callback=_ledger,
@@ -254,13 +256,15 @@ _HELP_ALL = inspect.Parameter(
 )
 
 
-def with_settings(settings: Mapping[str, Setting]) -> Callable[[Callable[..., None]], Any]:
-    """Give a command an option for each of these settings; it receives those typed as ``settings``."""
+def with_settings(
+    settings: Mapping[str, Setting], *, read_market: bool = True
+) -> Callable[[Callable[..., None]], Any]:
+    """Give a command an option for each of these settings; it receives those typed, or in market.toml."""
     is_short = not all(each.common for each in settings.values())
     options = {
         name: (_annotation(each, off=True, is_short=is_short), None) for name, each in settings.items()
     }
-    return _add_options("settings", options, in_file=_in_file(settings))
+    return _add_options("settings", options, in_file=_in_file(settings) if read_market else ())
 
 
 def _in_file(settings: Mapping[str, Setting]) -> list[str]:
