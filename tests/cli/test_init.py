@@ -18,23 +18,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.market_file import file_settings, market_toml, read_market
 from datamarket_gym.payout.settings import SETTINGS, PayOptions, settings_of
 
-WORDS = [
-    "purr",
-    "nap",
-    "stove",
-    "mouse",
-    "whisker",
-    "tail",
-    "roof",
-    "milk",
-    "claw",
-    "moon",
-    "sofa",
-    "yarn",
-    "window",
-    "hunt",
-    "shadow",
-]
+WORDS = ["purr", "nap", "stove", "mouse", "whisker", "tail", "roof", "milk", "claw", "moon", "sofa"]
 
 
 def text(rng):
